@@ -36,7 +36,7 @@ LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DATADIR ?= $(PREFIX)/share
 BUILT ?= $(TARGET_DIR)/release
-# The release of OpenPMIx whose interface the library has; include/pmix_version.h says the same.
+# The release of OpenPMIx whose interface the library has; libpmix/include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
 .PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
@@ -57,8 +57,10 @@ build: packages
 hot-functions: build lib test-packages ## measure anew which functions `make build` and `make lib` put next to each other
 	scripts/hot-functions.sh $(TARGET_DIR)/release/modex $(TARGET_DIR)/release
 
+# libpmix/link-args has the name by which programs ask for the library. `nodelete`: Open MPI, Slurm and Intel MPI close it while
+# its threads may run and callers keep pointers to its functions. `defs`: a missing function is an error here, not when it is called.
 lib: packages ## build the C library, target/release/libpmix.so.2
-	$(CARGO) rustc --profile libpmix --package libpmix -- -C linker="$(CURDIR)/scripts/link-in-order.sh"
+	$(CARGO) rustc --profile libpmix --package libpmix --crate-type cdylib -- @libpmix/link-args -C linker="$(CURDIR)/scripts/link-in-order.sh"
 	install -D -m 755 $(TARGET_DIR)/libpmix/libpmix.so $(TARGET_DIR)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET_DIR)/release/libpmix.so
 

@@ -16,7 +16,7 @@ traced() {
     echo "valgrind --quiet --tool=callgrind --demangle=no --callgrind-out-file=$work/$1"
 }
 
-cc -I "$here/../include" "$here/hot-functions.c" -o "$work/hot" -L "$libdir" -l:libpmix.so.2 -Wl,-rpath,"$libdir"
+cc -I "$here/../libpmix/include" "$here/hot-functions.c" -o "$work/hot" -L "$libdir" -l:libpmix.so.2 -Wl,-rpath,"$libdir"
 printf '#!/bin/sh\nexec %s-$PMIX_RANK %s\n' "$(traced client)" "$work/hot" >"$work/client"
 chmod +x "$work/client"
 # shellcheck disable=SC2046 # a command and its options

@@ -10,7 +10,7 @@ case $PREFIX in
     *) echo "error: PREFIX=$PREFIX is not an absolute path" >&2; exit 1 ;;
 esac
 
-headers() { (cd include && find . -name '*.h' -printf '%P\n'); }
+headers() { (cd libpmix/include && find . -name '*.h' -printf '%P\n'); }
 completion_bash=$DATADIR/bash-completion/completions/modex
 completion_zsh=$DATADIR/zsh/site-functions/_modex
 completion_fish=$DATADIR/fish/vendor_completions.d/modex.fish
@@ -36,7 +36,7 @@ install_all() {
     install -D -m 755 "$BUILT/libpmix.so.2" "$root$LIBDIR/libpmix.so.2"
     ln -sfn libpmix.so.2 "$root$LIBDIR/libpmix.so"
     headers | while read -r header; do
-        install -D -m 644 "include/$header" "$root$INCLUDEDIR/$header"
+        install -D -m 644 "libpmix/include/$header" "$root$INCLUDEDIR/$header"
     done
     mkdir -p "$root$LIBDIR/pkgconfig"
     package_description >"$root$LIBDIR/pkgconfig/pmix.pc"

@@ -21,12 +21,8 @@
 //! The modules below are the library's layers, public for those who test, fuzz or inspect it; `ARCHITECTURE.md` has the
 //! map.
 
-pub mod abi;
 mod api;
 pub mod bfrops;
-#[cfg(feature = "capi")]
-#[expect(unsafe_code, reason = "C callers hand over pointers; see the rules in its docs")]
-pub mod capi;
 pub mod client;
 pub mod events;
 pub mod gds;
@@ -44,6 +40,9 @@ pub mod server;
 pub mod shmem;
 pub mod topo;
 pub mod types;
+
+#[cfg(test)]
+extern crate self as modex; // `tests/support` says `modex` for this library, in its unit tests, too.
 
 #[cfg(test)]
 #[path = "../tests/support/cases.rs"]

@@ -13,7 +13,7 @@ const NOTHING_TO_TRY: (&str, &str) = ("process that nobody launched, at our syst
 fn every_cell_of_the_table_of_peers_names_tests_that_exist() {
     let document = fs::read_to_string(root().join("docs/compatibility.md")).unwrap();
     let tests: BTreeSet<String> =
-        ["tests", "cli/tests"].iter().flat_map(|folder| tests_below(&root().join(folder))).collect();
+        ["tests", "cli/tests", "libpmix/tests"].iter().flat_map(|folder| tests_below(&root().join(folder))).collect();
     assert!(tests.len() > 100, "{} tests found", tests.len());
     let (releases, rows) = table(&document);
     assert_eq!(releases, ["3.2.5", "4.2.2", "5.0.11", "6.1"]);

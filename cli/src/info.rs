@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::abi::{self, Support};
 use clap::Args;
-use modex::abi::{self, Support};
 use serde::Serialize;
 
 use super::Outcome;
@@ -52,7 +52,9 @@ fn report(with_api: bool) -> Report {
         pmix_version: PMIX_VERSION,
         features: features(),
         library: executable.as_deref().and_then(|path| nearby(path, &["../lib/libpmix.so.2", "libpmix.so.2"])),
-        headers: executable.as_deref().and_then(|path| nearby(path, &["../include/pmix.h", "../../include/pmix.h"])),
+        headers: executable
+            .as_deref()
+            .and_then(|path| nearby(path, &["../include/pmix.h", "../../libpmix/include/pmix.h"])),
         executable,
         api: with_api.then(rows),
     }
@@ -104,5 +106,5 @@ fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// The version that `include/pmix_version.h` states; `tests/abi` compares them.
+/// The version that `libpmix/include/pmix_version.h` states; `cli/tests/cli/info.rs` compares them.
 const PMIX_VERSION: &str = "4.2.2";

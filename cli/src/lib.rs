@@ -2,6 +2,7 @@
 //!
 //! The command stands on the public [`Server`](modex::Server) like any other host: it has no private door into the server.
 
+pub mod abi;
 mod ask;
 mod bench;
 #[cfg(test)]

@@ -1,4 +1,47 @@
-//! The shared library `libpmix.so.2`. Everything in it is in `modex::capi`; this crate only makes it a library of its
-//! own, so that it exports the functions of the C interface and nothing else, and is optimised as a whole.
+//! The C interface: what `libpmix.so.2` exports.
+//!
+//! Every function converts its arguments (`from_c`), calls `modex`, converts the result (`to_c`) and turns
+//! errors into status codes (`guard`). There is no logic here that a Rust user would miss.
+//!
+//! Rules that hold for all of it:
+//! - **M1** Memory that crosses the border in either direction is libc's.
+//! - **M2** A pointer given to a blocking function is not kept beyond the call; one given to a `_nb` function, not
+//!   beyond its callback. What is needed longer is copied.
+//! - **C1** No callback runs inside the function that was given it, nor with a lock held.
+//! - **C2** No panic leaves a function: `guard` turns it into `PMIX_ERROR`.
+//!
+//! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.
 
-extern crate modex;
+#![expect(unsafe_code, reason = "C callers hand over pointers; see the rules above")]
+
+pub mod client;
+pub mod data;
+pub mod error;
+pub mod form;
+mod frameworks;
+pub mod from_c;
+pub mod guard;
+pub mod helpers;
+pub mod hwloc;
+mod lent;
+pub mod memory;
+pub mod munge;
+mod operation;
+mod parent;
+pub mod pointer;
+mod process;
+pub mod server;
+mod server_role;
+mod slots;
+mod spoken;
+pub mod to_c;
+pub mod tool;
+mod tool_directions;
+pub mod tool_servers;
+pub mod topology;
+#[expect(
+    non_camel_case_types,
+    missing_docs,
+    reason = "C programs know these names; the fields are the standard's, described there"
+)]
+pub mod types;

@@ -41,8 +41,8 @@ impl Client {
     ///
     /// # Errors
     /// [`runtime::ToolError`].
-    #[cfg(feature = "capi")]
-    pub(crate) fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, runtime::ToolError> {
+    #[doc(hidden)]
+    pub fn of_tool(directions: &runtime::ToolDirections) -> Result<Self, runtime::ToolError> {
         Ok(Self::of(Arc::new(runtime::connect_tool(directions, &runtime::environment())?)))
     }
 

@@ -43,8 +43,8 @@ pub use options::{FenceOptions, GetOptions};
 pub use requests::{Answered, Group, RequestError};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
-#[cfg(feature = "capi")]
-pub(crate) use tool::Roster;
+#[doc(hidden)]
+pub use tool::Roster;
 pub use tool::{AttachError, Tool, ToolBuilder};
 pub use topology::{Hwloc, KnownTopology};
 pub use typed::KeyType;

@@ -332,21 +332,21 @@ fn environment(given: Option<&Vec<(OsString, OsString)>>) -> Vec<(OsString, OsSt
 }
 
 /// A tool's connections: which there are, and which of them is the primary one. What holds them has the lock.
-pub(crate) struct Roster<'a, C> {
+pub struct Roster<'a, C> {
     /// One of those attached, or one without a server.
-    pub(crate) primary: &'a mut Option<Arc<C>>,
+    pub primary: &'a mut Option<Arc<C>>,
     /// The oldest first.
-    pub(crate) attached: &'a mut Vec<Arc<C>>,
+    pub attached: &'a mut Vec<Arc<C>>,
 }
 
 impl<C: AsRef<Client>> Roster<'_, C> {
     /// The connection to a server.
-    pub(crate) fn find(&self, server: &ProcId) -> Option<Arc<C>> {
+    pub fn find(&self, server: &ProcId) -> Option<Arc<C>> {
         self.attached.iter().find(|attached| attached.as_ref().as_ref().server() == server).cloned()
     }
 
     /// All servers, the primary one first.
-    pub(crate) fn servers(&self) -> Vec<ProcId> {
+    pub fn servers(&self) -> Vec<ProcId> {
         let is_primary = |other: &&Arc<C>| self.primary.iter().any(|primary| Arc::ptr_eq(primary, other));
         let primary = self.attached.iter().filter(is_primary);
         let others = self.attached.iter().filter(|other| !is_primary(other));
@@ -354,7 +354,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
     }
 
     /// Takes a connection in; it becomes the primary one if that is wanted, or if there is none with a server.
-    pub(crate) fn add(&mut self, client: Arc<C>, is_primary: bool) {
+    pub fn add(&mut self, client: Arc<C>, is_primary: bool) {
         let has_server = self.primary.as_ref().is_some_and(|primary| !primary.as_ref().as_ref().is_alone());
         if is_primary || !has_server {
             *self.primary = Some(Arc::clone(&client));
@@ -363,7 +363,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
     }
 
     /// Makes a server the primary one; whether it is attached.
-    pub(crate) fn choose(&mut self, server: &ProcId) -> bool {
+    pub fn choose(&mut self, server: &ProcId) -> bool {
         let found = self.find(server);
         let is_there = found.is_some();
         if is_there {
@@ -373,7 +373,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
     }
 
     /// Takes a connection out, to be left; if it was the primary one `instead` takes its place.
-    pub(crate) fn remove(&mut self, server: &ProcId, instead: Option<Arc<C>>) -> Option<Arc<C>> {
+    pub fn remove(&mut self, server: &ProcId, instead: Option<Arc<C>>) -> Option<Arc<C>> {
         let found = self.find(server)?;
         self.attached.retain(|attached| !Arc::ptr_eq(attached, &found));
         if self.primary.as_ref().is_some_and(|primary| Arc::ptr_eq(primary, &found)) {

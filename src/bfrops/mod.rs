@@ -28,6 +28,7 @@ mod limits;
 mod reader;
 mod records;
 #[cfg(test)]
+#[path = "../../tests/support/values.rs"]
 pub(crate) mod strategies;
 #[cfg(test)]
 mod tests;

@@ -88,8 +88,8 @@ mod witness;
 mod work;
 mod written_event;
 
-#[cfg(feature = "capi")]
-pub(crate) use crate::shmem::ForkMark;
+#[doc(hidden)]
+pub use crate::shmem::ForkMark;
 pub use alone::{alone, alone_as};
 pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
 pub use connection_limits::ConnectionLimits;

@@ -9,14 +9,16 @@ use nix::sys::mman::{MmapAdvise, madvise};
 /// It is a page that the kernel empties in a forked copy (`MADV_WIPEONFORK`, Linux 4.14). Where there is none to be had, the
 /// number of the process is compared.
 #[derive(Debug)]
-pub(crate) struct ForkMark {
+pub struct ForkMark {
     page: Option<MmapMut>,
     maker_pid: u32,
 }
 
 impl ForkMark {
     /// A mark that this process has.
-    pub(crate) fn new() -> Self {
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    #[must_use]
+    pub fn new() -> Self {
         Self { page: marked_page(), maker_pid: process::id() }
     }
 
@@ -27,7 +29,8 @@ impl ForkMark {
     }
 
     /// Whether this process made the mark. If not, it is a fork of the one that did.
-    pub(crate) fn is_of_this_process(&self) -> bool {
+    #[must_use]
+    pub fn is_of_this_process(&self) -> bool {
         let Some(page) = &self.page else { return process::id() == self.maker_pid };
         // SAFETY: the page is mapped while it is borrowed and has at least one byte. The compiler can't see that the kernel
         // empties it, so the read is a volatile one.

@@ -75,7 +75,8 @@ mod tests;
 pub use backing::ReaderHandle;
 pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
 pub use fetch::fetch;
-pub(crate) use fork_mark::ForkMark;
+#[doc(hidden)]
+pub use fork_mark::ForkMark;
 #[doc(hidden)]
 pub use hangup::signal_group_on_hangup;
 pub use header::{

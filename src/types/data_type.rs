@@ -9,7 +9,6 @@ macro_rules! data_types {
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
         )]
         #[repr(u16)]
-        #[non_exhaustive]
         pub enum DataType {
             $($(#[$doc])* $variant = $code,)*
         }

@@ -3,7 +3,7 @@
 //!
 //! A value of one of these types is valid by construction: a [`Namespace`] is never empty or longer than the
 //! standard allows, a [`Rank`] is never a number whose meaning must be looked up, a [`Text`] never holds a NUL.
-//! Numbers and raw bytes become these types once, at the border (`bfrops`, `capi`), and are not checked again.
+//! Numbers and raw bytes become these types once, at the border (`bfrops`, `libpmix`), and are not checked again.
 //!
 //! Source: PMIx Standard, chapter "Data Structures and Types".
 

@@ -180,7 +180,6 @@ impl Info {
     bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
 )]
 #[expect(missing_docs, reason = "each variant is the data type of the same name, documented at DataType")]
-#[non_exhaustive]
 pub enum Value {
     Undefined,
     Bool(bool),

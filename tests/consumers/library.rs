@@ -74,7 +74,7 @@ impl Library {
     pub(crate) fn headers(&self) -> Vec<Headers> {
         let debian = PathBuf::from(DEBIAN);
         let mut sets = vec![Headers { name: "debian", include: debian.join("include"), link: debian.join("lib") }];
-        let ours = repository().join("include");
+        let ours = repository().join("libpmix/include");
         if !self.is_stock() || ours.join("pmix.h").exists() {
             assert!(ours.join("pmix.h").exists(), "our headers are missing: {}", ours.display());
             let link = self.directory.clone().unwrap_or_else(|| debian.join("lib"));

@@ -1,6 +1,6 @@
 //! `modex info`.
 
-use modex::abi;
+use modex_cli::abi;
 
 use crate::launch::modex;
 
@@ -13,7 +13,8 @@ fn info_tells_versions_features_and_paths() {
     };
     assert_eq!(value("version"), env!("CARGO_PKG_VERSION"));
     // What programs are compiled for, and what the command says, is one number.
-    let header = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../include/pmix_version.h")).unwrap();
+    let header =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../libpmix/include/pmix_version.h")).unwrap();
     let number = |name: &str| {
         let line = header.lines().find(|line| line.starts_with(&format!("#define PMIX_VERSION_{name} "))).unwrap();
         line.split(' ').nth(2).unwrap().trim_end_matches('L').to_owned()

@@ -1,0 +1,302 @@
+//! Events.
+
+use std::collections::BTreeMap;
+
+use modex::gds::AsStatus;
+use modex::keys;
+use modex::runtime::EventError;
+use modex::types::{DataType, Info, Key, Status};
+use modex::{Client, Completion, EventCall};
+use parking_lot::Mutex;
+
+use super::asynchronous::start_or_wait;
+use crate::error::CError;
+use crate::guard::{Failure, guard_or, guard_status};
+use crate::operation::Operation;
+use crate::pointer::CallerData;
+use crate::process::{self, Member};
+use crate::server_role::{Done, EventHandler};
+use crate::to_c::{self, Array};
+use crate::types::{
+    c_void, pmix_data_range_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_notification_fn_t, pmix_op_cbfunc_t,
+    pmix_proc_t, pmix_status_t,
+};
+use crate::{from_c, pointer};
+
+/// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` its
+/// number comes there; without, the call waits and returns it. Handlers run one at a time on the library's thread and
+/// may call any function; each calls its completion function once, when it likes. A NULL handler takes no action, and the event
+/// goes on to the next handler. (OpenPMIx registers it, too, and crashes at the first event.) Where the host has to be asked (events
+/// of its environment) a function of the host can't wait: `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same
+/// name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say. The functions are NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Register_event_handler(
+    codes: *mut pmix_status_t,
+    ncodes: usize,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    evhdlr: Option<pmix_notification_fn_t>,
+    cbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let member = process::member()?;
+        // SAFETY: the caller's contract.
+        let codes = unsafe { from_c::statuses(codes, ncodes) }?;
+        // SAFETY: the caller's contract.
+        let directives = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let object = unsafe { return_object(info, ninfo) }?;
+        let handler: EventHandler = match evhdlr {
+            Some(callback) => Box::new(move |call| call_handler(callback, object, call)),
+            None => Box::new(|call| call.completion.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new())),
+        };
+        let Some(registered) = cbfunc else {
+            return id_as_status(register_and_wait(&member, &codes, &directives, handler)?);
+        };
+        let data = CallerData::new(cbdata);
+        let done = move |id: Result<usize, Status>| {
+            let status = id.map_or_else(|status| status, |_| Status::SUCCESS);
+            // SAFETY: the caller gave the function for this, and its data with it.
+            unsafe { registered(status.to_raw(), id.unwrap_or(usize::MAX), data.get()) };
+        };
+        match member {
+            Member::Client(client) => {
+                let done = move |id: Result<usize, EventError>| done(id.map_err(|error| error.status()));
+                client.register_event_handler_with(&codes, &directives, handler, done)?;
+            }
+            Member::Server(server) => {
+                server.register_event_handler(&codes, &directives, handler, Done::callback(done))?;
+            }
+        }
+        Ok(Status::SUCCESS)
+    })
+}
+
+fn register_and_wait(
+    member: &Member,
+    codes: &[Status],
+    directives: &[Info],
+    handler: EventHandler,
+) -> Result<usize, Failure> {
+    match member {
+        Member::Client(client) => Ok(client.register_event_handler(codes, directives, handler)?),
+        Member::Server(server) => {
+            let (done, number) = Done::waiter();
+            server.register_event_handler(codes, directives, handler, done)?;
+            Ok(number.wait()?)
+        }
+    }
+}
+
+/// A registration's number, where a status is returned.
+fn id_as_status(id: usize) -> Result<Status, Failure> {
+    i32::try_from(id).map(Status::from_raw).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))
+}
+
+/// What the caller wants to see again in each call: as it is, a pointer included, which no Rust value holds.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+unsafe fn return_object(info: *const pmix_info_t, ninfo: usize) -> Result<Option<CallerData>, CError> {
+    // SAFETY: the caller's contract.
+    let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
+    for info in infos {
+        let is_pointer = info.value.type_ == DataType::Pointer.to_raw();
+        if is_pointer && from_c::key_in_place(&info.key)? == keys::EVENT_RETURN_OBJECT.name() {
+            // SAFETY: the type says that the pointer is what was stored.
+            return Ok(Some(CallerData::new(unsafe { info.value.data.ptr })));
+        }
+    }
+    Ok(None)
+}
+
+/// A call of a C handler. Everything it was given lives until it is completed, which may be long after it returned.
+struct Running {
+    source: Box<pmix_proc_t>,
+    info: Array<pmix_info_t>,
+    results: Array<pmix_info_t>,
+    completion: Completion,
+}
+
+/// Calls that are not completed, by the number that their handlers got as notification data: a number, so that a second
+/// completion finds nothing.
+struct Calls {
+    last: usize,
+    running: BTreeMap<usize, Running>,
+}
+
+static CALLS: Mutex<Calls> = Mutex::new(Calls { last: 0, running: BTreeMap::new() });
+
+fn call_handler(callback: pmix_notification_fn_t, object: Option<CallerData>, call: EventCall) {
+    let (handler, status) = (call.handler, call.status);
+    let mut running = match prepare(object, call) {
+        Ok(running) => running,
+        Err(error) => return tracing::error!(handler, %status, %error, "an event can't be shown to its handler"),
+    };
+    let source: *const pmix_proc_t = &raw const *running.source;
+    let (info, ninfo) = (running.info.as_mut_ptr(), running.info.len());
+    let (results, nresults) = (running.results.as_mut_ptr(), running.results.len());
+    let number = {
+        let mut calls = CALLS.lock();
+        calls.last += 1;
+        let number = calls.last;
+        calls.running.insert(number, running);
+        number
+    };
+    let data = std::ptr::without_provenance_mut(number);
+    // SAFETY: the caller gave the function for this; what it gets lives until it completes the call.
+    unsafe {
+        callback(handler, status.to_raw(), source, info, ninfo, results, nresults, Some(complete), data);
+    }
+}
+
+fn prepare(object: Option<CallerData>, call: EventCall) -> Result<Running, CError> {
+    let mut info = to_c::infos(&call.info)?;
+    for entry in info.as_mut_slice() {
+        if let Some(object) = object
+            && from_c::key_in_place(&entry.key)? == keys::EVENT_RETURN_OBJECT.name()
+        {
+            entry.value.type_ = DataType::Pointer.to_raw();
+            entry.value.data.ptr = object.get();
+        }
+    }
+    Ok(Running {
+        source: Box::new(to_c::optional_proc(call.source.as_ref())),
+        info,
+        results: to_c::infos(&call.results)?,
+        completion: call.completion,
+    })
+}
+
+/// The completion function of every C handler. `results` are copied; `cbfunc` says that they may be released.
+///
+/// # Safety
+/// `results` has `nresults` elements. `cbfunc` is NULL or may be called on another thread.
+unsafe extern "C" fn complete(
+    status: pmix_status_t,
+    results: *mut pmix_info_t,
+    nresults: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    thiscbdata: *mut c_void,
+    notification_cbdata: *mut c_void,
+) {
+    guard_or((), || {
+        // SAFETY: the caller's contract.
+        let copied = unsafe { from_c::infos(results, nresults) };
+        let running = CALLS.lock().running.remove(&notification_cbdata.addr());
+        match running {
+            Some(running) => {
+                let results = copied.unwrap_or_else(|error| {
+                    tracing::warn!(%error, "the results of an event handler can't be read; the next one gets none");
+                    Vec::new()
+                });
+                running.completion.complete(Status::from_raw(status), results);
+            }
+            None => tracing::warn!("an event handler has completed a call twice, or one that never was"),
+        }
+        let Some(callback) = cbfunc else { return };
+        let data = CallerData::new(thiscbdata);
+        // SAFETY: the caller gave the function for this, and its data with it.
+        let released = move || unsafe { callback(Status::SUCCESS.to_raw(), data.get()) };
+        // No thread any more: then nobody is left who could mind where it runs.
+        if process::member().and_then(|member| member.defer(released)).is_err() {
+            released();
+        }
+    });
+}
+
+/// Ends a registration. A number that no handler has counts as ended: the call succeeds and the callback runs.
+/// Without a callback the call waits until the handler runs nowhere, unless it is called from a handler. It waits at most
+/// one second, because the handler may wait for what the caller holds. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `cbfunc` is NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Deregister_event_handler(
+    evhdlr_ref: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let member = process::member()?;
+        let Some(callback) = cbfunc else {
+            return deregister_and_wait(&member, evhdlr_ref).map(|()| Status::SUCCESS);
+        };
+        let data = CallerData::new(cbdata);
+        let done = move |status: Status| {
+            // SAFETY: the caller gave the function for this, and its data with it.
+            unsafe { callback(status.to_raw(), data.get()) };
+        };
+        match member {
+            Member::Client(client) => {
+                client.deregister_event_handler_with(evhdlr_ref, move || done(Status::SUCCESS))?;
+            }
+            Member::Server(server) => server.deregister_event_handler(
+                evhdlr_ref,
+                Done::callback(move |result| done(result.map_or_else(|status| status, |()| Status::SUCCESS))),
+            )?,
+        }
+        Ok(Status::SUCCESS)
+    })
+}
+
+fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
+    match member {
+        Member::Client(client) => {
+            client.deregister_event_handler(id);
+            Ok(())
+        }
+        Member::Server(server) => {
+            let (done, ended) = Done::waiter();
+            server.deregister_event_handler(id, done)?;
+            Ok(ended.wait()?)
+        }
+    }
+}
+
+/// Tells those in range of an event. The callback says that the arguments may be released; without one the call waits.
+/// See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `source` is NULL or points to a process, `info` has `ninfo` elements. `cbfunc` is NULL or may be called on another
+/// thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Notify_event(
+    status: pmix_status_t,
+    source: *const pmix_proc_t,
+    range: pmix_data_range_t,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let own = process::member()?.proc().namespace;
+        // SAFETY: the caller's contract.
+        let source = unsafe { from_c::proc(source, Some(&own)) }?;
+        // SAFETY: the caller's contract.
+        let info = unsafe { from_c::infos(info, ninfo) }?;
+        start_or_wait(Operation::Notify { status: Status::from_raw(status), source, range, info }, cbfunc, cbdata)
+    })
+}
+
+/// Has this process's handlers learn of a programming model that somebody in it declares, before this returns: nobody
+/// else is concerned, and who declares wants it known before going on.
+pub(super) fn declare_model(client: &Client, infos: &[Info]) {
+    if !infos.iter().any(|info| info.key.as_str() == keys::PROGRAMMING_MODEL.name()) {
+        return;
+    }
+    let mut declared: Vec<Info> = infos.to_vec();
+    declared.push(Info::new(Key::from_static(keys::EVENT_NON_DEFAULT.name()), true));
+    client.deliver_locally(Status::MODEL_DECLARED, None, &declared);
+}

@@ -1,0 +1,179 @@
+//! Forwarded output and input.
+
+use std::sync::{Arc, OnceLock};
+
+use modex::IofOutput;
+use modex::types::codes::iof_channel;
+use modex::types::{Namespace, ProcId, Rank, Status};
+
+use super::asynchronous::{start_or_wait, start_with};
+use crate::guard::{Failure, guard_status};
+use crate::operation::{self, Answer, Operation, OutputHandler, Results};
+use crate::pointer::CallerData;
+use crate::to_c;
+use crate::types::{
+    c_void, pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t,
+    pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
+};
+use crate::{from_c, process};
+
+/// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` its number comes there, without
+/// it the call waits and returns it. Without `cbfunc` the library writes the output to its own. See the standard's
+/// function of the same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say. The functions are NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_IOF_pull(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    channel: pmix_iof_channel_t,
+    cbfunc: Option<pmix_iof_cbfunc_t>,
+    regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
+    regcbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let own = process::member()?.proc().namespace;
+        // SAFETY: the caller's contract.
+        let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+        // SAFETY: the caller's contract.
+        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        if channel & iof_channel::FWD_STDIN_CHANNEL != 0 {
+            return Err(Failure(Status::ERR_NOT_SUPPORTED));
+        }
+        if procs.is_empty() || channel == 0 {
+            return Err(Failure(Status::ERR_BAD_PARAM));
+        }
+        let id = Arc::new(OnceLock::new());
+        // Who waits for the number sets it in its own time; to a callback it comes on the thread of the handler, first.
+        let number_of: NumberOf = if regcbfunc.is_some() { |id| id.get().copied() } else { |id| Some(*id.wait()) };
+        let handler = handler(cbfunc, Arc::clone(&id), number_of);
+        let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
+        let Some(registered) = regcbfunc else {
+            return id_of(&operation::run(operation)?);
+        };
+        let data = CallerData::new(regcbdata);
+        start_with(operation, move |result| {
+            let id = result.and_then(|answer| match answer.results {
+                Results::Number(id) => Ok(usize::try_from(id).unwrap_or(usize::MAX)),
+                _ => Err(Status::ERROR),
+            });
+            let status = id.map_or_else(|status| status, |_| Status::SUCCESS);
+            // SAFETY: the caller gave the function for this, and its data with it.
+            unsafe { registered(status.to_raw(), id.unwrap_or(usize::MAX), data.get()) };
+        })?;
+        Ok(Status::SUCCESS)
+    })
+}
+
+/// A registration's number, where a status is returned.
+fn id_of(answer: &Answer) -> Result<Status, Failure> {
+    match answer.results {
+        Results::Number(id) => i32::try_from(id).map(Status::from_raw).map_err(|_| Failure(Status::ERROR)),
+        _ => Err(Failure(Status::ERROR)),
+    }
+}
+
+/// How the handler learns its number.
+type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
+
+/// What is done with each piece.
+fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
+    let Some(callback) = cbfunc else {
+        return Box::new(|output| write_out(&output));
+    };
+    Box::new(move |output| {
+        let id = number_of(&id).and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
+        let mut source = to_c::proc(&output.source);
+        let (Ok(mut bytes), Ok(mut infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
+            tracing::warn!(source = %output.source, "no memory for forwarded output; it is lost");
+            return;
+        };
+        let (first, count) = (infos.as_mut_ptr(), infos.len());
+        // SAFETY: the caller gave the function for this; what it gets lives until it returns.
+        unsafe { callback(id, output.channel, &raw mut source, bytes.as_mut_ptr(), first, count) };
+    })
+}
+
+/// Has the output of a job written to this process's own; that it can't be had is no error of the job.
+pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
+    let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
+    let handler: OutputHandler = Box::new(|output| write_out(&output));
+    let operation = Operation::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
+    let job = namespace.clone();
+    let begun = start_with(operation, move |result| {
+        if let Err(status) = result {
+            tracing::warn!(%job, %status, "the output of a job is not forwarded");
+        }
+    });
+    if let Err(Failure(status)) = begun {
+        tracing::warn!(%namespace, %status, "the output of a job is not forwarded");
+    }
+}
+
+/// Writes to the process's own output. A closed one has nobody who could be told.
+fn write_out(output: &IofOutput) {
+    use std::io::Write;
+    let _ = if output.channel & iof_channel::FWD_STDOUT_CHANNEL != 0 {
+        std::io::stdout().write_all(&output.bytes).and_then(|()| std::io::stdout().flush())
+    } else {
+        std::io::stderr().write_all(&output.bytes)
+    };
+}
+
+/// Ends what [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// `directives` has `ndirs` elements. `cbfunc` is NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_IOF_deregister(
+    iofhdlr: usize,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        process::member()?;
+        // SAFETY: the caller's contract.
+        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        let id = u64::try_from(iofhdlr).unwrap_or(u64::MAX);
+        start_or_wait(Operation::IofDeregister { id, directives }, cbfunc, cbdata)
+    })
+}
+
+/// Sends bytes to the standard input of processes; none: its end. Without a callback it waits. See the standard's
+/// function of the same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say, `bo` is NULL or holds bytes. `cbfunc` is NULL or may be called on
+/// another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_IOF_push(
+    targets: *const pmix_proc_t,
+    ntargets: usize,
+    bo: *mut pmix_byte_object_t,
+    directives: *const pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let own = process::member()?.proc().namespace;
+        // SAFETY: the caller's contract.
+        let targets = unsafe { from_c::procs(targets, ntargets, Some(&own)) }?;
+        // SAFETY: the caller's contract.
+        let bytes = unsafe { from_c::byte_object(bo) }?;
+        // SAFETY: the caller's contract.
+        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        start_or_wait(Operation::IofPush { targets, directives, bytes }, cbfunc, cbdata)
+    })
+}

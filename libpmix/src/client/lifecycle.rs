@@ -1,0 +1,245 @@
+//! Initialization, the end, and what needs neither.
+
+use std::sync::Arc;
+
+use modex::keys;
+use modex::runtime::has_more_rights_than_its_starter;
+use modex::types::{Info, Status};
+use modex::{Client, ConnectError};
+
+use super::asynchronous::run;
+use super::{debugger, events};
+use crate::guard::{Failure, guard, guard_or, guard_status};
+use crate::operation::Operation;
+use crate::process::{self, Member, Membership};
+use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
+use crate::{from_c, munge, pointer, spoken, to_c, tool};
+
+/// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
+/// `PMIX_ERR_UNREACH` says so; everything local works all the same. Infos that describe a programming model raise
+/// `PMIX_MODEL_DECLARED` in this process, on the calling thread, before this returns. See the standard's function of
+/// the same name.
+///
+/// A process whose launcher's server can't be reached, or refuses it, gets an error and is not initialized: to go on alone,
+/// as OpenPMIx has it, would have each rank of the job take itself for the whole of it. `proc` is what the launcher calls
+/// this process all the same, or of no namespace and undefined rank.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or may be written, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
+    guard_status(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let joined = join();
+        if let Some(place) = place {
+            let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
+            *place = to_c::optional_proc(name.as_ref());
+        }
+        let (member, is_first) = joined?;
+        let Member::Client(client) = &member else { return Ok(Status::SUCCESS) };
+        events::declare_model(client, &infos);
+        if !is_first {
+            return Ok(Status::SUCCESS);
+        }
+        if let Err(status) = debugger::wait_if_told(client) {
+            // What stopped the debugger from releasing this process is told; how the end went adds nothing.
+            let _ = end();
+            return Err(Failure(status));
+        }
+        Ok(if client.is_alone() { Status::ERR_UNREACH } else { Status::SUCCESS })
+    })
+}
+
+/// Becomes a client, if this process is nobody, and counts. Says whether it did become one.
+fn join() -> Result<(Member, bool), Failure> {
+    let _changes = process::begin_to_join();
+    let known = process::member().ok();
+    let is_first = known.is_none();
+    let member = match known {
+        Some(member) => member,
+        None => Member::Client(Arc::new(Membership::new(connect()?))),
+    };
+    process::change(|state| {
+        state.client_count += 1;
+        if let (true, Member::Client(client)) = (is_first, &member) {
+            state.client = Some(Arc::clone(client));
+        }
+    });
+    Ok((member, is_first))
+}
+
+fn connect() -> Result<Client, Failure> {
+    spoken::begin();
+    let builder = Client::builder();
+    // Its environment would say whether libmunge is loaded.
+    let builder = if has_more_rights_than_its_starter() { builder } else { builder.prover(munge::prover()) };
+    match builder.connect() {
+        Ok(client) => Ok(client),
+        Err(ConnectError::NotLaunched) if let Some(client) = Client::connect_singleton() => Ok(client),
+        Err(ConnectError::NotLaunched) => Client::alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE)),
+        Err(error) => {
+            tracing::error!(%error, "PMIx_Init failed");
+            Err(error.into())
+        }
+    }
+}
+
+/// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
+/// one, or one takes longer than a second. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let wants_barrier =
+            |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
+        let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
+        let barrier =
+            if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
+        // Whoever did not come to the barrier does not keep this process.
+        // Programs end a tool with either function.
+        let is_tool_only = process::read(|state| state.client_count == 0 && state.tool_count > 0);
+        let left = if is_tool_only { tool::finalize() } else { end() };
+        barrier.and(left)
+    })
+}
+
+fn end() -> Result<(), Failure> {
+    let mut changes = process::begin();
+    let leaving = process::change(|state| {
+        state.client_count = state.client_count.checked_sub(1).ok_or(Status::ERR_INIT)?;
+        let is_last = state.client_count == 0 && state.tool_count == 0;
+        Ok::<_, Status>(if is_last { state.client.take() } else { None })
+    })?;
+    let Some(client) = leaving else { return Ok(()) };
+    let _leaving = changes.leave();
+    drop(changes);
+    process::renew_copy();
+    Ok(client.leave()?)
+}
+
+/// Whether this process is initialized, in whatever role. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Initialized() -> c_int {
+    guard_or(0, || c_int::from(process::is_initialized()))
+}
+
+/// The name and version of this library, for people; a string of the library's. See the standard's function of the same
+/// name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Get_version() -> *const c_char {
+    VERSION_TEXT.as_ptr()
+}
+
+const VERSION_TEXT: &std::ffi::CStr = {
+    let text =
+        concat!("modex ", env!("CARGO_PKG_VERSION"), " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0");
+    match std::ffi::CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(text) => text,
+        Err(_) => panic!("the text ends with its only NUL"),
+    }
+};
+
+/// The release of the interface that programs may count on, as `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
+pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
+
+/// Asks for the end of processes (none named: of the caller's whole namespace). See the standard's function of the same
+/// name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// `msg` is NULL or NUL-terminated, `procs` has `nprocs` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Abort(
+    status: c_int,
+    msg: *const c_char,
+    procs: *mut pmix_proc_t,
+    nprocs: usize,
+) -> pmix_status_t {
+    guard(|| {
+        let own = process::member()?.proc().namespace;
+        // SAFETY: the caller's contract.
+        let message = unsafe { from_c::text(msg) }?.map(|text| text.to_string_lossy()).unwrap_or_default();
+        // SAFETY: the caller's contract.
+        let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+        run(Operation::Abort { status: Status::from_raw(status), message, procs })
+    })
+}
+
+/// Does nothing: the library needs no help to make progress. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Progress() {}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Key, Namespace, ProcId};
+    use modex::{LocalHost, Server};
+
+    use super::*;
+
+    /// These tests change what this process is.
+    static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+    #[test]
+    fn an_init_that_fails_counts_for_nothing() {
+        let _changes = PROCESS.lock();
+        let nowhere = std::ptr::without_provenance_mut(8);
+        // SAFETY: what cannot be an address is not followed.
+        let status = unsafe { PMIx_Init(nowhere, std::ptr::null_mut(), 0) };
+        assert_eq!((status, PMIx_Initialized()), (Status::ERR_BAD_PARAM.to_raw(), 0));
+    }
+
+    /// A process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
+    #[test]
+    fn a_barrier_that_fails_does_not_keep_a_process_from_leaving() {
+        let _changes = PROCESS.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), 2_u32)];
+        server.register_namespace(&proc.namespace, 2, description).unwrap();
+        let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+        server.register_client(&proc, uid, gid).unwrap();
+        let client = Client::builder().env(server.setup_fork(&proc).unwrap()).connect().unwrap();
+        process::change(|state| {
+            (state.client, state.client_count) = (Some(Arc::new(Membership::new(client))), 1);
+        });
+        server.shutdown();
+        let barrier = to_c::infos(&[Info::new(Key::from_static(keys::EMBED_BARRIER.name()), true)]).unwrap();
+        // SAFETY: one info.
+        let status = unsafe { PMIx_Finalize(barrier.as_ptr(), barrier.len()) };
+        assert_eq!((status, PMIx_Initialized()), (Status::ERR_LOST_CONNECTION.to_raw(), 0));
+    }
+
+    /// The headers, pkg-config and the library name one release of the interface.
+    #[test]
+    fn headers_package_and_library_agree_on_the_release() {
+        let header = include_str!("../../include/pmix_version.h");
+        assert!(header.contains(&format!("#define PMIX_NUMERIC_VERSION {VERSION_NUMBER:#010x}")));
+        let [_, major, minor, release] = VERSION_NUMBER.to_be_bytes();
+        let makefile = include_str!("../../../Makefile");
+        assert!(makefile.contains(&format!("PMIX_VERSION := {major}.{minor}.{release}\n")));
+    }
+
+    #[test]
+    fn the_version_begins_with_what_open_mpi_accepts() {
+        assert!(VERSION_TEXT.to_bytes().first().is_some_and(|first| *first >= b'3'));
+    }
+}

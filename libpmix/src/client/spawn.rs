@@ -1,0 +1,261 @@
+//! Jobs started by jobs, and processes that belong together.
+
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use modex::keys;
+use modex::proto::Spawn;
+use modex::types::codes::iof_channel;
+use modex::types::{App, Info, Namespace, ProcId, Status, Text};
+
+use super::asynchronous::{run, start, start_with};
+use super::iof;
+use crate::guard::{Failure, guard};
+use crate::operation::{self, Answer, Operation, Results};
+use crate::pointer::CallerData;
+use crate::types::{
+    c_char, c_void, pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t,
+    pmix_spawn_cbfunc_t, pmix_status_t,
+};
+use crate::{from_c, process, to_c};
+
+/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool
+/// writes the output that the job is to forward (`PMIX_FWD_STDOUT` and its like) to its own. See the standard's function of the
+/// same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say. `nspace` is NULL or has room for a `pmix_nspace_t`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Spawn(
+    job_info: *const pmix_info_t,
+    ninfo: usize,
+    apps: *const pmix_app_t,
+    napps: usize,
+    nspace: *mut c_char,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
+        let channels = forwarded(&operation);
+        let namespace = namespace_of(operation::run(operation)?)?;
+        show_output(&namespace, channels);
+        if !nspace.is_null() {
+            let place = nspace.cast::<pmix_nspace_t>();
+            // SAFETY: not null, and with room for it (the caller's contract); an array of bytes has no alignment.
+            unsafe { place.write(to_c::namespace(&namespace)) };
+        }
+        Ok(())
+    })
+}
+
+/// As [`PMIx_Spawn`], with a callback.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say. `cbfunc` may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Spawn_nb(
+    job_info: *const pmix_info_t,
+    ninfo: usize,
+    apps: *const pmix_app_t,
+    napps: usize,
+    cbfunc: Option<pmix_spawn_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
+        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let data = CallerData::new(cbdata);
+        let channels = forwarded(&operation);
+        start_with(operation, move |result| {
+            let result = result.and_then(namespace_of).inspect(|namespace| show_output(namespace, channels));
+            let status = result.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS);
+            let mut name = result.ok().map(|namespace| to_c::namespace(&namespace));
+            let place = name.as_mut().map_or(std::ptr::null_mut(), |name| name.as_mut_ptr());
+            // SAFETY: the caller gave the function for this, and its data with it; the name lives until it returns.
+            unsafe { callback(status.to_raw(), place, data.get()) };
+        })
+    })
+}
+
+fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
+    match answer.results {
+        Results::Namespace(namespace) => Ok(namespace),
+        _ => Err(Status::ERROR),
+    }
+}
+
+/// The channels whose output a job is to forward to whoever starts it.
+fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
+    let Operation::Spawn { job, apps } = operation else { return 0 };
+    let channels = [
+        (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
+        (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
+        (keys::FWD_STDDIAG, iof_channel::FWD_STDDIAG_CHANNEL),
+    ];
+    let mut wanted = 0;
+    for info in job.iter().chain(apps.iter().flat_map(|app| &app.info)) {
+        let of = channels.iter().filter(|(key, _)| info.key.as_str() == key.name());
+        wanted |= of.filter(|_| info.value.as_bool() == Some(true)).fold(0, |all, (_, channel)| all | channel);
+    }
+    wanted
+}
+
+/// A tool shows the output of what it has started, as its own; an application's is its own launcher's to show.
+fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
+    let is_tool = process::read(|state| state.tool_count > 0);
+    if channels != 0 && is_tool && matches!(process::member(), Ok(process::Member::Client(_))) {
+        iof::show(namespace, channels);
+    }
+}
+
+/// # Safety
+/// The arrays have as many elements as the counts say.
+unsafe fn job(
+    job_info: *const pmix_info_t,
+    ninfo: usize,
+    apps: *const pmix_app_t,
+    napps: usize,
+) -> Result<Operation, Failure> {
+    process::member()?;
+    // SAFETY: the caller's contract.
+    let job = unsafe { from_c::infos(job_info, ninfo) }?;
+    // SAFETY: the caller's contract.
+    let apps = unsafe { from_c::apps(apps, napps) }?;
+    if apps.is_empty() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    let spawn = Spawn { job, apps };
+    if !spawn.has_valid_parents() {
+        return Err(Failure(Status::ERR_BAD_PARAM));
+    }
+    let Spawn { job, apps } = spawn;
+    Ok(Operation::Spawn { job, apps: apps.into_iter().map(completed).collect() })
+}
+
+/// An application with what its description may leave to the library: the program's name, where to run, and the
+/// parameters of the library itself in the caller's environment.
+fn completed(mut app: App) -> App {
+    if app.argv.is_empty() {
+        app.argv.extend(app.command.clone());
+    }
+    let says_where = |info: &Info| info.key.as_str() == keys::WDIR.name();
+    if app.working_directory.is_none() && !app.info.iter().any(says_where) {
+        let here = std::env::current_dir().ok();
+        app.working_directory = here.and_then(|path| Text::new(path.into_os_string().into_vec()).ok());
+    }
+    for (name, value) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(PARAMETER_PREFIX)) {
+        let prefix = [name.as_bytes(), b"="].concat();
+        if app.environment.iter().any(|entry| entry.as_bytes().starts_with(&prefix)) {
+            continue;
+        }
+        app.environment.extend(Text::new([&prefix, value.as_bytes()].concat()));
+    }
+    app
+}
+
+/// Environment variables that set parameters of a PMIx library.
+const PARAMETER_PREFIX: &[u8] = b"PMIX_MCA_";
+
+/// Has the host treat processes as belonging together; every one of them calls it. See the standard's function of the same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Connect(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        run(Operation::Connect { procs, directives })
+    })
+}
+
+/// As [`PMIx_Connect`], with a callback.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// As [`PMIx_Connect`]. `cbfunc` is NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Connect_nb(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        start(Operation::Connect { procs, directives }, cbfunc, cbdata)
+    })
+}
+
+/// Takes back what [`PMIx_Connect`] did; every one of the processes calls it. See the standard's function of the same name.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// The arrays have as many elements as the counts say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Disconnect(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        run(Operation::Disconnect { procs, directives })
+    })
+}
+
+/// As [`PMIx_Disconnect`], with a callback.
+///
+/// Support: passed to the host.
+///
+/// # Safety
+/// As [`PMIx_Disconnect`]. `cbfunc` is NULL or may be called on another thread.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Disconnect_nb(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        start(Operation::Disconnect { procs, directives }, cbfunc, cbdata)
+    })
+}
+
+/// # Safety
+/// The arrays have as many elements as the counts say.
+unsafe fn participants(
+    procs: *const pmix_proc_t,
+    nprocs: usize,
+    info: *const pmix_info_t,
+    ninfo: usize,
+) -> Result<(Vec<ProcId>, Vec<Info>), Failure> {
+    let own = process::member()?.proc().namespace;
+    // SAFETY: the caller's contract.
+    let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+    // SAFETY: the caller's contract.
+    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    if procs.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok((procs, directives)) }
+}

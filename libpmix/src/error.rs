@@ -1,0 +1,129 @@
+//! Why something could not cross the border.
+
+use modex::gds::AsStatus;
+use modex::types::{DataType, KeyError, NamespaceError, RankError, Status};
+
+/// Why foreign memory is not the Rust value it should be, or a Rust value cannot become foreign memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CError {
+    /// A pointer that must not be NULL.
+    #[error("{what} is NULL; pass a pointer to one")]
+    Null {
+        /// What it should point to.
+        what: &'static str,
+    },
+    /// A pointer to where nothing can be: in the first page, or not aligned.
+    #[error("{what} is said to be at address {address:#x}, where none can be")]
+    BadPointer {
+        /// What it should point to.
+        what: &'static str,
+        /// The pointer.
+        address: usize,
+    },
+    /// More elements than anybody can mean.
+    #[error("{what}: {count} elements are announced, more than the limit of {limit}")]
+    TooMany {
+        /// What is counted.
+        what: &'static str,
+        /// Elements announced.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Values in values, too deep.
+    #[error("values are nested deeper than {limit} levels")]
+    TooDeep {
+        /// The limit.
+        limit: u32,
+    },
+    /// A text in a fixed array that fills the array without a NUL, or that does not fit one.
+    #[error("{what} does not fit its {size_bytes} bytes together with a NUL")]
+    TooLong {
+        /// What the text is.
+        what: &'static str,
+        /// Size of the array.
+        size_bytes: usize,
+    },
+    /// A type number without meaning.
+    #[error("data type {code} is unknown; the standard's types end at 74")]
+    UnknownType {
+        /// The number.
+        code: u16,
+    },
+    /// A type that the C interface has no structure for.
+    #[error("the C interface has no structure for values of type {data_type:?}")]
+    NoForm {
+        /// The type.
+        data_type: DataType,
+    },
+    /// An array holds a value of another type than its own.
+    #[error("an array of {expected:?} holds a {found:?}")]
+    MixedArray {
+        /// The array's type.
+        expected: DataType,
+        /// The element's type.
+        found: DataType,
+    },
+    /// A number that the other side's type can't hold.
+    #[error("{what} {number} is out of range")]
+    OutOfRange {
+        /// What the number is.
+        what: &'static str,
+        /// The number.
+        number: i128,
+    },
+    /// A map expression whose end cannot be found.
+    #[error("map expression is in no known form or has no end")]
+    Regex,
+    /// A key that cannot be one.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A namespace that cannot be one.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A rank that cannot be one.
+    #[error(transparent)]
+    Rank(#[from] RankError),
+    /// libhwloc could not be loaded or refused the object.
+    #[error("libhwloc.so.15 cannot {what}; install it where the loader finds it, or leave the value out")]
+    Hwloc {
+        /// What it was asked to do.
+        what: &'static str,
+    },
+    /// A topology of a libhwloc whose structures are laid out otherwise.
+    #[error(
+        "libhwloc.so.15 cannot {what}: it was made by a libhwloc of another layout; link the program with libhwloc.so.15"
+    )]
+    HwlocLayout {
+        /// What it was asked to do.
+        what: &'static str,
+    },
+    /// libc has no memory left.
+    #[error("no memory for {size_bytes} bytes")]
+    NoMemory {
+        /// Size of the block.
+        size_bytes: usize,
+    },
+}
+
+impl AsStatus for CError {
+    fn status(&self) -> Status {
+        match self {
+            Self::UnknownType { .. } | Self::NoForm { .. } => Status::ERR_UNKNOWN_DATA_TYPE,
+            Self::MixedArray { .. } => Status::ERR_TYPE_MISMATCH,
+            Self::Hwloc { .. } | Self::HwlocLayout { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::NoMemory { .. } => Status::ERR_NOMEM,
+            Self::Null { .. }
+            | Self::BadPointer { .. }
+            | Self::TooMany { .. }
+            | Self::TooDeep { .. }
+            | Self::TooLong { .. }
+            | Self::OutOfRange { .. }
+            | Self::Regex
+            | Self::Key(_)
+            | Self::Namespace(_)
+            | Self::Rank(_) => Status::ERR_BAD_PARAM,
+        }
+    }
+}

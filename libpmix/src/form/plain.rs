@@ -1,0 +1,99 @@
+//! Members without pointers: numbers and codes.
+
+use std::marker::PhantomData;
+
+use modex::types::{LocalAddress, Rank, Timeval};
+
+use super::{Depth, Form};
+use crate::error::CError;
+use crate::types::{c_char, c_void, pid_t, time_t, timeval};
+
+/// A number that is the same on both sides.
+#[derive(Debug)]
+pub struct Plain<T>(PhantomData<T>);
+
+impl<T: Copy> Form for Plain<T> {
+    type C = T;
+    type Owned = T;
+
+    unsafe fn read(from: &T, _: Depth) -> Result<T, CError> {
+        Ok(*from)
+    }
+
+    fn write(owned: &T, to: &mut T) -> Result<(), CError> {
+        *to = *owned;
+        Ok(())
+    }
+
+    unsafe fn copy(from: &T, to: &mut T, _: Depth) -> Result<(), CError> {
+        *to = *from;
+        Ok(())
+    }
+
+    unsafe fn destruct(_: &mut T) {}
+}
+
+/// Declares members that are numbers under another type: how C's becomes ours, and back.
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident: $c:ty => $owned:ty, $read:expr, $write:expr;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $name;
+
+            impl Form for $name {
+                type C = $c;
+                type Owned = $owned;
+
+                unsafe fn read(from: &$c, _: Depth) -> Result<$owned, CError> {
+                    let read: fn($c) -> Result<$owned, CError> = $read;
+                    read(*from)
+                }
+
+                fn write(owned: &$owned, to: &mut $c) -> Result<(), CError> {
+                    let write: fn(&$owned) -> Result<$c, CError> = $write;
+                    *to = write(owned)?;
+                    Ok(())
+                }
+
+                unsafe fn copy(from: &$c, to: &mut $c, _: Depth) -> Result<(), CError> {
+                    *to = *from;
+                    Ok(())
+                }
+
+                unsafe fn destruct(_: &mut $c) {}
+            }
+        )*
+    };
+}
+
+numbers! {
+    /// `bool`: any byte but zero is true.
+    Bool: u8 => bool, |c| Ok(c != 0), |&owned| Ok(u8::from(owned));
+    /// `size_t`.
+    Size: usize => u64,
+        |c| u64::try_from(c).map_err(|_| out_of_range("size", c)),
+        |&owned| usize::try_from(owned).map_err(|_| out_of_range("size", owned));
+    /// `pid_t`, which is kept as the wire has it: unsigned.
+    Pid: pid_t => u32, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
+    /// `time_t`, which is kept as the wire has it: unsigned.
+    Time: time_t => u64, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
+    /// A `char` that is a letter or a separator.
+    Letter: c_char => u8, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
+    /// A count that the wire has as a signed number.
+    Count16: u16 => i16, |c| Ok(c.cast_signed()), |&owned| Ok(owned.cast_unsigned());
+    /// A rank.
+    RankNumber: u32 => Rank, |c| Ok(Rank::from_raw(c)?), |owned| Ok(owned.to_raw());
+    /// Seconds and microseconds.
+    Moment: timeval => Timeval,
+        |c| Ok(Timeval { seconds: c.tv_sec, microseconds: c.tv_usec }),
+        |owned| Ok(timeval { tv_sec: owned.seconds, tv_usec: owned.microseconds });
+    /// A pointer, which means something in this process alone.
+    Address: *mut c_void => LocalAddress,
+        |c| Ok(LocalAddress::new(c.expose_provenance())),
+        |owned| Ok(std::ptr::with_exposed_provenance_mut(owned.get()));
+}
+
+fn out_of_range<N: TryInto<i128>>(what: &'static str, number: N) -> CError {
+    CError::OutOfRange { what, number: number.try_into().unwrap_or(i128::MAX) }
+}

@@ -1,0 +1,180 @@
+//! Resource usage: construct, create, destruct, free.
+
+use super::family;
+use crate::types::{pmix_disk_stats_t, pmix_net_stats_t, pmix_node_stats_t, pmix_proc_stats_t};
+
+/// Makes a process's usage empty.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1: `p` points to storage for one, whatever is in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Proc_stats_construct(p: *mut pmix_proc_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::construct::<pmix_proc_stats_t>(p) };
+}
+
+/// So many empty ones in one block, for `PMIx_Proc_stats_free`; NULL for none.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Proc_stats_create(n: usize) -> *mut pmix_proc_stats_t {
+    family::create::<pmix_proc_stats_t>(n)
+}
+
+/// Releases what a process's usage holds and empties it.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what it holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Proc_stats_destruct(p: *mut pmix_proc_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::destruct::<pmix_proc_stats_t>(p) };
+}
+
+/// Releases `n` of them, with what they hold, and their block.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what they hold; the block came from `PMIx_Proc_stats_create` or libc's allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Proc_stats_free(p: *mut pmix_proc_stats_t, n: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { family::free::<pmix_proc_stats_t>(p, n) };
+}
+
+/// Makes a disk's usage empty.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1: `p` points to storage for one, whatever is in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Disk_stats_construct(p: *mut pmix_disk_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::construct::<pmix_disk_stats_t>(p) };
+}
+
+/// So many empty ones in one block, for `PMIx_Disk_stats_free`; NULL for none.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Disk_stats_create(n: usize) -> *mut pmix_disk_stats_t {
+    family::create::<pmix_disk_stats_t>(n)
+}
+
+/// Releases what a disk's usage holds and empties it.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what it holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Disk_stats_destruct(p: *mut pmix_disk_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::destruct::<pmix_disk_stats_t>(p) };
+}
+
+/// Releases `n` of them, with what they hold, and their block.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what they hold; the block came from `PMIx_Disk_stats_create` or libc's allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Disk_stats_free(p: *mut pmix_disk_stats_t, n: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { family::free::<pmix_disk_stats_t>(p, n) };
+}
+
+/// Makes an interface's usage empty.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1: `p` points to storage for one, whatever is in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Net_stats_construct(p: *mut pmix_net_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::construct::<pmix_net_stats_t>(p) };
+}
+
+/// So many empty ones in one block, for `PMIx_Net_stats_free`; NULL for none.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Net_stats_create(n: usize) -> *mut pmix_net_stats_t {
+    family::create::<pmix_net_stats_t>(n)
+}
+
+/// Releases what an interface's usage holds and empties it.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what it holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Net_stats_destruct(p: *mut pmix_net_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::destruct::<pmix_net_stats_t>(p) };
+}
+
+/// Releases `n` of them, with what they hold, and their block.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what they hold; the block came from `PMIx_Net_stats_create` or libc's allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Net_stats_free(p: *mut pmix_net_stats_t, n: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { family::free::<pmix_net_stats_t>(p, n) };
+}
+
+/// Makes a node's usage empty.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1: `p` points to storage for one, whatever is in it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Node_stats_construct(p: *mut pmix_node_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::construct::<pmix_node_stats_t>(p) };
+}
+
+/// So many empty ones in one block, for `PMIx_Node_stats_free`; NULL for none.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_Node_stats_create(n: usize) -> *mut pmix_node_stats_t {
+    family::create::<pmix_node_stats_t>(n)
+}
+
+/// Releases what a node's usage holds and empties it.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what it holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Node_stats_destruct(p: *mut pmix_node_stats_t) {
+    // SAFETY: the caller's contract.
+    unsafe { family::destruct::<pmix_node_stats_t>(p) };
+}
+
+/// Releases `n` of them, with what they hold, and their block.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// P1, and F1 for what they hold; the block came from `PMIx_Node_stats_create` or libc's allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Node_stats_free(p: *mut pmix_node_stats_t, n: usize) {
+    // SAFETY: the caller's contract.
+    unsafe { family::free::<pmix_node_stats_t>(p, n) };
+}

@@ -1,0 +1,348 @@
+//! Foreign pointers, looked at before they are followed.
+//!
+//! - **P1** Whoever calls these functions promises what C promises: that a pointer which is neither NULL nor plainly
+//!   wrong points to what its type says, alive and not changed by others until the call ends. What can be seen without
+//!   following the pointer is checked here: NULL, the first page, alignment, impossible counts.
+//! - **P2** Data of a type that the caller names may lie at any address, such as in a packed structure. OpenPMIx copies its
+//!   bytes. [`with_data`] and [`with_place`] take such pointers. Pointers to the interface's own structures are aligned.
+
+use std::ffi::CStr;
+
+use super::error::CError;
+use super::types::{c_char, c_void};
+
+/// Most bytes of one array: 64 GiB. Counts beyond are not counts.
+pub const ARRAY_BYTES_MAX: usize = 1 << 36;
+
+/// Addresses below this are never mapped.
+const FIRST_PAGE_BYTES: usize = 4096;
+
+/// Refuses what can't be the address of a `T`.
+///
+/// # Errors
+/// When the pointer is NULL or cannot be one; `what` names it.
+pub fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() { Ok(()) } else { Err(CError::BadPointer { what, address: pointer.addr() }) }
+}
+
+fn check_address<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
+    if pointer.is_null() {
+        return Err(CError::Null { what });
+    }
+    if pointer.addr() < FIRST_PAGE_BYTES {
+        return Err(CError::BadPointer { what, address: pointer.addr() });
+    }
+    Ok(())
+}
+
+fn check_array<T>(pointer: *const T, count: usize, what: &'static str) -> Result<(), CError> {
+    let limit = ARRAY_BYTES_MAX / size_of::<T>().max(1);
+    if count > limit {
+        return Err(CError::TooMany { what, count, limit });
+    }
+    check(pointer, what)
+}
+
+/// What a pointer points to.
+///
+/// # Errors
+/// When the pointer is NULL or cannot be one; `what` names it.
+///
+/// # Safety
+/// P1.
+pub unsafe fn shared<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T, CError> {
+    check(pointer, what)?;
+    // SAFETY: not null and aligned (checked); alive and unchanged (P1).
+    Ok(unsafe { &*pointer })
+}
+
+/// What a pointer points to, to be written.
+///
+/// # Errors
+/// As [`shared`].
+///
+/// # Safety
+/// P1, and nobody else uses it during the call.
+pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, CError> {
+    check(pointer, what)?;
+    // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
+    Ok(unsafe { &mut *pointer })
+}
+
+/// Reads data at any address (P2).
+///
+/// # Errors
+/// When the pointer is NULL or cannot be one; `what` names it.
+///
+/// # Safety
+/// P1, but for the alignment.
+pub unsafe fn with_data<T: Copy, R>(
+    pointer: *const T,
+    what: &'static str,
+    read: impl FnOnce(&T) -> R,
+) -> Result<R, CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() {
+        // SAFETY: not null and aligned (checked); alive and unchanged (P1).
+        return Ok(read(unsafe { &*pointer }));
+    }
+    // SAFETY: not null (checked), alive and unchanged (P1).
+    let copy = unsafe { pointer.read_unaligned() };
+    Ok(read(&copy))
+}
+
+/// Changes data at any address (P2).
+///
+/// # Errors
+/// As [`with_data`].
+///
+/// # Safety
+/// P1, but for the alignment, and nobody else uses it during the call.
+pub unsafe fn with_place<T: Copy, R>(
+    pointer: *mut T,
+    what: &'static str,
+    change: impl FnOnce(&mut T) -> R,
+) -> Result<R, CError> {
+    check_address(pointer, what)?;
+    if pointer.is_aligned() {
+        // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
+        return Ok(change(unsafe { &mut *pointer }));
+    }
+    // SAFETY: not null (checked), alive and ours alone (the caller's contract).
+    let mut copy = unsafe { pointer.read_unaligned() };
+    let result = change(&mut copy);
+    // SAFETY: as above.
+    unsafe { pointer.write_unaligned(copy) };
+    Ok(result)
+}
+
+/// What a pointer points to, to be written; `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one; `what` names it.
+///
+/// # Safety
+/// As [`unique`].
+pub unsafe fn optional<'a, T>(pointer: *mut T, what: &'static str) -> Result<Option<&'a mut T>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { unique(pointer, what) }.map(Some)
+}
+
+/// An array; no elements need no pointer.
+///
+/// # Errors
+/// As [`shared`], or when the count is impossible.
+///
+/// # Safety
+/// P1, for `count` elements.
+pub unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &'static str) -> Result<&'a [T], CError> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check_array(pointer, count, what)?;
+    // SAFETY: not null, aligned, and shorter than isize::MAX (checked); alive and unchanged (P1).
+    Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
+}
+
+/// An array to be written; no elements need no pointer.
+///
+/// # Errors
+/// As [`slice()`].
+///
+/// # Safety
+/// P1, for `count` elements, and nobody else uses them during the call.
+pub unsafe fn slice_mut<'a, T>(pointer: *mut T, count: usize, what: &'static str) -> Result<&'a mut [T], CError> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    check_array(pointer, count, what)?;
+    // SAFETY: not null, aligned, and shorter than isize::MAX (checked); alive and ours alone (the caller's contract).
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
+}
+
+/// A string; `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one.
+///
+/// # Safety
+/// P1, and a NUL ends it.
+pub unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<Option<&'a CStr>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    check(pointer, what)?;
+    // SAFETY: not null (checked), alive, unchanged and ended by a NUL (the caller's contract).
+    Ok(Some(unsafe { CStr::from_ptr(pointer) }))
+}
+
+/// A string that stands in an array of this size, as a rule, and may lack its NUL there: it is read no further. `None` for NULL.
+///
+/// # Errors
+/// When the pointer cannot be one, or no NUL comes within the array.
+///
+/// # Safety
+/// P1: a string, or an array of this size; alive and unchanged as long as the result.
+pub unsafe fn text_within<'a>(
+    pointer: *const c_char,
+    size_bytes: usize,
+    what: &'static str,
+) -> Result<Option<&'a [u8]>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    check(pointer, what)?;
+    // SAFETY: not null (checked); strnlen looks no further than the NUL or the end of the array.
+    let length = unsafe { nix::libc::strnlen(pointer, size_bytes) };
+    if length == size_bytes {
+        return Err(CError::TooLong { what, size_bytes });
+    }
+    // SAFETY: so many bytes are there.
+    unsafe { slice(pointer.cast::<u8>(), length, what) }.map(Some)
+}
+
+/// The strings of an array that a NULL ends; no array has no strings.
+///
+/// # Errors
+/// When a pointer cannot be one, or there are too many.
+///
+/// # Safety
+/// P1, for the array up to its NULL and each string in it.
+pub unsafe fn texts<'a>(pointer: *const *mut c_char, what: &'static str) -> Result<Vec<&'a CStr>, CError> {
+    if pointer.is_null() {
+        return Ok(Vec::new());
+    }
+    check(pointer, what)?;
+    let mut texts = Vec::new();
+    loop {
+        // SAFETY: no entry before this one is the NULL that ends the array.
+        let at = unsafe { pointer.add(texts.len()) };
+        // SAFETY: as above; aligned (checked) and alive (P1).
+        let entry = unsafe { at.read() };
+        // SAFETY: the entry is a string of the array (the caller's contract).
+        match unsafe { text(entry, what) }? {
+            Some(string) => texts.push(string),
+            None => return Ok(texts),
+        }
+    }
+}
+
+/// Writes NULL for a result that a failed call does not give. A place that cannot be one stays as it is.
+///
+/// # Safety
+/// P1, and nobody else uses it during the call.
+pub unsafe fn clear<T>(place: *mut *mut T) {
+    // SAFETY: the caller's contract.
+    if let Ok(place) = unsafe { unique(place, "place for a result") } {
+        *place = std::ptr::null_mut();
+    }
+}
+
+/// As [`clear`], for an array and its count: NULL and 0. Either place may be missing.
+///
+/// # Safety
+/// As [`clear`], for both.
+pub unsafe fn clear_array<T>(array: *mut *mut T, count: *mut usize) {
+    // SAFETY: the caller's contract.
+    unsafe { clear(array) };
+    // SAFETY: the caller's contract.
+    if let Ok(count) = unsafe { unique(count, "place for a count") } {
+        *count = 0;
+    }
+}
+
+/// Has the processor fetch what is at an address, which is read soon, from memory. The address may be any.
+pub fn fetch<T>(pointer: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which does nothing for an address where nothing is.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
+/// A fixed array of characters as bytes.
+pub fn bytes(array: &[c_char]) -> &[u8] {
+    // SAFETY: c_char and u8 are both one byte without invalid patterns.
+    unsafe { std::slice::from_raw_parts(array.as_ptr().cast::<u8>(), array.len()) }
+}
+
+/// The bytes of a text in a fixed array, up to its NUL.
+///
+/// # Errors
+/// When there is none.
+pub fn fixed_text<'a>(array: &'a [c_char], what: &'static str) -> Result<&'a [u8], CError> {
+    let text =
+        CStr::from_bytes_until_nul(bytes(array)).map_err(|_| CError::TooLong { what, size_bytes: array.len() })?;
+    Ok(text.to_bytes())
+}
+
+/// Puts a text and a NUL into a fixed array; the rest becomes zero.
+///
+/// # Errors
+/// When it does not fit.
+pub fn put_fixed_text(text: &[u8], array: &mut [c_char], what: &'static str) -> Result<(), CError> {
+    if text.len() >= array.len() {
+        return Err(CError::TooLong { what, size_bytes: array.len() });
+    }
+    let (head, rest) = array.split_at_mut(text.len());
+    head.iter_mut().zip(text).for_each(|(to, from)| *to = from.cast_signed());
+    rest.fill(0);
+    Ok(())
+}
+
+/// What a C caller wants back with its callback. The library only carries it.
+#[derive(Clone, Copy)]
+pub(crate) struct CallerData(*mut c_void);
+
+// SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
+// with a callback.
+unsafe impl Send for CallerData {}
+// SAFETY: as above.
+unsafe impl Sync for CallerData {}
+
+impl CallerData {
+    pub(crate) const fn new(data: *mut c_void) -> Self {
+        Self(data)
+    }
+
+    pub(crate) const fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_an_address_is_refused_unfollowed() {
+        // SAFETY: none of these is followed.
+        let null = unsafe { shared::<u64>(std::ptr::null(), "number") };
+        assert_eq!(null, Err(CError::Null { what: "number" }));
+        // SAFETY: as above.
+        let low = unsafe { shared::<u64>(std::ptr::without_provenance(64), "number") };
+        assert_eq!(low, Err(CError::BadPointer { what: "number", address: 64 }));
+        // SAFETY: as above.
+        let odd = unsafe { shared::<u64>(std::ptr::without_provenance(0x10001), "number") };
+        assert_eq!(odd, Err(CError::BadPointer { what: "number", address: 0x10001 }));
+        // SAFETY: as above.
+        let huge = unsafe { slice::<u64>(std::ptr::without_provenance(0x10000), usize::MAX, "numbers") };
+        assert!(matches!(huge, Err(CError::TooMany { .. })));
+    }
+
+    #[test]
+    fn a_fixed_array_needs_its_nul() {
+        let full = [b'x'.cast_signed(); 8];
+        assert_eq!(fixed_text(&full, "key"), Err(CError::TooLong { what: "key", size_bytes: 8 }));
+        let mut array = full;
+        assert_eq!(put_fixed_text(b"12345678", &mut array, "key"), Err(CError::TooLong { what: "key", size_bytes: 8 }));
+        put_fixed_text(b"1234567", &mut array, "key").unwrap();
+        assert_eq!(fixed_text(&array, "key").unwrap(), b"1234567");
+    }
+}

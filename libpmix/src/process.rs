@@ -1,0 +1,347 @@
+//! What this process is to PMIx: client, server, or both, and how often each was initialized.
+//!
+//! ```text
+//! any function ── member() ──► thread's copy ── same generation? ──► Arc<Membership> or Arc<dyn ServerRole>
+//!                                   └── no ──► the state, under its lock ──► new copy
+//! ```
+//!
+//! - **P1** The way to the client costs one atomic load: every thread keeps a copy of what it found, with the number of
+//!   the state it found it in (its generation). A change of the state changes the number.
+//! - **P2** The lock of the state is held for assignments only, never while calling anything that waits or calls out.
+//!   [`begin`] gives the right to change the state over a longer time; nobody waits for it but Init and Finalize.
+//! - **P3** A forked child is nobody: `pthread_atfork` gives it a new, empty state, whatever locks the parent's threads
+//!   held. The child's copies hold the parent's client but never drop the last reference to it. It may initialize itself.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+
+use modex::types::{ProcId, Status};
+use modex::{Client, Roster};
+use nix::libc;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::client::KeptValues;
+use super::server_role::ServerRole;
+
+/// In what capacity this process calls client functions.
+#[derive(Clone)]
+pub(super) enum Member {
+    /// As a client of a server, or alone.
+    Client(Arc<Membership>),
+    /// As a server: its own store, its host's functions.
+    Server(Arc<dyn ServerRole>),
+}
+
+/// A client, and what lives as long.
+pub(super) struct Membership {
+    client: Client,
+    /// Values that callers look at without owning them.
+    pub(super) kept: KeptValues,
+}
+
+impl Membership {
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, kept: KeptValues::default() }
+    }
+}
+
+impl AsRef<Client> for Membership {
+    fn as_ref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl std::ops::Deref for Membership {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+/// Who has initialized what.
+#[derive(Default)]
+pub(super) struct State {
+    /// `PMIx_Init` less `PMIx_Finalize`.
+    pub(super) client_count: u32,
+    /// `PMIx_server_init` less `PMIx_server_finalize`.
+    pub(super) server_count: u32,
+    /// `PMIx_tool_init` less `PMIx_tool_finalize`.
+    pub(super) tool_count: u32,
+    /// There since the first `PMIx_Init` in a process that is no server, or a tool's first connection.
+    pub(super) client: Option<Arc<Membership>>,
+    /// A tool's connections, the oldest first; `client` is one of them, or has no server.
+    pub(super) attached: Vec<Arc<Membership>>,
+    /// Where a tool was told to look for servers, the session's and the node's.
+    pub(super) tool_places: [Option<PathBuf>; 2],
+    /// There since the first `PMIx_server_init`, or a tool became one.
+    pub(super) server: Option<Arc<dyn ServerRole>>,
+}
+
+impl State {
+    /// Whether any initialization is not undone yet.
+    pub(super) const fn is_initialized(&self) -> bool {
+        self.client_count > 0 || self.server_count > 0 || self.tool_count > 0
+    }
+
+    /// A tool's connections, and which of them functions go to.
+    pub(super) const fn roster(&mut self) -> Roster<'_, Membership> {
+        Roster { primary: &mut self.client, attached: &mut self.attached }
+    }
+
+    /// The client before the server: who is both asks its own server for what other processes of its job have. A tool
+    /// without a server is its own if it is one.
+    fn member(&self) -> Option<Member> {
+        match (&self.client, &self.server) {
+            (Some(client), Some(server)) if self.tool_count > 0 && client.is_alone() => {
+                Some(Member::Server(Arc::clone(server)))
+            }
+            (Some(client), _) => Some(Member::Client(Arc::clone(client))),
+            (None, Some(server)) => Some(Member::Server(Arc::clone(server))),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Member {
+    /// This process's name.
+    pub(super) fn proc(&self) -> ProcId {
+        match self {
+            Self::Client(client) => client.proc().clone(),
+            Self::Server(server) => server.proc().clone(),
+        }
+    }
+
+    /// Runs something where callbacks run.
+    ///
+    /// # Errors
+    /// There is no thread for it; it will not run.
+    pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Status> {
+        match self {
+            Self::Client(client) => client.later(job).map_err(|_| Status::ERR_OUT_OF_RESOURCE),
+            Self::Server(server) => server.defer(Box::new(job)),
+        }
+    }
+}
+
+/// As whom to act.
+///
+/// # Errors
+/// `ERR_INIT` before the first and after the last initialization, and in a forked child.
+pub(super) fn member() -> Result<Member, Status> {
+    // A thread that is about to end has no copy any more, and asks the state: MPI libraries finalize from `atexit`.
+    let found = with_copy(|member| member.cloned()).unwrap_or_else(|| read(State::member));
+    found.ok_or(Status::ERR_INIT)
+}
+
+/// Runs something with the client, without counting references. `None` when this process is no client. `act` must not
+/// wait and must not call out.
+#[inline]
+pub(super) fn peek_client<R>(act: impl FnOnce(&Membership) -> Option<R>) -> Option<R> {
+    let looked = with_copy(|member| match member {
+        Some(Member::Client(client)) => act(client),
+        _ => None,
+    });
+    looked.flatten()
+}
+
+/// Lets go of this thread's copy of a state that is gone.
+pub(super) fn renew_copy() {
+    let _ = with_copy(|_| ());
+}
+
+/// Whether any initialization is not undone yet.
+pub(super) fn is_initialized() -> bool {
+    shared().state.lock().is_initialized()
+}
+
+/// The right to initialize and finalize, for as long as the guard lives. Not to be held while finalizing a client or
+/// server: their callbacks may call Init.
+pub(super) fn begin() -> MutexGuard<'static, Changes> {
+    shared().changes.lock()
+}
+
+/// As [`begin`], for who is about to connect: a client that is leaving has left before. A callback of that client which
+/// comes here waits until its client gives up on it.
+pub(super) fn begin_to_join() -> MutexGuard<'static, Changes> {
+    let Shared { changes, left, .. } = shared();
+    let mut changes = changes.lock();
+    while changes.leaving_count > 0 {
+        left.wait(&mut changes);
+    }
+    changes
+}
+
+/// What holds up who wants to join.
+#[derive(Default)]
+pub(super) struct Changes {
+    leaving_count: u32,
+}
+
+impl Changes {
+    /// A client leaves its server, until this is dropped. Two connections of one process at a time would have its server
+    /// take the end of the older for the end of the process.
+    pub(super) const fn leave(&mut self) -> Leaving {
+        self.leaving_count += 1;
+        Leaving(())
+    }
+}
+
+/// A client is leaving.
+pub(super) struct Leaving(());
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let Shared { changes, left, .. } = shared();
+        let mut changes = changes.lock();
+        changes.leaving_count = changes.leaving_count.saturating_sub(1);
+        left.notify_all();
+    }
+}
+
+/// Looks at the state, under its lock (P2).
+pub(super) fn read<R>(look: impl FnOnce(&State) -> R) -> R {
+    look(&shared().state.lock())
+}
+
+/// Changes the state, under its lock (P2). What is to be dropped is to be handed out, and dropped outside.
+pub(super) fn change<R>(apply: impl FnOnce(&mut State) -> R) -> R {
+    let mut state = shared().state.lock();
+    let result = apply(&mut state);
+    // Release pairs with the Acquire in `with_copy`: who sees the new number finds the new state behind the lock.
+    GENERATION.fetch_add(1, Ordering::Release);
+    result
+}
+
+struct Shared {
+    changes: Mutex<Changes>,
+    /// Announces that a client has left.
+    left: Condvar,
+    state: Mutex<State>,
+    /// In a forked child what was its parent's: never used, but not lost either, as memcheck would have it.
+    #[expect(dead_code, reason = "it only has to be there")]
+    of_parent: AtomicPtr<Shared>,
+}
+
+/// A thread's copy of what `State::member` says.
+struct Copy {
+    generation: u64,
+    member: Option<Member>,
+}
+
+/// Never zero, so that an empty copy is out of date.
+static GENERATION: AtomicU64 = AtomicU64::new(1);
+/// Null until it is needed, and again in a forked child.
+static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+/// In a forked child the parent's state, for the child's own to refer to.
+static ABANDONED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+static IS_FORK_WATCHED: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static COPY: RefCell<Copy> = const { RefCell::new(Copy { generation: 0, member: None }) };
+}
+
+/// Runs something with the thread's copy; `None` when the thread is about to end and has none any more.
+#[inline]
+fn with_copy<R>(act: impl FnOnce(Option<&Member>) -> R) -> Option<R> {
+    COPY.try_with(|copy| {
+        // Acquire pairs with the Release in `change`.
+        let generation = GENERATION.load(Ordering::Acquire);
+        if let Ok(copy) = copy.try_borrow()
+            && copy.generation == generation
+        {
+            return Some(act(copy.member.as_ref()));
+        }
+        refresh(copy, generation);
+        copy.try_borrow().ok().map(|copy| act(copy.member.as_ref()))
+    })
+    .ok()
+    .flatten()
+}
+
+/// Takes a new copy. `generation` was read before the state is: a change in between makes the copy one to be renewed.
+#[cold]
+#[inline(never)]
+fn refresh(copy: &RefCell<Copy>, generation: u64) {
+    let member = read(State::member);
+    let stale = match copy.try_borrow_mut() {
+        Ok(mut copy) => std::mem::replace(&mut *copy, Copy { generation, member }),
+        Err(_) => return,
+    };
+    // Dropping the last reference to a client waits for its thread; the copy must not be borrowed meanwhile.
+    drop(stale);
+}
+
+fn shared() -> &'static Shared {
+    let found = SHARED.load(Ordering::Acquire);
+    // SAFETY: what `SHARED` points to was leaked by `make_shared`, so it lives as long as the process; Acquire pairs
+    // with the Release there.
+    match unsafe { found.as_ref() } {
+        Some(shared) => shared,
+        None => make_shared(),
+    }
+}
+
+#[cold]
+fn make_shared() -> &'static Shared {
+    if !IS_FORK_WATCHED.swap(true, Ordering::Relaxed) {
+        // SAFETY: `forget_after_fork` is safe to run in a forked child: it only stores. A failure (no memory) means
+        // that a fork is not noticed here; the client's own checks still are.
+        let _ = unsafe { libc::pthread_atfork(None, None, Some(forget_after_fork)) };
+    }
+    let of_parent = AtomicPtr::new(ABANDONED.load(Ordering::Acquire));
+    let made = Box::into_raw(Box::new(Shared {
+        changes: Mutex::default(),
+        left: Condvar::new(),
+        state: Mutex::default(),
+        of_parent,
+    }));
+    let null = std::ptr::null_mut();
+    match SHARED.compare_exchange(null, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: made above, and never freed from here on.
+        Ok(_) => unsafe { &*made },
+        Err(theirs) => {
+            // SAFETY: made above by `Box`, and nobody has seen it.
+            drop(unsafe { Box::from_raw(made) });
+            // SAFETY: leaked by the thread that won; see `shared`.
+            unsafe { &*theirs }
+        }
+    }
+}
+
+/// In a forked child: the state stays the parent's, and so do its locks, which a thread that does not exist here may
+/// hold. It is never touched again.
+extern "C" fn forget_after_fork() {
+    ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
+    GENERATION.fetch_add(1, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Init in one thread while another one finalized made a second connection before the first had left.
+    #[test]
+    fn who_joins_waits_for_who_leaves() {
+        for _ in 0..100 {
+            let (order, seen) = mpsc::channel();
+            let leaving = begin().leave();
+            let joined = order.clone();
+            let joining = std::thread::Builder::new().spawn(move || {
+                drop(begin_to_join());
+                joined.send("joined").unwrap();
+            });
+            // Others may change what they like meanwhile.
+            drop(begin());
+            std::thread::yield_now();
+            order.send("left").unwrap();
+            drop(leaving);
+            joining.unwrap().join().unwrap();
+            assert_eq!([seen.recv().unwrap(), seen.recv().unwrap()], ["left", "joined"]);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! How the end of an operation reaches its caller.
+
+use modex::gds::AsStatus;
+use modex::types::Status;
+use modex::{Server, ServerError};
+
+use super::state::{self, ServerProcess};
+use crate::guard::{Failure, guard_or, guard_status};
+use crate::pointer::CallerData;
+use crate::types::{c_void, pmix_op_cbfunc_t, pmix_status_t};
+
+/// How an operation went, for its callback.
+pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
+    result.as_ref().map_or_else(AsStatus::status, |()| Status::SUCCESS)
+}
+
+/// Takes the end of an operation.
+pub(super) type Done = Box<dyn FnOnce(Result<(), ServerError>) + Send>;
+
+/// Runs an operation of the server: `wait` for callers without a callback, `begin` for the others.
+pub(super) fn perform(
+    callback: Option<pmix_op_cbfunc_t>,
+    data: *mut c_void,
+    wait: impl FnOnce(&Server) -> Result<(), ServerError>,
+    begin: impl FnOnce(&Server, Done) -> Result<(), ServerError>,
+) -> Result<Status, Failure> {
+    let process = state::current()?;
+    let Some(callback) = callback else {
+        wait(process.server())?;
+        return Ok(Status::OPERATION_SUCCEEDED);
+    };
+    let data = CallerData::new(data);
+    let done = move |result: Result<(), ServerError>| {
+        // SAFETY: the caller gave the function for this, and its data with it.
+        unsafe { callback(status_of(&result).to_raw(), data.get()) };
+    };
+    begin(process.server(), Box::new(done))?;
+    Ok(Status::SUCCESS)
+}
+
+/// As [`perform`], for what is done when the function is called: a callback is told afterwards.
+pub(super) fn perform_at_once(
+    callback: Option<pmix_op_cbfunc_t>,
+    data: *mut c_void,
+    act: impl FnOnce(&ServerProcess) -> Result<(), Failure>,
+) -> pmix_status_t {
+    guard_status(|| {
+        let process = state::current()?;
+        act(&process)?;
+        let Some(callback) = callback else { return Ok(Status::OPERATION_SUCCEEDED) };
+        call_later(&process, callback, data, Status::SUCCESS)?;
+        Ok(Status::SUCCESS)
+    })
+}
+
+/// For functions that return nothing: a callback learns of every failure.
+pub(super) fn perform_always(
+    callback: Option<pmix_op_cbfunc_t>,
+    data: *mut c_void,
+    act: impl FnOnce() -> Result<Status, Failure>,
+) {
+    let outcome = guard_or(Err(Failure(Status::ERROR)), act);
+    let (Err(Failure(status)), Some(callback)) = (outcome, callback) else { return };
+    let is_told = state::current().and_then(|process| Ok(call_later(&process, callback, data, status)?));
+    if is_told.is_err() {
+        // There is no thread to run it on.
+        // SAFETY: as in `perform`.
+        unsafe { callback(status.to_raw(), data) };
+    }
+}
+
+fn call_later(
+    process: &ServerProcess,
+    callback: pmix_op_cbfunc_t,
+    data: *mut c_void,
+    status: Status,
+) -> Result<(), ServerError> {
+    let data = CallerData::new(data);
+    process.server().defer(move || {
+        // SAFETY: as in `perform`.
+        unsafe { callback(status.to_raw(), data.get()) };
+    })
+}

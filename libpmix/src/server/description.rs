@@ -1,0 +1,289 @@
+//! A job's description, read from the caller's arrays.
+//!
+//! A large job is one array for each process, all with the same keys in the same order. Such arrays are filed value by
+//! value as they are read: there is no copy of any of them.
+
+use std::mem::offset_of;
+
+use modex::gds::registration::{ColumnId, Description, Given, TableCell};
+use modex::keys;
+use modex::types::{DataType, Rank, Value};
+
+use crate::error::CError;
+use crate::types::{c_char, pmix_info_t, pmix_value_t};
+use crate::{from_c, pointer};
+
+/// Reads a description.
+///
+/// # Errors
+/// As `from_c::infos`.
+///
+/// # Safety
+/// P1 for the array and every pointer inside.
+pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Description, CError> {
+    // SAFETY: the caller's contract.
+    let infos = unsafe { pointer::slice(infos, count, "array of infos") }?;
+    let mut description = Description::default();
+    let mut cells = Vec::new();
+    for (position, info) in infos.iter().enumerate() {
+        // SAFETY: the caller's contract.
+        unsafe { fetch_ahead(infos, position) };
+        // SAFETY: the caller's contract.
+        if !unsafe { file_process(info, &mut description, &mut cells) }? {
+            // SAFETY: the caller's contract.
+            description.push(unsafe { from_c::info(info) }?);
+        }
+    }
+    Ok(description)
+}
+
+/// How far ahead of the info that is read a later one is fetched, ...
+const LOOK_AHEAD: usize = 20;
+/// ... how far ahead its array, ...
+const FIND_AHEAD: usize = 12;
+/// ... and how far ahead the entries of an array.
+const FETCH_AHEAD: usize = 4;
+
+/// Most entries of an array that are fetched ahead.
+const FETCHED_MAX: usize = 16;
+
+/// Gets memory moving. A large description is larger than any cache, and processors see no pattern in arrays that lie
+/// about in pages of their own: most of the time to read it would be spent waiting, for one entry after the other.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
+    let array_at = |ahead: usize| {
+        let value = &infos.get(position + ahead)?.value;
+        if value.type_ != DataType::DataArray.to_raw() {
+            return None;
+        }
+        // SAFETY: the type says which member it is, and any bytes are a pointer.
+        Some(unsafe { value.data.darray })
+    };
+    if let Some(info) = infos.get(position + LOOK_AHEAD) {
+        pointer::fetch(info);
+        pointer::fetch(&raw const info.value);
+    }
+    if let Some(array) = array_at(FIND_AHEAD) {
+        pointer::fetch(array);
+    }
+    let Some(array) = array_at(FETCH_AHEAD) else { return };
+    // SAFETY: the caller's contract.
+    let Ok(array) = (unsafe { pointer::shared(array, "data array") }) else { return };
+    if array.type_ != DataType::Info.to_raw() {
+        return;
+    }
+    let entries = array.array.cast::<pmix_info_t>();
+    for at in 0..array.size.min(FETCHED_MAX) {
+        let entry = entries.wrapping_add(at);
+        pointer::fetch(entry);
+        pointer::fetch(entry.wrapping_byte_add(offset_of!(pmix_info_t, value)));
+    }
+}
+
+/// Files the values of a process array. Returns whether it was one, of a form that a table takes. `cells` is for its
+/// own use.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn file_process(
+    info: &pmix_info_t,
+    description: &mut Description,
+    cells: &mut Vec<TableCell>,
+) -> Result<bool, CError> {
+    if !is(&info.key, keys::PROC_INFO_ARRAY.name()) || info.value.type_ != DataType::DataArray.to_raw() {
+        return Ok(false);
+    }
+    // SAFETY: the type says which member it is, and any bytes are a pointer.
+    let array = unsafe { info.value.data.darray };
+    // SAFETY: the caller's contract.
+    let array = unsafe { pointer::shared(array, "data array") }?;
+    if array.type_ != DataType::Info.to_raw() {
+        return Ok(false);
+    }
+    // SAFETY: the caller's contract; the type says what the elements are.
+    let entries: &[pmix_info_t] = unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }?;
+    let Some((first, others)) = entries.split_first() else { return Ok(false) };
+    let Some(rank) = rank_in(first) else { return Ok(false) };
+    let table = description.processes();
+    cells.clear();
+    for (place, entry) in others.iter().enumerate() {
+        let known = table.column_at(place, |key| is(&entry.key, key));
+        let column: Option<ColumnId> = match known {
+            Some(column) => Some(column),
+            None => table.column(place, &from_c::key_of(entry)?),
+        };
+        let Some(column) = column else { return Ok(false) };
+        // SAFETY: the caller's contract.
+        let given = unsafe { given(&entry.value) }?;
+        let Some(cell) = table.cell(column, given) else { return Ok(false) };
+        cells.push(cell);
+    }
+    table.push(rank, cells);
+    Ok(true)
+}
+
+/// The rank that an array is about, if its first entry is one.
+fn rank_in(first: &pmix_info_t) -> Option<u32> {
+    if !is(&first.key, keys::RANK.name()) || first.value.type_ != DataType::ProcRank.to_raw() {
+        return None;
+    }
+    // SAFETY: the type says which member it is, and any bytes are a number.
+    let rank = unsafe { first.value.data.rank };
+    (rank <= Rank::PROCESS_MAX).then_some(rank)
+}
+
+/// A value of a process.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn given(value: &pmix_value_t) -> Result<Given<'_>, CError> {
+    const UINT16: u16 = DataType::Uint16.to_raw();
+    const UINT32: u16 = DataType::Uint32.to_raw();
+    const PROC_RANK: u16 = DataType::ProcRank.to_raw();
+    const STRING: u16 = DataType::String.to_raw();
+    match value.type_ {
+        UINT16 => {
+            // SAFETY: the type says which member it is, and any bytes are a number.
+            let number = unsafe { value.data.uint16 };
+            return Ok(Given::Number(DataType::Uint16, number.into()));
+        }
+        UINT32 => {
+            // SAFETY: as above.
+            let number = unsafe { value.data.uint32 };
+            return Ok(Given::Number(DataType::Uint32, number));
+        }
+        PROC_RANK => {
+            // SAFETY: as above.
+            let rank = unsafe { value.data.rank };
+            if rank <= Rank::PROCESS_MAX {
+                return Ok(Given::Number(DataType::ProcRank, rank));
+            }
+        }
+        STRING => {
+            // SAFETY: the type says which member it is, and any bytes are a pointer.
+            let string = unsafe { value.data.string };
+            // SAFETY: the caller's contract.
+            let text = unsafe { pointer::text(string, "string") }?;
+            return Ok(text.map_or(Given::Other(Value::NullString), |text| Given::Text(text.to_bytes())));
+        }
+        _ => {}
+    }
+    // SAFETY: the caller's contract.
+    Ok(Given::Other(unsafe { from_c::value(value) }?))
+}
+
+/// Whether a key in place is this one.
+fn is(name: &[c_char], key: &str) -> bool {
+    pointer::bytes(name).strip_prefix(key.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Info, Key, Text};
+
+    use super::*;
+    use crate::to_c;
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    fn process(rank: u32, others: Vec<Info>) -> Info {
+        let mut entries = vec![info("pmix.rank", Rank::Process(rank))];
+        entries.extend(others);
+        info("pmix.pdata", Value::info_array(entries))
+    }
+
+    fn usual(rank: u32) -> Info {
+        let node = Text::from(if rank < 20 { "n0" } else { "n1" });
+        let others = vec![
+            info("pmix.hname", node),
+            info("pmix.lrank", 3_u16),
+            info("pmix.appnum", 1_u32),
+            info("pmix.grank", Rank::Process(rank)),
+            info("vendor.key", Value::NullString),
+            info("vendor.number", Value::Uint64(u64::MAX)),
+            info("pmix.spawned", true),
+        ];
+        process(rank, others)
+    }
+
+    fn read_back(infos: &[Info]) -> Description {
+        let array = to_c::infos(infos).unwrap();
+        // SAFETY: an array made just now.
+        unsafe { read(array.as_ptr(), array.len()) }.unwrap()
+    }
+
+    #[test]
+    fn process_arrays_are_in_a_table_and_say_the_same() {
+        let mut infos: Vec<Info> = (0..40).map(usual).collect();
+        infos.insert(3, info("pmix.job.size", 40_u32));
+        let description = read_back(&infos);
+        assert_eq!(description.infos(), [info("pmix.job.size", 40_u32)]);
+        let (size, mut processes) = (infos.remove(3), infos);
+        processes.push(size);
+        assert_eq!(*description.to_infos(), processes);
+    }
+
+    #[test]
+    fn what_no_table_takes_stays_where_it_stood() {
+        let odd = [
+            process(4, vec![info("pmix.appnum", "one")]),
+            process(5, vec![info("pmix.rank", Rank::Process(5))]),
+            process(6, vec![info("pmix.node.arr", Value::info_array(vec![info("pmix.hname", "n")]))]),
+            info("pmix.pdata", 7_u32),
+            info("pmix.pdata", Value::info_array(Vec::new())),
+            info("pmix.pdata", Value::info_array(vec![info("pmix.rank", Rank::Wildcard)])),
+            info("pmix.pdata", Value::info_array(vec![info("pmix.appnum", 1_u32)])),
+        ];
+        for odd in odd {
+            let infos = [usual(0), usual(1), odd.clone(), usual(2)];
+            let description = read_back(&infos);
+            assert_eq!(description.infos(), [odd]);
+            assert_eq!(*description.to_infos(), infos);
+        }
+    }
+
+    #[test]
+    fn keys_in_another_order_and_other_keys_are_told_apart() {
+        let turned = |rank| process(rank, vec![info("pmix.grank", Rank::Process(9)), info("pmix.appnum", rank)]);
+        let mixed: Vec<Info> = (0..9).map(|rank| if rank % 2 == 0 { usual(rank) } else { turned(rank) }).collect();
+        let description = read_back(&mixed);
+        assert!(description.infos().is_empty());
+        let spelled = description.to_infos();
+        let sorted = |info: &Info| {
+            let Value::DataArray(array) = &info.value else { panic!("no array") };
+            let mut entries: Vec<String> = array.elements.iter().map(|entry| format!("{entry:?}")).collect();
+            entries.sort();
+            entries
+        };
+        for (spelled, given) in spelled.iter().zip(&mixed) {
+            assert_eq!(sorted(spelled), sorted(given));
+        }
+    }
+
+    #[test]
+    fn a_key_without_an_end_is_refused() {
+        let mut array = to_c::infos(&[usual(0)]).unwrap();
+        array.as_mut_slice()[0].key.fill(b'x'.cast_signed());
+        // SAFETY: an array made just now.
+        assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
+    }
+
+    #[test]
+    fn a_key_inside_without_an_end_is_refused() {
+        let mut array = to_c::infos(&[usual(0)]).unwrap();
+        // SAFETY: the array of infos that was made just now.
+        let entries = unsafe { array.as_mut_slice()[0].value.data.darray };
+        // SAFETY: as above.
+        let entries = unsafe { (*entries).array }.cast::<pmix_info_t>();
+        // SAFETY: it has more than two entries.
+        let entry = unsafe { entries.add(1) };
+        // SAFETY: as above; nobody else uses it.
+        unsafe { (*entry).key.fill(b'x'.cast_signed()) };
+        // SAFETY: as above.
+        assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
+    }
+}

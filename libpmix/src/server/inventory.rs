@@ -1,0 +1,195 @@
+//! What hardware nodes have: collected on each, delivered where jobs are planned.
+
+use modex::Server;
+use modex::gds::AsStatus;
+use modex::keys;
+use modex::types::{Info, InfoFlags, Key, Status, Value};
+
+use super::completion::perform;
+use super::state::{self, ServerProcess};
+use crate::guard::{Failure, guard, guard_or, guard_status};
+use crate::pointer::CallerData;
+use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
+use crate::{from_c, lent, to_c};
+
+/// Collects what hardware this node has, as its topology says: the node's name and a versioned blob
+/// (`modex.inventory`) of processors, caches, memory, network interfaces, GPUs and other devices. The array belongs to the
+/// library until the callback's release function is called; directives say nothing that matters here. Without libhwloc, or
+/// where the machine may not be read, it has what the kernel says: processors and memory. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `directives` has `ndirs` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_collect_inventory(
+    directives: *mut pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_info_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard(|| {
+        let process = state::current()?;
+        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        // SAFETY: the caller's contract.
+        refuse_required(&unsafe { from_c::infos(directives, ndirs) }?)?;
+        let (data, deferred) = (CallerData::new(cbdata), process.clone());
+        process.server().defer(move || {
+            let collected = collect(&deferred).and_then(|infos| to_c::infos(&infos).map_err(|error| error.status()));
+            let (status, array) = match collected {
+                Ok(array) => (Status::SUCCESS, Some(array)),
+                Err(status) => (status, None),
+            };
+            let (first, count) =
+                array.as_ref().map_or((std::ptr::null_mut(), 0), |array| (array.as_ptr().cast_mut(), array.len()));
+            let token = array.map_or(std::ptr::null_mut(), lent::lend);
+            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
+            unsafe { callback(status.to_raw(), first, count, data.get(), Some(release), token) };
+        })?;
+        Ok(())
+    })
+}
+
+fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {
+    let server = process.server();
+    let blob = server.collect_inventory().map_err(|error| error.status())?.encode();
+    let blob = blob.map_err(|_| Status::ERR_OUT_OF_RESOURCE)?;
+    Ok(vec![
+        Info::new(Key::from_static(keys::HOSTNAME.name()), server.hostname()),
+        Info::new(Key::from_static(Server::INVENTORY), blob),
+    ])
+}
+
+/// Releases what a callback got.
+unsafe extern "C" fn release(token: *mut c_void) {
+    guard_or((), || lent::take_back(token));
+}
+
+/// Takes what [`PMIx_server_collect_inventory`] has collected on this or other nodes; a node's newer inventory takes the
+/// place of its older one. All that is delivered at once is taken, or nothing. It can be asked for: by queries for
+/// `modex.inventory`, `PMIX_FABRIC_DEVICES` and `PMIX_FABRIC_DEVICE`, and by Gets of these. Infos that are no inventories of
+/// this library's are passed over, unless they are required. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo`, `directives` has `ndirs` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deliver_inventory(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    directives: *mut pmix_info_t,
+    ndirs: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        refuse_required(&unsafe { from_c::infos(directives, ndirs) }?)?;
+        let (inventories, others): (Vec<Info>, Vec<Info>) =
+            infos.into_iter().partition(|info| info.key.as_str() == Server::INVENTORY);
+        let others: Vec<Info> = others.into_iter().filter(|info| info.key.as_str() != keys::HOSTNAME.name()).collect();
+        refuse_required(&others)?;
+        let blobs: Result<Vec<Vec<u8>>, Failure> = inventories.into_iter().map(blob_of).collect();
+        let (blobs, later) = (blobs?, |blobs| move |server: &Server| server.deliver_inventory(blobs));
+        let begun = blobs.clone();
+        perform(cbfunc, cbdata, later(blobs), move |server, done| server.deliver_inventory_with(begun, done))
+    })
+}
+
+fn blob_of(info: Info) -> Result<Vec<u8>, Failure> {
+    match info.value {
+        Value::ByteObject(blob) => Ok(blob),
+        _ => Err(Failure(Status::ERR_BAD_PARAM)),
+    }
+}
+
+/// No directive is understood here.
+fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
+    let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
+    if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr::null_mut;
+    use std::sync::{Arc, mpsc};
+
+    use modex::proto::exchange::ExchangeForm;
+    use modex::topo::Inventory;
+
+    use super::*;
+    use crate::server::upcall::{Bridge, ModuleHost};
+    use crate::topology::{Given, HostTopology};
+    use crate::types::pmix_server_module_t;
+
+    type Collected = Result<Vec<Info>, Status>;
+
+    unsafe extern "C" fn collected(
+        status: pmix_status_t,
+        first: *mut pmix_info_t,
+        count: usize,
+        data: *mut c_void,
+        release: Option<unsafe extern "C" fn(*mut c_void)>,
+        token: *mut c_void,
+    ) {
+        // SAFETY: the array that came with the function.
+        let infos = unsafe { from_c::infos(first, count) }.unwrap();
+        // SAFETY: the token that came with the function, once.
+        unsafe { release.unwrap()(token) };
+        // SAFETY: what the test gave, to be dropped here: the test goes on before `send` has returned.
+        let sender = unsafe { Box::from_raw(data.cast::<mpsc::Sender<Collected>>()) };
+        let status = Status::from_raw(status);
+        sender.send(if status == Status::SUCCESS { Ok(infos) } else { Err(status) }).unwrap();
+    }
+
+    fn serve(directory: &std::path::Path, given: Given) {
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
+        let topology = Arc::new(HostTopology::new(given));
+        let builder = Server::builder().hostname("n0").tmpdir(directory).topology(Arc::clone(&topology) as Arc<_>);
+        let server = builder.start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        state::replace(Some(Arc::new(ServerProcess::new(server, bridge, topology))));
+    }
+
+    fn collect() -> Collected {
+        let (sender, receiver) = mpsc::channel::<Collected>();
+        let data = Box::into_raw(Box::new(sender)).cast();
+        // SAFETY: no directives; the sender is the callback's.
+        assert_eq!(unsafe { PMIx_server_collect_inventory(null_mut(), 0, Some(collected), data) }, 0);
+        receiver.recv().unwrap()
+    }
+
+    fn deliver(infos: &[Info]) -> Status {
+        let array = to_c::infos(infos).unwrap();
+        let (first, count) = (array.as_ptr().cast_mut(), array.len());
+        // SAFETY: the array above, no directives, and no callback.
+        Status::from_raw(unsafe { PMIx_server_deliver_inventory(first, count, null_mut(), 0, None, null_mut()) })
+    }
+
+    #[test]
+    fn an_inventory_is_collected_and_delivered_in_c_and_what_is_none_is_refused() {
+        let _only = state::ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("machine.xml");
+        let xml = "<topology version='2.0'><object type='Machine'><object type='Package'/></object></topology>";
+        std::fs::write(&file, xml).unwrap();
+        serve(directory.path(), Given::File(file));
+        let infos = collect().unwrap();
+        let (name, blob) = (infos.first().unwrap(), infos.get(1).unwrap());
+        assert_eq!((name.value.as_str(), blob.key.as_str()), (Some("n0"), Server::INVENTORY));
+        let Value::ByteObject(bytes) = &blob.value else { panic!("{blob:?}") };
+        assert_eq!(Inventory::decode(bytes).unwrap().packages, 1);
+        assert_eq!(deliver(&infos), Status::OPERATION_SUCCEEDED);
+        let damaged = Info::new(Key::from_static(Server::INVENTORY), vec![1_u8]);
+        assert_eq!(deliver(&[damaged]), Status::ERR_BAD_PARAM);
+        let required = Info { flags: InfoFlags::REQUIRED.bits(), ..Info::new(Key::from_static("other"), 1_u32) };
+        assert_eq!(deliver(&[required]), Status::ERR_NOT_SUPPORTED);
+        serve(directory.path(), Given::Forbidden);
+        let Some(Value::ByteObject(bytes)) = collect().unwrap().pop().map(|blob| blob.value) else { panic!("no blob") };
+        let of_kernel = Inventory::decode(&bytes).unwrap();
+        assert!(of_kernel.processors > 0 && of_kernel.packages == 0 && !of_kernel.memory.is_empty(), "{of_kernel:?}");
+        drop(state::replace(None));
+    }
+}

@@ -1,0 +1,383 @@
+//! Initialization and the end of a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use modex::keys;
+use modex::proto::exchange::ExchangeForm;
+use modex::runtime::trusted_variable;
+use modex::types::{InfoFlags, ProcId, Status, Value};
+use modex::{
+    AddressReport, ForeignClients, Host, Server, ServerBuilder, SocketAccess, ToolAdmission, ToolSupport,
+    TopologySharing,
+};
+use nix::unistd::{geteuid, getpid};
+
+use super::module;
+use super::own::Own;
+use super::state::{self, ServerProcess};
+use super::topology_options::TopologyOptions;
+use super::upcall::{self, Bridge, ModuleHost};
+use crate::guard::{Failure, guard};
+use crate::topology::HostTopology;
+use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
+use crate::{from_c, munge, parent, pointer, process, spoken};
+
+/// Makes this process a server with the host functions of `module` (NULL: none), or counts up if it is one. Clients can
+/// connect when this returns. Of the table only what every release since 3.0 has is read, and what release 4.0 added if
+/// it can be told from other data. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `module` is NULL or a table of release 3.0 or later, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_init(
+    module: *mut pmix_server_module_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
+        // SAFETY: the caller's contract.
+        let module = unsafe { module::copy(module) }?;
+        let _changes = process::begin();
+        if process::read(|state| state.server_count) == 0 {
+            spoken::begin();
+            // SAFETY: the caller's contract.
+            let options = unsafe { Options::read(infos, true) }?;
+            start(options, module)?;
+        }
+        process::change(|state| state.server_count = state.server_count.saturating_add(1));
+        Ok(())
+    })
+}
+
+/// Counts down; the last call ends the server: its clients are disconnected, its files removed. Whatever is still under
+/// way ends with an error, and its callbacks have run when this returns, unless it is called from one. See the
+/// standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
+    guard(|| {
+        let (role, ended) = {
+            let _changes = process::begin();
+            let (is_last, role) = process::change(|state| {
+                state.server_count = state.server_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
+                let is_last = state.server_count == 0;
+                Ok::<_, Failure>((is_last, if is_last { state.server.take() } else { None }))
+            })?;
+            (role, if is_last { state::replace(None) } else { None })
+        };
+        drop(role);
+        end(ended);
+        Ok(())
+    })
+}
+
+fn end(ended: Option<Arc<ServerProcess>>) {
+    let Some(process) = ended else { return };
+    // Nobody waits for the host's answers any more. Requests that slip in until the server is closed are answered by the
+    // second call.
+    upcall::abandon_all();
+    process.server().close(CALLBACK_TIME_MAX);
+    upcall::abandon_all();
+}
+
+/// How long a callback that runs may keep `PMIx_server_finalize`: it may be waiting for a lock that the caller holds.
+const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What the host wants of its server.
+#[derive(Default)]
+struct Options {
+    namespace: Option<String>,
+    rank: Option<u32>,
+    hostname: Option<String>,
+    tmpdir: Option<PathBuf>,
+    system_tmpdir: Option<PathBuf>,
+    admits_tools: bool,
+    tools: ToolSupport,
+    is_ipv4_disabled: bool,
+    is_ipv6_disabled: bool,
+    exchange: Option<ExchangeForm>,
+    offers_munge: bool,
+    topology: TopologyOptions,
+}
+
+impl Options {
+    /// Reads what is known here. The rest is not looked into: it may hold pointers that only some releases understand. If
+    /// it is `complete` nobody else reads these infos.
+    ///
+    /// # Safety
+    /// P1 for every pointer inside.
+    unsafe fn read(infos: &[pmix_info_t], complete: bool) -> Result<Self, Failure> {
+        let mut options =
+            Self { exchange: exchange_of_environment()?, offers_munge: munge_of_environment()?, ..Self::default() };
+        options.tools.report = report_of_environment();
+        for info in infos {
+            let name = from_c::key_in_place(&info.key)?;
+            // SAFETY: the caller's contract.
+            if unsafe { options.topology.take(name, &info.value) }? {
+                continue;
+            }
+            if !UNDERSTOOD.contains(&name) {
+                if complete && info.flags & InfoFlags::REQUIRED.bits() != 0 {
+                    return Err(Failure(Status::ERR_NOT_SUPPORTED));
+                }
+                continue;
+            }
+            // SAFETY: the caller's contract.
+            let value = unsafe { from_c::value(&info.value) }?;
+            options.set(name, &value).inspect_err(|_| {
+                tracing::error!(
+                    "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
+                     or a text that is not UTF-8"
+                );
+            })?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &Value) -> Result<(), Failure> {
+        let text = || match value {
+            Value::ProcNamespace(namespace) => Ok(namespace.as_str().to_owned()),
+            value => value.as_str().map(str::to_owned).ok_or(Failure(Status::ERR_BAD_PARAM)),
+        };
+        if name == keys::SERVER_NSPACE.name() {
+            self.namespace = Some(text()?);
+        } else if name == keys::SERVER_RANK.name() {
+            self.rank = Some(value.as_u32().ok_or(Failure(Status::ERR_BAD_PARAM))?);
+        } else if name == keys::HOSTNAME.name() {
+            self.hostname = Some(text()?);
+        } else if name == keys::SERVER_TMPDIR.name() {
+            self.tmpdir = Some(text()?.into());
+        } else if name == keys::SYSTEM_TMPDIR.name() {
+            self.system_tmpdir = Some(text()?.into());
+        } else if name == keys::LAUNCHER_RENDEZVOUS_FILE.name() {
+            self.tools.file = Some(text()?.into());
+        } else if name == keys::TCP_REPORT_URI.name() {
+            self.tools.report = Some(AddressReport::parse(&text()?));
+        } else if let Some(flag) = self.flag_mut(name) {
+            *flag = value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        } else if name == EXCHANGE {
+            self.exchange = Some(exchange_form(&text()?)?);
+        } else if name == SECURITY {
+            self.offers_munge = asks_for_munge(&text()?)?;
+        }
+        Ok(())
+    }
+
+    fn flag_mut(&mut self, name: &str) -> Option<&mut bool> {
+        let flags = [
+            (keys::SERVER_TOOL_SUPPORT, &mut self.admits_tools),
+            (keys::SERVER_ALLOW_FOREIGN_TOOLS, &mut self.tools.any_user),
+            (keys::SERVER_SESSION_SUPPORT, &mut self.tools.is_session),
+            (keys::SERVER_SYSTEM_SUPPORT, &mut self.tools.is_system),
+            (keys::SERVER_SCHEDULER, &mut self.tools.is_scheduler),
+            (keys::SERVER_SYS_CONTROLLER, &mut self.tools.is_controller),
+            (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
+            (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
+        ];
+        flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
+    }
+
+    /// Which tools may come. Without a function of the host's, those that bring a name.
+    fn tool_support(&self) -> ToolSupport {
+        let admission = if self.admits_tools { ToolAdmission::Named } else { ToolAdmission::Refused };
+        ToolSupport { admission, ..self.tools.clone() }
+    }
+
+    /// Takes the name of a tool, and of tools what brings a name.
+    fn for_tool(mut self, proc: &ProcId) -> Self {
+        self.namespace = Some(proc.namespace.as_str().to_owned());
+        self.rank = proc.rank.process();
+        self.admits_tools = true;
+        self
+    }
+
+    /// A file that whoever started this server looks into; its name is not passed on to what this server starts.
+    fn take_file_of_environment(&mut self) {
+        if self.admits_tools && self.tools.file.is_none() {
+            self.tools.file = file_of_environment();
+            parent::forget(FILE_VARIABLE);
+        }
+    }
+
+    fn builder(self, topology: Arc<HostTopology>, sharing: TopologySharing) -> ServerBuilder {
+        // A server of root serves the jobs of other users, too.
+        let access = if geteuid().is_root() { SocketAccess::RegisteredUsers } else { SocketAccess::OwnerOnly };
+        let tools = self.tool_support();
+        let namespace = self.namespace.unwrap_or_else(|| format!("pmix-server-{}", getpid()));
+        let clients = match (self.is_ipv4_disabled, self.is_ipv6_disabled) {
+            (false, false) => ForeignClients::Welcome,
+            (false, true) => ForeignClients::OverIpv4,
+            (true, false) => ForeignClients::OverIpv6,
+            (true, true) => ForeignClients::Refused,
+        };
+        let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
+        let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
+        let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
+        let builder = match self.hostname {
+            Some(hostname) => builder.hostname(hostname),
+            None => builder,
+        };
+        let builder = match self.tmpdir {
+            Some(tmpdir) => builder.tmpdir(tmpdir),
+            None => builder,
+        };
+        match self.system_tmpdir {
+            Some(system_tmpdir) => builder.system_tmpdir(system_tmpdir),
+            None => builder,
+        }
+    }
+}
+
+/// Info of ours: how foreign clients may prove themselves, "munge" (by munge where it works, or by the kernel's word) or
+/// "native" (by the kernel's word). Stands above the variables of the same meaning.
+const SECURITY: &str = "modex.security";
+const SECURITY_VARIABLE: &str = "MODEX_SECURITY";
+/// What the reference's servers are told the same with. Other modules in it mean nothing here.
+const SECURITY_MODULES: &str = "PMIX_MCA_psec";
+
+fn munge_of_environment() -> Result<bool, Failure> {
+    if let Some(way) = trusted_variable(SECURITY_VARIABLE) {
+        return asks_for_munge(&way.to_string_lossy());
+    }
+    let modules = trusted_variable(SECURITY_MODULES);
+    Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
+}
+
+/// A list of the reference's modules; with a caret in front it is one of those not to be used.
+fn names_munge(modules: &str) -> bool {
+    !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "munge")
+}
+
+fn asks_for_munge(way: &str) -> Result<bool, Failure> {
+    match way {
+        "munge" | "munge,native" => Ok(true),
+        "native" => Ok(false),
+        other => {
+            tracing::error!(
+                "the PMIx server can't be started: {SECURITY_VARIABLE} is {other:?}; say \"native\" or \"munge\""
+            );
+            Err(Failure(Status::ERR_BAD_PARAM))
+        }
+    }
+}
+
+/// Info of ours: the release of the job's other servers ("4", "6"), for which data of fences and direct modexes is
+/// written. Stands above the variable of the same meaning.
+const EXCHANGE: &str = "modex.exchange";
+const EXCHANGE_VARIABLE: &str = "MODEX_EXCHANGE";
+
+#[expect(clippy::disallowed_methods, reason = "a C server's process is an edge; it has no other configuration")]
+fn exchange_of_environment() -> Result<Option<ExchangeForm>, Failure> {
+    let release = std::env::var_os(EXCHANGE_VARIABLE).filter(|release| !release.is_empty());
+    release.map(|release| exchange_form(&release.to_string_lossy())).transpose()
+}
+
+fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
+    release.parse().map_err(|error| {
+        tracing::error!(%error, "the PMIx server can't be started");
+        Failure(Status::ERR_BAD_PARAM)
+    })
+}
+
+/// Variable of the standard: the file in which a launcher is to write where it listens.
+const FILE_VARIABLE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
+/// What the reference's servers are told to report their address with.
+const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
+
+fn report_of_environment() -> Option<AddressReport> {
+    let place = trusted_variable(REPORT_VARIABLE)?.into_string().ok()?;
+    Some(AddressReport::parse(&place))
+}
+
+fn file_of_environment() -> Option<PathBuf> {
+    trusted_variable(FILE_VARIABLE).map(PathBuf::from)
+}
+
+const UNDERSTOOD: [&str; 17] = [
+    keys::SERVER_NSPACE.name(),
+    keys::SERVER_RANK.name(),
+    keys::HOSTNAME.name(),
+    keys::SERVER_TMPDIR.name(),
+    keys::SYSTEM_TMPDIR.name(),
+    keys::LAUNCHER_RENDEZVOUS_FILE.name(),
+    keys::TCP_REPORT_URI.name(),
+    keys::SERVER_TOOL_SUPPORT.name(),
+    keys::SERVER_ALLOW_FOREIGN_TOOLS.name(),
+    keys::SERVER_SESSION_SUPPORT.name(),
+    keys::SERVER_SYSTEM_SUPPORT.name(),
+    keys::SERVER_SCHEDULER.name(),
+    keys::SERVER_SYS_CONTROLLER.name(),
+    keys::TCP_DISABLE_IPV4.name(),
+    keys::TCP_DISABLE_IPV6.name(),
+    EXCHANGE,
+    SECURITY,
+];
+
+/// Makes a tool a server, with what its attributes say of that, and no functions of a host yet.
+///
+/// # Safety
+/// P1 for every pointer inside.
+pub(crate) unsafe fn serve_launcher(proc: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+    if state::current().is_ok() {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    let options = unsafe { Options::read(infos, false) }?;
+    start(options.for_tool(proc), pmix_server_module_t::default())
+}
+
+/// Gives the server in a tool the functions of its host; makes it one first if need be.
+pub(crate) fn serve_tool(proc: &ProcId, module: pmix_server_module_t) -> Result<(), Failure> {
+    let Ok(current) = state::current() else { return start(Options::default().for_tool(proc), module) };
+    current.bridge.set_module(module);
+    let capabilities = ModuleHost::new(Arc::clone(&current.bridge)).capabilities();
+    Ok(current.server().set_capabilities(capabilities)?)
+}
+
+/// A tool ends, and with it the server that it made.
+pub(crate) fn end_of_tool() {
+    let role = process::change(|state| if state.server_count == 0 { state.server.take() } else { None });
+    let Some(role) = role else { return };
+    drop(role);
+    end(state::replace(None));
+}
+
+fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failure> {
+    options.take_file_of_environment();
+    let bridge = Arc::new(Bridge::new(module, options.exchange.unwrap_or_default()));
+    let sharing = options.topology.sharing();
+    let topology = Arc::new(HostTopology::new(std::mem::take(&mut options.topology).given()));
+    let server = options.builder(Arc::clone(&topology), sharing).start(ModuleHost::new(Arc::clone(&bridge))).map_err(
+        |error| {
+            tracing::error!(%error, "the PMIx server can't be started");
+            Failure(Status::ERR_INIT)
+        },
+    )?;
+    let process = Arc::new(ServerProcess::new(server, bridge, topology));
+    state::replace(Some(Arc::clone(&process)));
+    let role = Arc::new(Own::new(process));
+    process::change(|state| state.server = Some(role));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn munge_is_asked_for_in_so_many_words() {
+        assert_eq!(
+            ["munge", "munge,native", "native"].map(|way| asks_for_munge(way).ok()),
+            [Some(true), Some(true), Some(false)]
+        );
+        assert_eq!(asks_for_munge("kerberos").err().map(|Failure(status)| status), Some(Status::ERR_BAD_PARAM));
+        assert_eq!(["native,munge", "^munge", "^native,munge", "none"].map(names_munge), [true, false, false, false]);
+    }
+}

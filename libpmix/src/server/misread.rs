@@ -1,0 +1,151 @@
+//! Which entry of a caller's array can't be read: for the text that goes to the log beside the status.
+
+use modex::bfrops::DecodeLimits;
+use modex::gds::registration::Place;
+use modex::types::DataType;
+
+use crate::error::CError;
+use crate::types::{pmix_data_array_t, pmix_info_t};
+use crate::{from_c, pointer};
+
+/// Why an array of infos can't be read, and which entry it is.
+///
+/// # Safety
+/// P1 for the array and every pointer inside.
+pub(super) unsafe fn reason(infos: *const pmix_info_t, count: usize, error: &CError) -> String {
+    // SAFETY: the caller's contract.
+    let infos = unsafe { pointer::slice(infos, count, "array of infos") }.unwrap_or_default();
+    // SAFETY: the caller's contract.
+    let place = unsafe { place(infos) };
+    format!("{place}{}{error}", if place.is_empty() { "" } else { ": " })
+}
+
+/// Where the first entry stands that can't be read; empty if all can.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn place(infos: &[pmix_info_t]) -> Place {
+    let mut steps = Vec::new();
+    let mut around = infos;
+    // Deeper than that nothing is read, so this is where it is wrong.
+    let mut left = DecodeLimits::NESTING_MAX;
+    while let Some(next) = left.checked_sub(1) {
+        // SAFETY: the caller's contract.
+        let wrong = |info: &pmix_info_t| unsafe { from_c::info(info) }.err();
+        let found = (0_u64..).zip(around).find_map(|(position, info)| Some((position, info, wrong(info)?)));
+        let Some((position, info, error)) = found else { break };
+        // Every level is read from there on, so of what is too deep the beginning of the way is enough.
+        let is_too_deep = matches!(error, CError::TooDeep { .. });
+        left = if is_too_deep { next.min(STEPS_SHOWN_MAX) } else { next };
+        // SAFETY: the caller's contract.
+        let inside = unsafe { entries(info) };
+        steps.push((key(info), position));
+        around = inside.unwrap_or_default();
+    }
+    let Some((last, position)) = steps.pop() else { return Place::default() };
+    let place = if around.is_empty() { Place::of_key(&last) } else { Place::default().inside(&last, position) };
+    steps.into_iter().rev().fold(place, |place, (key, position)| place.inside(&key, position))
+}
+
+/// The entries of an array of infos.
+///
+/// # Safety
+/// P1 for the pointers of the value.
+unsafe fn entries(info: &pmix_info_t) -> Option<&[pmix_info_t]> {
+    if info.value.type_ != DataType::DataArray.to_raw() {
+        return None;
+    }
+    // SAFETY: the type says which member it is, and any bytes are a pointer.
+    let array: *mut pmix_data_array_t = unsafe { info.value.data.darray };
+    // SAFETY: the caller's contract.
+    let array = unsafe { pointer::shared(array, "data array") }.ok()?;
+    if array.type_ != DataType::Info.to_raw() {
+        return None;
+    }
+    // SAFETY: the caller's contract; the type says what the elements are.
+    unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }.ok()
+}
+
+/// The key, as far as it is one.
+fn key(info: &pmix_info_t) -> String {
+    let name = pointer::bytes(&info.key);
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len().min(SHOWN_BYTES_MAX));
+    String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
+}
+
+/// On the way to what is nested too deep: more than a text names.
+const STEPS_SHOWN_MAX: u32 = 16;
+/// Of a key without an end.
+const SHOWN_BYTES_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use modex::types::{Info, Key, Value};
+
+    use super::*;
+    use crate::to_c;
+
+    fn info(key: &'static str, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key), value)
+    }
+
+    /// The entries in the array of an entry.
+    fn inside(info: &mut pmix_info_t) -> &mut [pmix_info_t] {
+        // SAFETY: the tests pass arrays of infos.
+        let array = unsafe { info.value.data.darray };
+        // SAFETY: made by `to_c`, and alive.
+        let array = unsafe { &*array };
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(array.array.cast(), array.size) }
+    }
+
+    fn said(infos: &[pmix_info_t]) -> String {
+        // SAFETY: infos made by `to_c`.
+        unsafe { place(infos) }.to_string()
+    }
+
+    #[test]
+    fn what_can_be_read_has_no_place() {
+        let mut array = to_c::infos(&[info("a", 1_u8), info("b", Value::info_array(vec![info("c", "x")]))]).unwrap();
+        assert_eq!(said(array.as_mut_slice()), "");
+    }
+
+    #[test]
+    fn the_way_leads_to_the_entry_that_can_not_be_read() {
+        let node = info("pmix.node.arr", Value::info_array(vec![info("pmix.hname", "n"), info("x", 1_u8)]));
+        let mut array = to_c::infos(&[info("a", 1_u8), info("pmix.job.arr", Value::info_array(vec![node]))]).unwrap();
+        let entry = &mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1];
+        entry.value.type_ = 999;
+        assert_eq!(said(array.as_mut_slice()), "job.arr[1].node.arr[0] \"x\"");
+        let entry = &mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1];
+        entry.value.type_ = DataType::Uint8.to_raw();
+        entry.key.fill(b'k'.cast_signed());
+        assert_eq!(said(array.as_mut_slice()), format!("job.arr[1].node.arr[0] {:?}", "k".repeat(32)));
+        // Nothing else is released with it.
+        entry_end(&mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1]);
+        array.as_mut_slice()[0].key[0] = -1;
+        assert_eq!(said(array.as_mut_slice()), "\"\u{fffd}\"");
+    }
+
+    fn entry_end(info: &mut pmix_info_t) {
+        info.key[1] = 0;
+    }
+
+    #[test]
+    fn what_is_too_deep_has_a_place_that_ends() {
+        let mut innermost = to_c::infos(&[info("x", 1_u8)]).unwrap();
+        let mut arrays: Vec<Box<(pmix_data_array_t, pmix_info_t)>> = Vec::new();
+        let mut entries: *mut pmix_info_t = innermost.as_mut_slice().as_mut_ptr();
+        for _ in 0..100_000 {
+            let array = pmix_data_array_t { type_: DataType::Info.to_raw(), size: 1, array: entries.cast() };
+            let mut level = Box::new((array, innermost.as_mut_slice()[0]));
+            level.1.value.type_ = DataType::DataArray.to_raw();
+            level.1.value.data.darray = &raw mut level.0;
+            entries = &raw mut level.1;
+            arrays.push(level);
+        }
+        let outermost = std::slice::from_ref(&arrays[arrays.len() - 1].1);
+        let said = said(outermost);
+        assert!(said.starts_with("x[0].x[0].x[0].") && said.len() < 100, "{said}");
+    }
+}

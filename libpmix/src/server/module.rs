@@ -1,0 +1,209 @@
+//! The host's table of functions, copied.
+//!
+//! The pointer comes without a length, and releases of the standard have made the table longer: 200 bytes in 3.x, 224
+//! in 4.x, more since. What lies between 200 and 224 may therefore be something else altogether. An entry there counts
+//! only if
+//!
+//! - its bytes can be read (the kernel is asked to copy them, which says so instead of crashing),
+//! - it points into memory that holds code (`/proc/self/maps`), and
+//! - for `client_connected2`: `client_connected` is empty, as in every host that uses the newer entry, and unlike in
+//!   tables of 3.x.
+//!
+//! In doubt it is empty. That a short table is followed by another table of functions can't be seen; no host known has
+//! that. Entries beyond 224 changed their places between releases and are never looked at.
+
+use std::fs;
+use std::io::IoSliceMut;
+use std::ops::Range;
+
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+
+use crate::error::CError;
+use crate::pointer;
+use crate::types::{c_void, pmix_server_module_t};
+
+/// Size of the part that every release has.
+const COMMON_SIZE_BYTES: usize = 200;
+const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_BYTES;
+
+/// Copies a table; an empty one for NULL.
+///
+/// # Errors
+/// When the pointer cannot be that of a table.
+///
+/// # Safety
+/// `module` is NULL or points to a table of release 3.0 or later.
+pub(crate) unsafe fn copy(module: *const pmix_server_module_t) -> Result<pmix_server_module_t, CError> {
+    let mut copy = pmix_server_module_t::default();
+    if module.is_null() {
+        return Ok(copy);
+    }
+    pointer::check(module, "server module")?;
+    // SAFETY: the caller's contract: so many bytes are there; `copy` is longer, and elsewhere.
+    unsafe {
+        std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
+    }
+    let tail = module.cast::<u8>().wrapping_add(COMMON_SIZE_BYTES);
+    let Some(tail) = read_carefully(tail.cast()) else { return Ok(copy) };
+    if tail.iter().all(|&address| address == 0) {
+        return Ok(copy);
+    }
+    let code = executable_ranges();
+    let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
+    // SAFETY: an address in executable memory where a table of release 4 or later has this entry; see above.
+    copy.group = unsafe { entry(group) };
+    // SAFETY: as above.
+    copy.fabric = unsafe { entry(fabric) };
+    if copy.client_connected.is_none() {
+        // SAFETY: as above.
+        copy.client_connected2 = unsafe { entry(client_connected2) };
+    }
+    Ok(copy)
+}
+
+/// The three pointers behind the common part; `None` if nothing can be read there.
+fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
+    let mut bytes = [0_u8; TAIL_SIZE_BYTES];
+    let there = RemoteIoVec { base: from.expose_provenance(), len: TAIL_SIZE_BYTES };
+    // Of this process: permitted to everyone, and no memory is touched that is not there.
+    let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &[there]).ok()?;
+    if read != TAIL_SIZE_BYTES {
+        return None;
+    }
+    Some(zerocopy::transmute!(bytes))
+}
+
+/// Where this process has code; nothing if the kernel does not say.
+fn executable_ranges() -> Vec<Range<usize>> {
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    parse_maps(&maps)
+}
+
+/// Lines begin with `start-end permissions `; file names in them may be anything.
+fn parse_maps(maps: &[u8]) -> Vec<Range<usize>> {
+    let line = |line: &[u8]| {
+        let mut words = line.split(|&byte| byte == b' ');
+        let (range, permissions) = (std::str::from_utf8(words.next()?).ok()?, words.next()?);
+        let (start, end) = range.split_once('-')?;
+        let range = usize::from_str_radix(start, 16).ok()?..usize::from_str_radix(end, 16).ok()?;
+        permissions.contains(&b'x').then_some(range)
+    };
+    maps.split(|&byte| byte == b'\n').filter_map(line).collect()
+}
+
+fn is_code(address: usize, code: &[Range<usize>]) -> bool {
+    code.iter().any(|range| range.contains(&address))
+}
+
+/// An address as the entry it is.
+///
+/// # Safety
+/// `F` is an `Option` of a function pointer, and the address is that of such a function.
+unsafe fn entry<F: Copy + Default>(address: Option<usize>) -> F {
+    const { assert!(size_of::<F>() == size_of::<usize>()) };
+    match address {
+        // SAFETY: the caller's contract; the sizes are equal (checked above).
+        Some(address) => unsafe { std::mem::transmute_copy::<usize, F>(&address) },
+        None => F::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_server_client_connected_fn_t, pmix_status_t};
+
+    unsafe extern "C" fn connected(
+        _: *const pmix_proc_t,
+        _: *mut c_void,
+        _: Option<pmix_op_cbfunc_t>,
+        _: *mut c_void,
+    ) -> pmix_status_t {
+        0
+    }
+
+    unsafe extern "C" fn connected2(
+        _: *const pmix_proc_t,
+        _: *mut c_void,
+        _: *mut pmix_info_t,
+        _: usize,
+        _: Option<pmix_op_cbfunc_t>,
+        _: *mut c_void,
+    ) -> pmix_status_t {
+        0
+    }
+
+    fn copied(module: &pmix_server_module_t) -> pmix_server_module_t {
+        // SAFETY: a whole table.
+        unsafe { copy(module) }.unwrap()
+    }
+
+    #[test]
+    fn no_table_is_an_empty_one() {
+        // SAFETY: NULL is permitted.
+        let module = unsafe { copy(std::ptr::null()) }.unwrap();
+        assert!(module.abort.is_none() && module.client_connected2.is_none());
+    }
+
+    #[test]
+    fn what_can_not_be_the_address_of_a_table_is_refused() {
+        for address in [8, 4097] {
+            // SAFETY: refused before it is followed.
+            let refused = unsafe { copy(std::ptr::without_provenance(address)) };
+            assert!(matches!(refused, Err(CError::BadPointer { address: named, .. }) if named == address));
+        }
+    }
+
+    #[test]
+    fn a_newer_table_is_copied_whole() {
+        let module = pmix_server_module_t { client_connected2: Some(connected2), ..Default::default() };
+        assert!(copied(&module).client_connected2.is_some());
+        let both = pmix_server_module_t { client_connected: Some(connected), ..module };
+        let both = copied(&both);
+        assert!(both.client_connected.is_some() && both.client_connected2.is_none());
+    }
+
+    #[test]
+    fn what_follows_a_short_table_is_no_function() {
+        // The table of 3.x, and data behind it.
+        let mut room = [0_usize; 28];
+        room[0] = connected as pmix_server_client_connected_fn_t as usize;
+        room[25..].fill(0x1234);
+        // SAFETY: 200 bytes and more are there.
+        let module = unsafe { copy(room.as_ptr().cast()) }.unwrap();
+        assert!(module.client_connected.is_some());
+        assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
+        // Addresses of data are no functions either.
+        let address = room.as_ptr().addr();
+        room[25..].fill(address);
+        // SAFETY: as above.
+        assert!(unsafe { copy(room.as_ptr().cast()) }.unwrap().group.is_none());
+    }
+
+    #[test]
+    fn a_table_at_the_end_of_its_memory_is_not_read_beyond() {
+        let page = 4096;
+        let pages = std::num::NonZeroUsize::new(2 * page).unwrap();
+        let protection = nix::sys::mman::ProtFlags::PROT_READ | nix::sys::mman::ProtFlags::PROT_WRITE;
+        let flags = nix::sys::mman::MapFlags::MAP_PRIVATE;
+        // SAFETY: a new mapping, used by this test alone.
+        let start = unsafe { nix::sys::mman::mmap_anonymous(None, pages, protection, flags) }.unwrap();
+        let end = start.as_ptr().cast::<u8>().wrapping_add(page);
+        let second = std::ptr::NonNull::new(end.cast()).unwrap();
+        // SAFETY: the second page of the mapping above.
+        unsafe { nix::sys::mman::mprotect(second, page, nix::sys::mman::ProtFlags::PROT_NONE) }.unwrap();
+        // SAFETY: 200 bytes of zeros precede the end.
+        let module = unsafe { copy(end.wrapping_sub(COMMON_SIZE_BYTES).cast()) }.unwrap();
+        assert!(module.client_connected.is_none() && module.group.is_none());
+        // SAFETY: the mapping above, no longer used.
+        unsafe { nix::sys::mman::munmap(start, 2 * page) }.unwrap();
+    }
+
+    #[test]
+    fn maps_are_read_whatever_the_file_names_hold() {
+        let maps = b"00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/a b\n\
+            7f00-7fff rw-p 0 0 0\n\xff\xfe garbage\n1000-2000 r-xs 0 0 0 /x\xff\n";
+        assert_eq!(parse_maps(maps), [0x40_0000..0x45_2000, 0x1000..0x2000]);
+    }
+}

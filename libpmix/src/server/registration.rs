@@ -1,0 +1,270 @@
+//! Jobs, processes and resources that the host tells of.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use modex::ServerError;
+use modex::gds::AsStatus;
+use modex::types::Namespace;
+use nix::libc::{self, gid_t, uid_t};
+
+use super::completion::{perform, perform_always, perform_at_once};
+use super::state::{Allotment, ServerProcess};
+use super::{description, misread, resources, state};
+use crate::from_c;
+use crate::guard::{Failure, guard_status};
+use crate::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+
+/// Descriptions of so many infos leave libc with memory that is worth giving back.
+const LARGE_DESCRIPTION: usize = 4096;
+
+/// Describes a job, before its first local process starts; with 0 local processes where it has none, but those of other jobs
+/// may do something together with it. Fences wait for it; so do groups and disconnects, and connects once the host has agreed,
+/// for a second if the module has `connect`, else for good.
+///
+/// A second call adds to what is told and replaces what it tells again. With a negative number it leaves the number of local
+/// processes as it was, and that of a job which was not described is 0. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_nspace(
+    nspace: *const c_char,
+    nlocalprocs: c_int,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
+            tracing::error!(%error, "registration refused: no namespace");
+        })?;
+        // A negative number is that of an update: hosts tell a job's servers more without saying again who is here.
+        let told_count = u32::try_from(nlocalprocs).ok();
+        let local_count = told_count.unwrap_or(0);
+        // SAFETY: the caller's contract.
+        let read = unsafe { description::read(info, ninfo) };
+        let mut description = read.inspect_err(|error| {
+            // SAFETY: the caller's contract.
+            let reason = unsafe { misread::reason(info, ninfo, error) };
+            tracing::error!(%namespace, "registration refused: {reason}");
+        })?;
+        // A job that is described already keeps the copy it has.
+        let is_new = process.described.lock().insert(namespace.clone());
+        let mut taken = Vec::new();
+        if is_new {
+            resources::add(&namespace, &mut description, &process.resources.lock());
+            taken = take(&process, &namespace);
+            resources::add(&namespace, &mut description, &taken.concat());
+        }
+        let taken = is_new.then_some(taken);
+        let adds = !is_new && told_count.is_none();
+        // One of the two is called.
+        let description = Cell::new(description);
+        let is_large = ninfo >= LARGE_DESCRIPTION;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| {
+                let result = match adds {
+                    true => server.extend_namespace(&namespace, description.take()),
+                    false => server.register_namespace(&namespace, local_count, description.take()),
+                };
+                note(&process, &namespace, taken.as_deref(), result.is_ok());
+                give_back(is_large);
+                result
+            },
+            |server, done| {
+                let name = namespace.clone();
+                let (process, taken) = (Arc::clone(&process), taken.clone());
+                let conclude = move |result: Result<(), ServerError>| {
+                    note(&process, &name, taken.as_deref(), result.is_ok());
+                    done(result);
+                    give_back(is_large);
+                };
+                match adds {
+                    true => server.extend_namespace_with(&namespace, description.take(), conclude),
+                    false => server.register_namespace_with(&namespace, local_count, description.take(), conclude),
+                }
+            },
+        )
+    })
+}
+
+/// Forgets a job: whatever waits on it ends with an error, its clients are disconnected. Unknown names are harmless.
+/// See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `nspace` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_nspace(
+    nspace: *const c_char,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) {
+    perform_always(cbfunc, cbdata, || {
+        let process = state::current()?;
+        // SAFETY: the caller's contract.
+        let namespace = unsafe { from_c::namespace(nspace, None) }?;
+        process.environments.change(|environments| {
+            environments.remove(&namespace);
+        });
+        process.allocated.lock().remove(&namespace);
+        process.described.lock().remove(&namespace);
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.deregister_namespace(&namespace),
+            |server, done| server.deregister_namespace_with(&namespace, done),
+        )
+    });
+}
+
+/// Announces a local process, before it starts: the kernel must report these ids for its connections. `server_object` is
+/// handed back in upcalls about it. The namespace may follow. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or a process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_client(
+    proc: *const pmix_proc_t,
+    uid: uid_t,
+    gid: gid_t,
+    server_object: *mut c_void,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    guard_status(|| {
+        state::current()?;
+        // SAFETY: the caller's contract.
+        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        let object = server_object.expose_provenance() as u64;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.register_client_object(&proc, uid, gid, object),
+            |server, done| server.register_client_with(&proc, uid, gid, object, done),
+        )
+    })
+}
+
+/// Says that a local process has ended. Unknown processes are harmless. One that ends while a copy of it lives (a `fork`
+/// without `exec`) is waited for until this where the kernel can't be asked: over TCP, out of another pid namespace, before
+/// Linux 5.3. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or a process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_client(
+    proc: *const pmix_proc_t,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) {
+    perform_always(cbfunc, cbdata, || {
+        state::current()?;
+        // SAFETY: the caller's contract.
+        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        perform(
+            cbfunc,
+            cbdata,
+            |server| server.deregister_client(&proc),
+            |server, done| server.deregister_client_with(&proc, done),
+        )
+    });
+}
+
+/// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
+/// where that does not say otherwise itself. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is that job's alone.
+/// Refused are values of wrong types, what contradicts itself or what was added before, and names of jobs outside arrays: what all
+/// jobs are told can't be of one. What does not go with what a job says itself is left out for that job; what can't be stored
+/// (nested too deep, too large) is found with the first job. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_register_resources(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }.inspect_err(|error| {
+            // SAFETY: the caller's contract.
+            let reason = unsafe { misread::reason(info, ninfo, error) };
+            tracing::error!("resources refused: {reason}");
+        })?;
+        resources::keep(&mut process.resources.lock(), infos).map_err(|error| {
+            tracing::error!("resources refused: {error}");
+            Failure(error.status())
+        })
+    })
+}
+
+/// Takes back what [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the
+/// device that a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_server_deregister_resources(
+    info: *mut pmix_info_t,
+    ninfo: usize,
+    cbfunc: Option<pmix_op_cbfunc_t>,
+    cbdata: *mut c_void,
+) -> pmix_status_t {
+    perform_at_once(cbfunc, cbdata, |process| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        resources::take_back(&mut process.resources.lock(), &infos);
+        Ok(())
+    })
+}
+
+/// What was allocated for a job, which becomes part of its description.
+pub(super) fn take(process: &ServerProcess, namespace: &Namespace) -> Vec<Allotment> {
+    process.allocated.lock().remove(namespace).unwrap_or_default()
+}
+
+/// Notes how the description of a job went, and what of the allocated it took, if it was the first: one whose first was refused
+/// is not described, and gets back what was allocated for it, unless it was deregistered meanwhile. What was allocated meanwhile
+/// is added, before anybody adds more.
+pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Allotment]>, is_described: bool) {
+    let Some(taken) = taken else { return };
+    let mut allocated = process.allocated.lock();
+    if !is_described {
+        if process.described.lock().remove(namespace) && !taken.is_empty() {
+            allocated.entry(namespace.clone()).or_default().splice(0..0, taken.iter().cloned());
+        }
+        return;
+    }
+    if let Some(left) = allocated.remove(namespace).filter(|left| !left.is_empty())
+        && let Err(error) = process.server().extend_namespace_with(namespace, left.concat(), |_| {})
+    {
+        tracing::warn!(%namespace, %error, "what was allocated for the job can't be added to its description");
+    }
+}
+
+/// A large description has gone through many blocks: libc is told to give back those that are free now.
+fn give_back(is_large: bool) {
+    if is_large {
+        // SAFETY: takes any number and touches free memory alone.
+        unsafe { libc::malloc_trim(0) };
+    }
+}

@@ -1,0 +1,167 @@
+//! What a process that is a server has.
+//!
+//! Forked children of the server keep a copy of it without its threads. Functions that only read what is here work there
+//! ([`here_or_in_parent`]); for all others a child is no server ([`current`]). Neither waits for a lock in a child.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use modex::Server;
+use modex::types::{Info, Key, Namespace, ProcId, Status, Value};
+use parking_lot::Mutex;
+
+use super::fork::Change;
+use super::forkable::Forkable;
+use super::upcall::Bridge;
+use crate::client::KeptValues;
+use crate::guard::Failure;
+use crate::topology::HostTopology;
+
+/// A server, its host's functions, and what the host has told that is not the server core's.
+pub(super) struct ServerProcess {
+    server: Server,
+    pub(super) bridge: Arc<Bridge>,
+    pub(super) own: Mutex<OwnValues>,
+    /// Values that callers look at without owning them.
+    pub(super) kept: KeptValues,
+    /// What `setup_local_support` has each namespace's processes find in their environment.
+    pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[Change]>>>,
+    /// What jobs got of the fabric that have not been described yet, call by call; of [`ALLOTMENTS_MAX`] calls for each at most.
+    pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
+    /// Part of the description of every namespace registered from now on.
+    pub(super) resources: Mutex<Vec<Info>>,
+    /// The jobs that have been described, or are just being.
+    pub(super) described: Mutex<BTreeSet<Namespace>>,
+    /// Process sets and their members.
+    pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
+    /// What the host says it supports: function, then attributes.
+    pub(super) attributes: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Where the node's topology comes from.
+    pub(super) topology: Arc<HostTopology>,
+}
+
+/// What one call gave a job.
+pub(super) type Allotment = Arc<[Info]>;
+
+/// So many calls give a job something before it is described; hosts need one.
+pub(super) const ALLOTMENTS_MAX: usize = 1024;
+
+/// Values that this process has stored for itself.
+pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
+
+/// This process's server, or none.
+type Current = Forkable<Option<Arc<ServerProcess>>>;
+
+/// Null before the first server. Made once in a process and never freed: a forked child still reads its parent's.
+static CURRENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
+/// The parent's, in a forked child that has its own. Nobody uses it; a leak checker sees that it is not lost.
+static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
+
+impl ServerProcess {
+    pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
+        Self {
+            server,
+            bridge,
+            own: Mutex::default(),
+            kept: KeptValues::default(),
+            environments: Forkable::new(BTreeMap::new()),
+            allocated: Mutex::default(),
+            resources: Mutex::default(),
+            described: Mutex::default(),
+            process_sets: Mutex::default(),
+            attributes: Mutex::default(),
+            topology,
+        }
+    }
+
+    pub(super) const fn server(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// The server of this process.
+///
+/// # Errors
+/// `ERR_INIT` before the first and after the last initialization, and in a forked child.
+pub(super) fn current() -> Result<Arc<ServerProcess>, Failure> {
+    let current = of_this_process().and_then(|current| current.read(Option::clone));
+    current.ok_or(Failure(Status::ERR_INIT))
+}
+
+/// The server of this process, or a forked child's copy of its parent's server, for functions that only read it.
+///
+/// # Errors
+/// `ERR_INIT` if there is neither.
+pub(super) fn here_or_in_parent() -> Result<Arc<ServerProcess>, Failure> {
+    found().and_then(|current| current.read(Option::clone)).ok_or(Failure(Status::ERR_INIT))
+}
+
+/// Makes it this process's server, or none; gives the one before.
+pub(super) fn replace(process: Option<Arc<ServerProcess>>) -> Option<Arc<ServerProcess>> {
+    let current = of_this_process().unwrap_or_else(make);
+    let before = current.read(Option::clone);
+    current.change(|current| current.clone_from(&process));
+    before
+}
+
+fn found() -> Option<&'static Current> {
+    // Acquire pairs with the Release in `make`.
+    let current = CURRENT.load(Ordering::Acquire);
+    // SAFETY: null, or leaked by `make`.
+    unsafe { current.as_ref() }
+}
+
+fn of_this_process() -> Option<&'static Current> {
+    found().filter(|current| current.is_of_this_process())
+}
+
+/// Servers start and end one at a time (`process::begin`), so nobody else makes one meanwhile.
+fn make() -> &'static Current {
+    let current = Box::leak(Box::new(Forkable::new(None)));
+    OF_PARENT.store(CURRENT.swap(current, Ordering::AcqRel), Ordering::Release);
+    current
+}
+
+/// For tests that make this process a server, which it can be once: one of them at a time.
+#[cfg(test)]
+pub(super) static ONLY_SERVER: Mutex<()> = Mutex::new(());
+
+#[cfg(test)]
+mod tests {
+    use modex::proto::exchange::ExchangeForm;
+
+    use super::super::upcall::ModuleHost;
+    use super::*;
+    use crate::types::pmix_server_module_t;
+
+    /// `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it: no task found its server. Children have
+    /// no thread of the server, so all that needs one fails there at once.
+    #[test]
+    fn a_forked_child_reads_its_parents_server_and_is_none() {
+        let _only = ONLY_SERVER.lock();
+        let directory = tempfile::tempdir().unwrap();
+        let bridge = Arc::new(Bridge::new(pmix_server_module_t::default(), ExchangeForm::default()));
+        let server = Server::builder().tmpdir(directory.path()).start(ModuleHost::new(Arc::clone(&bridge))).unwrap();
+        replace(Some(Arc::new(ServerProcess::new(server, bridge, Arc::default()))));
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let expected = current().ok().unwrap().server().setup_fork(&proc).unwrap();
+        // SAFETY: the child looks at the state, which takes no lock there, and ends.
+        match unsafe { nix::unistd::fork() }.unwrap() {
+            nix::unistd::ForkResult::Child => {
+                let is_none = matches!(current(), Err(Failure(Status::ERR_INIT)));
+                let read = here_or_in_parent().ok().map(|process| process.server().setup_fork(&proc));
+                let is_same = read == Some(Ok(expected));
+                // SAFETY: takes any number.
+                unsafe { nix::libc::_exit(i32::from(!is_none || !is_same)) }
+            }
+            nix::unistd::ForkResult::Parent { child } => {
+                let ended = nix::sys::wait::waitpid(child, None).unwrap();
+                assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0));
+            }
+        }
+        assert!(current().is_ok());
+        drop(replace(None));
+        assert!(here_or_in_parent().is_err());
+    }
+}

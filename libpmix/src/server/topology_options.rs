@@ -1,0 +1,111 @@
+//! What a host says of its node's topology when it starts a server.
+
+use modex::TopologySharing;
+use modex::keys;
+use modex::types::{DataType, Status};
+
+use crate::from_c;
+use crate::guard::Failure;
+use crate::pointer;
+use crate::topology::{Given, is_forbidden};
+use crate::types::{c_void, pmix_value_t};
+
+/// Info of ours: "none" forbids reading the machine, "discover" allows it. Stands above the variable `MODEX_TOPOLOGY`.
+const TOPOLOGY: &str = "modex.topology";
+
+/// Who has the topology, and for whom.
+#[derive(Debug, Default)]
+pub(super) struct TopologyOptions {
+    given: Given,
+    is_shared: Option<bool>,
+    may_read: Option<bool>,
+}
+
+impl TopologyOptions {
+    /// Takes an option; whether it is one of these.
+    ///
+    /// # Safety
+    /// P1 for every pointer inside; objects of libhwloc are loaded topologies.
+    pub(super) unsafe fn take(&mut self, name: &str, value: &pmix_value_t) -> Result<bool, Failure> {
+        // Read here and not when somebody asks: the host's promise for what it passes ends with this call, and it may walk
+        // the object on threads of its own.
+        if name == keys::TOPOLOGY2.name() {
+            // SAFETY: the caller's contract.
+            let object = unsafe { object_of(value) }?;
+            self.give(object);
+        } else if name == keys::TOPOLOGY.name() {
+            if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
+                // SAFETY: the type says which member it is.
+                let object = unsafe { value.data.ptr };
+                self.give((!object.is_null()).then_some(object));
+            }
+        } else if name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::HWLOC_SHARE_TOPO.name() {
+            // SAFETY: the caller's contract.
+            let value = unsafe { from_c::value(value) }?;
+            self.is_shared = Some(value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?);
+        } else if name == keys::TOPOLOGY_FILE.name() {
+            // SAFETY: the caller's contract.
+            let value = unsafe { from_c::value(value) }?;
+            let path = value.as_str().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+            if matches!(self.given, Given::Nothing) {
+                self.given = Given::File(path.into());
+            }
+        } else if name == TOPOLOGY {
+            // SAFETY: the caller's contract.
+            let value = unsafe { from_c::value(value) }?;
+            self.may_read = Some(match value.as_str() {
+                Some("none") => false,
+                Some("discover") => true,
+                _ => return Err(Failure(Status::ERR_BAD_PARAM)),
+            });
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn give(&mut self, object: Option<*mut c_void>) {
+        // SAFETY: the caller's contract of `take`.
+        if let Some(given) = object.and_then(|object| unsafe { Given::described(object) }) {
+            self.given = given;
+        }
+    }
+
+    pub(super) const fn sharing(&self) -> TopologySharing {
+        match self.is_shared {
+            None => TopologySharing::OnDemand,
+            Some(true) => TopologySharing::AtStart,
+            Some(false) => TopologySharing::Refused,
+        }
+    }
+
+    /// What the host gave. That nothing may be read forbids the reading, not what is known already.
+    pub(super) fn given(self) -> Given {
+        let may_read = self.may_read.unwrap_or_else(|| !is_forbidden());
+        if may_read || matches!(self.given, Given::Described(_)) { self.given } else { Given::Forbidden }
+    }
+}
+
+/// The object of libhwloc in a topology value, if there is one.
+///
+/// # Safety
+/// P1 for every pointer inside.
+unsafe fn object_of(value: &pmix_value_t) -> Result<Option<*mut c_void>, Failure> {
+    if value.type_ != DataType::Topology.to_raw() {
+        return Ok(None);
+    }
+    // SAFETY: the type says which member it is.
+    let topology = unsafe { value.data.topo };
+    if topology.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    let topology = unsafe { pointer::shared(topology, "topology") }?;
+    // SAFETY: the caller's contract.
+    let source = unsafe { pointer::text(topology.source, "source of the topology") }?;
+    let is_hwloc = source.is_none_or(|source| source.to_bytes().starts_with(b"hwloc"));
+    if !is_hwloc {
+        tracing::warn!(?source, "the host's topology is another provider's and is not used");
+    }
+    Ok((is_hwloc && !topology.topology.is_null()).then_some(topology.topology))
+}

@@ -1,0 +1,352 @@
+//! The host's functions, called from Rust: each request becomes the arguments of its entry.
+
+use std::slice::from_ref;
+
+use modex::proto::exchange::ExchangeForm;
+use modex::types::{Info, Key, ProcId, Status, Text};
+use modex::{
+    AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, CredentialRequest, DirectModex, Event,
+    GroupRequest, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn,
+    ToolUpcall, Unpublish, ValidateRequest,
+};
+use parking_lot::{RwLock, RwLockReadGuard};
+
+use super::answers;
+use super::due::{Due, Held, ask};
+use crate::error::CError;
+use crate::form::{Form, Str};
+use crate::to_c::{Array, Single};
+use crate::types::{c_char, c_int, c_uint, c_void, pmix_byte_object_t, pmix_server_module_t, pmix_status_t};
+use crate::{memory, to_c};
+
+/// A host's functions.
+pub(in crate::server) struct Bridge {
+    module: RwLock<pmix_server_module_t>,
+    /// How data for other servers is written.
+    pub(in crate::server) form: ExchangeForm,
+}
+
+/// A fence as it goes to the other servers.
+pub(in crate::server) struct PackedFence {
+    pub(in crate::server) procs: Vec<ProcId>,
+    pub(in crate::server) directives: Vec<Info>,
+    pub(in crate::server) contribution: Vec<u8>,
+}
+
+/// Declares methods that call one entry each: what its arguments are made of, and the call itself.
+macro_rules! entries {
+    ($(fn $name:ident($request:ident: $type:ty) {
+        $(let $made:ident = $make:expr;)*
+        => $entry:ident($($passed:expr),*; $answer:ident)
+    })*) => {
+        impl Bridge {
+            $(
+                pub(in crate::server) fn $name(&self, $request: $type, due: Due) {
+                    let Some(entry) = self.module().$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
+                    ask(due, || {
+                        $(let $made = $make?;)*
+                        let call = {
+                            $(let $made = $made.shown();)*
+                            move |cbdata: *mut c_void| -> pmix_status_t {
+                                // SAFETY: the entry has this type in every release; what the arguments point to is alive
+                                // until the host has answered (U1); `cbdata` is a slot's number.
+                                unsafe { entry($($passed,)* Some(answers::$answer), cbdata) }.into_status()
+                            }
+                        };
+                        Ok((Box::new(($($made,)*)) as Held, call))
+                    });
+                }
+            )*
+        }
+    };
+}
+
+entries! {
+    fn tool_connected(tool: ToolUpcall) {
+        let infos = to_c::infos(&tool.directives);
+        => tool_connected(infos.first, infos.count; tool)
+    }
+
+    fn client_connected2(client: ClientConnected) {
+        let proc = one(&client.proc);
+        let infos = to_c::infos(&client.directives);
+        => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
+    }
+
+    fn client_finalized(client: ClientFinalized) {
+        let proc = one(&client.proc);
+        => client_finalized(proc.first, object(client.object); status)
+    }
+
+    fn abort(request: AbortUpcall) {
+        let proc = one(&request.requester);
+        let message = Single::<Str>::new(&request.message);
+        let procs = to_c::procs(&request.procs);
+        => abort(
+            proc.first, object(request.object), request.status.to_raw(), message, procs.first, procs.count; status
+        )
+    }
+
+    fn fence(request: PackedFence) {
+        let procs = to_c::procs(&request.procs);
+        let infos = to_c::infos(&request.directives);
+        let data = Given::new(&request.contribution);
+        => fence_nb(procs.first, procs.count, infos.first, infos.count, data.first, data.count; blob)
+    }
+
+    fn direct_modex(request: DirectModex) {
+        let proc = one(&request.proc);
+        let infos = to_c::infos(&request.directives);
+        => direct_modex(proc.first, infos.first, infos.count; blob)
+    }
+
+    fn publish(request: Publish) {
+        let proc = one(&request.requester.proc);
+        let infos = to_c::infos(&request.info);
+        => publish(proc.first, infos.first, infos.count; status)
+    }
+
+    fn lookup(request: Lookup) {
+        let proc = one(&request.requester.proc);
+        let keys = key_texts(&request.keys);
+        let infos = to_c::infos(&request.directives);
+        => lookup(proc.first, keys, infos.first, infos.count; found)
+    }
+
+    fn unpublish(request: Unpublish) {
+        let proc = one(&request.requester.proc);
+        let keys = key_texts(&request.keys);
+        let infos = to_c::infos(&request.directives);
+        => unpublish(proc.first, keys, infos.first, infos.count; status)
+    }
+
+    fn spawn(request: Spawn) {
+        let proc = one(&request.requester.proc);
+        let infos = to_c::infos(&request.job);
+        let apps = to_c::apps(&request.apps);
+        => spawn(proc.first, infos.first, infos.count, apps.first, apps.count; namespace)
+    }
+
+    fn connect(request: Connect) {
+        let procs = to_c::procs(&request.procs);
+        let infos = to_c::infos(&request.directives);
+        => connect(procs.first, procs.count, infos.first, infos.count; status)
+    }
+
+    fn disconnect(request: Connect) {
+        let procs = to_c::procs(&request.procs);
+        let infos = to_c::infos(&request.directives);
+        => disconnect(procs.first, procs.count, infos.first, infos.count; status)
+    }
+
+    fn register_events(request: RegisterEvents) {
+        let codes = codes(&request.codes);
+        let infos = to_c::infos(&request.directives);
+        => register_events(codes.first, codes.count, infos.first, infos.count; status)
+    }
+
+    fn deregister_events(request: Vec<Status>) {
+        let codes = codes(&request);
+        => deregister_events(codes.first, codes.count; status)
+    }
+
+    fn notify_event(event: Event) {
+        let source = Ok::<_, CError>(vec![to_c::optional_proc(event.source.as_ref())]);
+        let infos = to_c::infos(&event.info);
+        => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
+    }
+
+    fn query(request: QueryRequest) {
+        let proc = one(&request.requester.proc);
+        let queries = to_c::queries(&request.queries);
+        => query(proc.first, queries.first, queries.count; infos)
+    }
+
+    fn log(request: Log) {
+        let proc = one(&request.requester.proc);
+        let data = to_c::infos(&request.data);
+        let directives = to_c::infos(&request.directives);
+        => log(proc.first, data.first, data.count, directives.first, directives.count; status)
+    }
+
+    fn allocate(request: Allocate) {
+        let proc = one(&request.requester.proc);
+        let infos = to_c::infos(&request.info);
+        => allocate(proc.first, request.directive, infos.first, infos.count; infos)
+    }
+
+    fn job_control(request: JobControl) {
+        let proc = one(&request.requester.proc);
+        let targets = to_c::procs(&request.targets);
+        let infos = to_c::infos(&request.directives);
+        => job_control(proc.first, targets.first, targets.count, infos.first, infos.count; infos)
+    }
+
+    fn monitor(request: Monitor) {
+        let proc = one(&request.requester.proc);
+        let monitor = to_c::infos(from_ref(&request.monitor));
+        let infos = to_c::infos(&request.directives);
+        => monitor(proc.first, monitor.first, request.error.to_raw(), infos.first, infos.count; infos)
+    }
+
+    fn get_credential(request: CredentialRequest) {
+        let proc = one(&request.requester.proc);
+        let infos = to_c::infos(&request.directives);
+        => get_credential(proc.first, infos.first, infos.count; credential)
+    }
+
+    fn validate_credential(request: ValidateRequest) {
+        let proc = one(&request.requester.proc);
+        let credential = Array::<pmix_byte_object_t>::new(from_ref(&request.credential));
+        let infos = to_c::infos(&request.directives);
+        => validate_credential(proc.first, credential.first, infos.first, infos.count; validated)
+    }
+
+    fn iof_pull(request: IofPull) {
+        let procs = to_c::procs(&request.procs);
+        let infos = to_c::infos(&request.directives);
+        => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
+    }
+
+    fn push_stdin(request: PushStdin) {
+        let proc = one(&request.requester.proc);
+        let targets = to_c::procs(&request.targets);
+        let infos = to_c::infos(&request.directives);
+        let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
+        => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
+    }
+
+    fn group(request: GroupRequest) {
+        let id = Single::<Str>::new(&Some(request.id.clone()));
+        let procs = to_c::procs(&request.procs);
+        let infos = to_c::infos(&request.directives);
+        => group(c_uint::from(request.operation as u8), id, procs.first, procs.count, infos.first, infos.count; infos)
+    }
+}
+
+impl Bridge {
+    pub(in crate::server) const fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
+        Self { module: RwLock::new(module), form }
+    }
+
+    pub(in crate::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {
+        self.module.read()
+    }
+
+    /// The host has other functions from now on.
+    pub(in crate::server) fn set_module(&self, module: pmix_server_module_t) {
+        *self.module.write() = module;
+    }
+
+    /// Whether the host admits a client. It is asked without a callback: hosts of older releases never call one, and a
+    /// success means the same whether they would or not.
+    pub(in crate::server) fn client_connected(&self, client: &ClientConnected) -> Status {
+        let Some(entry) = self.module().client_connected else { return Status::SUCCESS };
+        let proc = to_c::proc(&client.proc);
+        // SAFETY: the entry has this type in every release; the process is alive during the call.
+        let status = unsafe { entry(&raw const proc, object(client.object), None, std::ptr::null_mut()) };
+        match Status::from_raw(status) {
+            Status::OPERATION_SUCCEEDED => Status::SUCCESS,
+            status => status,
+        }
+    }
+}
+
+/// What an entry returns.
+trait IntoStatus {
+    fn into_status(self) -> pmix_status_t;
+}
+
+impl IntoStatus for pmix_status_t {
+    fn into_status(self) -> pmix_status_t {
+        self
+    }
+}
+
+/// The entry that returns nothing always calls back.
+impl IntoStatus for () {
+    fn into_status(self) -> pmix_status_t {
+        Status::SUCCESS.to_raw()
+    }
+}
+
+/// Something that arguments can point to. What is shown stays where it is when its owner is moved.
+trait Show {
+    type Shown;
+    fn shown(&self) -> Self::Shown;
+}
+
+/// An array, as C sees it.
+struct Shown<T> {
+    first: *mut T,
+    count: usize,
+}
+
+impl<F: Form> Show for Array<F> {
+    type Shown = Shown<F::C>;
+
+    fn shown(&self) -> Shown<F::C> {
+        Shown { first: self.as_ptr().cast_mut(), count: self.len() }
+    }
+}
+
+/// A pointer in a structure of its own: the pointer is shown, not where it lies.
+impl<F: Form> Show for Single<F> {
+    type Shown = F::C;
+
+    fn shown(&self) -> F::C {
+        // SAFETY: it points into `self`, which is alive.
+        unsafe { self.as_ptr().read() }
+    }
+}
+
+impl<T> Show for Vec<T> {
+    type Shown = Shown<T>;
+
+    fn shown(&self) -> Shown<T> {
+        let first = if self.is_empty() { std::ptr::null_mut() } else { self.as_ptr().cast_mut() };
+        Shown { first, count: self.len() }
+    }
+}
+
+/// Bytes that are the host's from now on, to be freed by it.
+struct Given {
+    first: *mut c_char,
+    count: usize,
+}
+
+// SAFETY: a block of libc's; any thread may have it.
+unsafe impl Send for Given {}
+
+impl Given {
+    /// NULL for none.
+    fn new(bytes: &[u8]) -> Result<Self, CError> {
+        Ok(Self { first: memory::new_bytes(bytes)?, count: bytes.len() })
+    }
+}
+
+impl Show for Given {
+    type Shown = Shown<c_char>;
+
+    fn shown(&self) -> Shown<c_char> {
+        Shown { first: self.first, count: self.count }
+    }
+}
+
+fn one(proc: &ProcId) -> Result<Array<crate::types::pmix_proc_t>, CError> {
+    to_c::procs(from_ref(proc))
+}
+
+fn codes(codes: &[Status]) -> Result<Vec<c_int>, CError> {
+    Ok(codes.iter().map(|code| code.to_raw()).collect())
+}
+
+fn key_texts(keys: &[Key]) -> Result<Single<crate::form::Argv>, CError> {
+    let texts: Vec<Text> = keys.iter().map(|key| Text::from(key.as_str())).collect();
+    to_c::argv(&texts)
+}
+
+/// The host's own pointer for a client.
+fn object(number: u64) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(usize::try_from(number).unwrap_or(0))
+}

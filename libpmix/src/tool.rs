@@ -1,0 +1,164 @@
+//! Tools: their first connection, and their end. See `tool_servers` for further connections.
+
+use std::sync::Arc;
+
+use modex::runtime;
+use modex::types::{ProcId, Status};
+use modex::{Client, ToolDirections};
+
+use super::client::debugger;
+use super::guard::{Failure, guard, guard_or};
+use super::process::{self, Membership};
+use super::tool_directions::Directives;
+use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
+use super::{from_c, parent, pointer, server, spoken, to_c, tool_servers};
+
+/// Makes this process a tool, or counts up if it is one. It connects to the server that the attributes name, else to the one
+/// that started it, else to the only one that can be found; with `PMIX_TOOL_DO_NOT_CONNECT` to none, and with
+/// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. A launcher (`PMIX_LAUNCHER`) is a server, too, which tools
+/// find; `PMIx_tool_set_server_module` gives it a host's functions. One that another tool has started
+/// (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. Where the job's description says so
+/// (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or may be written, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
+    guard(|| {
+        spoken::begin();
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let raw = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let changes = process::begin();
+        let joined = match process::member() {
+            Ok(member) => Ok((member.proc(), None)),
+            // SAFETY: the caller's contract.
+            Err(_) => unsafe { become_tool(&Directives::read(&infos)?, raw) },
+        };
+        if let Some(place) = place {
+            *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
+        }
+        let (_, new) = joined?;
+        process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
+        drop(changes);
+        // A launcher that a tool has had started waits for what that tool wants of it.
+        if let Some(Err(status)) = new.map(|client| debugger::wait_if_told(&client)) {
+            let _ = PMIx_tool_finalize();
+            return Err(Failure(status));
+        }
+        Ok(())
+    })
+}
+
+/// Connects, becomes a server if that is wanted, and attaches to the tool that started this one; all of it or nothing.
+///
+/// # Safety
+/// P1 for every pointer inside `infos`.
+unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<Joined, Failure> {
+    let client = Arc::new(Membership::new(connect(directives)?));
+    let name = client.proc().clone();
+    process::change(|state| {
+        state.client = Some(Arc::clone(&client));
+        state.attached.extend((!client.is_alone()).then(|| Arc::clone(&client)));
+        let directions = &directives.directions;
+        state.tool_places = [directions.session_tmpdir.clone(), directions.system_tmpdir.clone()];
+    });
+    // SAFETY: the caller's contract.
+    let outcome = unsafe { serve(directives, &name, infos) }.and_then(|()| attach_to_parent(directives));
+    if let Err(failure) = outcome {
+        let _ = end();
+        return Err(failure);
+    }
+    parent::watch(&client);
+    Ok((name, Some(client)))
+}
+
+/// A tool's name, and its first connection if that is new.
+type Joined = (ProcId, Option<Arc<Membership>>);
+
+/// A launcher is found by tools, and starts processes of its own.
+///
+/// # Safety
+/// P1 for every pointer inside `infos`.
+unsafe fn serve(directives: &Directives, name: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+    if !directives.directions.is_launcher && !directives.is_server {
+        return Ok(());
+    }
+    // SAFETY: the caller's contract.
+    unsafe { server::serve_launcher(name, infos) }
+}
+
+/// The primary server stays the tool's own, if it has one.
+fn attach_to_parent(directives: &Directives) -> Result<(), Failure> {
+    let Some(address) = runtime::parent_address(&runtime::environment()).filter(|_| !directives.is_alone) else {
+        return Ok(());
+    };
+    let is_launcher = directives.directions.is_launcher;
+    let directions = ToolDirections { address: Some(address), is_launcher, ..ToolDirections::default() };
+    let attached = tool_servers::attach(Directives { directions, is_optional: !is_launcher, ..Directives::default() });
+    parent::forget_address();
+    if is_launcher { attached.map(|_| ()) } else { Ok(()) }
+}
+
+fn connect(directives: &Directives) -> Result<Client, Failure> {
+    let alone = || match &directives.directions.name {
+        Some(proc) => Client::alone_as(proc.clone()),
+        None => Client::alone(),
+    };
+    let alone = || alone().map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE));
+    if directives.is_alone {
+        return alone();
+    }
+    match tool_servers::connect(directives) {
+        Err(_) if directives.is_optional => alone(),
+        outcome => outcome,
+    }
+}
+
+/// Counts down; the last call leaves. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_tool_finalize() -> pmix_status_t {
+    guard(finalize)
+}
+
+/// As [`PMIx_tool_finalize`].
+pub(super) fn finalize() -> Result<(), Failure> {
+    let is_last = {
+        let _changes = process::begin();
+        process::change(|state| {
+            state.tool_count = state.tool_count.checked_sub(1).ok_or(Failure(Status::ERR_INIT))?;
+            Ok::<_, Failure>(state.client_count == 0 && state.tool_count == 0)
+        })?
+    };
+    if is_last { end() } else { Ok(()) }
+}
+
+/// Leaves all servers, and ends the one inside.
+fn end() -> Result<(), Failure> {
+    let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
+    process::renew_copy();
+    server::end_of_tool();
+    for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
+        // What other servers say to that changes nothing.
+        let _ = other.leave();
+    }
+    Ok(client.map_or(Ok(()), |client| client.leave())?)
+}
+
+/// Whether this process has a server. See the standard's function of the same name.
+///
+/// Support: implemented.
+#[unsafe(no_mangle)]
+pub extern "C" fn PMIx_tool_is_connected() -> bool {
+    guard_or(false, || match process::member() {
+        Ok(process::Member::Client(client)) => !client.is_alone(),
+        _ => false,
+    })
+}

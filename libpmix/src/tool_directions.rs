@@ -1,0 +1,152 @@
+//! What a C tool says of the server that it wants.
+
+use std::time::Duration;
+
+use modex::keys::{self, TypedKey};
+use modex::types::{Info, Namespace, ProcId, Rank, Status, Value};
+use modex::{SystemServer, ToolDirections};
+
+use super::guard::Failure;
+
+/// A tool's attributes.
+#[derive(Default)]
+pub(super) struct Directives {
+    /// Which server, and who asks.
+    pub(super) directions: ToolDirections,
+    /// Do not look for one.
+    pub(super) is_alone: bool,
+    /// It admits tools, as servers do.
+    pub(super) is_server: bool,
+    /// None found is no error.
+    pub(super) is_optional: bool,
+    /// It is to be the one that functions go to from now on.
+    pub(super) is_primary: bool,
+}
+
+impl Directives {
+    /// Reads them. What is not about the connection goes to the server's host.
+    pub(super) fn read(infos: &[Info]) -> Result<Self, Failure> {
+        let mut read = Self::default();
+        let (mut namespace, mut rank) = (None, Rank::Process(0));
+        for info in infos {
+            let is = |name: &str| info.key.as_str() == name;
+            if is(keys::TOOL_NSPACE.name()) {
+                namespace = Some(namespace_of(&info.value)?);
+            } else if is(keys::TOOL_RANK.name()) {
+                rank = rank_of(&info.value)?;
+            } else if !read.set_place(info)? && !read.set_flag(info)? {
+                read.directions.info.push(info.clone());
+            }
+        }
+        if read.directions.address.is_some() && read.directions.file.is_some() {
+            return Err(BAD);
+        }
+        read.directions.name = namespace.map(|namespace| ProcId { namespace, rank });
+        Ok(read)
+    }
+
+    /// Where the server is. Says whether this is about that.
+    fn set_place(&mut self, info: &Info) -> Result<bool, Failure> {
+        let directions = &mut self.directions;
+        let text = || info.value.as_str().map(str::to_owned).ok_or(BAD);
+        let number = || info.value.as_u32().ok_or(BAD);
+        let is = |name: &str| info.key.as_str() == name;
+        if is(keys::SERVER_URI.name()) || is(keys::TCP_URI.name()) {
+            // Both at once contradict each other.
+            if directions.address.replace(text()?).is_some() {
+                return Err(BAD);
+            }
+        } else if is(keys::TOOL_ATTACHMENT_FILE.name()) {
+            directions.file = Some(text()?.into());
+        } else if is(keys::SERVER_PIDINFO.name()) {
+            directions.pid = Some(match info.value {
+                Value::Pid(pid) => pid,
+                _ => number()?,
+            });
+        } else if is(keys::SERVER_NSPACE.name()) {
+            directions.namespace = Some(namespace_of(&info.value)?);
+        } else if is(keys::SERVER_TMPDIR.name()) {
+            directions.session_tmpdir = Some(text()?.into());
+        } else if is(keys::SYSTEM_TMPDIR.name()) {
+            directions.system_tmpdir = Some(text()?.into());
+        } else if is(keys::CONNECT_MAX_RETRIES.name()) {
+            directions.retries = number()?;
+        } else if is(keys::CONNECT_RETRY_DELAY.name()) {
+            directions.retry_delay = Duration::from_secs(number()?.into());
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn set_flag(&mut self, info: &Info) -> Result<bool, Failure> {
+        let is = |key: TypedKey<bool>| info.key.as_str() == key.name();
+        let systems = [
+            (keys::CONNECT_TO_SYSTEM, SystemServer::Only),
+            (keys::CONNECT_SYSTEM_FIRST, SystemServer::First),
+            (keys::CONNECT_TO_SCHEDULER, SystemServer::Scheduler),
+            (keys::CONNECT_TO_SYS_CONTROLLER, SystemServer::Controller),
+        ];
+        let is_set = info.value.as_bool();
+        if let Some((_, system)) = systems.into_iter().find(|(key, _)| is(*key)) {
+            if is_set.ok_or(BAD)? {
+                self.directions.system = system;
+            }
+            return Ok(true);
+        }
+        let flag = if is(keys::TOOL_DO_NOT_CONNECT) {
+            &mut self.is_alone
+        } else if is(keys::TOOL_CONNECT_OPTIONAL) {
+            &mut self.is_optional
+        } else if is(keys::PRIMARY_SERVER) {
+            &mut self.is_primary
+        } else if is(keys::LAUNCHER) {
+            &mut self.directions.is_launcher
+        } else if is(keys::SERVER_TOOL_SUPPORT) {
+            &mut self.is_server
+        } else {
+            return Ok(false);
+        };
+        *flag = is_set.ok_or(BAD)?;
+        Ok(true)
+    }
+}
+
+fn namespace_of(value: &Value) -> Result<Namespace, Failure> {
+    match value {
+        Value::ProcNamespace(namespace) if !namespace.is_nobodys() => Ok(namespace.clone()),
+        Value::ProcNamespace(_) => Err(BAD),
+        value => Namespace::new(value.as_str().ok_or(BAD)?).map_err(|_| BAD),
+    }
+}
+
+fn rank_of(value: &Value) -> Result<Rank, Failure> {
+    let rank = match value {
+        Value::ProcRank(rank) => *rank,
+        value => Rank::from_raw(value.as_u32().ok_or(BAD)?).map_err(|_| BAD)?,
+    };
+    if rank.process().is_some() { Ok(rank) } else { Err(BAD) }
+}
+
+const BAD: Failure = Failure(Status::ERR_BAD_PARAM);
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_empty_is_none_however_it_is_told() {
+        // As an element of its own (PMIX_PROC_NSPACE) an empty namespace was taken for the name of a tool or of a server.
+        let told = [Value::ProcNamespace(Namespace::in_value(b"").unwrap()), Value::from("")];
+        for (key, value) in
+            [keys::TOOL_NSPACE, keys::SERVER_NSPACE].into_iter().flat_map(|key| told.clone().map(|value| (key, value)))
+        {
+            let refused = Directives::read(&[Info::new(Key::from_static(key.name()), value.clone())]);
+            assert!(refused.is_err_and(|failure| failure.0 == Status::ERR_BAD_PARAM), "{} {value:?}", key.name());
+        }
+        let named = Value::ProcNamespace(Namespace::new("tool").unwrap());
+        assert!(Directives::read(&[Info::new(Key::from_static(keys::TOOL_NSPACE.name()), named)]).is_ok());
+    }
+}

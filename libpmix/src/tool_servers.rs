@@ -1,0 +1,298 @@
+//! A tool with several servers. The functions of clients go to one of them, the primary one; the tool keeps its name with
+//! all of them.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
+
+use modex::gds::AsStatus;
+use modex::keys;
+use modex::runtime;
+use modex::types::{ProcId, Status};
+use modex::{Client, ToolDirections};
+
+use super::guard::{Failure, guard};
+use super::process::{self, Membership};
+use super::tool_directions::Directives;
+use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
+use super::{from_c, pointer, server, to_c};
+
+/// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the one that functions go to. One that is attached already
+/// is a success. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `myproc` and `server` are NULL or may be written, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_attach_to_server(
+    myproc: *mut pmix_proc_t,
+    server: *mut pmix_proc_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let name_place = unsafe { pointer::optional(myproc, "place for the process") }?;
+        // SAFETY: the caller's contract.
+        let server_place = unsafe { pointer::optional(server, "place for the server") }?;
+        let directives = Directives::read(&infos)?;
+        let _changes = process::begin();
+        let attached = attach(directives)?;
+        if let Some(place) = name_place {
+            *place = to_c::proc(attached.proc());
+        }
+        if let Some(place) = server_place {
+            *place = to_c::proc(attached.server());
+        }
+        Ok(())
+    })
+}
+
+/// Connects to another server and leaves the present one. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `proc` is NULL or may be written, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_connect_to_server(
+    proc: *mut pmix_proc_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let directives = Directives { is_primary: true, ..Directives::read(&infos)? };
+        let left = {
+            let _changes = process::begin();
+            let before = process::read(|state| state.client.clone());
+            let attached = attach(directives)?;
+            if let Some(place) = place {
+                *place = to_c::proc(attached.proc());
+            }
+            before.filter(|before| !Arc::ptr_eq(before, &attached)).filter(forget)
+        };
+        leave(left);
+        Ok(())
+    })
+}
+
+/// Leaves a server. If functions went to it they fail until another one is chosen. See the standard's function of the
+/// same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `server` points to a process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmix_status_t {
+    guard(|| {
+        process::member()?;
+        // SAFETY: the caller's contract.
+        let server = unsafe { from_c::proc(server, None) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let left = {
+            let _changes = process::begin();
+            let found = process::change(|state| state.roster().find(&server)).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+            let alone = alone_as(found.proc().clone())?;
+            process::change(|state| state.roster().remove(&server, Some(alone)))
+        };
+        leave(left);
+        Ok(())
+    })
+}
+
+/// The servers this process is connected to: the one that functions go to, then the others, the oldest first. The array is
+/// the caller's to release. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `servers` and `nservers` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize) -> pmix_status_t {
+    // SAFETY: the caller's contract.
+    unsafe { pointer::clear_array(servers, nservers) };
+    guard(|| {
+        process::member()?;
+        // SAFETY: the caller's contract.
+        let servers = unsafe { pointer::unique(servers, "place for the servers") }?;
+        // SAFETY: the caller's contract.
+        let nservers = unsafe { pointer::unique(nservers, "place for their number") }?;
+        let found = process::change(|state| {
+            let own = state.server.as_ref().map(|server| server.proc().clone());
+            let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());
+            let mut found = state.roster().servers();
+            // A tool that is a server is its own where it has chosen no other.
+            found.splice(..0, own.filter(|_| is_alone));
+            found
+        });
+        if found.is_empty() {
+            return Err(Failure(Status::ERR_UNREACH));
+        }
+        (*servers, *nservers) = to_c::procs(&found)?.into_raw();
+        Ok(())
+    })
+}
+
+/// Chooses the server that functions go to, one of those that are attached. With `PMIX_WAIT_FOR_CONNECTION` it may be
+/// attached meanwhile. See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `server` points to a process, `info` has `ninfo` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_set_server(
+    server: *const pmix_proc_t,
+    info: *mut pmix_info_t,
+    ninfo: usize,
+) -> pmix_status_t {
+    guard(|| {
+        process::member()?;
+        // SAFETY: the caller's contract.
+        let server = unsafe { from_c::proc(server, None) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        // SAFETY: the caller's contract.
+        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
+        let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
+        let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
+        // Without a time limit whoever waits waits for ever.
+        let looks_max = seconds.map(|seconds| seconds.saturating_mul(LOOKS_PER_SECOND));
+        let mut looks = 0;
+        loop {
+            {
+                let _changes = process::begin();
+                if process::change(|state| state.roster().choose(&server)) {
+                    return Ok(());
+                }
+                if choose_own(&server)? || follow_back(&server, looks) {
+                    return Ok(());
+                }
+            }
+            if !is_patient {
+                return Err(Failure(Status::ERR_UNREACH));
+            }
+            looks = looks.saturating_add(1);
+            if looks_max == Some(looks) {
+                return Err(Failure(Status::ERR_TIMEOUT));
+            }
+            sleep(LOOK_INTERVAL);
+        }
+    })
+}
+
+/// Gives the server inside this tool the functions of its host; a tool that has none yet becomes one, under the name it has.
+/// Functions of servers can be called from then on, and those of clients call the host's where the tool has no other server.
+/// See the standard's function of the same name.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `module` is NULL or a table of release 3.0 or later.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) -> pmix_status_t {
+    guard(|| {
+        let proc = process::member()?.proc();
+        // SAFETY: the caller's contract.
+        let module = unsafe { server::copy_module(module) }?;
+        let _changes = process::begin();
+        if process::read(|state| state.tool_count) == 0 {
+            return Err(Failure(Status::ERR_INIT));
+        }
+        server::serve_tool(&proc, module)
+    })
+}
+
+/// Makes this tool its own server, if that is the one meant; whether it is.
+fn choose_own(server: &ProcId) -> Result<bool, Failure> {
+    let own = process::read(|state| state.server.as_ref().map(|server| server.proc().clone()));
+    if own.as_ref() != Some(server) {
+        return Ok(false);
+    }
+    let alone = alone_as(server.clone())?;
+    process::change(|state| state.client = Some(alone));
+    Ok(true)
+}
+
+/// A launcher that has attached to the server inside this tool is no server that this tool is attached to, but it can be:
+/// by its namespace, under which it has left a file. Whether that worked.
+fn follow_back(server: &ProcId, look: u64) -> bool {
+    let may_have_come = process::read(|state| state.server.is_some());
+    if !may_have_come || !look.is_multiple_of(LOOKS_PER_SEARCH) {
+        return false;
+    }
+    let directions = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
+    let directives = Directives { directions, is_optional: true, ..Directives::default() };
+    let attached = attach(directives);
+    attached.is_ok_and(|attached| process::change(|state| state.roster().choose(server) && attached.server() == server))
+}
+
+fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
+    let alone = Client::alone_as(proc).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))?;
+    Ok(Arc::new(Membership::new(alone)))
+}
+
+/// Connects this tool, under the name it has, and remembers the server.
+pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
+    process::member()?;
+    let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
+    // A client of a job stays in it; a tool is what its first server called it.
+    directives.directions.name = Some(present.proc().clone());
+    // What it was told at first holds until it is told otherwise.
+    let [session, system] = process::read(|state| state.tool_places.clone());
+    let directions = &mut directives.directions;
+    directions.session_tmpdir = directions.session_tmpdir.take().or(session);
+    directions.system_tmpdir = directions.system_tmpdir.take().or(system);
+    let server = runtime::locate(&directives.directions, &runtime::environment()).ok().flatten();
+    let known = server.and_then(|server| {
+        process::change(|state| {
+            let known = state.roster().find(&server)?;
+            if directives.is_primary {
+                state.roster().choose(&server);
+            }
+            Some(known)
+        })
+    });
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let attached = Arc::new(Membership::new(connect(&directives)?));
+    process::change(|state| state.roster().add(Arc::clone(&attached), directives.is_primary));
+    Ok(attached)
+}
+
+/// Connects to the server that the directives name.
+pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
+    Client::of_tool(&directives.directions).map_err(|error| {
+        if directives.is_optional {
+            tracing::info!(%error, "no server for this tool");
+        } else {
+            tracing::error!(%error, "no server for this tool");
+        }
+        Failure(error.status())
+    })
+}
+
+/// Takes a server off the list; whether it was there.
+fn forget(left: &Arc<Membership>) -> bool {
+    process::change(|state| state.roster().remove(left.server(), None)).is_some()
+}
+
+/// What a server has to say to that does not change that it is left.
+fn leave(left: Option<Arc<Membership>>) {
+    process::renew_copy();
+    if let Some(left) = left {
+        let _ = left.leave();
+    }
+}
+
+const LOOKS_PER_SECOND: u64 = 50;
+/// Directories are searched this much more rarely.
+const LOOKS_PER_SEARCH: u64 = 10;
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);

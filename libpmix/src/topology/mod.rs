@@ -1,0 +1,80 @@
+//! Hardware: topologies, processor sets, localities, distances.
+//!
+//! libhwloc is loaded when a function here is first called ([`super::hwloc`]): most processes of a job never do, and
+//! being linked with it would cost each of them more at its start than all else this library does there. A client needs
+//! it only to hand out libhwloc's own objects: what it says of the machine itself it reads from what its server shares
+//! (`topo`). Without libhwloc on the server's machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
+//!
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
+
+mod binding;
+mod detect;
+mod distances;
+mod locality;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub use distances::*;
+pub use locality::*;
+use modex::gds::AsStatus;
+use modex::types::{Status, Text};
+pub use source::{Given, HostTopology, is_forbidden};
+
+use super::guard::{Failure, guard};
+use super::types::*;
+use super::{hwloc, memory, pointer};
+
+/// What names the provider in structures and strings.
+const SOURCE: &[u8] = b"hwloc";
+
+/// The topology of this machine, which the library keeps: destructing the structure does not free it. A client gets what
+/// its server shares and reads no machine, unless that server shares nothing and is another library's.
+///
+/// Support: implemented.
+///
+/// # Safety
+/// `topo` is writable; its source is NULL or names the provider wanted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMIx_Load_topology(topo: *mut pmix_topology_t) -> pmix_status_t {
+    guard(|| {
+        // SAFETY: the caller's contract.
+        let place = unsafe { pointer::unique(topo, "place for the topology") }?;
+        // SAFETY: the caller's contract.
+        unsafe { is_ours(place.source, "topology") }?;
+        let topology = source::object()?;
+        if place.source.is_null() {
+            place.source = memory::new_string(SOURCE)?;
+        }
+        place.topology = topology;
+        Ok(())
+    })
+}
+
+/// Another provider's object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} comes from {source_name:?}; this library knows hwloc only")]
+pub struct SourceError {
+    what: &'static str,
+    source_name: String,
+}
+
+impl AsStatus for SourceError {
+    fn status(&self) -> Status {
+        Status::ERR_NOT_SUPPORTED
+    }
+}
+
+/// Refuses what another provider made.
+///
+/// # Safety
+/// `source` is NULL or ends with NUL.
+unsafe fn is_ours(source: *const c_char, what: &'static str) -> Result<(), Failure> {
+    // SAFETY: the caller's contract.
+    match unsafe { pointer::text(source, what) }? {
+        Some(source) if !source.to_bytes().starts_with(SOURCE) => {
+            Err(SourceError { what, source_name: source.to_string_lossy().into_owned() }.into())
+        }
+        _ => Ok(()),
+    }
+}

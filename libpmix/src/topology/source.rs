@@ -1,0 +1,243 @@
+//! Where the topology of this process's machine comes from.
+//!
+//! ```text
+//! server: the host's object | a file | libhwloc reads the machine ──► XML ──► segment, clients
+//! client: what its server shares; only under servers that share nothing, or alone, libhwloc
+//! ```
+//!
+//! Nothing is read before somebody asks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::OnceLock;
+
+use modex::TopologySource;
+use modex::topo::{Machine, SharedMachine, TopologyError};
+use modex::types::{Text, Topology};
+use parking_lot::Mutex;
+
+use super::detect::Discovery;
+use crate::hwloc;
+use crate::process::{self, Member};
+use crate::types::c_void;
+
+/// What a host gave its server.
+#[derive(Debug, Default)]
+pub enum Given {
+    /// Nothing: the machine is read.
+    #[default]
+    Nothing,
+    /// Nothing may be read.
+    Forbidden,
+    /// What the host's object of libhwloc said when it was given. The object itself is the host's: it may be changed, walked
+    /// on other threads, or destroyed as soon as it was given.
+    Described(Topology),
+    /// A file with hwloc's XML.
+    File(PathBuf),
+}
+
+impl Given {
+    /// What a host's object says, read at once; `None`, with a warning, if libhwloc can't read it.
+    ///
+    /// # Safety
+    /// `topology` is a loaded topology of some libhwloc.
+    pub unsafe fn described(topology: *mut c_void) -> Option<Self> {
+        // SAFETY: the caller's contract.
+        let exported = unsafe { hwloc::export(topology) };
+        exported
+            .inspect_err(|error| tracing::warn!(%error, "the host's topology can't be read and is not used"))
+            .ok()
+            .map(Self::Described)
+    }
+}
+
+/// The topology of a server's process.
+#[derive(Debug, Default)]
+pub struct HostTopology {
+    given: Given,
+    /// What the file said when it was first read: it may change or go.
+    file: OnceLock<Topology>,
+}
+
+impl HostTopology {
+    /// Reads nothing yet.
+    pub const fn new(given: Given) -> Self {
+        Self { given, file: OnceLock::new() }
+    }
+
+    /// The object that callers are given.
+    pub fn object(&self) -> Result<*mut c_void, TopologyError> {
+        match self.told()? {
+            Some(told) => kept(&told.xml.unwrap_or_default()),
+            None => discovered(),
+        }
+    }
+
+    /// What the host said; `None`: the machine is to be read.
+    fn told(&self) -> Result<Option<Topology>, TopologyError> {
+        match &self.given {
+            Given::Nothing => Ok(None),
+            Given::Forbidden => Err(TopologyError::Forbidden),
+            Given::Described(topology) => Ok(Some(topology.clone())),
+            Given::File(path) => {
+                if let Some(told) = self.file.get() {
+                    return Ok(Some(told.clone()));
+                }
+                let unusable =
+                    |error: std::io::Error| TopologyError::Unusable { reason: format!("{}: {error}", path.display()) };
+                let xml = std::fs::read(path).map_err(unusable)?;
+                let told = Topology { xml: Some(Text::until_nul(&xml)), support: Vec::new() };
+                Ok(Some(self.file.get_or_init(|| told).clone()))
+            }
+        }
+    }
+}
+
+impl TopologySource for HostTopology {
+    fn read(&self) -> Result<Topology, TopologyError> {
+        let failed = |_| TopologyError::Failed { doing: "export a topology" };
+        match self.told()? {
+            Some(told) => Ok(as_loaded(told)),
+            // SAFETY: the library's own, which stays.
+            None => unsafe { hwloc::export(discovered()?) }.map_err(failed),
+        }
+    }
+}
+
+/// What libhwloc makes of a topology when it is loaded as every process loads it: a host may have read it with processors that
+/// nobody here may use, or have it in an older form, and its parts would have other numbers than the objects that callers are
+/// given. What libhwloc can't load stays as it is.
+fn as_loaded(told: Topology) -> Topology {
+    let object = kept(&told.xml.clone().unwrap_or_default());
+    // SAFETY: the library's own, which stays.
+    object.ok().and_then(|object| unsafe { hwloc::export(object) }.ok()).unwrap_or(told)
+}
+
+/// The topology as callers are given it.
+pub(super) fn object() -> Result<*mut c_void, TopologyError> {
+    match process::member() {
+        Ok(Member::Server(server)) => server.topology_object(),
+        Ok(Member::Client(client)) => match client.topology() {
+            Ok(machine) => kept(&Text::from(machine.xml())),
+            Err(error) if client.reads_segment() => Err(error),
+            // Its server shares none: callers get what they get there from every other library.
+            Err(_) => discovered(),
+        },
+        Err(_) => discovered(),
+    }
+}
+
+/// The topology as this library looks at it.
+pub(super) fn machine() -> Result<Known, TopologyError> {
+    match process::member() {
+        Ok(Member::Server(server)) => server.shared_topology().map(Known::Server),
+        Ok(Member::Client(client)) => match client.topology() {
+            Ok(machine) => Ok(Known::Client(machine)),
+            Err(error) if client.reads_segment() => Err(error),
+            Err(_) => own_machine(),
+        },
+        Err(_) => own_machine(),
+    }
+}
+
+/// Whose reading of the machine it is.
+pub(super) enum Known {
+    Client(Arc<Machine>),
+    Server(Arc<SharedMachine>),
+}
+
+impl std::ops::Deref for Known {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        match self {
+            Self::Client(machine) => machine,
+            Self::Server(shared) => shared.machine(),
+        }
+    }
+}
+
+/// An object of libhwloc as what it says.
+///
+/// # Safety
+/// `topology` is a loaded topology of libhwloc.
+pub(super) unsafe fn machine_of(topology: *mut c_void) -> Result<Machine, TopologyError> {
+    // SAFETY: the caller's contract.
+    let exported = unsafe { hwloc::export(topology) };
+    let exported = exported.map_err(|_| TopologyError::Failed { doing: "export a topology" })?;
+    read(&exported.xml.unwrap_or_default())
+}
+
+fn read(xml: &Text) -> Result<Machine, TopologyError> {
+    let unusable = |reason: String| TopologyError::Unusable { reason };
+    let text = std::str::from_utf8(xml.as_bytes()).map_err(|error| unusable(error.to_string()))?;
+    Machine::of_xml(text).map_err(|error| unusable(error.to_string()))
+}
+
+/// What a process without a server that shares its topology reads itself.
+fn own_machine() -> Result<Known, TopologyError> {
+    static MACHINE: OnceLock<Arc<Machine>> = OnceLock::new();
+    if let Some(known) = MACHINE.get() {
+        return Ok(Known::Client(Arc::clone(known)));
+    }
+    // SAFETY: the library's own, which stays.
+    let machine = unsafe { machine_of(discovered()?) }?;
+    Ok(Known::Client(Arc::clone(MACHINE.get_or_init(|| Arc::new(machine)))))
+}
+
+/// The machine as libhwloc reads it, once; what could not be read is not tried again.
+fn discovered() -> Result<*mut c_void, TopologyError> {
+    static DISCOVERED: OnceLock<Result<usize, TopologyError>> = OnceLock::new();
+    let load = || {
+        if is_forbidden() {
+            return Err(TopologyError::Forbidden);
+        }
+        let topology = Discovery::get("read the topology of this machine")?.load()?;
+        hwloc::keep_topology(topology);
+        Ok(topology.expose_provenance())
+    };
+    DISCOVERED.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
+}
+
+/// A topology of this very machine, made for who asks first for what this text says, which stays.
+fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
+    static MADE: Mutex<Vec<(Text, usize)>> = Mutex::new(Vec::new());
+    // Whether there is a libhwloc is one question, whether it takes the text another.
+    Discovery::get("load a topology")?;
+    let mut made = MADE.lock();
+    if let Some((_, known)) = made.iter().find(|(known, _)| known == xml) {
+        return Ok(std::ptr::with_exposed_provenance_mut(*known));
+    }
+    let object = hwloc::import(xml, hwloc::Of::ThisMachine);
+    let object = object.map_err(|_| TopologyError::Failed { doing: "load a topology from XML" })?;
+    hwloc::keep_topology(object);
+    made.push((xml.clone(), object.expose_provenance()));
+    Ok(object)
+}
+
+/// Whether this process may read no machine: `MODEX_TOPOLOGY=none`.
+#[expect(clippy::disallowed_methods, reason = "a C program's process is an edge; it has no other configuration")]
+pub fn is_forbidden() -> bool {
+    std::env::var_os("MODEX_TOPOLOGY").is_some_and(|word| word == "none")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each call read the file anew: what callers were given changed with it, and failed when it had gone.
+    #[test]
+    fn what_a_file_says_is_kept_when_it_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("topology.xml");
+        let topology = HostTopology::new(Given::File(path.clone()));
+        assert!(topology.told().is_err(), "there is none yet");
+        std::fs::write(&path, "<topology/>").unwrap();
+        let first = topology.told().unwrap().unwrap();
+        assert_eq!(first.xml, Some(Text::from("<topology/>")));
+        std::fs::write(&path, "<other/>").unwrap();
+        assert_eq!(topology.told().unwrap(), Some(first.clone()));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(topology.told().unwrap(), Some(first));
+    }
+}

@@ -1,0 +1,82 @@
+//! What `make install` installs is complete, and `make uninstall` removes all of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use crate::{command, exports, root, run};
+
+#[test]
+fn an_installed_tree_serves_compilers_and_is_removed_again() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (built, destination) = (scratch.path().join("built"), scratch.path().join("destination"));
+    fs::create_dir(&built).unwrap();
+    for (name, target) in [
+        ("modex", command::built("modex")),
+        ("modex-topology", command::built("modex-topology")),
+        ("libpmix.so.2", exports::library().to_owned()),
+    ] {
+        symlink(target, built.join(name)).unwrap();
+    }
+    script("install", &built, &destination);
+
+    let prefix = destination.join("opt/modex");
+    let files = files_below(&prefix);
+    for expected in [
+        "bin/modex",
+        "bin/modex-topology",
+        "include/modex/types.h",
+        "include/pmix.h",
+        "include/pmix_common.h",
+        "include/pmix_deprecated.h",
+        "include/pmix_server.h",
+        "include/pmix_tool.h",
+        "include/pmix_version.h",
+        "lib/libpmix.so",
+        "lib/libpmix.so.2",
+        "lib/pkgconfig/pmix.pc",
+        "share/man/man1/modex-info.1",
+        "share/man/man1/modex.1",
+        "share/bash-completion/completions/modex",
+        "share/fish/vendor_completions.d/modex.fish",
+        "share/zsh/site-functions/_modex",
+    ] {
+        assert!(files.contains(expected), "{expected} is not among {files:?}");
+    }
+    // The number that flux-pmix asks for; Open MPI and MPICH ask for less.
+    package(&destination, &["--atleast-version", "3.2.3", "pmix"]);
+    let flags = package(&destination, &["--cflags", "--libs", "pmix"]);
+    // Linking would need every function that the program calls; the flags are right when the headers are found.
+    let source = root().join("libpmix/tests/abi/programs/host_and_tool.c");
+    run(Command::new("gcc").arg("-c").arg(source).args(["-o", "/dev/null"]).args(flags.split_whitespace()));
+    assert!(flags.contains("-lpmix"), "{flags}");
+    let info = run(Command::new(prefix.join("bin/modex")).arg("info"));
+    let library = fs::canonicalize(prefix.join("lib/libpmix.so.2")).unwrap();
+    assert!(info.contains(library.to_str().unwrap()), "{info}");
+
+    script("uninstall", &built, &destination);
+    assert_eq!(files_below(&prefix), BTreeSet::new());
+}
+
+fn script(action: &str, built: &Path, destination: &Path) {
+    let mut command = Command::new("make");
+    // The script alone: the targets would build for release first.
+    command.args(["--no-print-directory", "--silent", &format!("{action}-only")]).current_dir(root());
+    command.args(["PREFIX=/opt/modex".to_owned(), format!("DESTDIR={}", destination.display())]);
+    run(command.arg(format!("BUILT={}", built.display())));
+}
+
+fn package(destination: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_SYSROOT_DIR", destination);
+    command.env("PKG_CONFIG_LIBDIR", destination.join("opt/modex/lib/pkgconfig"));
+    run(command.args(arguments))
+}
+
+/// Every file and link below a folder, relative to it.
+fn files_below(folder: &Path) -> BTreeSet<String> {
+    let text = run(Command::new("find").arg(folder).args(["!", "-type", "d", "-printf", "%P\\n"]));
+    text.lines().map(str::to_owned).collect()
+}
