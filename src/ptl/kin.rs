@@ -184,7 +184,7 @@ impl Lineage {
 const INIT: u32 = 1;
 /// Parents looked at: more than shells and launchers stand between a rank and its children.
 const GENERATIONS_MAX: usize = 64;
-/// Processes and open descriptors looked at to find the holders of sockets: this is done on the server's thread.
+/// Processes and open descriptors looked at to find the holders of sockets. So many may take 0.2 s.
 const ENTRIES_MAX: usize = 16_384;
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -25,6 +26,8 @@ pub(super) enum Command {
     Heard(Duty),
     /// Whom a peer's credential proves.
     Proven(PeerId, Result<Ids, ProofError>),
+    /// Which others under its name are strangers to a new connection's process.
+    Searched(PeerId, BTreeSet<PeerId>),
     /// A large request was decoded.
     Decoded(PeerId, Box<Decoded>),
     /// A large answer was encoded.

@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,12 +8,13 @@ use std::thread::JoinHandle;
 use crossbeam::channel::Sender;
 
 use crate::server::{HostResult, Upcall, UpcallId};
-use crate::types::Namespace;
+use crate::types::{Namespace, ProcId, Rank};
 
+use super::burdens::{Account, Origin};
 use super::commands::{Callback, CommandSender};
 use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
-use super::sleeper::{JobReceiver, JobSender, queue};
+use super::job_queue::{JobReceiver, JobSender, queue};
 use super::threads::spawn;
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
@@ -42,38 +44,70 @@ pub(super) enum Job {
     Run(events::Job),
 }
 
-/// Where jobs wait for each other. What one user asks of the host waits for none of what others ask; the rest keeps its order,
-/// because it may be about the same processes.
-#[derive(Debug, PartialEq, Eq)]
-enum Lane {
-    Common,
-    /// Requests of this user's processes that are answered to them alone.
-    User(u32),
-    /// Fetches of this job's data.
-    Job(Namespace),
+/// Jobs with a common lane keep their order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    /// Work of the host itself.
+    Host,
+    /// Requests of a process, and news about it.
+    Of(Account),
+    /// Changes of the events of the environment that this server wants.
+    Environment,
+    /// Fetches of a job's data. Several processes may wait for one fetch.
+    Fetches(Namespace),
+}
+
+/// Where a job waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The user on whose turns it runs; none: the host.
+    pub(super) uid: Option<u32>,
+    /// None: that of the host.
+    pub(super) lanes: BTreeSet<Lane>,
+}
+
+impl Place {
+    /// The place of a job that a request has caused, if any, and that is about a process, if any.
+    pub(super) fn new(origin: Option<&Origin>, about: Option<&ProcId>) -> Self {
+        let about = about.map(|proc| Account::Process(proc.clone()));
+        let lanes = origin.map(|origin| origin.account.clone()).into_iter().chain(about).map(Lane::Of).collect();
+        Self { uid: origin.map(|origin| origin.uid), lanes }
+    }
+
+    /// The place of an upcall.
+    pub(super) fn of(upcall: &Upcall, origin: Option<&Origin>) -> Self {
+        match upcall {
+            Upcall::ClientConnected { proc, .. } | Upcall::ClientFinalized { proc, .. } => {
+                Self::new(origin, Some(proc))
+            }
+            Upcall::NotifyEvent(event) => Self::new(origin, event.source.as_ref()),
+            Upcall::IofPull(request) => Self::new(origin, Some(&request.requester.proc)),
+            Upcall::RegisterEvents(_) | Upcall::DeregisterEvents(_) => Self::new(origin, None).and(Lane::Environment),
+            Upcall::DirectModex { proc, .. } => {
+                let lanes = BTreeSet::from([Lane::Fetches(proc.namespace.clone())]);
+                Self { uid: origin.map(|origin| origin.uid), lanes }
+            }
+            _ => Self::new(origin, None),
+        }
+    }
+
+    /// In one more lane.
+    pub(super) fn and(mut self, lane: Lane) -> Self {
+        self.lanes.insert(lane);
+        self
+    }
 }
 
 impl Lane {
-    fn of(job: &Job) -> Self {
-        let Job::Upcall(_, upcall) = job else { return Self::Common };
-        let requester = match upcall {
-            Upcall::DirectModex { proc, .. } => return Self::Job(proc.namespace.clone()),
-            Upcall::Publish(request) => &request.requester,
-            Upcall::Lookup(request) => &request.requester,
-            Upcall::Unpublish(request) => &request.requester,
-            Upcall::Spawn(request) => &request.requester,
-            Upcall::Query(request) => &request.requester,
-            Upcall::Log(request) => &request.requester,
-            Upcall::Allocate(request) => &request.requester,
-            Upcall::JobControl(request) => &request.requester,
-            Upcall::Monitor(request) => &request.requester,
-            Upcall::GetCredential(request) => &request.requester,
-            Upcall::ValidateCredential(request) => &request.requester,
-            Upcall::IofPull(request) => &request.requester,
-            Upcall::PushStdin(request) => &request.requester,
-            _ => return Self::Common,
-        };
-        Self::User(requester.uid)
+    /// Whether this may be about a process, or the processes of a job (the wildcard rank).
+    fn concerns(&self, proc: &ProcId) -> bool {
+        match self {
+            Self::Of(Account::Process(other)) => {
+                other == proc || proc.rank == Rank::Wildcard && other.namespace == proc.namespace
+            }
+            Self::Fetches(namespace) => *namespace == proc.namespace,
+            Self::Host | Self::Environment | Self::Of(Account::Tools(_)) => false,
+        }
     }
 }
 
@@ -87,19 +121,35 @@ impl HostThread {
         &self.commands
     }
 
-    /// Runs a job after those given before of its lane.
+    /// Runs a job after those given before with a common lane.
     ///
     /// # Errors
     /// No thread could be started.
-    pub(super) fn run(&mut self, job: Job) -> io::Result<()> {
+    pub(super) fn run_at(&mut self, mut place: Place, job: Job) -> io::Result<()> {
+        if place.lanes.is_empty() {
+            place.lanes.insert(Lane::Host);
+        }
+        self.jobs()?.send(place.uid, place.lanes, job);
+        Ok(())
+    }
+
+    /// Runs the completion of the host's call that ends a process, or a job (the wildcard rank). The host may free its
+    /// object of the process then, so all upcalls with the object come before.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub(super) fn run_behind(&mut self, ended: &ProcId, job: Job) -> io::Result<()> {
+        self.jobs()?.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
+        Ok(())
+    }
+
+    fn jobs(&mut self) -> io::Result<&JobSender<Lane, Job>> {
         let running = match self.running.take() {
             Some(running) => running,
             None => self.start()?,
         };
-        let running = self.running.insert(running);
         // The thread outlives its sender: it catches what the host's functions throw.
-        running.jobs.send(Lane::of(&job), job);
-        Ok(())
+        Ok(&self.running.insert(running).jobs)
     }
 
     fn start(&self) -> io::Result<Running> {
@@ -172,5 +222,85 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
         Upcall::ToolConnected(tool) => host.tool_connected(tool, Responder::new(id, commands)),
         Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Event;
+    use crate::server::AbortUpcall;
+    use crate::types::Status;
+    use crate::types::codes::range;
+
+    fn proc(job: &str, rank: u32) -> ProcId {
+        ProcId::new(Namespace::new(job).unwrap(), rank)
+    }
+
+    fn origin(uid: u32, proc: &ProcId) -> Origin {
+        Origin { uid, account: Account::Process(proc.clone()), size_bytes: 0 }
+    }
+
+    fn abort(requester: &ProcId) -> Upcall {
+        let (requester, procs) = (requester.clone(), Vec::new());
+        Upcall::Abort(AbortUpcall { requester, object: 0, status: Status::ERROR, message: None, procs })
+    }
+
+    fn event(source: &ProcId) -> Event {
+        Event { status: Status::GROUP_LEFT, source: Some(source.clone()), range: range::RANGE_GLOBAL, info: Vec::new() }
+    }
+
+    /// Aborts, events, fences and group operations waited for the host in one line, first come, first served. The fences of
+    /// one user waited for all events that another user had raised. All upcalls of a request take its user's turns now.
+    #[test]
+    fn what_one_user_asks_waits_for_few_requests_of_another() {
+        let (sender, mut receiver) = queue();
+        let send = |place: Place, name: &'static str| sender.send(place.uid, place.lanes, name);
+        for rank in 0..16 {
+            let (bob, bobs) = (proc("bob", rank), origin(66, &proc("bob", rank)));
+            for _ in 0..100 {
+                send(Place::of(&abort(&bob), Some(&bobs)), "abort");
+                send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)), "event");
+                send(Place::new(Some(&bobs), None).and(Lane::Of(Account::Process(proc("bob", 99)))), "fence");
+            }
+        }
+        assert_eq!(receiver.next(), Some("abort"));
+        let (alice, alices) = (proc("alice", 0), origin(1000, &proc("alice", 0)));
+        send(Place::of(&abort(&alice), Some(&alices)), "alice");
+        assert!(receiver.by_ref().position(|name| name == "alice").unwrap() < 20);
+    }
+
+    /// What one process asked for stays in its order, its part in operations of many processes and the loss of its connection
+    /// included, whatever its user's turns are.
+    #[test]
+    fn news_of_one_process_keep_their_order() {
+        let (sender, receiver) = queue();
+        let [bob, other] = [0, 1].map(|rank| proc("bob", rank));
+        let [bobs, others] = [&bob, &other].map(|proc| origin(66, proc));
+        let mut sent = Vec::new();
+        let mut send = |place: Place| {
+            sent.push(sent.len());
+            sender.send(place.uid, place.lanes, sent.len() - 1);
+        };
+        for _ in 0..5 {
+            send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)));
+            send(Place::of(&abort(&bob), Some(&bobs)));
+            // A fence of both, which the other completes.
+            send(Place::new(Some(&others), None).and(Lane::Of(Account::Process(bob.clone()))));
+            // The loss of the process; no request has caused it.
+            send(Place::new(None, Some(&bob)));
+        }
+        sender.send_behind(|lane| lane.concerns(&proc("bob", 0)), Lane::Host, sent.len());
+        drop(sender);
+        assert_eq!(receiver.collect::<Vec<_>>(), (0..=20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_end_of_a_job_concerns_its_processes_and_fetches() {
+        let job = ProcId { rank: Rank::Wildcard, ..proc("bob", 0) };
+        let lane = |proc: ProcId| Lane::Of(Account::Process(proc));
+        let lanes = [lane(proc("bob", 7)), Lane::Fetches(job.namespace.clone()), lane(proc("alice", 7)), Lane::Host];
+        assert_eq!(lanes.clone().map(|lane| lane.concerns(&job)), [true, true, false, false]);
+        assert_eq!(lanes.map(|lane| lane.concerns(&proc("bob", 7))), [true, true, false, false]);
     }
 }

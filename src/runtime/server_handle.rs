@@ -175,7 +175,7 @@ impl ServerHandle {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
-            claims: Claims::default(),
+            claims: Claims::new(commands.clone()),
             host: HostThread::new(host, commands.clone(), running),
             clock,
             poller,

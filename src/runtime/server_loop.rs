@@ -1,12 +1,12 @@
 //! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::errno::Errno;
 
-use super::burdens::{Burdens, Duty, Origin};
+use super::burdens::{Account, Burdens, Duty, Origin};
 use super::claims::Claims;
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
@@ -15,7 +15,7 @@ use super::connections::Connections;
 use super::decoder::Answer;
 use super::events::{self, EventHub};
 use super::host::Moment;
-use super::host_thread::{HostThread, Job};
+use super::host_thread::{HostThread, Job, Lane, Place};
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
@@ -25,8 +25,10 @@ use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
 use crate::proto::{Command as Asked, Reply, Request, Tag};
-use crate::server::{CallId, Cleanup, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
-use crate::types::{Namespace, Status, Time};
+use crate::server::{
+    CallId, Cleanup, HostCall, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId,
+};
+use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
 /// Everything the thread owns. Ends when told to, or when the operating system no longer lets it wait.
 pub(super) struct ServerLoop {
@@ -53,7 +55,8 @@ pub(super) struct ServerLoop {
 #[derive(Default)]
 pub(super) struct Calls {
     last: u64,
-    completions: BTreeMap<CallId, Completion>,
+    /// Each with the process, or the job, that the call ends.
+    completions: BTreeMap<CallId, (Completion, Option<ProcId>)>,
 }
 
 impl ServerLoop {
@@ -138,7 +141,7 @@ impl ServerLoop {
                 Command::Call(call, completion) => {
                     // It may be the end of a namespace, and of its board.
                     self.tell_sleepers();
-                    let id = self.calls.insert(completion);
+                    let id = self.calls.insert(completion, ended_by(&call));
                     self.handle(now, Input::Host(id, call), None);
                 }
                 Command::Completed(upcall, reply) => {
@@ -146,11 +149,12 @@ impl ServerLoop {
                     self.handle(now, Input::Completed(upcall, reply), None);
                 }
                 Command::Heard(event) => self.burdens.remove(event),
-                Command::Run(job) => self.run_job(job),
+                Command::Run(job) => self.run_job(Place::default(), job),
                 Command::Proven(peer, proven) => {
                     self.connections.settle_proof(peer, proven, now);
                     self.feed(now);
                 }
+                Command::Searched(peer, strangers) => self.accept(now, peer, strangers),
                 Command::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
                 Command::Encoded(peer, encoded) => self.connections.send_encoded(peer, encoded),
                 Command::TopologyRead => self.tell_topology(),
@@ -208,20 +212,33 @@ impl ServerLoop {
 
     /// Gives the core what the connections brought.
     fn feed(&mut self, now: Time) {
-        while let Some(mut input) = self.connections.poll_input() {
+        while let Some(input) = self.connections.poll_input() {
             let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
             if origin.as_ref().is_some_and(|origin| self.burdens.is_full(origin)) && self.turn_away(&input) {
                 continue;
             }
-            self.claims.examine(&mut input, &self.connections, &self.witness, now);
-            self.witness.see(&input, |peer| self.connections.init_age(peer));
-            let task = match &input {
-                Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
-                other => Task::of_input(other),
-            };
-            self.handle(now, input, origin.as_ref());
-            self.note(task);
+            if let Some(input) = self.claims.examine(input, &self.connections, &self.witness, now) {
+                self.take_in(now, input, origin.as_ref());
+            }
         }
+    }
+
+    /// An introduction that waited goes on.
+    fn accept(&mut self, now: Time, peer: PeerId, strangers: BTreeSet<PeerId>) {
+        if let Some(input) = self.claims.settle(peer, strangers) {
+            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+            self.take_in(now, input, origin.as_ref());
+        }
+    }
+
+    fn take_in(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+        self.witness.see(&input, |peer| self.connections.init_age(peer));
+        let task = match &input {
+            Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
+            other => Task::of_input(other),
+        };
+        self.handle(now, input, origin);
+        self.note(task);
     }
 
     /// Refuses what may become more work for the host; whether it was refused. What the server does itself is done.
@@ -348,7 +365,11 @@ impl ServerLoop {
     /// Has the handlers in this process called.
     fn raise(&mut self, event: Event, origin: Option<&Origin>) {
         let events = Arc::clone(&self.events);
-        let Some(origin) = origin else { return self.run_job(Box::new(move || events.arrive(event))) };
+        let place = Place::new(origin, event.source.as_ref());
+        let Some(origin) = origin else {
+            let place = self.on_turns_of_user(place, event.source.as_ref());
+            return self.run_job(place, Box::new(move || events.arrive(event)));
+        };
         let duty = self.burdens.event();
         self.burdens.add(duty, origin);
         let commands = self.host.commands().clone();
@@ -357,14 +378,30 @@ impl ServerLoop {
             // A server that has ended counts no more.
             let _ = commands.send(Command::Heard(duty));
         };
-        self.run_job(Box::new(job));
+        self.run_job(place, Box::new(job));
+    }
+
+    /// Work that no request has caused runs on the turns of the user whose process it is about.
+    fn on_turns_of_user(&self, place: Place, about: Option<&ProcId>) -> Place {
+        let uid = place.uid.or_else(|| about.and_then(|proc| self.core.user_of(proc)));
+        Place { uid, ..place }
+    }
+
+    /// Where an upcall waits: behind everything that the processes in it have asked for.
+    fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&Origin>) -> Place {
+        let participants = self.core.participants(id);
+        let first = participants.and_then(|participants| participants.first());
+        let place = self.on_turns_of_user(Place::of(upcall, origin), first);
+        let lanes = participants.into_iter().flatten().map(|proc| Lane::Of(Account::Process(proc.clone())));
+        lanes.fold(place, Place::and)
     }
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&Origin>) {
         if let Some(origin) = origin {
             self.burdens.add(Duty::Upcall(id), origin);
         }
-        if let Err(error) = self.host.run(Job::Upcall(id, upcall)) {
+        let place = self.place_of(id, &upcall, origin);
+        if let Err(error) = self.host.run_at(place, Job::Upcall(id, upcall)) {
             tracing::error!(%error, "no thread for the host's functions; the request fails");
             self.burdens.remove(Duty::Upcall(id));
             let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
@@ -372,8 +409,8 @@ impl ServerLoop {
         }
     }
 
-    fn run_job(&mut self, job: events::Job) {
-        if let Err(error) = self.host.run(Job::Run(job)) {
+    fn run_job(&mut self, place: Place, job: events::Job) {
+        if let Err(error) = self.host.run_at(place, Job::Run(job)) {
             tracing::error!(%error, "no thread for the host's functions; what waits for it is not called");
         }
     }
@@ -387,9 +424,14 @@ impl ServerLoop {
     fn complete(&mut self, id: CallId, result: HostResult) {
         match self.calls.completions.remove(&id) {
             // A waiter that went away wants nothing.
-            Some(Completion::Waiter(waiter)) => drop(waiter.send(result)),
-            Some(Completion::Callback(callback)) => {
-                if let Err(error) = self.host.run(Job::Complete(callback, result)) {
+            Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
+            Some((Completion::Callback(callback), ended)) => {
+                let job = Job::Complete(callback, result);
+                let run = match ended {
+                    Some(ended) => self.host.run_behind(&ended, job),
+                    None => self.host.run_at(Place::default(), job),
+                };
+                if let Err(error) = run {
                     tracing::error!(%error, "no thread for the host's functions; a completion is lost");
                 }
             }
@@ -403,11 +445,12 @@ impl ServerLoop {
         self.commands.close();
         while let Some(command) = self.commands.take() {
             match command {
-                Command::Call(_, completion) => drop(self.calls.insert(completion)),
-                Command::Run(job) => self.run_job(job),
+                Command::Call(_, completion) => drop(self.calls.insert(completion, None)),
+                Command::Run(job) => self.run_job(Place::default(), job),
                 Command::Completed(..)
                 | Command::Heard(_)
                 | Command::Proven(..)
+                | Command::Searched(..)
                 | Command::Decoded(..)
                 | Command::Encoded(..)
                 | Command::TopologyRead
@@ -425,12 +468,22 @@ impl ServerLoop {
     }
 }
 
+/// The process, or the job (the wildcard rank), that a call of the host ends.
+fn ended_by(call: &HostCall) -> Option<ProcId> {
+    match call {
+        HostCall::DeregisterClient(proc) => Some(proc.clone()),
+        HostCall::DeregisterNamespace(namespace) => Some(ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }),
+        _ => None,
+    }
+}
+
 /// What a command is, for people.
 const fn what_of(command: &Command) -> &'static str {
     match command {
         Command::Call(..) => "a call of the host",
         Command::Completed(..) => "an answer of the host",
         Command::Proven(..) => "a proof of munge",
+        Command::Searched(..) => "a search for processes",
         Command::Decoded(..) => "a decoded request",
         Command::Encoded(..) => "an encoded answer",
         Command::TopologyRead => "the topology",
@@ -439,10 +492,10 @@ const fn what_of(command: &Command) -> &'static str {
 }
 
 impl Calls {
-    fn insert(&mut self, completion: Completion) -> CallId {
+    fn insert(&mut self, completion: Completion, ended: Option<ProcId>) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
-        self.completions.insert(id, completion);
+        self.completions.insert(id, (completion, ended));
         id
     }
 }

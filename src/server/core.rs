@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::catch_up::Arrears;
 use super::cleanup::Cleanups;
 use super::collective::Collectives;
@@ -24,7 +26,7 @@ use super::waiting::Waiting;
 use crate::gds::Publish;
 use crate::proto::{Request, Tag};
 use crate::topo::Inventories;
-use crate::types::{Namespace, Status, Time};
+use crate::types::{Namespace, ProcId, Status, Time};
 
 /// The server core over a datastore. See the module's documentation.
 #[derive(Debug)]
@@ -165,6 +167,17 @@ impl<S: Publish> Server<S> {
     #[must_use]
     pub fn upcall_count(&self) -> usize {
         self.upcalls.len()
+    }
+
+    /// The processes here that an upcall is made for, if it is an operation of many processes.
+    pub(crate) fn participants(&self, upcall: UpcallId) -> Option<&BTreeSet<ProcId>> {
+        let Purpose::Operation(operation) = self.upcalls.get(upcall)?.purpose else { return None };
+        self.collectives.get(operation).map(|operation| &operation.contributed)
+    }
+
+    /// The user of a process here.
+    pub(crate) fn user_of(&self, proc: &ProcId) -> Option<u32> {
+        self.registry.client(proc).map(|client| client.credentials.uid)
     }
 
     /// Whether the answer to an upcall would still be of use.
