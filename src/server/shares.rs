@@ -26,7 +26,7 @@ impl Pool {
         let is_within = |held: usize| {
             let [held, left, max] =
                 [held.saturating_add(more), left, self.max].map(|n| u64::try_from(n).map(u128::from));
-            matches!((held, left, max), (Ok(held), Ok(left), Ok(max)) if held * max <= left * left * 2)
+            matches!((held, left, max), (Ok(held), Ok(left), Ok(max)) if held * max <= (left * left).saturating_mul(2))
         };
         more == 0 || left > 0 && (is_within(self.used) || is_within(of_user()))
     }
@@ -112,7 +112,7 @@ mod tests {
             [true, true, false, false, false, false]
         );
         assert_eq!([0, 1].map(|more| has_share(10, more)), [true, false]);
-        assert!(Pool { max: 1, used: 0 }.has_share(1, || 0));
+        assert!([1, usize::MAX].iter().all(|&max| Pool { max, used: 0 }.has_share(1, || 0)));
     }
 
     #[test]
