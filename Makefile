@@ -93,6 +93,7 @@ features: ## the library alone, as an MPI library would link it
 	$(CARGO) clippy --package modex --lib --no-default-features -- -D warnings
 
 unit: lib ## unit, property and integration tests
+	$(CARGO) build --all-features --examples
 	MODEX_LIBPMIX=$(abspath $(TARGET_DIR))/release/libpmix.so.2 $(CARGO) test --all-features --lib --bins --tests
 
 explore: build ## the property tests with new seeds and many cases (EXPLORE_CASES=20000; suites whose cases take longer try fewer), three operations in the search of their states, and as many simulated clusters of drawn shapes

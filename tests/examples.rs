@@ -1,0 +1,45 @@
+//! The programs in `examples/`, run as their comments say: a reader copies them, so they must work.
+
+#![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// An example, which `cargo test` has built beside this test.
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let path = test.ancestors().nth(2).unwrap().join("examples").join(name);
+    assert!(path.is_file(), "no {}: `cargo build --examples` makes it", path.display());
+    path
+}
+
+/// The lines of a job on the example host, in order of the alphabet.
+fn run(program: &str) -> Vec<String> {
+    let output = Command::new(example("host")).arg("3").args(["sh", "-c", program]).output().unwrap();
+    let mut lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    assert!(output.status.success(), "{lines:?} {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(lines.remove(0), "3 processes have ended, 0 of them with an error");
+    lines
+}
+
+#[test]
+fn clients_read_what_the_next_one_put() {
+    let next = |rank: u32| format!("job-1:{rank} of 3: job-1:{0} listens at \"10.0.0.{0}:4711\"", (rank + 1) % 3);
+    assert_eq!(run(&format!("exec {}", example("client").display())), [next(0), next(1), next(2)]);
+}
+
+#[test]
+fn every_second_process_is_in_the_group() {
+    let lines = run(&format!("exec {}", example("groups").display()));
+    let begins = |line: &String, name: &str| line.starts_with(&format!("{name} is one of 2 members of group "));
+    assert!(matches!(&lines[..], [one, other] if begins(one, "job-1:0") && begins(other, "job-1:2")), "{lines:?}");
+}
+
+#[test]
+fn the_tool_lists_the_job() {
+    let forget = "unset $(env | grep -o '^PMIX_[A-Z0-9_]*')";
+    let lines =
+        run(&format!("test $PMIX_RANK = 0 || exit 0; host=$PPID; {forget}; exec {} $host", example("tool").display()));
+    assert!(matches!(&lines[..], [line] if line.contains("job-1")), "{lines:?}");
+}
