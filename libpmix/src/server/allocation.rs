@@ -1,4 +1,4 @@
-//! What a job gets of the fabric: the answer to `PMIX_ALLOC_FABRIC`.
+//! Fabric resources of a job: the answer to `PMIX_ALLOC_FABRIC`.
 //!
 //! ```text
 //! wish: name, kind, plane, endpoints per process and node, key   --+
@@ -6,8 +6,9 @@
 //! inventories that were delivered: each node's interfaces        --+
 //! ```
 //!
-//! Interfaces are those that inventories name; an endpoint is the number of one of a job's users of an interface. What nobody
-//! here knows (a service class, a plane that no node has) is left out of the answer, or refused where it is required.
+//! The interfaces come from delivered inventories. An endpoint is the number of one of the job's users of an interface. The
+//! answer omits unknown parts of a wish (a service class, a plane that no node has); a required unknown part fails the
+//! request.
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
@@ -19,7 +20,7 @@ use modex::topo::inventory::{Device, Inventory};
 use modex::types::codes::device_type;
 use modex::types::{DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
 
-/// Why a job gets nothing.
+/// Reason of a refused allocation.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
     #[error("PMIX_ALLOC_FABRIC is no array of infos with PMIX_ALLOC_FABRIC_ID, the key of the answer; add it")]
@@ -53,10 +54,10 @@ impl AsStatus for AllocationError {
 
 /// Endpoints of one job under one name.
 const ENDPOINTS_MAX: u64 = 1 << 18;
-/// Bytes of a key that nobody has chosen: two 64-bit numbers, as OpenPMIx makes it and programs read it.
+/// Bytes of a generated key: two 64-bit numbers, as OpenPMIx makes it and programs read it.
 const KEY_BYTES: usize = 16;
 
-/// Where a job runs.
+/// Nodes and ranks of a job.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     nodes: Option<NodeList>,
@@ -64,7 +65,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// As the maps among the infos say.
+    /// Reads the node map and the process map among `infos`.
     pub(super) fn of(infos: &[Info]) -> Result<Self, AllocationError> {
         let map = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let limits = MapLimits::default();
@@ -95,7 +96,7 @@ fn bytes_of(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// What is given for each wish among the infos; the wishes' names and values in one info of the wishes' own key.
+/// Fulfils each wish among the infos. Each answer is one info of the wish's own key, with the wish's name and its values.
 pub(super) fn allocate(
     infos: &[Info],
     layout: &Layout,
@@ -111,7 +112,7 @@ pub(super) fn allocate(
     Ok(answers)
 }
 
-/// The values that processes are to find: the parts of an answer of [`allocate`]. Anything else is none.
+/// The values that processes find: the parts of an answer of [`allocate`]. Empty for other infos.
 pub(super) fn values_of(info: &Info) -> Vec<Info> {
     if info.key.as_str() != keys::ALLOC_FABRIC.name() {
         return Vec::new();
@@ -120,7 +121,7 @@ pub(super) fn values_of(info: &Info) -> Vec<Info> {
     elements(&info.value).filter(is_named).cloned().collect()
 }
 
-/// What is asked for.
+/// One `PMIX_ALLOC_FABRIC` of the caller.
 #[derive(Debug)]
 struct Wish<'a> {
     id: Key,
@@ -129,7 +130,7 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// `None` for an optional wish without a name: its answer could not be found, so there is none.
+    /// `None` for an optional wish without a name: no process could find its answer.
     fn read(info: &'a Info) -> Result<Option<Self>, AllocationError> {
         let asked: Vec<&Info> = elements(&info.value).collect();
         let is_required = info.flags().contains(InfoFlags::REQUIRED);
@@ -176,7 +177,7 @@ impl<'a> Wish<'a> {
             description.extend(ranks.into_iter().filter_map(|rank| endpoints.of_process(rank, of_process)));
         }
         if !is_everywhere {
-            // The answer says that nothing of the kind is given; half of the job must not have some all the same.
+            // The answer gives no endpoints, so no process of half the job may have some.
             description.clear();
         }
         let mut given = vec![Info::new(self.id.clone(), Value::info_array(description))];
@@ -186,7 +187,7 @@ impl<'a> Wish<'a> {
         Ok(Info::new(self.id.clone(), Value::info_array(given)))
     }
 
-    /// What the answer says about a part of the wish.
+    /// The answer to one part of the wish.
     fn given(&self, info: &Info, has_interfaces: bool) -> Result<Option<Info>, AllocationError> {
         let name = info.key.as_str();
         let needs_interfaces = [
@@ -226,7 +227,7 @@ impl<'a> Wish<'a> {
         info.value.as_u64().ok_or_else(|| AllocationError::Mistyped { key: info.key.clone() })
     }
 
-    /// Kinds of devices; those that connect nodes if nobody says which.
+    /// Kinds of devices; by default those that connect nodes.
     fn kinds(&self) -> Result<u64, AllocationError> {
         Ok(match self.text(keys::ALLOC_FABRIC_TYPE.name())? {
             None => device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS,
@@ -263,7 +264,7 @@ impl Endpoints<'_> {
         Some(Info::new(Key::from_static(keys::PROC_INFO_ARRAY.name()), Value::info_array(facts)))
     }
 
-    /// The next endpoints: each is the number of its user among those of its interface.
+    /// The next endpoints. An endpoint's number counts the users of its interface.
     fn take(&mut self, count: u64) -> Option<Info> {
         let endpoints: Vec<Value> = (0..count).map_while(|_| self.next()).collect();
         let array = DataArray { element_type: DataType::Endpoint, elements: endpoints };
@@ -281,7 +282,7 @@ impl Endpoints<'_> {
     }
 }
 
-/// A key: the host's, or one that nobody can guess. `None` if none is wanted after all.
+/// The host's key, or a random one. `None` if the host wants no key.
 fn secret(asked: &Info) -> Result<Option<Vec<u8>>, AllocationError> {
     match &asked.value {
         Value::Bool(false) => Ok(None),
@@ -335,7 +336,7 @@ mod tests {
         Layout::of(&[info("pmix.nmap", "n0,n1"), info("pmix.pmap", "0,1;2")]).unwrap()
     }
 
-    /// The answer said that there were none, and the processes of one node had theirs.
+    /// Regression: the answer said that there were no endpoints, but the processes of one node had some.
     #[test]
     fn endpoints_that_not_every_node_has_are_given_to_none() {
         let mut inventories = Inventories::default();
@@ -348,7 +349,7 @@ mod tests {
         assert_eq!((names(&half), elements(&half[0].value).count()), (vec!["net"], 0));
     }
 
-    /// The answer said that it was given, and no process found it.
+    /// Regression: the answer said that the wish was fulfilled, but no process found its values.
     #[test]
     fn a_wish_under_a_name_that_no_process_would_find_is_refused() {
         for (id, status) in [("pmix.net", Some(Status::ERR_BAD_PARAM)), ("net", None)] {
@@ -372,7 +373,7 @@ mod tests {
         infos.iter().map(|info| info.key.as_str()).collect()
     }
 
-    /// Name of the interface and number on it, for each endpoint of one holder.
+    /// Interface name and number of each endpoint of one holder.
     fn endpoints(holder: &Info) -> Vec<(String, u8)> {
         let found = elements(&holder.value).find(|info| info.key.as_str() == "pmix.fab.endpt");
         let Some(Value::DataArray(array)) = found.map(|info| &info.value) else { return Vec::new() };

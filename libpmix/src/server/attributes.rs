@@ -1,4 +1,4 @@
-//! What the host says it supports.
+//! Attributes that the host says it supports.
 
 use modex::types::{Status, Text};
 
@@ -7,8 +7,8 @@ use crate::from_c;
 use crate::guard::{Failure, guard};
 use crate::types::{c_char, pmix_status_t};
 
-/// Notes the attributes that the host supports for one of its functions; queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT` find
-/// them. See the standard's function of the same name.
+/// Notes the attributes that the host supports for one of its functions. Queries for `PMIX_QUERY_ATTRIBUTE_SUPPORT`
+/// find them. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

@@ -1,4 +1,4 @@
-//! How the end of an operation reaches its caller.
+//! Completion of operations: return value or callback.
 
 use modex::gds::AsStatus;
 use modex::types::Status;
@@ -9,12 +9,12 @@ use crate::guard::{Failure, guard_or, guard_status};
 use crate::pointer::CallerData;
 use crate::types::{c_void, pmix_op_cbfunc_t, pmix_status_t};
 
-/// How an operation went, for its callback.
+/// Status of a result, for the callback.
 pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
     result.as_ref().map_or_else(AsStatus::status, |()| Status::SUCCESS)
 }
 
-/// Takes the end of an operation.
+/// Receives the result of an operation.
 pub(super) type Done = Box<dyn FnOnce(Result<(), ServerError>) + Send>;
 
 /// Runs an operation of the server: `wait` for callers without a callback, `begin` for the others.
@@ -38,7 +38,7 @@ pub(super) fn perform(
     Ok(Status::SUCCESS)
 }
 
-/// As [`perform`], for what is done when the function is called: a callback is told afterwards.
+/// As [`perform`], for operations that end before the function returns; the callback runs afterwards.
 pub(super) fn perform_at_once(
     callback: Option<pmix_op_cbfunc_t>,
     data: *mut c_void,
@@ -53,7 +53,7 @@ pub(super) fn perform_at_once(
     })
 }
 
-/// For functions that return nothing: a callback learns of every failure.
+/// For functions that return nothing: every failure goes to the callback.
 pub(super) fn perform_always(
     callback: Option<pmix_op_cbfunc_t>,
     data: *mut c_void,
@@ -63,7 +63,7 @@ pub(super) fn perform_always(
     let (Err(Failure(status)), Some(callback)) = (outcome, callback) else { return };
     let is_told = state::current().and_then(|process| Ok(call_later(&process, callback, data, status)?));
     if is_told.is_err() {
-        // There is no thread to run it on.
+        // Without a server there is no other thread to run the callback.
         // SAFETY: as in `perform`.
         unsafe { callback(status.to_raw(), data) };
     }

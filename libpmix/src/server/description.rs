@@ -1,7 +1,7 @@
 //! A job's description, read from the caller's arrays.
 //!
-//! A large job is one array for each process, all with the same keys in the same order. Such arrays are filed value by
-//! value as they are read: there is no copy of any of them.
+//! A large job is one array for each process, all with the same keys in the same order. The values of such arrays go
+//! into a table while they are read; no array is copied.
 
 use std::mem::offset_of;
 
@@ -37,18 +37,18 @@ pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Des
     Ok(description)
 }
 
-/// How far ahead of the info that is read a later one is fetched, ...
+/// Distances of the prefetch from the current info, in infos: to the info itself, ...
 const LOOK_AHEAD: usize = 20;
-/// ... how far ahead its array, ...
+/// ... to its array, ...
 const FIND_AHEAD: usize = 12;
-/// ... and how far ahead the entries of an array.
+/// ... and to the entries of its array.
 const FETCH_AHEAD: usize = 4;
 
-/// Most entries of an array that are fetched ahead.
+/// Limit of prefetched entries for each array.
 const FETCHED_MAX: usize = 16;
 
-/// Gets memory moving. A large description is larger than any cache, and processors see no pattern in arrays that lie
-/// about in pages of their own: most of the time to read it would be spent waiting, for one entry after the other.
+/// Prefetches the memory of later infos. A large description exceeds every cache, and its arrays lie on scattered pages
+/// that processors can't predict. Without the prefetch most of the time goes into waiting for entries.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -82,8 +82,8 @@ unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
     }
 }
 
-/// Files the values of a process array. Returns whether it was one, of a form that a table takes. `cells` is for its
-/// own use.
+/// Files the values of a process array. Returns false if it is no process array, or has a form that the table can't
+/// hold. `cells` is scratch memory.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -124,7 +124,7 @@ unsafe fn file_process(
     Ok(true)
 }
 
-/// The rank that an array is about, if its first entry is one.
+/// The rank of a process array, if its first entry is a rank.
 fn rank_in(first: &pmix_info_t) -> Option<u32> {
     if !is(&first.key, keys::RANK.name()) || first.value.type_ != DataType::ProcRank.to_raw() {
         return None;
@@ -174,7 +174,7 @@ unsafe fn given(value: &pmix_value_t) -> Result<Given<'_>, CError> {
     Ok(Given::Other(unsafe { from_c::value(value) }?))
 }
 
-/// Whether a key in place is this one.
+/// Whether a key in place equals `key`.
 fn is(name: &[c_char], key: &str) -> bool {
     pointer::bytes(name).strip_prefix(key.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
 }

@@ -9,9 +9,9 @@ use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
 use crate::types::{c_char, c_void, pmix_dmodex_response_fn_t, pmix_proc_t, pmix_status_t};
 
-/// Asks for what a local process posted for other nodes (rank wildcard: the job's data). Waits until the process has
-/// committed; the callback gets it packed, for the `direct_modex` callback of the server that wants it, and for as long
-/// as it runs. See the standard's function of the same name.
+/// Asks for the data that a local process posted for other nodes (rank wildcard: the job's data). Waits until the
+/// process has committed. The callback gets the data packed, for the `direct_modex` callback of the asking server; the
+/// bytes live until the callback returns. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

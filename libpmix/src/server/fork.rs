@@ -14,10 +14,10 @@ use crate::memory;
 use crate::pointer;
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
 
-/// Adds to the caller's array of environment variables what a process needs to find this server, and what
-/// `PMIx_server_setup_local_support` had prepared for its job. The array is libc's and may be moved; so are its strings.
-/// Works in a forked child of the server as well, without waiting for anything of the parent's: Slurm calls it there,
-/// before `exec`. See the standard's function of the same name.
+/// Adds the variables that a process needs to find this server, and those that `PMIx_server_setup_local_support`
+/// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
+/// child of the server as well, without waiting for the parent: Slurm calls it there, before `exec`. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -48,21 +48,21 @@ pub unsafe extern "C" fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *
 /// Source: RFC0022; PMIx Standard, "Process Management" (`PMIX_SET_ENVAR` and its kin).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Whatever it was.
+    /// Replaces any old value.
     Set(Text, Text),
-    /// Unless it is there.
+    /// Sets the variable only if it does not exist.
     Add(Text, Text),
     Unset(Text),
-    /// Before what is there, with a separator between.
+    /// Puts the value before the old one, with a separator between.
     Prepend(Text, Text, u8),
-    /// Behind what is there, with a separator between.
+    /// Puts the value behind the old one, with a separator between.
     Append(Text, Text, u8),
-    /// Before what is there, and nowhere else in it.
+    /// Puts the value before the old one and removes its other occurrences.
     First(Text, Text, u8),
 }
 
 impl Change {
-    /// What a directive asks for; `None` for one that is about something else.
+    /// The change that a directive asks for; `None` for other directives.
     pub(super) fn of(info: &Info) -> Option<Self> {
         let key = info.key.as_str();
         if key == keys::UNSET_ENVAR.name() {
@@ -84,7 +84,7 @@ impl Change {
         }
     }
 
-    /// The variable's.
+    /// The variable's name.
     pub(super) const fn name(&self) -> &Text {
         match self {
             Self::Set(name, _)
@@ -129,7 +129,7 @@ fn join(first: Option<&[u8]>, second: Option<&[u8]>, separator: u8) -> Vec<u8> {
     joined(&parts, separator)
 }
 
-/// A separator that is none stands between nothing: it would end the value.
+/// The separator 0 stands for no separator: a NUL byte would end the value.
 fn joined(parts: &[&[u8]], separator: u8) -> Vec<u8> {
     if separator == 0 { parts.concat() } else { parts.join(&separator) }
 }
@@ -159,14 +159,15 @@ impl<'a> Environment<'a> {
         self.entries().iter().find_map(|&entry| unsafe { value_of(entry, name) })
     }
 
-    /// The first entry of a variable from this one on.
+    /// The first entry of a variable at or behind `from`.
     fn position(&mut self, name: &[u8], from: usize) -> Option<usize> {
         let mut entries = self.entries().iter().enumerate().skip(from);
         // SAFETY: the entries are strings, and change through `self` alone (see `open`).
         entries.find(|&(_, &entry)| unsafe { value_of(entry, name) }.is_some()).map(|(index, _)| index)
     }
 
-    /// Gives a variable a value, and no other: some programs take the first entry of a variable, others the last.
+    /// Sets a variable and removes its other entries: some programs take the first entry of a variable, others the
+    /// last.
     fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
         let text = memory::new_string(&[name, b"=", value].concat())?;
         if let Some(index) = self.position(name, 0)
@@ -205,7 +206,7 @@ impl<'a> Environment<'a> {
         self.unset_from(name, 0)
     }
 
-    /// Takes out every entry of a variable from this one on.
+    /// Removes every entry of a variable at or behind `from`.
     fn unset_from(&mut self, name: &[u8], from: usize) -> Result<(), CError> {
         while let Some(index) = self.position(name, from) {
             self.remove(index)?;
@@ -232,7 +233,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-/// The value of an entry of an environment that is this variable's.
+/// The value in an entry of an environment, if the entry is of this variable.
 ///
 /// # Safety
 /// The entry is a string, and outlives the result unchanged.
@@ -305,7 +306,8 @@ mod tests {
         assert_eq!(caller.texts(), ["A=1"]);
     }
 
-    /// A caller's own second entry stayed, and a shell took that one: a process looked for another server.
+    /// Regression: a second entry in the caller's array stayed, and a shell took that one. A process looked for another
+    /// server.
     #[test]
     fn a_variable_that_stands_there_twice_is_replaced_and_taken_out_as_one() {
         let mut caller = Caller::with(&["A=1", "B=2"]);
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(caller.texts(), ["B=2"]);
     }
 
-    /// The separator's NUL ended the value, and what the variable had had was lost.
+    /// Regression: the separator's NUL ended the value, and the variable's old value was lost.
     #[test]
     fn what_is_joined_without_a_separator_stands_side_by_side() {
         let text = |text: &str| Text::from(text);

@@ -1,7 +1,7 @@
-//! A value that a forked child can read, whatever its parent's threads were doing at the fork.
+//! A value that a forked child can read, whatever the parent's threads did at the fork.
 //!
 //! A fork copies the memory of all threads but only the thread that called it. A lock that another thread held stays
-//! locked in the child for ever, and what it guarded may be half changed. So there are two copies of the value:
+//! locked in the child for ever, and its value may be half changed. So there are two copies of the value:
 //!
 //! ```text
 //! change:  lock -> write the idle copy -> make it the stable one -> write the other copy -> unlock
@@ -56,8 +56,8 @@ impl<T: Clone> Forkable<T> {
         look(unsafe { &*stable.get() })
     }
 
-    /// Changes the value. `apply` runs once for each copy, with the lock held: it must not wait, and drops no last
-    /// reference to anything that waits. A fork changes nothing (K3).
+    /// Changes the value. `apply` runs once for each copy, with the lock held. It must not wait, and must not drop the
+    /// last reference to a value that waits. A fork changes nothing (K3).
     pub(super) fn change(&self, apply: impl Fn(&mut T)) {
         if !self.is_of_this_process() {
             return;
@@ -69,9 +69,9 @@ impl<T: Clone> Forkable<T> {
         let (stable, idle) = if is_second_stable { (second, first) } else { (first, second) };
         // SAFETY: readers of this process wait for the lock (K2), and forks read the other copy (K1).
         apply(unsafe { &mut *idle.get() });
-        // Release: whoever sees the new number, a fork included, sees the finished copy.
+        // Release: a reader of the new flag, in a fork too, sees the finished copy.
         self.is_second_stable.store(!is_second_stable, Ordering::Release);
-        // A fork that sees anything of the next change sees the new number.
+        // A fork that sees any part of the next change sees the new flag.
         fence(Ordering::Release);
         // SAFETY: as above; the copies have changed places.
         apply(unsafe { &mut *stable.get() });
@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// A child waited for ever for a lock that a thread of its parent held, or found a value that was half changed.
+    /// Regression: a child waited for ever for a lock of a parent's thread, or found a value that was half changed.
     #[test]
     fn a_fork_reads_a_whole_value_while_threads_of_its_parent_change_it() {
         let pair = Forkable::new((0_u64, 0_u64));

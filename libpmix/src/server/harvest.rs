@@ -1,4 +1,4 @@
-//! Variables of the starter's own environment that its user wants the processes of jobs to have.
+//! Forwarding of environment variables: the user names variables of the starter that the processes of jobs shall have.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +33,7 @@ fn matching(patterns: &str, variables: impl Iterator<Item = (OsString, OsString)
             Info::new(Key::from_static(keys::SET_ENVAR.name()), Value::Envar(Box::new(envar)))
         })
         .collect();
-    // The environment has no order; two calls give the same.
+    // The environment has no order; sorted, two calls give the same.
     infos.sort_by(|a, b| name_of(a).cmp(&name_of(b)));
     infos
 }

@@ -1,4 +1,4 @@
-//! What hardware nodes have: collected on each, delivered where jobs are planned.
+//! Hardware inventories: collected on each node, delivered where jobs are planned.
 
 use modex::Server;
 use modex::gds::AsStatus;
@@ -12,10 +12,10 @@ use crate::pointer::CallerData;
 use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
 use crate::{from_c, lent, to_c};
 
-/// Collects what hardware this node has, as its topology says: the node's name and a versioned blob
-/// (`modex.inventory`) of processors, caches, memory, network interfaces, GPUs and other devices. The array belongs to the
-/// library until the callback's release function is called; directives say nothing that matters here. Without libhwloc, or
-/// where the machine may not be read, it has what the kernel says: processors and memory. See the standard's function of the same name.
+/// Collects the hardware inventory of this node from its topology: the node's name and a versioned blob (`modex.inventory`) of
+/// processors, caches, memory, network interfaces, GPUs and other devices. The array belongs to the library until the callback's
+/// release function is called. Optional directives have no effect. Without libhwloc, or if the machine may not be read, the inventory
+/// holds the kernel's data: processors and memory. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -60,15 +60,14 @@ fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {
     ])
 }
 
-/// Releases what a callback got.
+/// Releases the array of a callback.
 unsafe extern "C" fn release(token: *mut c_void) {
     guard_or((), || lent::take_back(token));
 }
 
-/// Takes what [`PMIx_server_collect_inventory`] has collected on this or other nodes; a node's newer inventory takes the
-/// place of its older one. All that is delivered at once is taken, or nothing. It can be asked for: by queries for
-/// `modex.inventory`, `PMIX_FABRIC_DEVICES` and `PMIX_FABRIC_DEVICE`, and by Gets of these. Infos that are no inventories of
-/// this library's are passed over, unless they are required. See the standard's function of the same name.
+/// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory replaces its
+/// older one. A call takes all of its inventories or none. Queries and Gets for `modex.inventory`, `PMIX_FABRIC_DEVICES` and
+/// `PMIX_FABRIC_DEVICE` read them. Other infos are ignored unless they are required. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -106,7 +105,7 @@ fn blob_of(info: Info) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// No directive is understood here.
+/// Refuses required directives: no directive is understood here.
 fn refuse_required(directives: &[Info]) -> Result<(), Failure> {
     let is_required = directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED));
     if is_required { Err(Failure(Status::ERR_NOT_SUPPORTED)) } else { Ok(()) }
@@ -139,7 +138,7 @@ mod tests {
         let infos = unsafe { from_c::infos(first, count) }.unwrap();
         // SAFETY: the token that came with the function, once.
         unsafe { release.unwrap()(token) };
-        // SAFETY: what the test gave, to be dropped here: the test goes on before `send` has returned.
+        // SAFETY: the test's sender, dropped here: the test goes on before `send` has returned.
         let sender = unsafe { Box::from_raw(data.cast::<mpsc::Sender<Collected>>()) };
         let status = Status::from_raw(status);
         sender.send(if status == Status::SUCCESS { Ok(infos) } else { Err(status) }).unwrap();

@@ -1,4 +1,4 @@
-//! Output of processes, on its way to those who have asked for it.
+//! Output of processes, on its way to the clients that have pulled it.
 
 use std::cell::Cell;
 
@@ -12,8 +12,8 @@ use crate::types::{
     c_void, pmix_byte_object_t, pmix_info_t, pmix_iof_channel_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
 };
 
-/// Hands over output of a process, for the clients that have pulled it; no bytes: the channel is closed. Without any
-/// such client it is kept for a while. See the standard's function of the same name.
+/// Hands over output of a process, for the clients that have pulled it. No bytes mean that the channel is closed.
+/// Without such a client the output is kept for a while. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMIx_server_IOF_deliver(
         let bytes = unsafe { from_c::byte_object(bo) }?;
         // SAFETY: the caller's contract.
         let info = unsafe { from_c::infos(info, ninfo) }?;
-        // One of the two is called.
+        // `perform` calls one of the two closures.
         let output = Cell::new(Some(IofOutput { source, channel, bytes, info }));
         perform(
             cbfunc,

@@ -1,8 +1,7 @@
-//! Questions that this library answers itself: process sets, and what the host says it supports.
+//! Queries that this library answers itself: process sets, and attributes that the host supports.
 //!
-//! A question that is asked twice in one query is answered once, and answers that would take too much memory are not made.
-//! A question without an answer here goes to the host. Results are a flat list of the keys that were found, as the
-//! reference's hosts and tools expect.
+//! A key that is repeated in one query is answered once. An answer above the memory limit is refused. Keys without an
+//! answer here go to the host. Results are a flat list of the found keys, as the reference's hosts and tools expect.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +13,7 @@ use super::state::{self, ServerProcess};
 use super::upcall::{Bridge, Due};
 use crate::guard::Failure;
 
-/// Answers what is known here, and has the host answer the rest.
+/// Answers the queries that this library knows, and passes the rest to the host.
 pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
     let QueryRequest { requester, queries } = request;
     let divided = match state::current() {
@@ -32,7 +31,7 @@ pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
     bridge.query(QueryRequest { requester, queries: rest }, due);
 }
 
-/// What is known of these, and what is left to ask.
+/// Splits queries into found answers and queries for the host.
 fn divide(process: &ServerProcess, queries: Vec<Query>) -> Result<(Vec<Info>, Vec<Query>), Status> {
     let mut found = Answers::default();
     let mut rest = Vec::new();
@@ -63,7 +62,7 @@ fn divide(process: &ServerProcess, queries: Vec<Query>) -> Result<(Vec<Info>, Ve
     Ok((found.infos, rest))
 }
 
-/// What was found so far, and how much memory it takes.
+/// Answers so far, and their size in memory.
 #[derive(Default)]
 struct Answers {
     infos: Vec<Info>,
@@ -79,10 +78,10 @@ impl Answers {
     }
 }
 
-/// What the answers to the queries of one request may take here, in bytes of memory: as much as the core's may.
+/// Limit of the answers to one request, in bytes of memory. The core has the same limit.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// What is known about process sets. A host that defines none here may know some.
+/// Facts about process sets. `None` without any set here: the host may know some.
 fn about_sets(process: &ServerProcess, key: &Text, qualifiers: &[Info]) -> Option<Info> {
     let sets = process.process_sets.lock();
     if sets.is_empty() {
@@ -119,7 +118,7 @@ fn supported(process: &ServerProcess, function: &Text) -> Option<Info> {
     Some(Info::new(Key::new(name.to_owned()).ok()?, Value::info_array(vec![level])))
 }
 
-/// An attribute by the name of its macro or its key string, with what our table says of it.
+/// An attribute, found by its macro's name or its key string, with the data of our table.
 fn described(attribute: &str) -> Regattr {
     let known = keys::by_macro(attribute).or_else(|| keys::by_name(attribute));
     let data_type = known.map_or(DataType::Undefined, |known| known.value_type.data_type());
@@ -156,7 +155,7 @@ mod tests {
         vec![Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers }]
     }
 
-    /// What a host defined and registered was noted, and no query answered from it.
+    /// Regression: the host's definitions were noted, but no query was answered from them.
     #[test]
     fn queries_find_process_sets_and_the_hosts_attributes() {
         let directory = tempfile::tempdir().unwrap();
@@ -191,7 +190,7 @@ mod tests {
         assert_eq!(rest, []);
     }
 
-    /// Every repetition of a key was answered, and the sum measured when it had been made.
+    /// Regression: every repetition of a key was answered, and the size was measured only afterwards.
     #[test]
     fn repeated_questions_are_answered_once_and_answers_are_bounded() {
         let directory = tempfile::tempdir().unwrap();

@@ -24,9 +24,10 @@ use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
 use crate::{from_c, munge, parent, pointer, process, spoken};
 
-/// Makes this process a server with the host functions of `module` (NULL: none), or counts up if it is one. Clients can
-/// connect when this returns. Of the table only what every release since 3.0 has is read, and what release 4.0 added if
-/// it can be told from other data. See the standard's function of the same name.
+/// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
+/// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
+/// read. Entries of release 4.0 are read if they can be told from other data. See the standard's function of the same
+/// name.
 ///
 /// Support: implemented.
 ///
@@ -55,9 +56,9 @@ pub unsafe extern "C" fn PMIx_server_init(
     })
 }
 
-/// Counts down; the last call ends the server: its clients are disconnected, its files removed. Whatever is still under
-/// way ends with an error, and its callbacks have run when this returns, unless it is called from one. See the
-/// standard's function of the same name.
+/// Lowers the count of initializations; the last call ends the server, disconnects its clients and removes its files.
+/// Pending operations end with an error. Their callbacks have run when this returns, unless it is called from a
+/// callback. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -80,17 +81,17 @@ pub extern "C" fn PMIx_server_finalize() -> pmix_status_t {
 
 fn end(ended: Option<Arc<ServerProcess>>) {
     let Some(process) = ended else { return };
-    // Nobody waits for the host's answers any more. Requests that slip in until the server is closed are answered by the
-    // second call.
+    // Nothing waits for the host's answers any more. The second call answers requests that arrive until the server is
+    // closed.
     upcall::abandon_all();
     process.server().close(CALLBACK_TIME_MAX);
     upcall::abandon_all();
 }
 
-/// How long a callback that runs may keep `PMIx_server_finalize`: it may be waiting for a lock that the caller holds.
+/// Time that `PMIx_server_finalize` waits for a running callback: it may be waiting for a lock that the caller holds.
 const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// What the host wants of its server.
+/// Options of the host for its server.
 #[derive(Default)]
 struct Options {
     namespace: Option<String>,
@@ -108,8 +109,8 @@ struct Options {
 }
 
 impl Options {
-    /// Reads what is known here. The rest is not looked into: it may hold pointers that only some releases understand. If
-    /// it is `complete` nobody else reads these infos.
+    /// Reads the known options. Values of other keys are not read: they may hold pointers that only some releases
+    /// understand. If the set is `complete`, nothing else reads these infos, and unknown required infos are refused.
     ///
     /// # Safety
     /// P1 for every pointer inside.
@@ -184,13 +185,13 @@ impl Options {
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
     }
 
-    /// Which tools may come. Without a function of the host's, those that bring a name.
+    /// Admission of tools: without a function of the host, tools that bring a name.
     fn tool_support(&self) -> ToolSupport {
         let admission = if self.admits_tools { ToolAdmission::Named } else { ToolAdmission::Refused };
         ToolSupport { admission, ..self.tools.clone() }
     }
 
-    /// Takes the name of a tool, and of tools what brings a name.
+    /// Takes a tool's name, and admits tools that bring a name.
     fn for_tool(mut self, proc: &ProcId) -> Self {
         self.namespace = Some(proc.namespace.as_str().to_owned());
         self.rank = proc.rank.process();
@@ -198,7 +199,8 @@ impl Options {
         self
     }
 
-    /// A file that whoever started this server looks into; its name is not passed on to what this server starts.
+    /// Takes the file that this server's starter reads for the address. The variable is removed: children of this
+    /// server must not inherit it.
     fn take_file_of_environment(&mut self) {
         if self.admits_tools && self.tools.file.is_none() {
             self.tools.file = file_of_environment();
@@ -235,11 +237,11 @@ impl Options {
     }
 }
 
-/// Info of ours: how foreign clients may prove themselves, "munge" (by munge where it works, or by the kernel's word) or
-/// "native" (by the kernel's word). Stands above the variables of the same meaning.
+/// Our own info: proof of identity of foreign clients. "munge": by munge where it works, or by the kernel's word;
+/// "native": by the kernel's word. Has precedence over the variables of the same meaning.
 const SECURITY: &str = "modex.security";
 const SECURITY_VARIABLE: &str = "MODEX_SECURITY";
-/// What the reference's servers are told the same with. Other modules in it mean nothing here.
+/// The same setting for the reference's servers. Other modules in it have no meaning here.
 const SECURITY_MODULES: &str = "PMIX_MCA_psec";
 
 fn munge_of_environment() -> Result<bool, Failure> {
@@ -250,7 +252,7 @@ fn munge_of_environment() -> Result<bool, Failure> {
     Ok(modules.is_some_and(|modules| names_munge(&modules.to_string_lossy())))
 }
 
-/// A list of the reference's modules; with a caret in front it is one of those not to be used.
+/// Whether a list of the reference's modules names munge. A leading caret makes it a list of excluded modules.
 fn names_munge(modules: &str) -> bool {
     !modules.starts_with('^') && modules.split(',').any(|module| module.trim() == "munge")
 }
@@ -268,8 +270,8 @@ fn asks_for_munge(way: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Info of ours: the release of the job's other servers ("4", "6"), for which data of fences and direct modexes is
-/// written. Stands above the variable of the same meaning.
+/// Our own info: the release of the job's other servers ("4", "6"), whose format is used for data of fences and direct
+/// modexes. Has precedence over the variable of the same meaning.
 const EXCHANGE: &str = "modex.exchange";
 const EXCHANGE_VARIABLE: &str = "MODEX_EXCHANGE";
 
@@ -286,9 +288,9 @@ fn exchange_form(release: &str) -> Result<ExchangeForm, Failure> {
     })
 }
 
-/// Variable of the standard: the file in which a launcher is to write where it listens.
+/// Variable of the standard: the file for a launcher's address.
 const FILE_VARIABLE: &str = "PMIX_LAUNCHER_RNDZ_FILE";
-/// What the reference's servers are told to report their address with.
+/// Setting of the reference's servers: the place for the report of the address.
 const REPORT_VARIABLE: &str = "PMIX_MCA_ptl_base_report_uri";
 
 fn report_of_environment() -> Option<AddressReport> {
@@ -320,7 +322,7 @@ const UNDERSTOOD: [&str; 17] = [
     SECURITY,
 ];
 
-/// Makes a tool a server, with what its attributes say of that, and no functions of a host yet.
+/// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -333,7 +335,7 @@ pub(crate) unsafe fn serve_launcher(proc: &ProcId, infos: &[pmix_info_t]) -> Res
     start(options.for_tool(proc), pmix_server_module_t::default())
 }
 
-/// Gives the server in a tool the functions of its host; makes it one first if need be.
+/// Gives the server in a tool the functions of its host. Makes the tool a server first if necessary.
 pub(crate) fn serve_tool(proc: &ProcId, module: pmix_server_module_t) -> Result<(), Failure> {
     let Ok(current) = state::current() else { return start(Options::default().for_tool(proc), module) };
     current.bridge.set_module(module);
@@ -341,7 +343,7 @@ pub(crate) fn serve_tool(proc: &ProcId, module: pmix_server_module_t) -> Result<
     Ok(current.server().set_capabilities(capabilities)?)
 }
 
-/// A tool ends, and with it the server that it made.
+/// Ends the server that a tool made, at the end of the tool.
 pub(crate) fn end_of_tool() {
     let role = process::change(|state| if state.server_count == 0 { state.server.take() } else { None });
     let Some(role) = role else { return };

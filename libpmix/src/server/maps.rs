@@ -7,8 +7,8 @@ use crate::guard::{Failure, guard};
 use crate::types::{c_char, pmix_status_t};
 use crate::{memory, pointer};
 
-/// Shortens a list of node names, separated by commas. The result is for the caller to free; long lists become bytes
-/// that are no text, so it is to be passed on as `PMIX_REGEX`. See the standard's function of the same name.
+/// Shortens a list of node names, separated by commas. The caller frees the result. The short form of a long list is
+/// not text, so it must be passed on as `PMIX_REGEX`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

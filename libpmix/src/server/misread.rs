@@ -1,4 +1,4 @@
-//! Which entry of a caller's array can't be read: for the text that goes to the log beside the status.
+//! Position of an unreadable entry in a caller's array, for the log message beside the status.
 
 use modex::bfrops::DecodeLimits;
 use modex::gds::registration::Place;
@@ -8,7 +8,7 @@ use crate::error::CError;
 use crate::types::{pmix_data_array_t, pmix_info_t};
 use crate::{from_c, pointer};
 
-/// Why an array of infos can't be read, and which entry it is.
+/// The reason why an array of infos can't be read, with the position of the entry.
 ///
 /// # Safety
 /// P1 for the array and every pointer inside.
@@ -20,21 +20,22 @@ pub(super) unsafe fn reason(infos: *const pmix_info_t, count: usize, error: &CEr
     format!("{place}{}{error}", if place.is_empty() { "" } else { ": " })
 }
 
-/// Where the first entry stands that can't be read; empty if all can.
+/// The position of the first unreadable entry; empty if all can be read.
 ///
 /// # Safety
 /// P1 for every pointer inside.
 unsafe fn place(infos: &[pmix_info_t]) -> Place {
     let mut steps = Vec::new();
     let mut around = infos;
-    // Deeper than that nothing is read, so this is where it is wrong.
+    // Nothing is read below this depth, so the fault is not deeper.
     let mut left = DecodeLimits::NESTING_MAX;
     while let Some(next) = left.checked_sub(1) {
         // SAFETY: the caller's contract.
         let wrong = |info: &pmix_info_t| unsafe { from_c::info(info) }.err();
         let found = (0_u64..).zip(around).find_map(|(position, info)| Some((position, info, wrong(info)?)));
         let Some((position, info, error)) = found else { break };
-        // Every level is read from there on, so of what is too deep the beginning of the way is enough.
+        // Every level is read again from its entry on. For a value nested too deep, the first steps of the path
+        // suffice.
         let is_too_deep = matches!(error, CError::TooDeep { .. });
         left = if is_too_deep { next.min(STEPS_SHOWN_MAX) } else { next };
         // SAFETY: the caller's contract.
@@ -66,16 +67,16 @@ unsafe fn entries(info: &pmix_info_t) -> Option<&[pmix_info_t]> {
     unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }.ok()
 }
 
-/// The key, as far as it is one.
+/// The text of a key, up to its NUL.
 fn key(info: &pmix_info_t) -> String {
     let name = pointer::bytes(&info.key);
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len().min(SHOWN_BYTES_MAX));
     String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
 }
 
-/// On the way to what is nested too deep: more than a text names.
+/// Limit of steps on the path to a value nested too deep: more than a text names.
 const STEPS_SHOWN_MAX: u32 = 16;
-/// Of a key without an end.
+/// Limit of shown bytes of a key without an end.
 const SHOWN_BYTES_MAX: usize = 32;
 
 #[cfg(test)]
@@ -121,7 +122,7 @@ mod tests {
         entry.value.type_ = DataType::Uint8.to_raw();
         entry.key.fill(b'k'.cast_signed());
         assert_eq!(said(array.as_mut_slice()), format!("job.arr[1].node.arr[0] {:?}", "k".repeat(32)));
-        // Nothing else is released with it.
+        // Ends the key again before the array is released.
         entry_end(&mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1]);
         array.as_mut_slice()[0].key[0] = -1;
         assert_eq!(said(array.as_mut_slice()), "\"\u{fffd}\"");

@@ -1,14 +1,14 @@
-//! The server's half of the C interface: functions that hosts call, and the way to the functions that hosts provide.
+//! The server's half of the C interface: functions that hosts call, and calls of the functions that hosts provide.
 //!
-//! - Every function may be called from any thread, the host's own functions and callbacks included, and returns
-//!   `PMIX_ERR_INIT` before the first and after the last `PMIx_server_init`.
-//! - In a forked child `PMIx_server_setup_fork` and what needs no server work, without waiting for a lock that a thread of
-//!   the parent held. All others return `PMIX_ERR_INIT` there.
-//! - Functions with a callback have copied what they need when they return `PMIX_SUCCESS`; the callback runs exactly
-//!   once, on the thread of the host's functions, after they returned, with no lock held. With a NULL callback the
-//!   caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
-//! - The host's functions are called one at a time on that thread, in the order of the requests; for requests of the
-//!   host's own process, on the thread that makes them.
+//! - Every function may be called from any thread, also from the host's own functions and callbacks. Before the first
+//!   and after the last `PMIx_server_init` it returns `PMIX_ERR_INIT`.
+//! - In a forked child `PMIx_server_setup_fork` and functions that need no server work. They never wait for a lock that
+//!   a thread of the parent held. All others return `PMIX_ERR_INIT` there.
+//! - Functions with a callback have copied their arguments when they return `PMIX_SUCCESS`. The callback runs exactly
+//!   once, on the thread of the host's functions, after the function returned, with no lock held. With a NULL callback
+//!   the caller waits, and a success is `PMIX_OPERATION_SUCCEEDED`.
+//! - The host's functions are called one at a time on that thread, in the order of the requests. Requests of the host's
+//!   own process run on the thread that makes them.
 
 mod allocation;
 pub mod attributes;

@@ -1,16 +1,15 @@
-//! The host's table of functions, copied.
+//! Copy of the host's table of functions.
 //!
 //! The pointer comes without a length, and releases of the standard have made the table longer: 200 bytes in 3.x, 224
-//! in 4.x, more since. What lies between 200 and 224 may therefore be something else altogether. An entry there counts
-//! only if
+//! in 4.x, more since. Bytes 200 to 224 may therefore belong to other data. An entry there counts only if
 //!
-//! - its bytes can be read (the kernel is asked to copy them, which says so instead of crashing),
+//! - its bytes can be read (the kernel copies them, and reports a bad address instead of crashing),
 //! - it points into memory that holds code (`/proc/self/maps`), and
 //! - for `client_connected2`: `client_connected` is empty, as in every host that uses the newer entry, and unlike in
 //!   tables of 3.x.
 //!
-//! In doubt it is empty. That a short table is followed by another table of functions can't be seen; no host known has
-//! that. Entries beyond 224 changed their places between releases and are never looked at.
+//! In doubt the entry is empty. Another table of functions behind a short table can't be detected; no known host has
+//! one. Entries beyond 224 changed their places between releases and are never read.
 
 use std::fs;
 use std::io::IoSliceMut;
@@ -23,14 +22,14 @@ use crate::error::CError;
 use crate::pointer;
 use crate::types::{c_void, pmix_server_module_t};
 
-/// Size of the part that every release has.
+/// Size of the part that every release has, in bytes.
 const COMMON_SIZE_BYTES: usize = 200;
 const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_BYTES;
 
-/// Copies a table; an empty one for NULL.
+/// Copies a table; NULL gives an empty one.
 ///
 /// # Errors
-/// When the pointer cannot be that of a table.
+/// When the pointer cannot be a table's.
 ///
 /// # Safety
 /// `module` is NULL or points to a table of release 3.0 or later.
@@ -66,7 +65,7 @@ pub(crate) unsafe fn copy(module: *const pmix_server_module_t) -> Result<pmix_se
 fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_of::<usize>()]> {
     let mut bytes = [0_u8; TAIL_SIZE_BYTES];
     let there = RemoteIoVec { base: from.expose_provenance(), len: TAIL_SIZE_BYTES };
-    // Of this process: permitted to everyone, and no memory is touched that is not there.
+    // Reading from this process is permitted to everyone, and a bad address causes an error, not a crash.
     let read = process_vm_readv(Pid::this(), &mut [IoSliceMut::new(&mut bytes)], &[there]).ok()?;
     if read != TAIL_SIZE_BYTES {
         return None;
@@ -74,13 +73,13 @@ fn read_carefully(from: *const c_void) -> Option<[usize; TAIL_SIZE_BYTES / size_
     Some(zerocopy::transmute!(bytes))
 }
 
-/// Where this process has code; nothing if the kernel does not say.
+/// Address ranges of this process's code; empty if the kernel does not say.
 fn executable_ranges() -> Vec<Range<usize>> {
     let maps = fs::read("/proc/self/maps").unwrap_or_default();
     parse_maps(&maps)
 }
 
-/// Lines begin with `start-end permissions `; file names in them may be anything.
+/// Lines begin with `start-end permissions `; file names in them may hold any bytes.
 fn parse_maps(maps: &[u8]) -> Vec<Range<usize>> {
     let line = |line: &[u8]| {
         let mut words = line.split(|&byte| byte == b' ');
@@ -96,7 +95,7 @@ fn is_code(address: usize, code: &[Range<usize>]) -> bool {
     code.iter().any(|range| range.contains(&address))
 }
 
-/// An address as the entry it is.
+/// An address as a function pointer.
 ///
 /// # Safety
 /// `F` is an `Option` of a function pointer, and the address is that of such a function.

@@ -1,4 +1,4 @@
-//! Client functions of the server's own process: its own store, the server core, or the host's functions.
+//! Client functions of the server's own process. Its own store, the server core or the host's functions answer them.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Own {
         Requester { proc, object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 
-    /// What this process knows without asking its server core.
+    /// Values that this process knows without asking its server core.
     fn known(&self, proc: Option<&ProcId>, key: &Key) -> Option<Value> {
         let me = self.proc();
         let stored = self.process.own.lock().get(proc.unwrap_or(me)).and_then(|values| values.get(key)).cloned();
@@ -53,7 +53,7 @@ impl Own {
         }
     }
 
-    /// Facts about this process that nobody has stored.
+    /// Facts about this process that are not stored.
     fn about_self(&self, key: &str) -> Option<Value> {
         let server = self.process.server();
         match key {
@@ -78,14 +78,14 @@ impl Own {
         qualified::best(key.as_str(), qualifiers, qualified.map(|(_, value)| value)).and_then(qualified::inner)
     }
 
-    /// All that this process has stored about a process.
+    /// All values that this process has stored about a process.
     fn stored(&self, proc: &ProcId) -> Vec<Kval> {
         let own = self.process.own.lock();
         let values = own.get(proc).into_iter().flatten();
         values.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect()
     }
 
-    /// The host learns of it; `done` how it went.
+    /// The callback for an upcall without data; the result goes to `done`.
     fn status_due(&self, done: Done<Answer>) -> Due {
         let process = Arc::clone(&self.process);
         Due::Status(Box::new(move |status| {
@@ -153,14 +153,14 @@ impl Own {
         self.process.bridge.group(GroupRequest { operation, id, procs, directives }, due);
     }
 
-    /// Without others a fence is over at once; others are none of this process's job.
+    /// A fence of this process alone ends at once. Other processes are in other jobs, so a fence with them is refused.
     fn fence(&self, procs: &[ProcId], done: Done<Answer>) -> Result<(), Status> {
         let is_alone = procs.iter().all(|proc| proc == self.proc());
         let result = if is_alone { Ok(Answer::complete(Results::None)) } else { Err(Status::ERR_NOT_SUPPORTED) };
         self.later(done, result)
     }
 
-    /// The nodes of a job, as its description has them.
+    /// The nodes of a job, from its description.
     fn resolve_nodes(&self, namespace: Option<Namespace>, done: Done<Answer>) -> Result<(), Status> {
         let namespace = namespace.ok_or(Status::ERR_NOT_SUPPORTED)?;
         let job = ProcId { namespace, rank: Rank::Wildcard };
@@ -202,7 +202,7 @@ impl Own {
         self.get(Some(proc), Some(Key::from_static(key)), directives, done)
     }
 
-    /// Gives a result that is there already; to a callback not before the caller has returned.
+    /// Gives a result that exists already; a callback gets it only after the caller has returned.
     fn later<T: Send + 'static>(&self, done: Done<T>, result: Result<T, Status>) -> Result<(), Status> {
         if done.is_awaited {
             done.give(result);
@@ -221,7 +221,7 @@ impl ServerRole for Own {
         self.process.server().proc()
     }
 
-    /// Nobody else can ask for what a server's process has: it is kept for this process.
+    /// Stores the value for this process only: no other process can ask for values of a server.
     fn put(&self, _: Scope, key: Key, value: Value) -> Result<(), Status> {
         self.store_internal(&self.proc().clone(), key, value)
     }
@@ -260,7 +260,7 @@ impl ServerRole for Own {
         let directives = at_once(directives);
         let is_awaited = done.is_awaited;
         let answer = move |result: Result<Vec<Kval>, ServerError>| {
-            // Own values are an answer to a question without a key, whether there are others or not.
+            // Own values answer a Get without a key, even if the server finds no others.
             let entries = match result {
                 Err(_) if !stored.is_empty() => Ok(Vec::new()),
                 result => result.map_err(|error| error.status()),
@@ -280,7 +280,7 @@ impl ServerRole for Own {
     }
 
     fn topology_object(&self) -> Result<*mut c_void, TopologyError> {
-        // Waits no longer than others do for a machine that can't be read.
+        // If the machine can't be read, this fails after the same time as for other callers.
         match self.process.server().topology() {
             Err(error @ (TopologyError::TooSlow | TopologyError::Unreachable { .. })) => Err(error),
             _ => self.process.topology.object(),
@@ -386,7 +386,7 @@ impl ServerRole for Own {
 }
 
 impl Own {
-    /// Operations whose upcalls do not say who asks, and those that need none.
+    /// Operations without a requester in their upcalls, and operations that need no upcall.
     fn perform_without_ids(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
         match operation {
             Operation::GroupConstruct { id, procs, directives } => {
@@ -411,20 +411,20 @@ impl Own {
                 }
                 server.notify_event_with(status, source, range, &info, answer).map_err(|error| error.status())
             }
-            // Output reaches a host by its own means.
+            // Hosts get output by their own means.
             _ => Err(Status::ERR_NOT_SUPPORTED),
         }
     }
 }
 
-/// A server has nobody to ask, and hosts look for what may not be there yet (orted: the address of another daemon): what
-/// is not known is not found, without waiting.
+/// Makes a Get fail at once if the value is unknown. A server has no other server to ask, and hosts look for values
+/// that may not exist yet (orted: the address of another daemon).
 fn at_once(mut directives: Vec<Info>) -> Vec<Info> {
     directives.push(Info::new(Key::from_static(keys::IMMEDIATE.name()), true));
     directives
 }
 
-/// What this process has stored, and of the rest what that does not say.
+/// The values that this process has stored, and those of the others that have another key.
 fn merge(mut stored: Vec<Kval>, others: Vec<Kval>) -> Vec<Kval> {
     let others: Vec<Kval> =
         others.into_iter().filter(|other| !stored.iter().any(|known| qualified::is_same_place(known, other))).collect();
@@ -432,7 +432,7 @@ fn merge(mut stored: Vec<Kval>, others: Vec<Kval>) -> Vec<Kval> {
     stored
 }
 
-/// The value wanted, or everything as an array.
+/// The wanted value, or all values as an array.
 fn pick(entries: Vec<Kval>, wanted: Option<&Key>, qualifiers: &[Info]) -> Result<Value, Status> {
     match wanted {
         Some(key) if !qualifiers.is_empty() => {
@@ -449,8 +449,8 @@ fn pick(entries: Vec<Kval>, wanted: Option<&Key>, qualifiers: &[Info]) -> Result
     }
 }
 
-/// Gives a result to a callback on the thread of the host's functions; on this one if the server has ended and there is
-/// no other, and to who waits: that may be the thread of the host's functions.
+/// Gives a result to a callback on the thread of the host's functions. If the server has ended, that thread is gone and
+/// this thread calls. A waiting caller gets it on this thread too: it may be the thread of the host's functions.
 fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Result<T, Status>) {
     if done.is_awaited {
         return done.give(result);
@@ -465,7 +465,7 @@ fn deliver<T: Send + 'static>(process: &ServerProcess, done: Done<T>, result: Re
     }
 }
 
-/// A result that two may give, and one does.
+/// A result that two threads may give; the first one does.
 type Waiting<T> = Mutex<Option<(Done<T>, Result<T, Status>)>>;
 
 fn run<T: Send + 'static>(waiting: &Waiting<T>) {

@@ -8,8 +8,8 @@ use crate::from_c;
 use crate::guard::{Failure, guard};
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
 
-/// Defines a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
-/// replaced. Queries find it. See the standard's function of the same name.
+/// Defines a process set, and notifies the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
+/// replaced. Queries find the set. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -36,8 +36,8 @@ pub unsafe extern "C" fn PMIx_server_define_process_set(
     })
 }
 
-/// Forgets a process set, and tells the clients of this node (`PMIX_PROCESS_SET_DELETE`). See the standard's function of
-/// the same name.
+/// Removes a process set, and notifies the clients of this node (`PMIX_PROCESS_SET_DELETE`). See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -65,7 +65,7 @@ unsafe fn name_of(name: *const c_char) -> Result<String, Failure> {
     }
 }
 
-/// A set that the core refuses is known to the host's own queries alone.
+/// Logs a refusal by the core: then only the host's own queries know the set.
 fn report(result: Result<(), ServerError>) {
     if let Err(error) = result {
         tracing::warn!(%error, "processes are not told of a process set");

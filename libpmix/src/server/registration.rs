@@ -1,4 +1,4 @@
-//! Jobs, processes and resources that the host tells of.
+//! Registration of jobs, processes and resources by the host.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::from_c;
 use crate::guard::{Failure, guard_status};
 use crate::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 
-/// Descriptions of so many infos leave libc with memory that is worth giving back.
+/// Descriptions of so many infos leave free memory in libc that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
 
-/// Describes a job, before its first local process starts; with 0 local processes where it has none, but those of other jobs
-/// may do something together with it. Fences wait for it; so do groups and disconnects, and connects once the host has agreed,
-/// for a second if the module has `connect`, else for good.
+/// Describes a job, before its first local process starts. Jobs without a local process are registered with 0 if jobs here act together
+/// with them. Fences wait for the registration; so do groups and disconnects. Connects wait for it once the host has agreed: for a second
+/// if the module has `connect`, else without limit.
 ///
-/// A second call adds to what is told and replaces what it tells again. With a negative number it leaves the number of local
-/// processes as it was, and that of a job which was not described is 0. See the standard's function of the same name.
+/// A second call adds values and replaces values of the same key. A negative number leaves the number of local processes unchanged; for a
+/// job that was not described it means 0. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
             tracing::error!(%error, "registration refused: no namespace");
         })?;
-        // A negative number is that of an update: hosts tell a job's servers more without saying again who is here.
+        // A negative number marks an update: hosts add data to a job without repeating the number of local processes.
         let told_count = u32::try_from(nlocalprocs).ok();
         let local_count = told_count.unwrap_or(0);
         // SAFETY: the caller's contract.
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
             let reason = unsafe { misread::reason(info, ninfo, error) };
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
-        // A job that is described already keeps the copy it has.
+        // A described job keeps the copy of the resources that it has.
         let is_new = process.described.lock().insert(namespace.clone());
         let mut taken = Vec::new();
         if is_new {
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         }
         let taken = is_new.then_some(taken);
         let adds = !is_new && told_count.is_none();
-        // One of the two is called.
+        // `perform` calls one of the two closures.
         let description = Cell::new(description);
         let is_large = ninfo >= LARGE_DESCRIPTION;
         perform(
@@ -96,8 +96,8 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
     })
 }
 
-/// Forgets a job: whatever waits on it ends with an error, its clients are disconnected. Unknown names are harmless.
-/// See the standard's function of the same name.
+/// Removes a job: its pending operations end with an error, its clients are disconnected. Unknown names are harmless. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn PMIx_server_deregister_nspace(
     });
 }
 
-/// Announces a local process, before it starts: the kernel must report these ids for its connections. `server_object` is
-/// handed back in upcalls about it. The namespace may follow. See the standard's function of the same name.
+/// Announces a local process, before it starts. The kernel must report these ids for its connections. Upcalls about the process carry
+/// `server_object`. The namespace may be registered later. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -157,9 +157,9 @@ pub unsafe extern "C" fn PMIx_server_register_client(
     })
 }
 
-/// Says that a local process has ended. Unknown processes are harmless. One that ends while a copy of it lives (a `fork`
-/// without `exec`) is waited for until this where the kernel can't be asked: over TCP, out of another pid namespace, before
-/// Linux 5.3. See the standard's function of the same name.
+/// Says that a local process has ended. Unknown processes are harmless. If a process ends while a copy of it lives (a `fork` without
+/// `exec`), the server waits for this call where the kernel can't report the end: over TCP, out of another pid namespace, before Linux
+/// 5.3. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -184,11 +184,12 @@ pub unsafe extern "C" fn PMIx_server_deregister_client(
     });
 }
 
-/// Adds data that belong to no job: they become part of the description of every namespace registered from now on,
-/// where that does not say otherwise itself. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is that job's alone.
-/// Refused are values of wrong types, what contradicts itself or what was added before, and names of jobs outside arrays: what all
-/// jobs are told can't be of one. What does not go with what a job says itself is left out for that job; what can't be stored
-/// (nested too deep, too large) is found with the first job. See the standard's function of the same name.
+/// Adds data that belong to no job. They become part of the description of every namespace registered from now on; the description's own
+/// values take precedence. An array that names a job (`PMIX_NSPACE`, `PMIX_PROCID` or `PMIX_JOBID`) is for that job alone.
+///
+/// Refused are values of wrong types, contradictions within the data or with earlier resources, and names of jobs outside arrays. A
+/// resource that contradicts a job's own description is left out for that job. A value that can't be stored (nested too deep, too large)
+/// fails at the first job. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -215,8 +216,8 @@ pub unsafe extern "C" fn PMIx_server_register_resources(
     })
 }
 
-/// Takes back what [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the
-/// device that a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
+/// Removes resources that [`PMIx_server_register_resources`] added: under these keys, of a node that an array names, or of the device that
+/// a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -237,14 +238,14 @@ pub unsafe extern "C" fn PMIx_server_deregister_resources(
     })
 }
 
-/// What was allocated for a job, which becomes part of its description.
+/// Takes the values allocated for a job, which become part of its description.
 pub(super) fn take(process: &ServerProcess, namespace: &Namespace) -> Vec<Allotment> {
     process.allocated.lock().remove(namespace).unwrap_or_default()
 }
 
-/// Notes how the description of a job went, and what of the allocated it took, if it was the first: one whose first was refused
-/// is not described, and gets back what was allocated for it, unless it was deregistered meanwhile. What was allocated meanwhile
-/// is added, before anybody adds more.
+/// Notes the result of a job's first registration; `taken` holds the allocated values it used, and is `None` for later registrations.
+/// After a refusal the job is not described and gets its allocated values back, unless it was deregistered meanwhile. After a success,
+/// values allocated meanwhile are added under the lock, before any other call adds more.
 pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Allotment]>, is_described: bool) {
     let Some(taken) = taken else { return };
     let mut allocated = process.allocated.lock();
@@ -261,7 +262,7 @@ pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option
     }
 }
 
-/// A large description has gone through many blocks: libc is told to give back those that are free now.
+/// Makes libc return free blocks: a large description has used many.
 fn give_back(is_large: bool) {
     if is_large {
         // SAFETY: takes any number and touches free memory alone.

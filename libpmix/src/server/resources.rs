@@ -1,27 +1,27 @@
-//! Data that belong to no job, and are in every job's description.
+//! Resources: data that belong to no job and are in every job's description.
 
 use modex::gds::registration::{Description, RegisterError, check_resources, resources_for};
 use modex::keys;
 use modex::types::{Info, Namespace, Value};
 
-/// Puts what of the resources is for this job before its description, so that what the description says counts; loose values that it
-/// has are left out.
+/// Puts the resources for this job before its description, so that the description's values count. Leaves out single values that the
+/// description has itself.
 pub(super) fn add(namespace: &Namespace, description: &mut Description, resources: &[Info]) {
     let mut added = resources_for(namespace, description, resources);
     added.retain(|resource| entries(resource).is_some() || !description.has(&resource.key));
     description.prepend(added);
 }
 
-/// Adds resources to those kept already, unless something in them can't be read, or contradicts them or those kept. Whether they can
-/// be stored (a value nested too deep or too large) the first job finds.
+/// Adds resources, unless a value can't be read or contradicts another resource. A value that can't be stored (nested too deep or
+/// too large) fails later, with the first job.
 pub(super) fn keep(kept: &mut Vec<Info>, added: Vec<Info>) -> Result<(), RegisterError> {
     check_resources(kept, &added)?;
     kept.extend(added);
     Ok(())
 }
 
-/// Takes resources back. A key alone means all of that key; an array of a node means what it names of that node, or all
-/// if it names nothing else; a device's number means whatever array holds it.
+/// Removes resources. A key alone means all values of that key. A node's array means the keys that it names of that node, or the
+/// whole node if it names none. A device's number means every array that holds it.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces (`PMIx_server_deregister_resources`).
 pub(super) fn take_back(resources: &mut Vec<Info>, meant: &[Info]) {
@@ -38,7 +38,7 @@ pub(super) fn take_back(resources: &mut Vec<Info>, meant: &[Info]) {
     }
 }
 
-/// Takes what is named from a resource if it is that node's array. Returns whether anything is left of it.
+/// Removes the named keys from a resource if it is that node's array. Returns whether anything is left.
 fn keep_of_node(resource: &mut Info, named: &[&Info]) -> bool {
     let is_array = resource.key.as_str() == keys::NODE_INFO_ARRAY.name();
     let is_named = |entry: &Info| is_identity(entry) && named.iter().any(|info| is_same(info, entry));
@@ -53,7 +53,7 @@ fn keep_of_node(resource: &mut Info, named: &[&Info]) -> bool {
     !is_taken_whole && entries(resource).is_some_and(|mut entries| entries.any(|entry| !is_identity(entry)))
 }
 
-/// Takes the array that holds a device's number. Returns whether the resource itself is another one.
+/// Removes arrays that hold the device's number. Returns false if the resource itself is to be removed.
 fn keep_beside(resource: &mut Info, device: &Info) -> bool {
     if is_same(resource, device)
         || entries(resource).is_some_and(|mut entries| entries.any(|entry| is_same(entry, device)))
@@ -111,12 +111,12 @@ mod tests {
         assert_eq!(description.infos(), [info("c", 8_u32), array, info("a", 1_u32), info("b", 2_u32)]);
     }
 
-    /// Resources were kept unseen, and then no job could be registered any more.
+    /// Regression: resources were kept unchecked, and then no job could be registered any more.
     #[test]
     fn what_no_description_may_say_is_no_resource() {
         let check = |resources: &[Info]| keep(&mut Vec::new(), resources.to_vec());
         let said = |resources: &[Info]| check(resources).unwrap_err().to_string();
-        // Registration itself reads a node's number. Of other keys it keeps what does not suit them.
+        // Registration reads a node's number itself. For other keys it accepts values of other types.
         let wrong = [info("vendor.a", 1_u8), node("n0", &[info("pmix.nodeid", "two")])];
         assert!(said(&wrong).starts_with("node.arr[1] \"pmix.nodeid\": expected uint32, got string"));
         assert_eq!(check(&[node("n0", &[info("pmix.local.size", "two")])]), Ok(()));
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(check(&[]), Ok(()));
     }
 
-    /// Each was fine by itself, and both together were kept.
+    /// Regression: each resource was valid by itself, and two that contradict each other were kept.
     #[test]
     fn what_contradicts_resources_kept_already_is_no_resource() {
         let nodes = info("pmix.nmap", "n0,n1");

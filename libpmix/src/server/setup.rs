@@ -1,4 +1,4 @@
-//! Preparation of a job, where it is started and on the nodes that run it.
+//! Preparation of a job: on the node that starts it and on the nodes that run it.
 
 use std::sync::Arc;
 
@@ -19,12 +19,15 @@ use crate::pointer::CallerData;
 use crate::types::{c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 use crate::{lent, to_c};
 
-/// Collects what the nodes of a job need for `PMIx_server_setup_local_support`: the variables that the user has forwarded
-/// (`PMIX_MCA_forward_envars`), and the changes of the environment among `info`, which come after them
-/// (`PMIX_SETUP_APP_ENVARS`); and for each `PMIX_ALLOC_FABRIC` what there is of it (`PMIX_SETUP_APP_NONENVARS`): a key, and
-/// endpoints on the interfaces that delivered inventories name, for the nodes and processes of `PMIX_NODE_MAP` and
-/// `PMIX_PROC_MAP`. Without either of the two, or with `PMIX_SETUP_APP_ALL`, both. The array belongs to the library until the
-/// callback's release function is called. See the standard's function of the same name.
+/// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`:
+///
+/// - Environment (`PMIX_SETUP_APP_ENVARS`): the variables that the user forwards (`PMIX_MCA_forward_envars`), then the changes of
+///   the environment among `info`.
+/// - Fabric (`PMIX_SETUP_APP_NONENVARS`): for each `PMIX_ALLOC_FABRIC` a key, and endpoints on the interfaces of delivered
+///   inventories, for the nodes and processes of `PMIX_NODE_MAP` and `PMIX_PROC_MAP`.
+///
+/// Without either key, or with `PMIX_SETUP_APP_ALL`, it collects both. The array belongs to the library until the callback's
+/// release function is called. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -46,7 +49,7 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         // SAFETY: the caller's contract.
         let mut infos = unsafe { from_c::infos(info, ninfo) }?;
         refuse_unknown(&infos)?;
-        // Here one server says so; later each node's would.
+        // An error here is reported once; later each node's server would report it.
         changes_of(&namespace, &infos)?;
         let asked = |key: TypedKey<bool>| infos.iter().any(|info| is_set(info, key.name()));
         let (variables, others) = (asked(keys::SETUP_APP_ENVARS), asked(keys::SETUP_APP_NONENVARS));
@@ -70,7 +73,7 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
     })
 }
 
-/// Refuses what nobody can honour and the host requires: infos of no attribute of the standard, such as those without a key.
+/// Refuses required infos that are no attribute of the standard, such as those without a key: nothing can honour them.
 fn refuse_unknown(infos: &[Info]) -> Result<(), Failure> {
     let is_required = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED);
     match infos.iter().filter(is_required).find(|info| keys::by_name(info.key.as_str()).is_none()) {
@@ -82,7 +85,7 @@ fn refuse_unknown(infos: &[Info]) -> Result<(), Failure> {
     }
 }
 
-/// What a job gets of the fabric.
+/// The fabric resources of a job.
 fn allocated(process: &ServerProcess, infos: &[Info]) -> Result<Vec<Info>, Failure> {
     if !infos.iter().any(|info| info.key.as_str() == keys::ALLOC_FABRIC.name()) {
         return Ok(Vec::new());
@@ -105,7 +108,7 @@ fn delivered(server: &Server) -> Inventories {
             Value::ByteObject(blob) => Some(blob.as_slice()),
             _ => None,
         });
-        // They were read when they were delivered, and are as many as can be.
+        // The delivery checked these blobs and their number, so this can't fail.
         let _ = inventories.deliver(blobs);
     }
     inventories
@@ -115,14 +118,14 @@ fn is_set(info: &Info, key: &str) -> bool {
     info.key.as_str() == key && info.value.as_bool() == Some(true)
 }
 
-/// Releases what a callback got.
+/// Releases the array of a callback.
 unsafe extern "C" fn release(_: pmix_status_t, token: *mut c_void) {
     guard_or((), || lent::take_back(token));
 }
 
-/// Takes what `PMIx_server_setup_application` has collected for a job: changes of the environment of its processes, for
-/// `PMIx_server_setup_fork`, and what it got of the fabric, which its processes find by Get. What the array holds besides is
-/// not for this server. See the standard's function of the same name.
+/// Takes the array that `PMIx_server_setup_application` collected for a job. Changes of the environment are for
+/// `PMIx_server_setup_fork`. Fabric resources are found by the job's processes with Get. Other infos are ignored. See the
+/// standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -152,9 +155,9 @@ pub unsafe extern "C" fn PMIx_server_setup_local_support(
     })
 }
 
-/// Makes values part of a job's description, now or when it is described. While it is just being registered nobody can tell
-/// which: they are left in `allocated` then, where the registration looks last. Whoever adds takes all that is left, in the
-/// order of the calls, and holds the lock until the core has it: no older value comes behind a newer one.
+/// Makes values part of a job's description, now or when it is described. During a registration the state is unknown: the values
+/// stay in `allocated`, and the registration looks there last. Each caller that adds takes all values left, in the order of the
+/// calls. It holds the lock until the core has them, so that no older value follows a newer one.
 fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Result<(), Failure> {
     if values.is_empty() {
         return Ok(());
@@ -176,7 +179,7 @@ fn give(process: &ServerProcess, namespace: &Namespace, values: Vec<Info>) -> Re
         }
         Err(ServerError::Refused { status: Status::ERR_NOT_FOUND, .. }) => Ok(()),
         Err(error) => {
-            // What other calls have left there is not this one's to take away.
+            // Values left by other calls stay.
             left.pop();
             Err(error.into())
         }
@@ -217,7 +220,7 @@ mod tests {
         ServerProcess::new(server, bridge, topology)
     }
 
-    /// What a job got while it was just being registered began the job in the core, without a size or processes; or it was lost.
+    /// Regression: values given during a registration created the job in the core, without a size or processes; or they were lost.
     #[test]
     fn what_a_job_gets_while_it_is_being_registered_waits_for_that_and_is_added() {
         let _only = state::ONLY_SERVER.lock();
@@ -228,7 +231,7 @@ mod tests {
         assert!(give(&process, &namespace, value("site.colour", 7)).is_ok());
         assert_eq!(left(&process, &namespace), value("site.colour", 7), "the core knows no such job");
         register(&process, &namespace);
-        // The registration had looked before there was anything.
+        // The registration looked before the values were there.
         note(&process, &namespace, Some(&[]), true);
         assert_eq!(left(&process, &namespace), []);
         // Calls are served in order, so the value is there when this one is.
@@ -237,8 +240,8 @@ mod tests {
         assert_eq!(found, [Some(7), Some(8)]);
     }
 
-    /// Of two calls before the registration the second's values alone were kept; and a call whose values went to the job took away
-    /// those that another call had left for the registration to look at.
+    /// Regression: of two calls before the registration only the second call's values were kept. A call that added its values to
+    /// the job removed those that another call had left for the registration.
     #[test]
     fn what_several_calls_give_a_job_is_all_added() {
         let _only = state::ONLY_SERVER.lock();
@@ -254,7 +257,7 @@ mod tests {
         process.described.lock().insert(namespace.clone());
         given("site.c", 3);
         assert_eq!(left(&process, &namespace), value("site.c", 3), "the others are in the description");
-        // The core has the job now; the thread that registers has yet to look at what came meanwhile.
+        // The core has the job now; the registering thread has not yet looked for values that came meanwhile.
         register(&process, &namespace);
         given("site.d", 4);
         assert_eq!(left(&process, &namespace), [], "it is all added, in its order");
@@ -264,7 +267,7 @@ mod tests {
         assert_eq!(found, [None, None, Some(3), Some(4), Some(5)], "what was taken is not added again");
     }
 
-    /// What a call left while the job was being registered was added last, over what a later call had given.
+    /// Regression: values left during a registration were added last, over newer values of a later call.
     #[test]
     fn the_newest_value_of_a_key_stands_whoever_adds_last() {
         let _only = state::ONLY_SERVER.lock();
@@ -276,12 +279,12 @@ mod tests {
         register(&process, &namespace);
         assert!(give(&process, &namespace, value("site.c", 4)).is_ok());
         note(&process, &namespace, Some(&[]), true);
-        // Calls are served in order, so what was noted is there when this one is.
+        // Calls are served in order, so the noted values are there when this call returns.
         assert!(give(&process, &namespace, value("site.d", 5)).is_ok());
         assert_eq!(number(&process, &namespace, "site.c"), Some(4));
     }
 
-    /// The second registration of a job whose first was refused had nothing of what the job had been given.
+    /// Regression: after a refused registration, the second registration of the job had none of its allocated values.
     #[test]
     fn what_a_job_was_given_outlives_a_registration_that_is_refused() {
         let _only = state::ONLY_SERVER.lock();
@@ -302,7 +305,7 @@ mod tests {
         assert_eq!(left(&process, &namespace), []);
     }
 
-    /// A host that prepared a job again and again without registering it filled memory.
+    /// Regression: a host that prepared a job again and again without registering it filled memory.
     #[test]
     fn a_job_is_given_so_much_before_it_is_registered_and_no_more() {
         let _only = state::ONLY_SERVER.lock();
@@ -327,7 +330,7 @@ mod tests {
         vec![Info::new(Key::from_static(name), number)]
     }
 
-    /// What is left for the registration.
+    /// Values left for the registration.
     fn left(process: &ServerProcess, namespace: &Namespace) -> Vec<Info> {
         process.allocated.lock().get(namespace).map_or_else(Vec::new, |left| left.concat())
     }

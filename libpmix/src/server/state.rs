@@ -1,6 +1,6 @@
-//! What a process that is a server has.
+//! State of a process that is a server.
 //!
-//! Forked children of the server keep a copy of it without its threads. Functions that only read what is here work there
+//! Forked children of the server keep a copy of it without its threads. Functions that only read this state work there
 //! ([`here_or_in_parent`]); for all others a child is no server ([`current`]). Neither waits for a lock in a child.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,33 +18,33 @@ use crate::client::KeptValues;
 use crate::guard::Failure;
 use crate::topology::HostTopology;
 
-/// A server, its host's functions, and what the host has told that is not the server core's.
+/// A server, its host's functions, and data of the host that the server core does not hold.
 pub(super) struct ServerProcess {
     server: Server,
     pub(super) bridge: Arc<Bridge>,
     pub(super) own: Mutex<OwnValues>,
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
-    /// What `setup_local_support` has each namespace's processes find in their environment.
+    /// Changes of the environment that `setup_local_support` prepared, for each namespace.
     pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[Change]>>>,
-    /// What jobs got of the fabric that have not been described yet, call by call; of [`ALLOTMENTS_MAX`] calls for each at most.
+    /// Fabric resources of jobs that are not described yet, call by call; at most [`ALLOTMENTS_MAX`] calls for each job.
     pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
     /// Part of the description of every namespace registered from now on.
     pub(super) resources: Mutex<Vec<Info>>,
-    /// The jobs that have been described, or are just being.
+    /// Jobs that are described or being described.
     pub(super) described: Mutex<BTreeSet<Namespace>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
-    /// What the host says it supports: function, then attributes.
+    /// Attributes that the host supports, for each function.
     pub(super) attributes: Mutex<BTreeMap<String, Vec<String>>>,
-    /// Where the node's topology comes from.
+    /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
 }
 
-/// What one call gave a job.
+/// Values that one call gave a job.
 pub(super) type Allotment = Arc<[Info]>;
 
-/// So many calls give a job something before it is described; hosts need one.
+/// Limit of calls that give a job values before it is described; hosts need one.
 pub(super) const ALLOTMENTS_MAX: usize = 1024;
 
 /// Values that this process has stored for itself.
@@ -55,7 +55,7 @@ type Current = Forkable<Option<Arc<ServerProcess>>>;
 
 /// Null before the first server. Made once in a process and never freed: a forked child still reads its parent's.
 static CURRENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
-/// The parent's, in a forked child that has its own. Nobody uses it; a leak checker sees that it is not lost.
+/// The parent's state, in a forked child that has its own. Unused; it shows a leak checker that the memory is not lost.
 static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
@@ -97,7 +97,7 @@ pub(super) fn here_or_in_parent() -> Result<Arc<ServerProcess>, Failure> {
     found().and_then(|current| current.read(Option::clone)).ok_or(Failure(Status::ERR_INIT))
 }
 
-/// Makes it this process's server, or none; gives the one before.
+/// Makes `process` this process's server; returns the one before.
 pub(super) fn replace(process: Option<Arc<ServerProcess>>) -> Option<Arc<ServerProcess>> {
     let current = of_this_process().unwrap_or_else(make);
     let before = current.read(Option::clone);
@@ -116,14 +116,14 @@ fn of_this_process() -> Option<&'static Current> {
     found().filter(|current| current.is_of_this_process())
 }
 
-/// Servers start and end one at a time (`process::begin`), so nobody else makes one meanwhile.
+/// Servers start and end one at a time (`process::begin`), so no other thread makes one meanwhile.
 fn make() -> &'static Current {
     let current = Box::leak(Box::new(Forkable::new(None)));
     OF_PARENT.store(CURRENT.swap(current, Ordering::AcqRel), Ordering::Release);
     current
 }
 
-/// For tests that make this process a server, which it can be once: one of them at a time.
+/// Lock of the tests that make this process a server: it can be one server at a time.
 #[cfg(test)]
 pub(super) static ONLY_SERVER: Mutex<()> = Mutex::new(());
 
@@ -135,8 +135,8 @@ mod tests {
     use super::*;
     use crate::types::pmix_server_module_t;
 
-    /// `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it: no task found its server. Children have
-    /// no thread of the server, so all that needs one fails there at once.
+    /// Regression: `PMIx_server_setup_fork` failed in a forked child, where Slurm calls it, and no task found its server. A
+    /// child has no thread of the server, so functions that need one fail there at once.
     #[test]
     fn a_forked_child_reads_its_parents_server_and_is_none() {
         let _only = ONLY_SERVER.lock();

@@ -1,4 +1,4 @@
-//! What a host says of its node's topology when it starts a server.
+//! Topology options of a host that starts a server.
 
 use modex::TopologySharing;
 use modex::keys;
@@ -10,10 +10,11 @@ use crate::pointer;
 use crate::topology::{Given, is_forbidden};
 use crate::types::{c_void, pmix_value_t};
 
-/// Info of ours: "none" forbids reading the machine, "discover" allows it. Stands above the variable `MODEX_TOPOLOGY`.
+/// Our own info: "none" forbids reading the machine, "discover" allows it. Has precedence over the variable
+/// `MODEX_TOPOLOGY`.
 const TOPOLOGY: &str = "modex.topology";
 
-/// Who has the topology, and for whom.
+/// Source of the topology, and permission to share and to read it.
 #[derive(Debug, Default)]
 pub(super) struct TopologyOptions {
     given: Given,
@@ -22,13 +23,13 @@ pub(super) struct TopologyOptions {
 }
 
 impl TopologyOptions {
-    /// Takes an option; whether it is one of these.
+    /// Takes an option. Returns false if it is no topology option.
     ///
     /// # Safety
     /// P1 for every pointer inside; objects of libhwloc are loaded topologies.
     pub(super) unsafe fn take(&mut self, name: &str, value: &pmix_value_t) -> Result<bool, Failure> {
-        // Read here and not when somebody asks: the host's promise for what it passes ends with this call, and it may walk
-        // the object on threads of its own.
+        // Read here and not on demand: the host's promise about its object ends with this call, and it may walk the
+        // object on threads of its own.
         if name == keys::TOPOLOGY2.name() {
             // SAFETY: the caller's contract.
             let object = unsafe { object_of(value) }?;
@@ -79,7 +80,7 @@ impl TopologyOptions {
         }
     }
 
-    /// What the host gave. That nothing may be read forbids the reading, not what is known already.
+    /// The topology that the host gave. The ban on reading the machine leaves a given topology in use.
     pub(super) fn given(self) -> Given {
         let may_read = self.may_read.unwrap_or_else(|| !is_forbidden());
         if may_read || matches!(self.given, Given::Described(_)) { self.given } else { Given::Forbidden }

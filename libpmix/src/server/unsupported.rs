@@ -1,4 +1,4 @@
-//! Functions that do nothing yet, and say so.
+//! Functions that are not supported.
 
 use modex::types::Status;
 
@@ -6,7 +6,7 @@ use super::state;
 use crate::guard::{Failure, guard};
 use crate::types::{c_char, pmix_data_buffer_t, pmix_info_t, pmix_proc_t, pmix_regex2_t, pmix_status_t};
 
-/// Would pack what servers know of processes. See the reference implementation's function of the same name.
+/// Would pack a server's data about processes. See the reference implementation's function of the same name.
 ///
 /// Support: not supported.
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use super::*;
 use crate::server::upcall::{Bridge, ModuleHost};
 use crate::types::{pmix_info_cbfunc_t, pmix_proc_t, pmix_query_t, pmix_server_module_t, pmix_status_t};
 
-/// A host that knows the answer to every question: nothing, at once.
+/// A host that answers every query at once with nothing.
 unsafe extern "C" fn query(
     _: *mut pmix_proc_t,
     _: *mut pmix_query_t,
@@ -27,8 +27,8 @@ fn own(directory: &std::path::Path) -> Own {
     Own::new(Arc::new(ServerProcess::new(server, bridge, Arc::default())))
 }
 
-/// A host's function that looked for a value, or told of an event, and waited never returned: what it waited for was
-/// to come on its own thread. Whatever waits is answered on the thread that has the answer.
+/// Regression: a host's function that looked for a value, or notified an event, and waited never returned. Its answer
+/// was queued on its own thread. The rule: the thread that has an answer gives it to a waiting caller.
 #[test]
 fn functions_that_wait_may_be_called_where_the_hosts_functions_run() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The callbacks that hosts are given, one for each kind of answer.
+//! The callbacks for hosts, one for each kind of answer.
 //!
 //! Each takes a `cbdata` that is a number (see `slots`), so that any value is safe; the other pointers are the host's
 //! promise (P1 of `pointer`).
@@ -175,7 +175,7 @@ unsafe fn answer_infos(due: Due, status: pmix_status_t, info: *mut pmix_info_t, 
     }
 }
 
-/// A success is a success, whether a callback was still to come or not.
+/// Both success codes mean success, whether a callback was still to come or not.
 fn settled(status: pmix_status_t) -> Status {
     match Status::from_raw(status) {
         Status::OPERATION_SUCCEEDED => Status::SUCCESS,

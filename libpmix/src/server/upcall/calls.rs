@@ -22,7 +22,7 @@ use crate::{memory, to_c};
 /// A host's functions.
 pub(in crate::server) struct Bridge {
     module: RwLock<pmix_server_module_t>,
-    /// How data for other servers is written.
+    /// Format of data for other servers.
     pub(in crate::server) form: ExchangeForm,
 }
 
@@ -33,7 +33,7 @@ pub(in crate::server) struct PackedFence {
     pub(in crate::server) contribution: Vec<u8>,
 }
 
-/// Declares methods that call one entry each: what its arguments are made of, and the call itself.
+/// Declares methods that call one entry each: the arguments, then the call itself.
 macro_rules! entries {
     ($(fn $name:ident($request:ident: $type:ty) {
         $(let $made:ident = $make:expr;)*
@@ -233,13 +233,13 @@ impl Bridge {
         self.module.read()
     }
 
-    /// The host has other functions from now on.
+    /// Replaces the host's functions.
     pub(in crate::server) fn set_module(&self, module: pmix_server_module_t) {
         *self.module.write() = module;
     }
 
-    /// Whether the host admits a client. It is asked without a callback: hosts of older releases never call one, and a
-    /// success means the same whether they would or not.
+    /// Whether the host admits a client. The host gets no callback: hosts of older releases never call one, and success
+    /// means the same in both cases.
     pub(in crate::server) fn client_connected(&self, client: &ClientConnected) -> Status {
         let Some(entry) = self.module().client_connected else { return Status::SUCCESS };
         let proc = to_c::proc(&client.proc);
@@ -252,7 +252,7 @@ impl Bridge {
     }
 }
 
-/// What an entry returns.
+/// Return value of an entry.
 trait IntoStatus {
     fn into_status(self) -> pmix_status_t;
 }
@@ -270,7 +270,7 @@ impl IntoStatus for () {
     }
 }
 
-/// Something that arguments can point to. What is shown stays where it is when its owner is moved.
+/// An argument that C can point to. Its memory stays in place when its owner moves.
 trait Show {
     type Shown;
     fn shown(&self) -> Self::Shown;
@@ -290,7 +290,7 @@ impl<F: Form> Show for Array<F> {
     }
 }
 
-/// A pointer in a structure of its own: the pointer is shown, not where it lies.
+/// A structure with one pointer: C gets the pointer itself, not its address.
 impl<F: Form> Show for Single<F> {
     type Shown = F::C;
 
@@ -309,7 +309,7 @@ impl<T> Show for Vec<T> {
     }
 }
 
-/// Bytes that are the host's from now on, to be freed by it.
+/// Bytes that the host owns from now on and frees.
 struct Given {
     first: *mut c_char,
     count: usize,
@@ -319,7 +319,7 @@ struct Given {
 unsafe impl Send for Given {}
 
 impl Given {
-    /// NULL for none.
+    /// NULL for no bytes.
     fn new(bytes: &[u8]) -> Result<Self, CError> {
         Ok(Self { first: memory::new_bytes(bytes)?, count: bytes.len() })
     }

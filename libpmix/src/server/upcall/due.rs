@@ -1,4 +1,4 @@
-//! Answers that the host owes.
+//! Answers that the host still owes.
 
 use std::any::Any;
 
@@ -12,9 +12,9 @@ use crate::error::CError;
 use crate::slots::{Slots, Token};
 use crate::types::{c_void, pmix_status_t};
 
-/// Who takes an answer, by what the answer brings.
+/// Receiver of an answer, by the kind of answer.
 pub(in crate::server) enum Due {
-    /// Nothing but how it went.
+    /// A status alone.
     Status(Box<dyn FnOnce(Status) + Send>),
     /// Bytes of another server.
     Blob(BlobTaker),
@@ -24,7 +24,7 @@ pub(in crate::server) enum Due {
     Found(Box<dyn FnOnce(Status, Vec<Pdata>) + Send>),
     /// The name of a new job.
     Namespace(Box<dyn FnOnce(Result<Namespace, Status>) + Send>),
-    /// Facts.
+    /// Infos.
     Infos(Box<dyn FnOnce(Status, Vec<Info>) + Send>),
     /// The name of a tool, if the host gives it one.
     Tool(Box<dyn FnOnce(Result<Option<ProcId>, Status>) + Send>),
@@ -32,14 +32,14 @@ pub(in crate::server) enum Due {
     Credential(Box<dyn FnOnce(Result<Credential, Status>) + Send>),
 }
 
-/// Takes bytes that are the host's, and are not kept.
+/// Takes bytes of the host, without keeping them.
 type BlobTaker = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
 
-/// Takes bytes that are given back to the host when they are dropped.
+/// Takes bytes that go back to the host when they are dropped.
 type FenceTaker = Box<dyn FnOnce(Result<HostBytes, Status>) + Send>;
 
 impl Due {
-    /// Facts are there, and nobody need be asked.
+    /// Answers with infos, without asking the host.
     pub(in crate::server) fn give_infos(self, status: Status, infos: Vec<Info>) {
         match self {
             Self::Infos(answer) => answer(status, infos),
@@ -47,7 +47,7 @@ impl Due {
         }
     }
 
-    /// Takes what the host says as well as these facts. If it says nothing they are not all that was wanted.
+    /// Adds the host's infos to these. Without an answer of the host the result is partial.
     pub(in crate::server) fn with_infos(self, mut known: Vec<Info>) -> Self {
         match self {
             Self::Infos(answer) => Self::Infos(Box::new(move |status, infos| {
@@ -59,7 +59,7 @@ impl Due {
         }
     }
 
-    /// The host has refused, or nobody can be asked.
+    /// Fails the request: the host refused, or there is no host function to ask.
     pub(in crate::server) fn fail(self, status: Status) {
         match self {
             Self::Status(answer) => answer(status),
@@ -73,14 +73,14 @@ impl Due {
         }
     }
 
-    /// The host has done it at once, and there are no data.
+    /// The host succeeded at once, without data.
     fn succeed(self) {
         match self {
             Self::Status(answer) => answer(Status::SUCCESS),
             Self::Blob(answer) => answer(Ok(&[])),
             Self::Fence(answer) => answer(Ok(HostBytes::copied(&[]))),
             Self::Found(answer) => answer(Status::SUCCESS, Vec::new()),
-            // A job without a name is none.
+            // A job without a name is an error.
             Self::Namespace(answer) => answer(Err(Status::ERROR)),
             Self::Infos(answer) => answer(Status::SUCCESS, Vec::new()),
             Self::Tool(answer) => answer(Ok(None)),
@@ -89,7 +89,7 @@ impl Due {
     }
 }
 
-/// Whatever the pointers of an upcall point to.
+/// The memory that the pointers of an upcall point to.
 pub(super) type Held = Box<dyn Any + Send>;
 
 struct Pending {
@@ -101,7 +101,7 @@ struct Pending {
 
 static PENDING: Mutex<Slots<Pending>> = Mutex::new(Slots::new());
 
-/// Calls a function of the host. `prepare` gives what the arguments point to, and the call itself, which takes the
+/// Calls a function of the host. `prepare` gives the memory of the arguments, and the call itself, which takes the
 /// `cbdata`.
 pub(super) fn ask<C>(due: Due, prepare: impl FnOnce() -> Result<(Held, C), CError>)
 where
@@ -126,7 +126,7 @@ where
     }
 }
 
-/// The host's function has returned. Gives what nobody will answer.
+/// Notes that the host's function has returned. Returns the answer that is still owed if the host will not call back.
 fn returned(token: Token, status: Status) -> Option<Due> {
     let mut slots = PENDING.lock();
     let pending = slots.get_mut(token)?;
@@ -139,8 +139,8 @@ fn returned(token: Token, status: Status) -> Option<Due> {
     due
 }
 
-/// The host answers: what it owed, to be told outside the lock, and the rest of the slot, to be dropped after that.
-/// `None` if this is not the first answer.
+/// Takes the first answer of the host: the answer owed, to be given outside the lock, and the rest of the slot, to be
+/// dropped afterwards. `None` for later answers.
 pub(super) fn answered(cbdata: *mut c_void) -> Option<(Due, impl Sized)> {
     let token = Token::from_pointer(cbdata);
     let mut slots = PENDING.lock();
@@ -155,15 +155,14 @@ pub(super) fn answered(cbdata: *mut c_void) -> Option<(Due, impl Sized)> {
     Some((due, rest))
 }
 
-/// The server ends: nobody waits for any answer any more. Later ones find nothing.
+/// Fails all pending requests at the server's end. Later answers find nothing.
 pub(in crate::server) fn abandon_all() {
     let (dues, over) = abandoned(&mut PENDING.lock());
     drop(over);
     dues.into_iter().for_each(|due| due.fail(Status::ERR_SERVER_NOT_AVAIL));
 }
 
-/// All that is owed, and the slots that are over. Those whose host's function has not returned stay, and owe nothing any
-/// more.
+/// All answers owed, and the finished slots. Slots whose host function has not returned stay, and owe nothing any more.
 fn abandoned(slots: &mut Slots<Pending>) -> (Vec<Due>, Vec<Pending>) {
     let dues = slots.iter_mut().filter_map(|pending| pending.due.take()).collect();
     (dues, slots.take_if(|pending| !pending.is_in_upcall))
@@ -239,7 +238,8 @@ mod tests {
         }
     }
 
-    /// What a host's function was still busy with was dropped: a callback of the host's own process never came.
+    /// Regression: the request of a running host function was dropped, and a callback of the host's own process never
+    /// came.
     #[test]
     fn a_server_that_ends_answers_everybody_once() {
         let mut slots = Slots::new();

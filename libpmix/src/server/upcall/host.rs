@@ -1,4 +1,4 @@
-//! The host that a server core sees: every function goes to the C table.
+//! The host of a server core: every function goes to the C table.
 
 use std::sync::Arc;
 
@@ -41,13 +41,13 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::UNPUBLISH, module.unpublish.is_some());
         capabilities.set(Capabilities::SPAWN, module.spawn.is_some());
         capabilities.set(Capabilities::CONNECT, module.connect.is_some());
-        // Nothing tells those of whom this is true from others.
+        // Hosts that register jobs on connect can't be told from others.
         capabilities.set(Capabilities::REGISTERS_ON_CONNECT, module.connect.is_some());
         capabilities.set(Capabilities::DISCONNECT, module.disconnect.is_some());
         capabilities.set(Capabilities::REGISTER_EVENTS, module.register_events.is_some());
         capabilities.set(Capabilities::DEREGISTER_EVENTS, module.deregister_events.is_some());
         capabilities.set(Capabilities::NOTIFY_EVENT, module.notify_event.is_some());
-        // Some questions this library answers itself.
+        // This library answers some queries itself.
         capabilities.insert(Capabilities::QUERY);
         capabilities.set(Capabilities::LOG, module.log.is_some());
         capabilities.set(Capabilities::ALLOCATE, module.allocate.is_some());

@@ -1,4 +1,4 @@
-//! Bytes that are the host's until they have been read.
+//! Bytes that belong to the host until they have been read.
 
 use crate::guard::guard_or;
 use crate::types::{c_void, pmix_release_cbfunc_t};
@@ -13,7 +13,7 @@ enum Place {
     Copy(Vec<u8>),
 }
 
-/// How the host is told that its bytes are no longer used.
+/// The host's function that releases its bytes.
 struct Release {
     function: pmix_release_cbfunc_t,
     cbdata: *mut c_void,

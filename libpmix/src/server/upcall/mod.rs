@@ -6,11 +6,11 @@
 //! own process ── own ───┘                              slot ──────── callback ─────> answer
 //! ```
 //!
-//! - **U1** What an upcall's pointers point to belongs to its slot, until the host has answered *and* its function has
-//!   returned, whichever is later.
-//! - **U2** The first of answer and refusal counts. Whatever comes for a slot afterwards changes nothing and is said
-//!   once; what the host wants released is released all the same.
-//! - **U3** An answer that brings data is read inside the callback: the data is the host's again when that returns.
+//! - **U1** The memory behind an upcall's pointers belongs to its slot until the host has answered *and* its function
+//!   has returned.
+//! - **U2** The first of answer and refusal counts. Later answers for a slot change nothing and are logged; memory that
+//!   the host wants released is released all the same.
+//! - **U3** An answer with data is read inside the callback: the data belongs to the host again when that returns.
 
 mod answers;
 mod calls;
