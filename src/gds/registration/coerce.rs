@@ -1,4 +1,4 @@
-//! The type of each key: what is converted, what is kept as given, what is refused, and how a value waits for its record.
+//! The type of each key: conversion, acceptance and refusal of values, and values waiting for their record.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ pub(super) enum Cell<'a> {
 /// Attributes that share one key, at most.
 const KINDS_MAX: usize = 4;
 
-/// What a key takes.
+/// The types that a key accepts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     /// Kinds of the attributes that share the key, the preferred one first.
@@ -68,7 +68,7 @@ enum Special {
 }
 
 impl Rule {
-    /// The rule of a key; one that takes anything if the key is not of the standard.
+    /// The rule of a key; a key outside the standard accepts any type.
     pub(super) fn of(key: &str) -> Self {
         let mut kinds = [None; KINDS_MAX];
         for (kind, row) in kinds.iter_mut().zip(keys::rows_with_name(key)) {
@@ -103,7 +103,7 @@ impl Rule {
 
     /// The value as the attribute has it.
     fn fit<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
-        // Of a million processes nearly every value is this one.
+        // Fast path: nearly every value of a large job takes it.
         if let (Some(number_type), Some((data_type, number))) = (self.number_type, number_of(value))
             && data_type == number_type
         {
@@ -180,7 +180,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Whether the value is of a type of which equal values are the same: floating point numbers may differ in their sign.
+    /// Whether equal values are identical. Floating point numbers are not: zeros may differ in sign.
     pub(super) fn is_exact(&self) -> bool {
         let is_exact = |value: &Value| matches!(value, Value::Bool(_) | Value::String(_));
         match self {
@@ -213,7 +213,7 @@ impl PartialEq for Cell<'_> {
     }
 }
 
-/// Attributes that are arrays of one type in every release, and of which. The table of attributes does not know.
+/// Attributes that are arrays of one type in every release, with that type. The table of attributes lacks it.
 const ARRAYS: [(&str, Elements); 4] = [
     (keys::LOCAL_PROCS.name(), Elements { of: DataType::Proc, said: "PMIX_DATA_ARRAY of PMIX_PROC" }),
     (keys::GROUP_NAMES.name(), Elements::STRINGS),
@@ -224,7 +224,7 @@ const ARRAYS: [(&str, Elements); 4] = [
     (keys::FABRIC_ENDPT.name(), Elements { of: DataType::Endpoint, said: "PMIX_DATA_ARRAY of PMIX_ENDPOINT" }),
 ];
 
-/// What an array lists.
+/// Type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elements {
     of: DataType,
@@ -256,7 +256,7 @@ impl Special {
         }
     }
 
-    /// Refuses an array of what its key does not list.
+    /// Refuses an array whose elements have another type than the key's.
     fn check_elements(self, key: &str, value: &Value) -> Result<(), RegisterError> {
         let wanted = match self {
             Self::StringList => Elements::STRINGS,
@@ -343,7 +343,7 @@ pub(super) fn number_value(data_type: DataType, number: u64) -> Value {
     }
 }
 
-/// Refuses what is a text but not the name of one node.
+/// Refuses a text that is not the name of one node.
 fn check_name(value: &Value) -> Result<(), RegisterError> {
     match text_of(value) {
         Some(name) if name.contains(',') => Err(RegisterError::CommaInName { name }),
@@ -395,7 +395,7 @@ fn convert(kind: ValueKind, value: &Value) -> Result<Cow<'_, Value>, Refused> {
         (DataType::String, Value::ProcNamespace(namespace)) => {
             Ok(Cow::Owned(Value::String(Text::from(namespace.as_str()))))
         }
-        // Opaque to us and legal on the wire; whoever reads the key knows both forms.
+        // Opaque to modex and legal on the wire; readers of the key accept both forms.
         (DataType::String, Value::CompressedString(_))
         | (DataType::ByteObject, Value::CompressedByteObject(_))
         | (DataType::Float, Value::Double(_))

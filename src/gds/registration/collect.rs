@@ -18,7 +18,7 @@ use super::processes::ProcessTable;
 use super::sessions::Sessions;
 use super::table::Table;
 
-/// What a description says, sorted.
+/// The facts of a description, sorted by realm.
 #[derive(Debug, Default)]
 pub(super) struct Facts<'a> {
     /// The host wants only the namespace's name recorded.
@@ -35,7 +35,7 @@ pub(super) struct Facts<'a> {
     pub(super) procs: Columns<'a>,
     /// Ranks with a process array, in the order of the description.
     pub(super) ranks: Vec<u32>,
-    /// How many of them, from the first, the caller did not give.
+    /// Number of ranks, from the first, that the server added.
     pub(super) added_ranks: usize,
 }
 
@@ -53,7 +53,7 @@ impl Facts<'_> {
     }
 }
 
-/// The rank that is first met a second time. Hosts tell of processes by rank, or node by node.
+/// The first rank that occurs a second time. Hosts list processes by rank or node by node.
 fn repeated(ranks: &[u32]) -> Option<u32> {
     if ranks.is_sorted_by(|one, next| one < next) {
         return None;
@@ -75,15 +75,15 @@ fn repeated(ranks: &[u32]) -> Option<u32> {
     })
 }
 
-/// Bits for each rank that was told, in a table of all ranks up to the highest; else they are listed.
+/// Bits of the table for each rank given, at most. Sparser ranks go to a hash set.
 const BITS_A_RANK_MAX: usize = 64;
 
-/// What a description says about one application, or one session.
+/// The facts about one application or one session.
 #[derive(Debug, Default)]
 pub(super) struct PartFacts<'a> {
     pub(super) table: Table,
     pub(super) nodes: Vec<NodeArray<'a>>,
-    /// What the node arrays say, when the nodes have been placed.
+    /// Values of the node arrays, once the nodes are placed.
     pub(super) columns: Columns<'a>,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct NodeArray<'a> {
 }
 
 impl NodeArray<'_> {
-    /// What leads to it.
+    /// The anchor of this array.
     pub(super) const fn anchor(&self) -> Anchor {
         Anchor::NodeArray(self.position)
     }
@@ -227,7 +227,7 @@ impl<'a> Walk<'a> {
         const NODE_MAP: &str = keys::NODE_MAP.name();
         const PROC_MAP: &str = keys::PROC_MAP.name();
         match info.key.as_str() {
-            // Nobody can ask for a value without a key.
+            // A value without a key cannot be requested.
             "" => return Ok(()),
             NSPACE => self.check_namespace(info)?,
             NODE_MAP => self.check_only_once(NODE_MAP, "PMIX_NODE_MAP")?,
@@ -269,7 +269,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Files what is not one more value like those before it.
+    /// Files a value that does not continue the column of the value before.
     #[inline(never)]
     fn process_entry(&mut self, rank: u32, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         let key = info.key.as_str();
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
         } else if key == keys::PROCID.name() {
             self.check_process(rank, info)
         } else if key == keys::NSPACE.name() {
-            // Nor is this stored: every process of the job has the job's.
+            // Not stored: the namespace of every process is the job's.
             Rule::of(key).check(key, &info.value)?;
             self.check_namespace(info)
         } else {
@@ -290,7 +290,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Files what process arrays outside other containers say, as [`Self::proc_array`] would one by one.
+    /// Files process arrays outside other containers; the result equals that of [`Self::proc_array`] for each.
     fn table(&mut self, table: &'a ProcessTable) -> Result<(), RegisterError> {
         self.facts.ranks.reserve(usize::try_from(table.array_count()).unwrap_or_default());
         for (rank, entry_count) in table.arrays() {
@@ -313,7 +313,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Keeps a node array for later; what else is nested in it is sorted now.
+    /// Keeps a node array for later; containers in it are sorted now.
     fn node_array(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         let array = NodeArray { position: self.node_count, infos };
         self.node_count += 1;
@@ -415,7 +415,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A process identifier that repeats what the array is about. It is not stored: it follows from the rank.
+    /// A process identifier that repeats the subject of its array. It is not stored, because it follows from the rank.
     fn check_process(&self, rank: u32, info: &Info) -> Result<(), RegisterError> {
         let found = self.process_id(info)?;
         if found == Rank::Process(rank) { Ok(()) } else { Err(RegisterError::OtherProcess { rank, found }) }

@@ -1,7 +1,7 @@
 //! Columns in the making: all values of one key, for processes or for nodes.
 //!
-//! Values are kept as a list of (index, value) until the record is made, so that memory is proportional to what the
-//! host gave, whatever indexes it names.
+//! Values are kept as a list of (index, value) until the record is made. Memory is thus proportional to the number of
+//! values, however large the indexes are.
 
 use rustc_hash::FxHashMap;
 
@@ -21,8 +21,7 @@ use super::processes::TableColumn;
 pub(super) struct Columns<'a> {
     columns: Vec<ColumnBuilder<'a>>,
     positions: FxHashMap<Key, usize>,
-    /// The column of what stood at each place of the arrays before: as a rule all arrays have the same keys in the same
-    /// order.
+    /// The column of each position in the previous array: usually all arrays have the same keys in the same order.
     places: Vec<usize>,
 }
 
@@ -39,9 +38,9 @@ pub(super) struct ColumnBuilder<'a> {
     entries: Vec<(u32, Cell<'a>)>,
     /// Whether the indexes ascend strictly.
     ascends: bool,
-    /// What was told of the indexes from zero, before all entries: where there is an entry, that counts.
+    /// Values of the indexes from zero. An entry for the same index overrides the front.
     front: Front<'a>,
-    /// What the entries leave out.
+    /// Values of the indexes without entry.
     rest: Rest<'a>,
 }
 
@@ -60,7 +59,7 @@ enum Rest<'a> {
     Texts(Texts),
     /// The ranks of each node by rule. Only in columns without entries.
     RankLists(DealtRanks),
-    /// What the node has under the same key. Only in columns without entries.
+    /// The node's value of the same key. Only in columns without entries.
     OfNode,
 }
 
@@ -179,7 +178,7 @@ impl<'a> ColumnBuilder<'a> {
         self.push(index, Cell::Number(number));
     }
 
-    /// Adds values where there is none yet. `weaker` must ascend strictly.
+    /// Adds values for indexes without one. `weaker` must ascend strictly.
     pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, Cell<'a>)>) {
         if self.is_open() {
             let front_count = self.front.len();
@@ -188,7 +187,7 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
-    /// Adds entries where there is none yet. `weaker` must ascend strictly.
+    /// Adds entries for indexes without one. `weaker` must ascend strictly.
     fn merge(&mut self, weaker: impl Iterator<Item = (u32, Cell<'a>)>) {
         self.sort();
         let mut weaker = weaker.peekable();
@@ -214,33 +213,33 @@ impl<'a> ColumnBuilder<'a> {
         self.entries = merged;
     }
 
-    /// Adds numbers of the key's own type where there is none yet. `weaker` must ascend strictly.
+    /// Adds numbers of the key's own type for indexes without a value. `weaker` must ascend strictly.
     pub(super) fn fill_numbers(&mut self, weaker: impl IntoIterator<Item = (u32, u64)>) {
         self.fill(weaker.into_iter().map(|(index, number)| (index, Cell::Number(number))));
     }
 
-    /// Gives every index without a value this one.
+    /// Sets this value for every index without one.
     pub(super) fn fill_constant(&mut self, value: Value) {
         if self.is_open() {
             self.rest = Rest::Constant(self.rule.owned_cell(value));
         }
     }
 
-    /// Gives every index without a value its number, of the key's own type. There must be one for each index.
+    /// Sets each number, of the key's own type, for the index without a value. Needs one number for each index.
     pub(super) fn fill_every_number(&mut self, numbers: Vec<u64>) {
         if self.is_open() {
             self.rest = Rest::Numbers(numbers);
         }
     }
 
-    /// Gives every index without a value its text. There must be one for each index, no two alike.
+    /// Sets each text for the index without a value. Needs one text for each index, all different.
     pub(super) fn fill_every_text(&mut self, texts: Texts) {
         if self.is_open() {
             self.rest = Rest::Texts(texts);
         }
     }
 
-    /// The texts of all indexes below `count`, `None` where there is none.
+    /// The texts of all indexes below `count`; `None` for an index without text.
     pub(super) fn texts(&mut self, count: u32) -> Vec<Option<&str>> {
         self.list();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
@@ -257,21 +256,21 @@ impl<'a> ColumnBuilder<'a> {
         found
     }
 
-    /// Gives every index without a value a number, of the key's own type, that counts up from `first`.
+    /// Sets numbers of the key's own type, counting up from `first`, for indexes without a value.
     pub(super) fn fill_counting(&mut self, first: u64) {
         if self.is_open() {
             self.rest = Rest::Counting(first);
         }
     }
 
-    /// Whether each index below `count` was told a value. Every index must be.
+    /// Whether each index below `count` has a value. All indexes must be below `count`.
     pub(super) fn is_complete(&mut self, count: u32) -> bool {
         self.sort();
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.front.len() >= count || self.entries.len() >= count
     }
 
-    /// Whether every number that was given is this one. Every index must be below `count`.
+    /// Whether every given number equals this one. All indexes must be below `count`.
     pub(super) fn is_throughout(&mut self, number: u64, count: u32) -> bool {
         match &self.front {
             Front::Numbers(front) if self.is_open() && self.entries.is_empty() => front.iter().all(|at| *at == number),
@@ -279,7 +278,7 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
-    /// Whether every index has the number that stands here for it.
+    /// Whether every index has the number at its position in `numbers`.
     pub(super) fn is(&mut self, numbers: &[u64]) -> bool {
         match &self.front {
             Front::Numbers(front) if self.entries.is_empty() && front.len() == numbers.len() => front == numbers,
@@ -295,14 +294,14 @@ impl<'a> ColumnBuilder<'a> {
         !self.entries.is_empty() || self.front.len() > 0 || !self.is_open()
     }
 
-    /// Makes the column one that repeats the node column of the same key.
+    /// Makes the column repeat the node column of the same key.
     pub(super) fn set_of_node(&mut self) {
         self.entries = Vec::new();
         self.front = Front::empty();
         self.rest = Rest::OfNode;
     }
 
-    /// Makes the column one of lists by rule, unless something else was told. Returns whether it is one.
+    /// Makes this a column of rank lists by rule, unless a given value differs. Returns whether it did.
     pub(super) fn take_rank_lists(&mut self, dealt: DealtRanks) -> bool {
         let is_as_told = |(node, cell): &(u32, Cell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
         let is_taken = self.is_open() && self.entries().iter().all(is_as_told);
@@ -328,13 +327,13 @@ impl<'a> ColumnBuilder<'a> {
         self.rule.owned_cell(value)
     }
 
-    /// The values so far, by ascending index.
+    /// The values so far, in ascending order of index.
     pub(super) fn entries(&mut self) -> &[(u32, Cell<'a>)] {
         self.list();
         &self.entries
     }
 
-    /// The numbers of all indexes below `count`, `None` where there is no number.
+    /// The numbers of all indexes below `count`; `None` for an index without number.
     pub(super) fn numbers(&mut self, count: u32) -> Vec<Option<u64>> {
         self.sort();
         let rule = self.rule;
@@ -368,14 +367,14 @@ impl<'a> ColumnBuilder<'a> {
             Err(cell) => cell,
         };
         if is_next {
-            // It would be merged in the end, anyway.
+            // The front ends here; `finish` would merge it anyway.
             self.entries = std::mem::replace(&mut self.front, Front::empty()).into_entries();
         }
         self.ascends &= self.entries.last().is_none_or(|(last, _)| *last < index);
         self.entries.push((index, cell));
     }
 
-    /// Sorts by index; of several values for one index the last given stays.
+    /// Sorts by index; the last of several values for one index stays.
     fn sort(&mut self) {
         if self.ascends {
             return;
@@ -386,7 +385,7 @@ impl<'a> ColumnBuilder<'a> {
         self.ascends = true;
     }
 
-    /// Makes entries of all that was told.
+    /// Turns front and entries into one list of entries.
     fn list(&mut self) {
         let front = std::mem::replace(&mut self.front, Front::empty());
         self.merge(front.into_entries().into_iter());

@@ -8,7 +8,7 @@ use crate::types::{DataType, Info, Value};
 use super::coerce::Rule;
 use super::error::RegisterError;
 
-/// What a container describes.
+/// The subject of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
     Session,
@@ -41,7 +41,7 @@ impl Container {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Infos<'a>(&'a [Value]);
 
-/// An entry as it is to be sorted: what stands in a qualified value without qualifiers is an entry like any other.
+/// An entry for sorting: a qualified value without qualifiers is replaced by the entry in it.
 #[inline]
 pub(super) fn unwrapped(info: &Info) -> &Info {
     if info.key.as_str() == QUALIFIED_VALUE { first_unless_qualified(info) } else { info }
@@ -53,13 +53,13 @@ fn first_unless_qualified(info: &Info) -> &Info {
     plain.map_or(info, |plain| plain.first())
 }
 
-/// Takes a qualified value apart. What stands in it suits its key.
+/// Takes a qualified value apart. Its value fits its key.
 pub(super) fn qualified(info: &Info) -> Result<Qualified<'_>, RegisterError> {
     let key = info.key.as_str();
     Infos::of(key, &info.value)?;
     let qualified = Qualified::of(&info.value).ok_or_else(|| RegisterError::NoValue.about(key))?;
     match qualified.key().as_str() {
-        // What has no qualifiers has been taken out of one already.
+        // A value without qualifiers has been unwrapped already, so this one was nested.
         _ if qualified.qualifiers().next().is_none() => Err(RegisterError::NestedQualified.about(key)),
         QUALIFIED_VALUE => Err(RegisterError::NestedQualified.about(key)),
         inner => Rule::of(inner).check(inner, qualified.value()).map(|_| qualified),
@@ -97,8 +97,8 @@ impl<'a> Infos<'a> {
         self.iter().filter(move |info| info.key.as_str() == key)
     }
 
-    /// Gets memory moving. A large description is larger than any cache, and its parts lie about: most of the time to read
-    /// it would be spent waiting, for one entry after the other.
+    /// Prefetches entries. A large description exceeds every cache and its parts are scattered: without this, reading
+    /// would wait for memory at each entry.
     pub(super) fn fetch_ahead(self, position: usize) {
         let array_at = |ahead: usize| match self.0.get(position + ahead) {
             Some(Value::Info(info)) => match &info.value {
@@ -125,13 +125,13 @@ impl<'a> Infos<'a> {
         }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub(super) fn len(self) -> u64 {
         u64::try_from(self.0.len()).unwrap_or(u64::MAX)
     }
 }
 
-/// Arrays between those of which the next part is fetched.
+/// Distance, in arrays, between the stages of the prefetch.
 const FETCH_STEP: usize = 2;
 
 /// Most entries of an array that are fetched ahead.

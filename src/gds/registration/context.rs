@@ -1,8 +1,8 @@
-//! What a registration depends on besides the description.
+//! The inputs of a registration besides the description.
 
 use crate::regex::MapLimits;
 
-/// Who registers: the server's own node, and how much a description may cost.
+/// The server's own node, and the limits of a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Name of the node this server runs on.
@@ -26,7 +26,7 @@ impl Context {
 pub struct Limits {
     /// Processes of the job.
     pub ranks_max: u32,
-    /// Nodes: those of the node map and those only node arrays name, together.
+    /// Nodes of the node map and of node arrays, together.
     pub nodes_max: u32,
     /// Names of one node besides its host name.
     pub aliases_max: u32,
@@ -34,8 +34,8 @@ pub struct Limits {
     pub apps_max: u32,
     /// Infos in all containers together.
     pub entries_max: u64,
-    /// How deep containers nest. A container is two levels, an array and the infos in it, and nothing reads or writes
-    /// values of more than 32: what that recursion may take of a thread's stack is the bound.
+    /// Nesting depth of containers. A container adds two levels, an array and its infos. No part of modex reads or
+    /// writes values deeper than 32 levels, which bounds the recursion's use of the stack.
     pub depth_max: u32,
 }
 

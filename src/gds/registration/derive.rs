@@ -1,7 +1,7 @@
-//! What follows from the node map and the process map, for everything the host left out.
+//! Values derived from the node map and the process map where the host gave none.
 //!
-//! Source: PMIx Standard, chapter on reserved keys; which keys hosts leave out, and clients need all the same, is known
-//! from peers in the field.
+//! Source: PMIx Standard, chapter on reserved keys. Observed clients show which keys hosts leave out although clients
+//! need them.
 
 use crate::gds::job_record::Texts;
 use crate::keys;
@@ -21,7 +21,7 @@ use super::table::Table;
 pub(super) struct Maps {
     pub(super) nodes: Option<NodeList>,
     pub(super) ranks: Option<RankMap>,
-    /// Which of its two keys each was under.
+    /// The key of each map, out of its two keys.
     pub(super) nodes_key: &'static str,
     pub(super) ranks_key: &'static str,
 }
@@ -94,7 +94,7 @@ pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
     }
 }
 
-/// Job values that come from a process map where no node map lists the nodes: those with processes, by number.
+/// Job values from a process map without a node map: the nodes with processes, by number.
 pub(super) fn fill_node_list(job: &mut Table, nodes: &mut Nodes<'_, '_>, ranks: &RankMap) {
     let used = (0_u32..).zip(0..ranks.node_count()).filter(|(_, node)| !ranks.runs_of(*node).is_empty());
     let mut used: Vec<(Option<u32>, usize)> = used.map(|(index, node)| (nodes.id(index), node)).collect();
@@ -170,8 +170,8 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, 
     fill_hostnames(columns, nodes, &places, rank_count, leads_to_node);
 }
 
-/// The node's number of each process that the maps don't place and of which the host gave the node's name: without the
-/// number nothing would lead from the process to what is known of its node.
+/// The node number of each process outside the maps for which the host gave the node's name. Without the number,
+/// nothing leads from the process to its node's values.
 pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     let is_open = |column: &mut ColumnBuilder<'_>| column.is_open();
     if !columns.existing(keys::NODEID.name()).is_none_or(is_open) {
@@ -208,7 +208,7 @@ fn fill_hostnames(
     }
 }
 
-/// Values of each process that come from its rank. `ranks` are those that are known to exist; `None`: all.
+/// Values of each process derived from its rank. `ranks`: the processes known to exist; `None`: all.
 pub(super) fn fill_ranks(
     columns: &mut Columns<'_>,
     job: &Table,
@@ -232,7 +232,7 @@ pub(super) fn fill_ranks(
     }
 }
 
-/// The rank of each process, which tells that there is one.
+/// The rank of each process, which shows that the process exists.
 pub(super) fn fill_own_ranks(columns: &mut Columns<'_>, rank_count: u32, ranks: Option<&[u32]>) {
     fill_from(columns, keys::RANK.name(), rank_count, ranks, 0);
 }
@@ -249,7 +249,7 @@ fn fill_from(columns: &mut Columns<'_>, key: &'static str, rank_count: u32, rank
     }
 }
 
-/// These ranks, if there are others; `None`: all.
+/// `ranks` unless they are all ranks; `None`: all.
 fn some_of(ranks: Option<&[u32]>, rank_count: u32) -> Option<&[u32]> {
     ranks.filter(|ranks| count(ranks.len()) != rank_count)
 }
@@ -287,7 +287,7 @@ impl Places {
         self.nodes.get(usize::try_from(rank).ok()?).copied().filter(|node| *node != NOWHERE)
     }
 
-    /// Fills a column of which the numbers are these.
+    /// Fills a column with these numbers.
     fn fill_local_ranks(&self, column: &mut ColumnBuilder<'_>, local_ranks: Vec<u64>) {
         if column.is_complete(count(self.nodes.len())) {
             return;

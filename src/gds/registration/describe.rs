@@ -9,7 +9,7 @@ use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Valu
 
 use super::error::RegisterError;
 
-/// A job to be registered: nodes, processes, applications and what else the host wants to tell.
+/// Builder of a job's description: nodes, processes, applications and further values of the host.
 ///
 /// [`Self::build`] makes all keys the standard requires of a host (PMIx Standard, chapter on server-specific
 /// interfaces, `PMIx_server_register_nspace`), except those only the caller can know: add them with
@@ -68,7 +68,7 @@ impl JobDescription {
         }
     }
 
-    /// Names of the nodes. Their order is that of [`Self::ranks_by_node`].
+    /// Names of the nodes, in the order of [`Self::ranks_by_node`].
     #[must_use]
     pub fn nodes<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.nodes = names.into_iter().map(Into::into).collect();
@@ -116,7 +116,7 @@ impl JobDescription {
         self
     }
 
-    /// Slots in the session; as many as the job has processes unless told.
+    /// Slots in the session. Default: the number of processes.
     #[must_use]
     pub fn universe_size(mut self, slots: u32) -> Self {
         self.universe_size = Some(slots);
@@ -138,7 +138,7 @@ impl JobDescription {
         self
     }
 
-    /// Which node the server runs on, with the scratch directories of the session and the job there.
+    /// The server's node, with the scratch directories of the session and the job there.
     #[must_use]
     pub fn own_node(
         mut self,
@@ -158,14 +158,14 @@ impl JobDescription {
         self
     }
 
-    /// Adds any value of the node at `index`; it replaces what would be made for the key.
+    /// Adds a value of the node at `index`; it replaces the generated value of the key.
     #[must_use]
     pub fn node_value(mut self, index: u32, key: Key, value: impl Into<Value>) -> Self {
         self.node_values.entry(index).or_default().push(Info::new(key, value));
         self
     }
 
-    /// Adds any value of a process; it replaces what would be made for the key.
+    /// Adds a value of a process; it replaces the generated value of the key.
     #[must_use]
     pub fn process_value(mut self, rank: u32, key: Key, value: impl Into<Value>) -> Self {
         self.process_values.entry(rank).or_default().push(Info::new(key, value));

@@ -9,7 +9,7 @@ use super::container::{Container, Infos, unwrapped};
 use super::processes::ProcessTable;
 use super::runs::Runs;
 
-/// What a host tells about a job: infos, and tables of what it tells about each process.
+/// A host's description of a job: infos, and tables of values for each process.
 ///
 /// ```
 /// use modex::gds::registration::{Description, Given};
@@ -29,16 +29,16 @@ use super::runs::Runs;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
     infos: Vec<Info>,
-    /// Tables, and before which of the infos each stands.
+    /// Tables, each with the number of infos before it.
     tables: Vec<(usize, ProcessTable)>,
-    /// Whether the last table takes what comes now. What is said last of a process counts, so not after infos that
-    /// say something of a process, too.
+    /// Whether the last table takes the next process array. An info about a process closes it, because the last value
+    /// of a process counts.
     is_open: bool,
     /// Arrays in all tables but the last.
     arrays_in_closed: u64,
-    /// How many arrays the tables had when an info came, for infos that came after some.
+    /// Number of arrays in the tables when an info came, for infos behind arrays.
     arrays_before: Runs,
-    /// Infos in front that came from elsewhere.
+    /// Infos in front from the server.
     prepended: usize,
 }
 
@@ -72,7 +72,7 @@ impl Description {
         self.infos.splice(0..0, infos);
     }
 
-    /// How many infos came from elsewhere.
+    /// Number of prepended infos.
     pub(super) fn added_count(&self) -> u64 {
         u64::try_from(self.prepended).unwrap_or(u64::MAX)
     }
@@ -135,7 +135,7 @@ impl Description {
 pub(super) enum Part<'a> {
     /// An info that came from elsewhere, in front of all that the caller gave, and its position among these.
     Added(u64, &'a Info),
-    /// An info, and its position in what the caller gave.
+    /// An info, and its position in the caller's description.
     Info(u64, &'a Info),
     Processes(&'a ProcessTable, Positions<'a>),
 }
@@ -145,7 +145,7 @@ pub(super) fn parts_of(infos: &[Info]) -> impl Iterator<Item = Part<'_>> + Clone
     (0..).zip(infos).map(|(position, info)| Part::Info(position, unwrapped(info)))
 }
 
-/// Where the arrays of a table stood in what the caller gave.
+/// Positions of a table's arrays in the caller's description.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Positions<'a> {
     description: &'a Description,

@@ -9,7 +9,7 @@ use super::coerce::{Rule, number_value};
 /// Warnings for one description, at most. The last one says how many more keys there are.
 const DOUBTS_MAX: usize = 16;
 
-/// Warns of what the host may not have meant, once for each key. A later description is not blamed for what an earlier one said.
+/// Warns of doubtful values, once for each key. An update does not repeat the warnings of the earlier description.
 pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, previous: Option<&JobRecord>) {
     let mut doubts = doubts(record);
     if doubts.is_empty() {

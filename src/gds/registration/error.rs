@@ -13,12 +13,12 @@ use super::place::{Anchor, Place};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// What is wrong, and where in the description.
+    /// The cause, with its place in the description.
     #[error("{place}{}{error}", Self::gap(place, error))]
     At {
-        /// Where.
+        /// Place in the description.
         place: Place,
-        /// What.
+        /// The cause.
         error: Box<Self>,
     },
     /// A key of the standard came with a value of another type.
@@ -30,7 +30,7 @@ pub enum RegisterError {
     Type {
         /// The key.
         key: String,
-        /// What the attribute takes.
+        /// Type of the attribute.
         expected: &'static str,
         /// Type of the value given.
         found: &'static str,
@@ -42,7 +42,7 @@ pub enum RegisterError {
         key: String,
         /// The number given.
         number: i128,
-        /// What the attribute takes.
+        /// Type of the attribute.
         expected: &'static str,
     },
     /// A container does not say what it describes.
@@ -50,9 +50,9 @@ pub enum RegisterError {
     Unidentified {
         /// The container's key.
         container: &'static str,
-        /// Which one of its kind, counted from 0 over the whole description.
+        /// Its position among all containers of this kind in the description, from 0.
         position: u64,
-        /// What must be in it.
+        /// The missing key.
         missing: &'static str,
     },
     /// A process array names no process.
@@ -80,7 +80,7 @@ pub enum RegisterError {
     Twice {
         /// The key.
         key: &'static str,
-        /// Where.
+        /// The place of the second one.
         place: &'static str,
     },
     /// Part of the description is about another job.
@@ -91,7 +91,7 @@ pub enum RegisterError {
         /// The namespace found.
         found: String,
     },
-    /// What is told of every job names one.
+    /// A value for every job names one job.
     #[error("names one job, but is told of all; put it into an array, beside what is about that job")]
     NamesEveryJob,
     /// An application value outside an application array, while there are several applications.
@@ -102,7 +102,7 @@ pub enum RegisterError {
     WhichApp {
         /// The key.
         key: String,
-        /// How many applications are known.
+        /// Number of known applications.
         app_count: u32,
     },
     /// The node map is unusable.
@@ -144,7 +144,7 @@ pub enum RegisterError {
     RankOutsideJob {
         /// The rank.
         rank: u32,
-        /// Where it was found.
+        /// The map or key that has the rank.
         place: &'static str,
         /// Number of processes.
         job_size: u32,
@@ -152,21 +152,21 @@ pub enum RegisterError {
     /// A text that should list ranks holds something else.
     #[error("holds {part:?} where a rank should be; give ranks and runs of them with commas, as \"0,2,4-7\"")]
     NoRankList {
-        /// What stands there.
+        /// The unexpected part of the text.
         part: String,
     },
-    /// More applications than the job has.
+    /// More applications are described than the job has.
     #[error("the job has {declared} applications, but {told} are told of; they must agree")]
     AppCount {
-        /// Number of applications as told.
+        /// Number of applications according to the host.
         declared: u32,
-        /// Applications that something is said of.
+        /// Number of applications with values.
         told: u32,
     },
     /// The job's size is not the number of ranks in its map.
     #[error("the job has {job_size} processes, but the process map places {in_map}; they must agree")]
     JobSize {
-        /// Number of processes as told.
+        /// Number of processes according to the host.
         job_size: u32,
         /// Ranks in the process map.
         in_map: u32,
@@ -174,7 +174,7 @@ pub enum RegisterError {
     /// A text that names something is empty.
     #[error("is empty; give a name or leave it out")]
     EmptyName,
-    /// The name of a node could not be told from two names.
+    /// A comma in a node's name makes it look like two names.
     #[error("{name:?} holds a comma; give one name, and others as PMIX_HOSTNAME_ALIASES")]
     CommaInName {
         /// The name.
@@ -189,7 +189,7 @@ pub enum RegisterError {
     /// A value that no segment takes.
     #[error("cannot be stored: {0}")]
     Value(ValueError),
-    /// An entry whose key is one too many.
+    /// The key of this entry exceeds the limit.
     #[error(
         "is one key too many for a namespace with a limit of {keys_max}; reuse keys, or raise StoreLimits::keys_max"
     )]
@@ -210,9 +210,9 @@ pub enum RegisterError {
     /// More than this process accepts.
     #[error("the description has {found} {limit}, this server accepts {max}; raise the limit or split the job")]
     Limit {
-        /// What is limited.
+        /// The limited quantity.
         limit: &'static str,
-        /// How many were found or declared.
+        /// The number found or declared.
         found: u64,
         /// The bound, inclusive.
         max: u64,
@@ -257,7 +257,7 @@ impl AsStatus for RegisterError {
 }
 
 impl RegisterError {
-    /// What is wrong, without where.
+    /// The error without its place.
     #[must_use]
     pub fn cause(&self) -> &Self {
         match self {
@@ -266,7 +266,7 @@ impl RegisterError {
         }
     }
 
-    /// Where in the description it is, as far as it is known.
+    /// The place in the description, if known.
     #[must_use]
     pub fn place(&self) -> Option<&Place> {
         match self {
@@ -284,7 +284,7 @@ impl RegisterError {
         }
     }
 
-    /// Says that it is what an anchor leads to, or an entry in there.
+    /// Adds a place that is found later from its anchor.
     pub(super) fn anchored(self, anchor: Anchor) -> Self {
         let place = Place::anchored(anchor);
         match self {
@@ -296,7 +296,7 @@ impl RegisterError {
     /// Says that it is an entry of the description, or something in there.
     pub(super) fn in_entry(self, info: &Info, position: u64) -> Self {
         let key = info.key.as_str();
-        // What is no array at all has nothing inside.
+        // A value that is not an array has no entries.
         let is_inside = Container::of(key).is_some() && !matches!(&self, Self::Type { key: wrong, .. } if wrong == key);
         match self {
             Self::At { place, error } if is_inside => Self::At { place: place.inside(key, position), error },
@@ -305,7 +305,7 @@ impl RegisterError {
         }
     }
 
-    /// Says that it is in what the server adds to every description.
+    /// Marks the place as one in the resources, which the server adds to every description.
     pub(super) fn in_resources(self) -> Self {
         match self {
             Self::At { place, error } => Self::At { place: place.in_resources(), error },
@@ -313,7 +313,7 @@ impl RegisterError {
         }
     }
 
-    /// Looks for what anchors lead to.
+    /// Replaces anchors by the positions in the description.
     pub(super) fn located<'a>(self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         match self {
             Self::At { place, error } => Self::At { place: place.located(parts), error },
@@ -321,7 +321,7 @@ impl RegisterError {
         }
     }
 
-    /// What stands between a place and what is wrong there.
+    /// The text between a place and the error.
     fn gap(place: &Place, error: &Self) -> &'static str {
         match error.names_key() {
             _ if place.is_empty() => "",

@@ -1,4 +1,4 @@
-//! What a host says of the processes from rank 0 on, as nearly every one does, one after the other.
+//! Values of consecutive processes from rank 0 on, which is how nearly every host gives them.
 
 use super::coerce::Cell;
 
@@ -7,7 +7,7 @@ use super::coerce::Cell;
 pub(super) enum Front<'a> {
     /// Numbers of the key's own type.
     Numbers(Vec<u64>),
-    /// One value for so many.
+    /// One value, and the number of indexes that have it.
     Same(Cell<'a>, u32),
 }
 
@@ -23,7 +23,7 @@ impl<'a> Front<'a> {
         }
     }
 
-    /// Takes the value of the next index; gives it back if it does not go with the others.
+    /// Takes the value of the next index; returns it if it does not fit the others.
     pub(super) fn take(&mut self, cell: Cell<'a>) -> Result<(), Cell<'a>> {
         match (self, cell) {
             (Self::Numbers(numbers), Cell::Number(number)) => numbers.push(number),
@@ -34,7 +34,7 @@ impl<'a> Front<'a> {
         Ok(())
     }
 
-    /// Index and value of each.
+    /// Each index with its value.
     pub(super) fn into_entries(self) -> Vec<(u32, Cell<'a>)> {
         match self {
             Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(Cell::Number)).collect(),

@@ -1,7 +1,7 @@
-//! Where processes run by the host's word on each of them, where no map places them.
+//! The nodes of processes without a process map, from the values that the host gave for each process.
 //!
-//! If every process of the job has a node with a name, the nodes' ranks are a process map like a told one, and all that follows
-//! from that follows from this. If one has none, or a process is said to be on two nodes, nothing does.
+//! If every process of the job has a named node, the ranks of the nodes make a process map, and everything derived from
+//! a given map is derived from this one. If one process has no named node, or is on two nodes, nothing is derived.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ use super::table::Table;
 pub(super) struct Homes {
     /// The index of its node, by rank.
     nodes: Vec<u32>,
-    /// What processes say of nodes that nobody else does: those that are new in the order of their indexes, and numbers.
+    /// Node data from processes alone: new nodes in the order of their indexes, and numbers.
     identities: Vec<Identity>,
 }
 
@@ -59,7 +59,7 @@ impl Homes {
         };
         let mut search = Search::new(nodes);
         let mut homes = vec![NOWHERE; length];
-        // Those with a name come first: a number alone may be that of a node that only others name.
+        // Names come first, because a number alone may mean a node that other processes name.
         for is_named in [true, false] {
             for (rank, home) in (0..).zip(&mut homes) {
                 let word = word(rank);
@@ -68,13 +68,14 @@ impl Homes {
                 }
             }
         }
-        // What is accepted while the job's size is not known is not refused for it. The server's own node may be one more.
+        // A description that is accepted without the job's size must not be refused with it. The server's own node may
+        // be one more.
         nodes
             .has_room_for(search.new_count.saturating_add(1))
             .then_some(Self { nodes: homes, identities: search.identities })
     }
 
-    /// Makes the nodes known, and has each that nobody numbered be numbered by its position, as those of a map are.
+    /// Adds the nodes. A node without a number is numbered by its position, like a node of a map.
     pub(super) fn settle(&mut self, nodes: &mut Nodes<'_, '_>) -> Result<(), RegisterError> {
         for identity in std::mem::take(&mut self.identities) {
             nodes.place(identity).map_err(|error| error.about(keys::HOSTNAME.name()))?;
@@ -83,28 +84,28 @@ impl Homes {
         Ok(())
     }
 
-    /// The process map that a host could have told.
+    /// The process map that the host could have given.
     pub(super) fn map(&self, node_count: u32, limits: &Limits) -> Result<RankMap, RegisterError> {
         map(&self.nodes, node_count, limits)
     }
 }
 
-/// What is known of the home of a process.
+/// Known data about the node of a process.
 struct Word<'w> {
     name: Option<Cow<'w, str>>,
     id: Option<u32>,
-    /// Where it was before.
+    /// Its earlier node.
     home: Option<u32>,
 }
 
-/// The search for homes, process by process. `None` from any step: nothing follows.
+/// The search for homes, process by process. `None` from any step: nothing is derived.
 struct Search<'n, 'm, 'a> {
     nodes: &'n Nodes<'m, 'a>,
-    /// The nodes of names that only processes give.
+    /// Node by name, for names from processes alone.
     named: FxHashMap<String, u32>,
-    /// How many of these nodes are new.
+    /// Number of new nodes among them.
     new_count: u32,
-    /// The nodes of numbers that only processes give, and the other way round.
+    /// Node by number, for numbers from processes alone; `numbers` is the inverse.
     numbered: FxHashMap<u32, u32>,
     numbers: FxHashMap<u32, u32>,
     identities: Vec<Identity>,
@@ -136,7 +137,7 @@ impl<'n, 'm, 'a> Search<'n, 'm, 'a> {
             return known;
         }
         let other = id.and_then(|id| self.nodes.index_of_other_name(name, id));
-        // Where it will be when it is placed.
+        // The index that it gets when it is placed.
         let home = other.unwrap_or_else(|| self.nodes.count().saturating_add(self.new_count));
         self.new_count += u32::from(other.is_none());
         self.named.insert(name.to_owned(), home);
@@ -144,7 +145,7 @@ impl<'n, 'm, 'a> Search<'n, 'm, 'a> {
         home
     }
 
-    /// Gives a node a number. Returns whether that is its number, and nobody else's.
+    /// Gives a node a number. Returns whether the node has this number and no other node has it.
     fn number(&mut self, home: u32, id: u32, name: Option<&str>) -> bool {
         if let Some(own) = self.nodes.given_id(home).or_else(|| self.numbers.get(&home).copied()) {
             return own == id;
@@ -162,7 +163,7 @@ impl<'n, 'm, 'a> Search<'n, 'm, 'a> {
     }
 }
 
-/// Where an earlier registration without maps left the processes.
+/// The nodes of processes after an earlier registration without maps.
 #[derive(Debug)]
 pub(super) struct EarlierHomes<'r> {
     record: &'r JobRecord,
@@ -172,7 +173,7 @@ pub(super) struct EarlierHomes<'r> {
     nodes: Vec<u32>,
     ids: Option<&'r ColumnValues>,
     hostnames: Option<&'r ColumnValues>,
-    /// Whether all processes had one with a name, so that what follows from a map followed from them, and numbers of nodes, too.
+    /// Whether all processes had a named node, so that values were derived from their map, numbers of nodes included.
     pub(super) has_followed: bool,
 }
 
@@ -195,7 +196,7 @@ impl<'r> EarlierHomes<'r> {
         Self { record, indexes, nodes, ids, hostnames, has_followed }
     }
 
-    /// Of at most how many processes something was told that may lead to their nodes.
+    /// An upper bound of the processes with values that may lead to their nodes.
     fn told_count(&self) -> usize {
         let is_told = self.ids.is_some() || self.hostnames.is_some();
         if is_told { usize::try_from(self.record.rank_count).unwrap_or(usize::MAX) } else { 0 }
@@ -205,15 +206,15 @@ impl<'r> EarlierHomes<'r> {
         home(&self.nodes, rank)
     }
 
-    /// What was said of a process whose node was not known.
+    /// Values of a process whose node was unknown.
     fn word(&self, rank: u32) -> Word<'static> {
         let value = |values: Option<&ColumnValues>| previous::value_at(values?, rank);
         let name = value(self.hostnames).as_ref().and_then(text_of).map(Cow::Owned);
         Word { name, id: value(self.ids).as_ref().and_then(Value::as_u32), home: None }
     }
 
-    /// The earlier record without what followed from these homes, if they or the nodes' numbers have changed. What a host says itself
-    /// and would follow as well is not told apart from that.
+    /// The earlier record without values derived from these homes, if they or the nodes' numbers have changed. A host's
+    /// value that equals the derived one counts as derived.
     pub(super) fn without_what_followed(
         &self,
         now: Option<&Homes>,
@@ -254,7 +255,7 @@ impl<'r> EarlierHomes<'r> {
     }
 }
 
-/// Takes values out of a column. One that repeats its nodes' values stays: it goes with the nodes' numbers.
+/// Removes values from a column. A column that repeats its nodes' values stays, because it follows the nodes' numbers.
 fn subtract(columns: &mut [Column], key: &str, count: u32, is_gone: impl Fn(u32, &Value) -> bool) {
     let is_meant = |column: &&mut Column| column.key.as_str() == key && column.values != ColumnValues::OfNode;
     let Some(column) = columns.iter_mut().find(is_meant) else { return };

@@ -1,4 +1,4 @@
-//! Which node an array means, by its own word.
+//! The node that an array describes, by its own values.
 
 use crate::keys;
 use crate::types::{Info, Value};
@@ -8,10 +8,10 @@ use super::collect::{NodeArray, u32_of};
 use super::error::RegisterError;
 use super::place::Anchor;
 
-/// What a node array says about which node it means.
+/// The values of a node array that identify its node.
 #[derive(Debug, Default)]
 pub(super) struct Identity {
-    /// Where it says so.
+    /// The place of these values.
     pub(super) anchor: Option<Anchor>,
     pub(super) hostname: Option<String>,
     pub(super) id: Option<u32>,
@@ -19,7 +19,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// What a node array says; without name and number it says nothing.
+    /// The identity in a node array; an array without name and number has none and is refused.
     pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
         let mut identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;
         identity.anchor = Some(array.anchor());

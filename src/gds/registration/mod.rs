@@ -1,4 +1,4 @@
-//! Registration: what a host tells about a job becomes a [`JobRecord`](crate::gds::job_record::JobRecord).
+//! Registration: the host's description of a job becomes a [`JobRecord`](crate::gds::job_record::JobRecord).
 //!
 //! ```text
 //! &[Info] --collect--> facts by realm --place--> nodes by index --derive--> what was left out --settle--> JobRecord
@@ -6,34 +6,36 @@
 //! ```
 //!
 //! Promises:
-//! - A host may give little: every description without a contradiction is accepted, the empty one too.
-//! - What the host says wins over what the library derives, wherever in the description it stands.
-//! - Where no map was told, now or before, and the size of the job was, what each process says of its node (`PMIX_HOSTNAME`, or the
-//!   `PMIX_NODEID` of a node with a name) stands for both maps once all processes have said so. Nodes that nobody numbers are numbered
-//!   as node arrays and then processes, by rank, mention them; they are listed by number. A process that is said to be elsewhere later
-//!   takes what follows with it. While a process is missing, or one's name and number are of two nodes, nothing follows.
-//! - A description has one array for each process, wherever it stands: a second one is refused, because hosts that number their
-//!   processes wrongly are found by nothing else, and the values of one process would silently be another's. Node arrays of
-//!   one node add up, and of two values the last one counts. A number alone means the node that was given it, else the one at that
-//!   place of the map; with a name that is not that mapped node's it is another's. A node map with a name twice, a number of two nodes, and a
-//!   process map with a rank on two nodes are refused. What a later description says replaces what an earlier one said.
-//! - Resources, which a server adds to every description, give way to it: what does not go with it is left out. Of those that name
-//!   a job only that job is told ([`resources_for`]).
-//! - Work and memory are linear in the description and in the process map; [`Limits`] bound both before allocation. Only where
-//!   resources contradict a description it is read again to find them: up to sixteen, each in the logarithm of their number. A resource
-//!   cannot be tried alone, for less: what contradicts depends on those before it, and each trial reads the description, too.
-//!   Resources that name jobs are checked with each of these jobs and with none of the others.
-//! - No description panics. One that contradicts itself is a [`RegisterError`] that names both sides.
-//! - A value of another type than its key's is converted where nothing is lost: an integer to the integer type of the key, 0 and 1 to
-//!   a bool. Else it is kept and found as the host gave it, with a warning, because OpenPMIx does so and hosts count on it. It is
-//!   refused only under the keys that registration itself reads, such as maps, sizes and names.
+//! - The description may be incomplete, even empty. Only a contradiction makes it fail.
+//! - Values of the host win over derived values, at any position in the description.
+//! - Without a process map the nodes of the processes can replace it: `PMIX_HOSTNAME`, or the `PMIX_NODEID` of a named
+//!   node. This needs the size of the job and a node for every process. While one process lacks a node, or its name and
+//!   number disagree, nothing is derived. Nodes without a number are numbered in the order of their first mention: node
+//!   arrays, then processes by rank. If a later description moves a process, the derived values follow.
+//! - Each process has at most one array in a description. A second one is refused: it is the only sign of a host that
+//!   numbers its processes wrongly, and values would silently reach the wrong process.
+//! - Node arrays of one node add up; the last of several values counts. A number alone means the node that was given
+//!   this number, else the node at this position of the map. A number with a name means another node if the mapped node
+//!   has a different name.
+//! - These are refused: a name twice in the node map, one number for two nodes, one rank on two nodes of the process
+//!   map. Values of a later description replace earlier ones.
+//! - A server adds resources to every description. A resource that contradicts the description is left out. A resource
+//!   that names a job reaches only that job ([`resources_for`]).
+//! - Work and memory are linear in the description and the process map; [`Limits`] bound both before allocation. The
+//!   exception: if resources contradict a description, up to sixteen bisections over the resources read it again. A
+//!   resource cannot be tried alone, because a contradiction depends on the resources before it. Resources that name
+//!   jobs are checked with each of these jobs and with no others.
+//! - No description panics. A contradiction is a [`RegisterError`] that names both sides.
+//! - A value of another type than its key's is converted if nothing is lost: an integer to the integer type of the key,
+//!   0 and 1 to a bool. Otherwise it is kept as given, with a warning, because OpenPMIx does so and hosts rely on it.
+//!   It is refused only for keys that registration itself reads, such as maps, sizes and names.
 //! - A process map may have ranks beyond `PMIX_JOB_SIZE`, with a warning: the job then has these processes, too, and
-//!   `PMIX_JOB_SIZE` stays as told.
+//!   `PMIX_JOB_SIZE` keeps its value.
 //!
-//! Where a value goes: containers say it; a value outside a container, or loose in a job array, goes to the key's
-//! default realm. Loose node values are of the server's own node, loose application values of the only application.
-//! Node arrays of an application stay in the application, those of a session in the session; those of the job's own
-//! session count for the job, too, where it says nothing else.
+//! Realm of a value: its container decides. A value outside containers, or loose in a job array, goes to the key's
+//! default realm. Loose node values describe the server's own node; loose application values describe the only
+//! application. Node arrays of an application or a session stay there. Those of the job's own session also count for
+//! the job if the job has no value of its own.
 //!
 //! Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`; chapter "Data Access
 //! and Sharing", data realms.

@@ -83,7 +83,7 @@ fn highest_in(list: &str) -> Result<Option<u32>, RegisterError> {
     highest.reduce(|one, other| Ok(one?.max(other?))).transpose()
 }
 
-/// So much of what is no rank is shown.
+/// Characters shown of a text that is not a rank.
 const PART_SHOWN_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The nodes of a job: which index each has, whatever name or number a description calls it by.
+//! The nodes of a job: maps the names and numbers in a description to node indexes.
 
 use std::borrow::Cow;
 
@@ -18,22 +18,22 @@ use super::error::{RegisterError, within};
 use super::identity::Identity;
 use super::place::{Anchor, Place};
 
-/// All nodes: first those of the node map, in its order, then those that only node arrays name.
+/// All nodes: first those of the node map, in its order, then nodes known from arrays only.
 #[derive(Debug)]
 pub(super) struct Nodes<'m, 'a> {
     nodes: Vec<Node<'m>>,
-    /// How many of them the node map lists.
+    /// Number of nodes in the node map.
     mapped_count: u32,
-    /// How many of them, from the first, have their position as a number unless one is given.
+    /// Number of nodes, from the first, whose default number is their position.
     implied_count: u32,
     map: Option<&'m NodeList>,
     nodes_max: u32,
     aliases_max: u32,
     by_hostname: FxHashMap<Cow<'m, str>, u32>,
     by_alias: FxHashMap<String, u32>,
-    /// The node that each number means: of several the one that claimed it last.
+    /// The node of each number; the last claim counts.
     by_id: FxHashMap<u32, u32>,
-    /// Numbers that more than one node had at once.
+    /// Numbers that several nodes had at once.
     contested: FxHashMap<u32, Vec<Claim>>,
     claim_count: u64,
     pub(super) columns: Columns<'a>,
@@ -43,7 +43,7 @@ pub(super) struct Nodes<'m, 'a> {
 struct Node<'a> {
     /// Its name in the node map.
     map_name: Option<&'a str>,
-    /// Names that node arrays gave it, other than that.
+    /// Other names, from node arrays.
     hostnames: Vec<String>,
     /// The number the host gave it.
     id: Option<u32>,
@@ -51,15 +51,15 @@ struct Node<'a> {
     aliases: Vec<String>,
 }
 
-/// That a node has a number which another had, or the other way round.
+/// A node's claim to a number that another node had or has.
 ///
-/// All claims to a number are kept, the newest last. Those of nodes that have another number by now say nothing any more.
+/// All claims to a number are kept, the newest last. A claim is void once its node has another number.
 #[derive(Debug)]
 struct Claim {
     index: u32,
-    /// How many claims to contested numbers were made before.
+    /// Number of earlier claims to contested numbers.
     order: u64,
-    /// What made it; nothing in this description where nothing is known.
+    /// The place of the claim; `None` if it is not in this description.
     anchor: Option<Anchor>,
 }
 
@@ -111,8 +111,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.file(&part.nodes, &mut part.columns)
     }
 
-    /// Places node arrays and files their values. Those that give a name are placed first, so that a number alone means
-    /// the node that the others gave it to.
+    /// Places node arrays and files their values. Arrays with a name come first, so that a number alone means the node
+    /// that was given this number under its name.
     fn file(&mut self, arrays: &[NodeArray<'a>], columns: &mut Columns<'a>) -> Result<(), RegisterError> {
         let mut indexes = vec![None; arrays.len()];
         for named in [true, false] {
@@ -132,8 +132,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(())
     }
 
-    /// Takes loose node values, which are of the server's own node, and tells which that is. Without loose values
-    /// that is a node only if the job uses it.
+    /// Takes loose node values, which describe the server's own node, and returns its index. Without loose values the
+    /// result is `None` if the job does not use that node.
     pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let added = self.add_loose(context, loose);
         added.map_err(|error| {
@@ -154,7 +154,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         if loose.is_empty() {
             return Ok(found);
         }
-        // Clients over the socket know their node by the server's name of it.
+        // Clients over the socket know their node by the server's name for it.
         if by_own_name.is_none() && told.hostname.as_ref().is_some_and(|name| *name != context.hostname) {
             told.aliases.push(context.hostname.clone());
         }
@@ -178,7 +178,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(Some(index))
     }
 
-    /// The index of the node that is meant; a new one if it is not known.
+    /// The index of the node with this identity; an unknown node is added.
     pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
         let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
         let by_id = || match &identity.hostname {
@@ -193,8 +193,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(index)
     }
 
-    /// Appends a node of an earlier registration. Of the first `mapped_count`, which were in its map, a number that is their
-    /// position may have followed from that.
+    /// Appends a node of an earlier registration. The first `mapped_count` nodes were in its map: a number equal to the
+    /// position may be derived, so it is not restored as a given one.
     pub(super) fn restore(&mut self, mut identity: Identity, mapped_count: u32) -> Result<(), RegisterError> {
         let index = self.add()?;
         if index < mapped_count {
@@ -204,12 +204,12 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.register(index, identity)
     }
 
-    /// Whether there may be so many more.
+    /// Whether `count` more nodes are within the limit.
     pub(super) fn has_room_for(&self, count: u32) -> bool {
         self.nodes_max.saturating_sub(self.count()) >= count
     }
 
-    /// From now on each node that has no number has its position for one, unless that is another's.
+    /// From now on the default number of each node is its position, unless another node has that number.
     pub(super) fn imply_ids(&mut self) {
         self.implied_count = self.count();
     }
@@ -224,7 +224,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.by_id.contains_key(&id)
     }
 
-    /// A node's name: in the map, else the first one that it was given.
+    /// A node's name: its name in the map, else the first given name.
     pub(super) fn name(&self, index: u32) -> Option<&str> {
         self.node(index)?.name()
     }
@@ -239,7 +239,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.by_hostname.get(name).or_else(|| self.by_alias.get(name)).copied()
     }
 
-    /// The index of a node with this name, or whose name is one of these aliases.
+    /// The index of a node with this name, or with one of these aliases as its name.
     ///
     /// Two aliases that are equal prove nothing: every node may have `localhost` among its own.
     fn index_of_names(&self, hostname: &str, aliases: &[String]) -> Option<u32> {
@@ -247,13 +247,13 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.index_of_name(hostname).or_else(by_alias)
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(super) fn count(&self) -> u32 {
         // Bounded by `nodes_max` on every addition.
         u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)
     }
 
-    /// The number of a node: the host's or, for nodes of the map, its index unless another node has that number.
+    /// The number of a node: the host's, else its index for nodes of the map, unless another node has that number.
     /// Complete after [`Self::settle_ids`].
     pub(super) fn id(&self, index: u32) -> Option<u32> {
         let given = self.node(index)?.id;
@@ -267,7 +267,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.columns.column(&Key::from_static(keys::HOSTNAME.name())).texts(count)
     }
 
-    /// Files the names and numbers of all nodes as columns, where the host gave none.
+    /// Files the names and numbers of all nodes as columns, except where the host gave a value.
     pub(super) fn fill_identities(&mut self) {
         let count = self.count();
         let ids: Vec<(u32, u64)> = (0..count).filter_map(|index| Some((index, u64::from(self.id(index)?)))).collect();
@@ -277,7 +277,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         let given = hostnames.entries().iter().map(|(index, cell)| (*index, cell.as_str().map(str::to_owned)));
         let given: Vec<(u32, Option<String>)> = given.collect();
         let names = self.map.filter(|map| given.is_empty() && map.len() == self.nodes.len());
-        // No two of them are alike, and the text with all of them is as long with commas.
+        // The names are all different, and their text is as long as the list with commas.
         match names.and_then(|map| Texts::collect(map.iter(), map.as_text().len())) {
             Some(names) => hostnames.fill_every_text(names),
             None => {
@@ -287,7 +287,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
             }
         }
 
-        // A node that goes by several names must be found by each.
+        // A node with several names must be found by each.
         for (index, hostname) in given {
             self.node_mut(index, |node| {
                 let known = node.map_name.map(str::to_owned).into_iter().chain(node.hostnames.iter().cloned());
@@ -312,14 +312,14 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(self.count() - 1)
     }
 
-    /// The node with a number: the one it was given to, else the one at this position of the map.
+    /// The node with a number: the node it was given to, else the node at this position of the map.
     pub(super) fn index_of_id(&self, id: u32) -> Option<u32> {
         let implied = || (id < self.implied_count && self.node(id)?.id.is_none()).then_some(id);
         self.by_id.get(&id).copied().or_else(implied)
     }
 
-    /// The node with a number that may go by this name, too. Those of the map have their names, long or short, and aliases: under
-    /// any other name the number means another node.
+    /// The node with a number, if it may have this name, too. A node of the map may have only its long or short name,
+    /// or an alias: with any other name the number means another node.
     pub(super) fn index_of_other_name(&self, hostname: &str, id: u32) -> Option<u32> {
         let is_it = |index: &u32| {
             let name = self.node(*index).and_then(Node::name);
@@ -329,12 +329,12 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.index_of_id(id).filter(is_it)
     }
 
-    /// Notes everything that a node is called.
+    /// Adds the names, aliases and number of a node.
     fn register(&mut self, index: u32, identity: Identity) -> Result<(), RegisterError> {
         if let Some(id) = identity.id {
             self.number(index, id, identity.anchor);
         }
-        // Checked before it is compared with the others; a description that repeats a node repeats its names, too.
+        // Checked before the comparison with known aliases, which a repeated description repeats.
         let given = u64::try_from(identity.aliases.len()).unwrap_or(u64::MAX);
         self.check_aliases(given)?;
         if let Some(hostname) = &identity.hostname
@@ -364,7 +364,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.check_aliases(alias_count)
     }
 
-    /// Gives a node a number, which is its own from now on, whoever else has it.
+    /// Gives a node a number, even if another node has it.
     fn number(&mut self, index: u32, id: u32, anchor: Option<Anchor>) {
         if let Some(first) = self.by_id.insert(id, index).filter(|first| *first != index) {
             let claims = self.contested.entry(id).or_default();
@@ -381,7 +381,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         }
     }
 
-    /// Leaves a number that its node has given up to the one that claimed it last, of those that still have it.
+    /// Returns a number that its node has given up to the node with the newest valid claim.
     fn hand_back(&mut self, id: u32) {
         self.by_id.remove(&id);
         let Some(mut claims) = self.contested.remove(&id) else { return };
@@ -392,8 +392,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
         }
     }
 
-    /// Confirms, when all has been said, that no two nodes have one number. Before that they may, as what is said later
-    /// gives one of them another. A node whose position is another's number gets one that nobody has.
+    /// Confirms, after the whole description, that no two nodes have one number. Before, a later value may still change
+    /// one of them. A node whose position is another node's number gets an unused number.
     pub(super) fn settle_ids(&mut self) -> Result<(), RegisterError> {
         self.check_ids()?;
         let mut next = self.implied_count;
@@ -448,7 +448,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
 }
 
 impl Node<'_> {
-    /// Its name in the map, else the first one that an array gave it.
+    /// Its name in the map, else the first name from an array.
     fn name(&self) -> Option<&str> {
         self.map_name.or_else(|| self.hostnames.first().map(String::as_str))
     }
@@ -458,7 +458,7 @@ impl Node<'_> {
     }
 }
 
-/// Files one value. Aliases accumulate: [`Nodes::register`] has taken them.
+/// Files one value. Aliases are skipped: [`Nodes::register`] has taken them.
 fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(), RegisterError> {
     if info.key.as_str() == keys::HOSTNAME_ALIASES.name() {
         return Ok(());
@@ -466,7 +466,7 @@ fn insert<'a>(columns: &mut Columns<'a>, index: u32, info: &'a Info) -> Result<(
     columns.insert(index, info)
 }
 
-/// Whether a name is another one with its domain.
+/// Whether `name` is `short` with a domain.
 fn is_longer(name: &str, short: &str) -> bool {
     name.strip_prefix(short).is_some_and(|domain| domain.starts_with('.'))
 }

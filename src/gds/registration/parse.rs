@@ -20,7 +20,7 @@ use super::previous;
 use super::sessions::Settled;
 use super::table::Table;
 
-/// Turns what a host tells about a job into its record.
+/// Turns the host's description of a job into its record.
 ///
 /// With `previous`, the description updates it: values of the description replace earlier ones, all others stay. If the
 /// description brings a node map or process map, what is derived from it replaces earlier values, too, and nodes that
@@ -42,11 +42,11 @@ pub fn parse(
     settle_parts(namespace, context, || parts_of(description), previous, Completion::Derived)
 }
 
-/// As [`parse`], for a description whose process arrays are in tables. What was [put before it](Description::prepend) is left out
-/// where it contradicts the description.
+/// As [`parse`], for a description whose process arrays are in tables. [Prepended](Description::prepend) entries that
+/// contradict the description are left out.
 ///
 /// # Errors
-/// As [`parse`], for what the description itself says.
+/// As [`parse`], for the description without the prepended entries.
 pub fn parse_description(
     namespace: &Namespace,
     context: &Context,
@@ -64,18 +64,18 @@ pub fn parse_description(
     }
 }
 
-/// The record of a description with as much of what was added to it as does not contradict it. `without` makes the record without
-/// the added entries at some positions.
+/// The record of a description with all added entries that do not contradict it. `without` makes the record without the
+/// added entries at some positions.
 fn with_what_fits(
     added_count: u64,
     without: impl Fn(&dyn Fn(u64) -> bool) -> Result<JobRecord, RegisterError>,
 ) -> Result<JobRecord, RegisterError> {
     without(&|_| true)?;
     let mut left_out = BTreeSet::new();
-    // With the first `good` of them, those aside that are left out, there is a record.
+    // Invariant: without `left_out`, the first `good` added entries make a record.
     let mut good = 0;
     while left_out.len() < LEFT_OUT_MAX {
-        // With the first `bad` there is none.
+        // Invariant: the first `bad` do not.
         let mut bad = added_count;
         while bad - good > 1 {
             let middle = good.midpoint(bad);
@@ -93,13 +93,13 @@ fn with_what_fits(
     without(&|at| at >= good || left_out.contains(&at))
 }
 
-/// Entries that are found, one by one, to contradict a description; those behind so many are left out with them.
+/// Contradicting entries that are searched for; behind the last one all further entries are left out.
 const LEFT_OUT_MAX: usize = 16;
 
-/// Confirms that a description can be read, of which all is to be added to others.
+/// Confirms that a description can be read and added to others.
 ///
 /// # Errors
-/// As [`parse`]; other descriptions may tell of one process twice.
+/// As [`parse`]; a process with two arrays is allowed.
 pub(super) fn check_added<'a, P: Iterator<Item = Part<'a>>>(
     namespace: &'a Namespace,
     context: &'a Context,
@@ -111,8 +111,8 @@ pub(super) fn check_added<'a, P: Iterator<Item = Part<'a>>>(
     }
 }
 
-/// As [`parse_description`], for one that a server has completed: nothing is added but what leads from a process to its
-/// node.
+/// As [`parse_description`], for a description completed by another server: only the keys that lead from a process to
+/// its node are added.
 pub(super) fn parse_as_told(
     namespace: &Namespace,
     context: &Context,
@@ -130,7 +130,7 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     completion: Completion,
 ) -> Result<JobRecord, RegisterError> {
     let facts = collect(namespace, &context.limits, parts()).and_then(|facts| {
-        // A server tells of a process in as many arrays as it likes; and of a description that is not kept nothing is lost.
+        // A server may send several arrays for a process. A description that is not kept can lose nothing.
         if completion == Completion::Derived && !facts.nodata {
             facts.check_processes()?;
         }
@@ -140,14 +140,14 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     record.map_err(|error| error.located(parts()))
 }
 
-/// What becomes of values that follow from others and were left out.
+/// Treatment of values that can be derived from others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Completion {
     Derived,
     AsTold,
 }
 
-/// From what the description says to the record.
+/// Makes the record from the collected facts.
 fn settle(
     mut facts: Facts<'_>,
     context: &Context,
@@ -218,7 +218,7 @@ fn settle(
     Ok(assemble(facts, sessions, nodes, own_node, size))
 }
 
-/// The nodes of the map, or the earlier ones, and those of node arrays.
+/// The nodes of the map, else the earlier ones, then those of node arrays.
 fn told_nodes<'m, 'a>(
     maps: &'m Maps,
     earlier: Option<(&JobRecord, Option<&EarlierHomes<'_>>)>,
@@ -255,13 +255,13 @@ fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, Reg
     Ok(maps)
 }
 
-/// How many processes the job has.
+/// Number of processes of the job.
 #[derive(Clone, Copy)]
 struct Size {
     /// As the host said, or as the process map tells.
     known: Option<u32>,
     /// At least one more than the highest rank with a value. It exceeds `known` if the process map has ranks beyond
-    /// `PMIX_JOB_SIZE`: OpenPMIx takes such a map, and hosts that give each server a part of the job count on that.
+    /// `PMIX_JOB_SIZE`. OpenPMIx accepts such a map, and hosts that give each server a part of the job rely on that.
     rank_count: u32,
 }
 
@@ -311,7 +311,7 @@ impl Size {
     }
 }
 
-/// Confirms that no more applications are told of than the host said there are.
+/// Confirms that there are no more applications than the host declared.
 fn check_app_count(facts: &Facts<'_>) -> Result<(), RegisterError> {
     let told = u32::try_from(facts.apps.len()).unwrap_or(u32::MAX);
     match facts.job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32) {
@@ -322,7 +322,7 @@ fn check_app_count(facts: &Facts<'_>) -> Result<(), RegisterError> {
     }
 }
 
-/// Derives what the host left out. `homes`: in place of maps that were not told.
+/// Derives the missing values. `homes` replaces missing maps.
 fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Option<&RankMap>, size: Size) {
     derive::fill_job(&mut facts.job, maps, size.known);
     nodes.fill_identities();
@@ -340,7 +340,7 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Op
     derive::fill_ranks(&mut facts.procs, &facts.job, app, size.rank_count, existing.as_deref());
 }
 
-/// Adds what leads from a process to its node.
+/// Adds the keys that lead from a process to its node.
 fn fill_as_told(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
     nodes.fill_identities();
     derive::fill_node_ids(&mut facts.procs, nodes);
@@ -349,8 +349,7 @@ fn fill_as_told(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
     derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
 }
 
-/// The processes that the job has: all (`None`), if the host told how many; else those of which it told something, now or
-/// before.
+/// The processes of the job: all (`None`) if the host gave the size, else those with values, now or before.
 fn existing(facts: &mut Facts<'_>, size: Size) -> Option<Vec<u32>> {
     if size.known.is_some() {
         return None;
@@ -443,7 +442,7 @@ mod tests {
 
     use super::*;
 
-    /// What is tried of so many resources, where those at some positions do not fit: how often, and what is left out.
+    /// The number of trials and the positions left out, for resources of which those at `unfit` contradict.
     fn tried(added_count: u64, unfit: &[u64]) -> (u32, Vec<u64>) {
         let (count, kept) = (Cell::new(0), Cell::new(Vec::new()));
         let without = |is_left_out: &dyn Fn(u64) -> bool| {
@@ -456,7 +455,7 @@ mod tests {
         (count.get(), kept.take())
     }
 
-    /// Each reading is one of the whole description, which may be that of a million processes.
+    /// Each trial reads the whole description, which may describe a million processes.
     #[test]
     fn what_does_not_fit_is_found_in_as_many_readings_as_its_place_has_bits() {
         for added_count in [1_u64, 2, 3, 100, 1000] {
@@ -469,7 +468,7 @@ mod tests {
                 assert!(count <= 1 + found * (bits + 1), "{count} readings of {added_count} for {unfit:?}");
             }
         }
-        // Of more than are looked for, those behind the last that was found go with it.
+        // Once the maximum is found, all entries behind the last one are left out.
         let unfit: Vec<u64> = (0..100).map(|at| at * 3).collect();
         let (count, left_out) = tried(1000, &unfit);
         let expected: Vec<u64> = (0..16).map(|at| at * 3).chain(46..1000).collect();

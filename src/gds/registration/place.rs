@@ -1,4 +1,4 @@
-//! Where in a caller's description something stands.
+//! The position of an entry in a caller's description.
 
 use std::fmt;
 
@@ -12,19 +12,18 @@ use super::container::{Container, Infos};
 use super::description::Part;
 use super::processes::ProcessTable;
 
-/// Where an entry stands in what a caller gave: the arrays around it, from the outside in, and its key.
+/// The position of an entry in a caller's description: the arrays around it, from the outside in, and its key.
 ///
-/// `job.arr[3].node.arr[0] "pmix.hname"` is the host name in the array that is the first entry of the array under
-/// `pmix.job.arr`, which is entry 3 of the description. Positions count from 0, all entries around the one that is meant
-/// included.
+/// Example: `job.arr[3].node.arr[0] "pmix.hname"`. Entry 3 of the description is the array `pmix.job.arr`; its entry 0
+/// is a node array; that array holds the host name. Positions count all entries from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// From the inside out: errors learn of them on their way up.
+    /// From the inside out: errors collect them on their way up.
     steps: Vec<Step>,
     key: Option<String>,
-    /// Whether it is not the caller's: the server adds it to every description.
+    /// Whether the entry is in the resources, which the server adds to every description.
     is_added: bool,
-    /// What is known instead of the steps, until they have been looked for.
+    /// Replaces the steps until these have been searched.
     anchor: Option<Anchor>,
 }
 
@@ -34,20 +33,20 @@ struct Step {
     position: u64,
 }
 
-/// What leads to an entry once the walk has passed it.
+/// Search key for an entry that the walk has passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// A node array, by its number among all of them.
+    /// A node array, by its number among all node arrays.
     NodeArray(u64),
     /// A process array about this rank.
     Process(u32),
-    /// The second of these that the caller gave.
+    /// The second array of this rank from the caller.
     SecondOfProcess(u32),
     /// An entry outside session, application, process and node arrays, of this key.
     Job(String),
-    /// The first entry of this key, wherever, with a rank that a job of this size does not have.
+    /// The first entry of this key, at any depth, with a rank beyond a job of this size.
     RankBeyond(String, u32),
-    /// The first entry that is stored under this name, wherever; with a limit the first whose value does not keep to it.
+    /// The first entry stored under this name, at any depth; with a limit, the first whose value exceeds it.
     Stored(String, Option<u32>),
 }
 
@@ -65,14 +64,14 @@ impl Place {
         Self { key: Some(key.to_owned()), ..Self::default() }
     }
 
-    /// The same as seen from outside the array that is the value of `key`, entry `position` of what is around it.
+    /// The same place, seen from outside: inside the array under `key`, entry `position` of its parent.
     #[must_use]
     pub fn inside(mut self, key: &str, position: u64) -> Self {
         self.steps.push(Step { key: key.to_owned(), position });
         self
     }
 
-    /// What an anchor leads to.
+    /// The place of an anchor.
     pub(super) fn anchored(anchor: Anchor) -> Self {
         let key = match &anchor {
             Anchor::Job(key) | Anchor::RankBeyond(key, _) => Some(key.clone()),
@@ -82,7 +81,7 @@ impl Place {
         Self { key, anchor: Some(anchor), ..Self::default() }
     }
 
-    /// The same in what the server adds to every description.
+    /// The same place in the resources, which the server adds to every description.
     pub(super) const fn in_resources(mut self) -> Self {
         self.is_added = true;
         self
@@ -93,7 +92,7 @@ impl Place {
         self
     }
 
-    /// Looks for what the anchor leads to. What an earlier description said is not found, and has no place in this one.
+    /// Searches the anchor's entry. An entry of an earlier description is not found: it has no place in this one.
     pub(super) fn located<'a>(mut self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         let Some(anchor) = self.anchor.take() else { return self };
         let mut search = Search { anchor, node_arrays: 0, arrays_of_process: 0, is_added: false, steps: Vec::new() };
@@ -109,14 +108,14 @@ impl Place {
         self.steps.is_empty() && self.key.is_none() && !self.is_added
     }
 
-    /// The key of the entry, if one is meant and not the whole array.
+    /// The key of the entry; `None` if the place is a whole array.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
     }
 }
 
-/// Arrays that are named one by one; of deeper places the number is told.
+/// Arrays shown by name; deeper ones are only counted.
 const NAMED_MAX: usize = 8;
 
 impl fmt::Display for Place {
@@ -204,7 +203,7 @@ impl Search {
         false
     }
 
-    /// The process of a table with the entry that is meant.
+    /// The process of a table with the searched entry.
     fn rank_with_entry(&self, table: &ProcessTable) -> Option<u32> {
         let Anchor::Stored(name, limit) = &self.anchor else { return None };
         let is_unfit = |value: Value| limit.is_none_or(|max| Encoded::new(&value, max).is_err());
@@ -212,7 +211,7 @@ impl Search {
         column.cells().find(|(_, cell)| is_unfit(column.value_of(cell.clone()))).map(|(rank, _)| rank)
     }
 
-    /// Whether an array about this process, the next one, is the one that is meant.
+    /// Whether the next array, about this process, is the searched one.
     fn is_process_meant(&mut self, rank: u32) -> bool {
         match self.anchor {
             Anchor::Process(wanted) => rank == wanted,
@@ -232,7 +231,7 @@ fn is_stored_as(info: &Info, name: &str) -> bool {
     }
 }
 
-/// Whether a value can be stored, as what it is stored.
+/// Whether a value can be stored, after conversion.
 fn fits(info: &Info, value_bytes_max: u32) -> bool {
     let key = info.key.as_str();
     if key == QUALIFIED_VALUE {

@@ -1,4 +1,4 @@
-//! Updating: what an earlier registration said, for everything the new description leaves out.
+//! Updates: fills values missing in the new description from an earlier registration.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,12 @@ use super::nodes::Nodes;
 use super::sessions::Settled;
 use super::table::Table;
 
-/// Adds earlier values of job and applications, except what follows from a map that is given anew.
+/// Adds earlier values of job and applications, except values derived from a map that is replaced.
 ///
-/// `was_unmapped`: no map was told before. What the list of nodes was may have followed from the processes then, and comes later.
+/// `was_unmapped`: there was no map before. The list of nodes may then be derived from the processes, and is added
+/// later.
 pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &Maps, was_unmapped: bool) {
-    // A number of slots that was the job's size grows with it: it was derived as a rule.
+    // A number of slots equal to the job's size was probably derived, so it grows with the size.
     let earlier_size =
         previous.job_value(keys::JOB_SIZE.name()).filter(|_| facts.job.get(keys::JOB_SIZE.name()).is_some());
     for (key, value) in &previous.job {
@@ -47,7 +48,7 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
 
 /// Adds the earlier nodes, each at its index and with the names and the number it had.
 ///
-/// `homes`: where its processes were, if no map said so.
+/// `homes`: the nodes of the processes, if there was no map.
 pub(super) fn add_nodes(
     nodes: &mut Nodes<'_, '_>,
     previous: &JobRecord,
@@ -71,7 +72,7 @@ pub(super) fn add_nodes(
     Ok(())
 }
 
-/// How many nodes the earlier map has, whatever the host says their number is.
+/// Number of nodes in the earlier map, whatever number the host gave.
 fn mapped_count(previous: &JobRecord, limits: &Limits) -> Result<u32, RegisterError> {
     let map = [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()].iter().find_map(|key| previous.job_value(key));
     let Some(map) = map.and_then(map_bytes) else { return Ok(0) };
@@ -105,7 +106,8 @@ pub(super) fn fill_columns(
         {
             continue;
         }
-        // The names and numbers of nodes were restored or come from the new map; a number may be another node's now.
+        // The names and numbers of nodes were restored or come from the new map; a number may belong to another node
+        // now.
         if column.key.as_str() == keys::NODEID.name() || IDENTITIES.contains(&column.key.as_str()) && nodes.is_mapped()
         {
             continue;
@@ -128,7 +130,7 @@ pub(super) fn fill_columns(
             continue;
         }
         if let (GLOBAL_RANK, Some(earlier), Some(offset)) = (column.key.as_str(), earlier_offset, offset) {
-            // What followed from the earlier offset follows from the new one now.
+            // A value derived from the earlier offset is derived from the new one.
             let follows = |rank: u32, told| earlier.checked_add(rank) == Some(told);
             let now =
                 |rank| number(rank).map(|told| if follows(rank, told) { offset.saturating_add(rank) } else { told });
@@ -145,7 +147,7 @@ pub(super) fn fill_columns(
     }
 }
 
-/// Adds what sessions and applications said of nodes.
+/// Adds earlier node values of sessions and applications.
 pub(super) fn fill_parts(
     sessions: &mut Settled<'_>,
     apps: &mut BTreeMap<u32, PartFacts<'_>>,
@@ -171,7 +173,7 @@ fn fill_part(columns: &mut Columns<'_>, earlier: &[Column], indexes: &[(u32, u32
     }
 }
 
-/// Numbers of nodes that are others now: processes go with their nodes.
+/// Numbers that nodes had, with the new number of the same node: processes stay on their nodes.
 fn renumbered(nodes: &Nodes<'_, '_>, previous: &JobRecord, indexes: &[(u32, u32)]) -> FxHashMap<u32, u32> {
     let change = |(old, new): &(u32, u32)| {
         let before = node_value(previous, keys::NODEID.name(), *old)?.as_u32()?;
@@ -181,7 +183,7 @@ fn renumbered(nodes: &Nodes<'_, '_>, previous: &JobRecord, indexes: &[(u32, u32)
     indexes.iter().filter_map(change).collect()
 }
 
-/// The index each earlier node has now; nodes that are gone are left out.
+/// The present index of each earlier node; lost nodes are left out.
 fn node_indexes(nodes: &Nodes<'_, '_>, previous: &JobRecord) -> Vec<(u32, u32)> {
     let now = |index: u32| match nodes.is_mapped() {
         false => Some(index),
@@ -189,13 +191,13 @@ fn node_indexes(nodes: &Nodes<'_, '_>, previous: &JobRecord) -> Vec<(u32, u32)> 
     };
     let mut indexes: Vec<(u32, u32)> =
         (0..previous.node_count).filter_map(|index| Some((index, now(index)?))).collect();
-    // Two earlier nodes that are one now: the later one's values stay out.
+    // If two earlier nodes are now one, the later one's values are dropped.
     indexes.sort_by_key(|(_, new)| *new);
     indexes.dedup_by_key(|(_, new)| *new);
     indexes
 }
 
-/// A column that repeated its nodes' values: kept so if nothing was said since, else spelled out.
+/// A column that repeated its nodes' values: kept unless there are new values, else written out.
 fn fill_of_node(builder: &mut ColumnBuilder<'_>, previous: &JobRecord, common_count: u32, rank_count: u32) {
     if !builder.is_open() {
         return;
@@ -234,7 +236,7 @@ pub(super) fn column<'r>(columns: &'r [Column], key: &str) -> Option<&'r Column>
     columns.iter().find(|column| column.key.as_str() == key)
 }
 
-/// The value that a column has at an index; `None` where it has none, and for columns of the node.
+/// The value of a column at an index; `None` if absent, and for columns that repeat the node's values.
 pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
     let position = || usize::try_from(index).ok();
     match values {
@@ -256,18 +258,18 @@ pub(super) fn value_at(values: &ColumnValues, index: u32) -> Option<Value> {
     }
 }
 
-/// Job values that a new node map makes stale, the earlier map in its other form among them.
+/// Job values that a new node map makes stale, including the earlier map in its other form.
 const FROM_NODE_MAP: [&str; 4] =
     [keys::NUM_NODES.name(), keys::NODE_LIST.name(), keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()];
 
-/// Job values that tell which nodes there are.
+/// Job values that list the nodes.
 const LISTS_OF_NODES: [&str; 2] = [keys::NUM_NODES.name(), keys::NODE_LIST.name()];
 
-/// Job values that a new process map makes stale, the earlier map in its other form among them.
+/// Job values that a new process map makes stale, including the earlier map in its other form.
 const FROM_PROC_MAP: [&str; 4] =
     [keys::JOB_SIZE.name(), keys::MAX_PROCS.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
 
 const GLOBAL_RANK: &str = keys::GLOBAL_RANK.name();
 
-/// Node values that say which node it is.
+/// Node values that identify the node.
 const IDENTITIES: [&str; 3] = [keys::HOSTNAME.name(), keys::NODEID.name(), keys::HOSTNAME_ALIASES.name()];

@@ -15,10 +15,9 @@ use super::coerce::{Cell, Rule, number_of, number_value, record_key};
 use super::container::Container;
 use super::runs::Runs;
 
-/// What process arrays say that stood outside all other containers.
+/// Process arrays outside all other containers.
 ///
-/// It takes the arrays that say nothing but their rank and values of known form; others belong into the description
-/// as they are.
+/// It takes arrays of a rank and values of known form. Other arrays belong into the description as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProcessTable {
     /// Rank and number of entries of each array.
@@ -123,7 +122,7 @@ impl ProcessTable {
         self.arrays.iter()
     }
 
-    /// How many arrays there are.
+    /// Number of arrays.
     pub(super) const fn array_count(&self) -> u64 {
         self.array_count
     }
@@ -139,7 +138,7 @@ impl ProcessTable {
         let array = |(rank, entry_count): (u32, u64)| {
             let mut entries = vec![Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank))];
             for (column, numbers) in &mut columns {
-                // Of a key that an array had twice, both values.
+                // For a key that occurs twice in an array, both values.
                 while u64::try_from(entries.len()).unwrap_or(u64::MAX) < entry_count
                     && let Some((_, number)) = numbers.next_if(|(of, _)| *of == rank)
                 {
@@ -163,7 +162,7 @@ impl TableColumn {
         &self.key
     }
 
-    /// How many cells there are.
+    /// Number of cells.
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -177,7 +176,7 @@ impl TableColumn {
         self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
     }
 
-    /// What a cell of it stands for.
+    /// The value of a cell of this column.
     pub(super) fn value_of(&self, cell: Cell<'_>) -> Value {
         self.rule.value(cell)
     }

@@ -1,4 +1,4 @@
-//! From what another server told over a socket back to a record.
+//! Makes a record of job information from another server.
 
 use crate::gds::job_entries::OTHER_SESSIONS;
 use crate::gds::job_record::JobRecord;
@@ -14,11 +14,11 @@ use super::error::RegisterError;
 use super::parse::parse_as_told;
 use super::processes::Given;
 
-/// Job information as it comes over a socket (wire.md 7.1), put together for a store of one's own: the way back from
+/// Job information from a socket (wire.md 7.1), collected for the process's own store: the inverse of
 /// [`NamespaceReader::visit_job_entries`](crate::gds::NamespaceReader::visit_job_entries).
 ///
-/// A server's word is not refused as a host's would be. What registration can't read, or what does not say what it is
-/// about, is left out, and so is asked for when somebody wants it. Other values of another type than their key's are kept.
+/// It is not refused like a host's description. Entries that registration cannot read, or without a subject, are left
+/// out; a later Get requests them from the server. Other values of another type than their key's are kept.
 ///
 /// Source: OpenPMIx wire protocol, "REQ reply (job info)".
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct ReceivedJob {
 }
 
 impl ReceivedJob {
-    /// Nothing yet about this job.
+    /// An empty collection for a job.
     #[must_use]
     pub fn new(namespace: Namespace) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl ReceivedJob {
         self.other_sessions.extend(infos.iter().filter(is_session).filter_map(|info| usable(info, 0)));
     }
 
-    /// Takes what is told of a process.
+    /// Takes the entries of a process.
     pub fn process(&mut self, rank: u32, entries: impl IntoIterator<Item = Kval>) {
         let table = self.description.processes();
         let (mut cells, mut others) = (Vec::new(), Vec::new());
@@ -85,7 +85,7 @@ impl ReceivedJob {
             cells.extend(cell);
         }
         table.push(rank, &cells);
-        // A server may tell of a process in several arrays.
+        // A server may send several arrays for a process.
         others.retain(is_fit);
         if !others.is_empty() {
             others.insert(0, Info::new(Key::from_static(keys::RANK.name()), Rank::from(rank)));
@@ -107,7 +107,7 @@ impl ReceivedJob {
         }
     }
 
-    /// The record; with `previous`, what came updates it.
+    /// The record; with `previous`, an update of it.
     ///
     /// # Errors
     /// [`RegisterError`] if the parts contradict each other.
@@ -116,7 +116,7 @@ impl ReceivedJob {
             self.loose_app.insert(0, Info::new(Key::from_static(keys::APPNUM.name()), 0_u32));
             self.description.prepend(vec![array(keys::APP_INFO_ARRAY.name(), self.loose_app)]);
         }
-        // The first session told of is the job's. One that nothing is told of has no number.
+        // The first session becomes the job's, so a placeholder goes first if the own session is unknown.
         let is_in_some = self.has_session || previous.is_some_and(|previous| previous.session_id.is_some());
         if !self.other_sessions.is_empty() && !is_in_some {
             let none = Info::new(Key::from_static(keys::SESSION_ID.name()), SESSION_NONE);
@@ -176,10 +176,10 @@ impl ReceivedJob {
 
 /// The number that the reference library gives a session without one.
 const SESSION_NONE: u32 = u32::MAX;
-/// How deep containers are looked into.
+/// Depth up to which containers are searched.
 const NESTED_MAX: u32 = 4;
 
-/// A container without what can't be used; `None` if it does not say what it is about.
+/// A container without unusable entries; `None` if it has no subject.
 fn identified(container: Container, infos: Infos<'_>, depth: u32) -> Option<Info> {
     let mut kept: Vec<Info> = infos.iter().filter_map(|info| usable(info, depth)).collect();
     let has = |key: &str| kept.iter().any(|info| info.key.as_str() == key);
@@ -200,7 +200,7 @@ fn identified(container: Container, infos: Infos<'_>, depth: u32) -> Option<Info
     Some(array(key, kept))
 }
 
-/// Has what an array is about stand at its start, and once.
+/// Moves the number of an array's subject to the front, once.
 fn number_first(kept: &mut Vec<Info>, key: &'static str, otherwise: u32) {
     let is_number = |info: &Info| info.key.as_str() == key;
     let number = kept.iter().find(|info| is_number(info)).cloned();

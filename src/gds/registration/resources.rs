@@ -1,4 +1,4 @@
-//! Resources: what a server adds to every job's description, as far as it is about that job.
+//! Resources: entries that a server adds to the description of every job that they concern.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,8 +16,8 @@ use super::description::{Description, Part};
 use super::error::RegisterError;
 use super::parse::check_added;
 
-/// What of the resources is for a job. Left out is what names another job, processes that the job does not have, and a size or
-/// maps where the job has its own. A process is named by `PMIX_RANK` or `PMIX_PROCID`, which may stand anywhere in its array.
+/// The resources for a job. Left out: resources that name another job, processes outside the job, and a size or maps if
+/// the job has its own. A process is named by `PMIX_RANK` or `PMIX_PROCID` anywhere in its array.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_resources`.
 #[must_use]
@@ -26,18 +26,18 @@ pub fn resources_for(namespace: &Namespace, description: &Description, resources
     resources.iter().filter_map(|resource| job.part_of(resource, true)).collect()
 }
 
-/// Confirms that what is added to the resources that are kept already can be part of a description: of a job that
-/// none of it names, and of each job that something added names.
+/// Confirms that `added` can join the `kept` resources in a description. Checked for a job that no resource names, and
+/// for each job that `added` names.
 ///
 /// # Errors
-/// [`RegisterError`] if something can't be read, contradicts itself or what is kept, or names the one job of all.
+/// [`RegisterError`] if an entry cannot be read, contradicts itself or a kept one, or names a job outside an array.
 pub fn check_resources(kept: &[Info], added: &[Info]) -> Result<(), RegisterError> {
     if let Some(info) = added.iter().map(unwrapped).find(|info| NAMES_OF_JOBS.contains(&info.key.as_str())) {
         return Err(RegisterError::NamesEveryJob.about(info.key.as_str()));
     }
     let context = Context::new("");
     check_each(kept, added, |job, kept, added| {
-        // What is left out keeps its place, so that others are found at theirs.
+        // Removed entries keep their positions, so that errors show those of the caller.
         let own = || added.iter().map(|(at, info)| Part::Info(*at, info));
         check_added(job, &context, own)?;
         match kept {
@@ -47,8 +47,8 @@ pub fn check_resources(kept: &[Info], added: &[Info]) -> Result<(), RegisterErro
     })
 }
 
-/// Checks what a job that nothing names would be told, and what each job would that is named by what is added: entries of those kept
-/// and of those added, with their positions. Each job is shown what is about it, and what is about all.
+/// Calls `check` for a job that no resource names, and for each job named by `added`, with the kept and added entries
+/// for that job and their positions. A job sees only the entries about it and about all jobs.
 fn check_each(
     kept: &[Info],
     added: &[Info],
@@ -62,7 +62,7 @@ fn check_each(
 
 /// Resources by the jobs that they name.
 struct Indexed<'a> {
-    /// Those of which something is for every job.
+    /// Resources with a part for every job.
     of_all: BTreeSet<usize>,
     by_name: BTreeMap<String, BTreeSet<usize>>,
     resources: &'a [Info],
@@ -88,13 +88,13 @@ impl<'a> Indexed<'a> {
         indexed
     }
 
-    /// Where something may be for a job.
+    /// Positions of resources that may have a part for a job.
     fn positions(&self, job: &Namespace) -> BTreeSet<usize> {
         let named = self.by_name.get(job.as_str()).into_iter().flatten();
         self.of_all.iter().chain(named).copied().collect()
     }
 
-    /// What is for a job of which nothing else is known, with its positions.
+    /// The resources for a job without a description, with their positions.
     fn of_job(&self, job: &Namespace) -> Vec<(u64, Info)> {
         let known = Job::unknown(job);
         let part = |at: usize| Some((u64::try_from(at).ok()?, known.part_of(self.resources.get(at)?, true)?));
@@ -105,10 +105,10 @@ impl<'a> Indexed<'a> {
 /// The name that no job has: arrays that name a job are none of its.
 const NOBODY: &str = "\u{1}resources";
 
-/// Keys that outside a registration say of which job an array is.
+/// Keys that name the job of an array outside a registration.
 const NAMES_OF_JOBS: [&str; 2] = [keys::NSPACE.name(), keys::JOBID.name()];
 
-/// The job that resources are added to, and what its own description says of it.
+/// The job that resources are added to, with its own description.
 struct Job<'a> {
     namespace: &'a Namespace,
     description: Option<&'a Description>,
@@ -117,12 +117,12 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// A job that has said nothing.
+    /// A job without a description.
     fn unknown(namespace: &'a Namespace) -> Self {
         Self { namespace, description: None, id: OnceCell::new(), size: OnceCell::new() }
     }
 
-    /// What of a resource is for this job. `is_loose`: not in a session, application, process or node array.
+    /// The part of a resource for this job. `is_loose`: not in a session, application, process or node array.
     fn part_of(&self, resource: &Info, is_loose: bool) -> Option<Info> {
         let resource = unwrapped(resource);
         let key = resource.key.as_str();
@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
         Some(Info { key: resource.key.clone(), flags: resource.flags, value: Value::info_array(entries) })
     }
 
-    /// Whether the job's own description leaves to others what a value of the whole job says.
+    /// Whether a resource may set this value of the whole job: the job has none of its own.
     fn leaves_open(&self, key: &str) -> bool {
         match key {
             _ if key == keys::JOB_SIZE.name() => self.size().is_none(),
@@ -173,7 +173,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// How many processes the job has, by its own word.
+    /// Number of processes according to the job's own description.
     fn size(&self) -> Option<u32> {
         *self.size.get_or_init(|| {
             let told = self.own_info(keys::JOB_SIZE.name()).and_then(|info| u32_of(info).ok());
@@ -245,7 +245,7 @@ mod tests {
         Info::new(Key::from_static(key), Value::info_array(vec![name, Info::new(Key::from_static("a"), 1_u8)]))
     }
 
-    /// Every job was shown what is about every other one, kept and added, twice.
+    /// Regression: each job was checked twice with the entries of every other job.
     #[test]
     fn a_job_is_checked_with_what_is_about_it_and_what_is_about_all() {
         let count = 100;

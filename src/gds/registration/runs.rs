@@ -1,4 +1,4 @@
-//! Numbers by index in little memory: what a host says of its processes mostly repeats or counts up.
+//! Numbers by index in little memory: a host's values of processes mostly repeat or count up.
 
 /// Pairs of index and number, in the order in which they were added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Runs {
         self.0.iter().flat_map(|run| (0..run.count).map(|at| (run.index + at, run.number_at(at))))
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|run| usize::try_from(run.count).unwrap_or(usize::MAX)).sum()
     }
@@ -51,7 +51,7 @@ impl Runs {
         })
     }
 
-    /// Whether there is none.
+    /// Whether there are no pairs.
     pub(super) const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Sessions: the job's own, and others that the host tells of.
+//! Sessions: the job's own and the others that the host describes.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,23 @@ use super::collect::PartFacts;
 use super::error::{RegisterError, within};
 use super::table::Table;
 
-/// What a description says about sessions.
+/// The sessions of a description.
 ///
-/// The job is in the session whose number stands outside session arrays (in the job's array, say); else in the one whose
-/// array holds the job's; else where it was before; else in the first one told of. What the server adds to every description
-/// counts after all that.
+/// The job's session is the first of these that exists:
+/// - the session whose number stands outside session arrays, for example in the job's array;
+/// - the session whose array holds the job's array;
+/// - the session of the earlier registration;
+/// - the first session described;
+/// - the same for the resources, which the server adds to every description.
 #[derive(Debug, Default)]
 pub(super) struct Sessions<'a> {
     by_id: BTreeMap<u32, PartFacts<'a>>,
     clues: Clues,
-    /// Those in what the server adds.
+    /// Clues of the resources.
     added: Option<Clues>,
 }
 
-/// Which session is the job's, and what is said of it where no number stands.
+/// Signs of the job's session, and session values without a number.
 #[derive(Debug, Default)]
 struct Clues {
     /// Session values outside session arrays: of the own session, which may have no number.
@@ -33,13 +36,13 @@ struct Clues {
 }
 
 impl Clues {
-    /// The number that stands outside session arrays.
+    /// The session number outside session arrays.
     fn told(&self) -> Option<u32> {
         self.loose.get(keys::SESSION_ID.name()).and_then(Value::as_u32)
     }
 }
 
-/// Sessions, when it is known which is the job's.
+/// Sessions, with the job's own one known.
 #[derive(Debug)]
 pub(super) struct Settled<'a> {
     pub(super) own_id: Option<u32>,
@@ -48,36 +51,36 @@ pub(super) struct Settled<'a> {
 }
 
 impl<'a> Sessions<'a> {
-    /// The values of the own session that stand in no session array.
+    /// The values of the own session outside session arrays.
     pub(super) fn loose(&mut self) -> &mut Table {
         &mut self.clues.loose
     }
 
-    /// What has been said so far is what the server adds; the description itself begins.
+    /// Ends the resources; the description itself begins.
     pub(super) fn begin_own(&mut self) {
         if self.added.is_none() {
             self.added = Some(std::mem::take(&mut self.clues));
         }
     }
 
-    /// A session that an array is about.
+    /// The session of an array.
     pub(super) fn part(&mut self, id: u32) -> &mut PartFacts<'a> {
         self.clues.first.get_or_insert(id);
         self.by_id.entry(id).or_default()
     }
 
-    /// A session that an array is about, counted.
+    /// The session of an array, counted.
     pub(super) fn open(&mut self, id: u32, sessions_max: u32) -> Result<(), RegisterError> {
         self.part(id);
         within("sessions", u64::try_from(self.by_id.len()).unwrap_or(u64::MAX), sessions_max.into())
     }
 
-    /// The job's array stands in that of a session.
+    /// Notes that the array of session `id` holds the job's array.
     pub(super) fn holds_job(&mut self, id: u32) {
         self.clues.around_job.get_or_insert(id);
     }
 
-    /// Tells the own session from the others, and adds what was said before.
+    /// Separates the own session from the others, and adds values of the earlier registration.
     pub(super) fn settle(mut self, previous: Option<&JobRecord>) -> Settled<'a> {
         let (clues, added) = (self.clues, self.added.unwrap_or_default());
         let before = previous.and_then(|previous| previous.session_id);
@@ -100,7 +103,7 @@ impl<'a> Sessions<'a> {
 }
 
 impl<'a> Settled<'a> {
-    /// A session; one without a number is the own one.
+    /// A session; `None` is the own one.
     pub(super) fn part(&mut self, id: Option<u32>) -> &mut PartFacts<'a> {
         match id {
             Some(id) if self.own_id != Some(id) => self.others.entry(id).or_default(),

@@ -1,5 +1,5 @@
-//! What a description says and no segment takes: the writer knows the name that it was to be stored under, and no more. Where it
-//! stands is looked for when that has happened, so that nothing which can be stored pays for it.
+//! The place of values that cannot be stored. The writer knows only the name of the value. The place is searched after
+//! the failure, so that storable values cost nothing.
 
 use crate::gds::StoreError;
 use crate::types::Info;
