@@ -1,5 +1,5 @@
-//! Values of processes elsewhere, as a fence brings them: of very many processes, a few of each. They are put together in
-//! pieces, so that what one process costs is little more than the bytes that it posted.
+//! Values of remote processes, as a fence delivers them: a few values from each of very many processes. They are
+//! collected in pieces, so that the cost of a process is little more than its bytes.
 //!
 //! A piece is an image with the blocks of many ranks. Its memory is bounded and used again, so receiving any amount of data
 //! takes no second copy of it in ordinary memory. Within a piece each rank has one block at most.
@@ -15,27 +15,27 @@ use super::statistics::Section;
 use super::writer::{NO_BLOCK, NamespaceWriter, push_block};
 use crate::types::{DataType, LentEntry, LentValue, Scope};
 
-/// What has been taken over and is not published yet.
+/// Received values that are not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
-    /// `None`: nothing.
+    /// `None`: no values.
     image: Option<Image>,
     /// The memory of the last image.
     spare: Option<Image>,
-    /// For each rank where its newest block will be, by rank.
+    /// The future offset of each rank's newest block, by rank.
     links: Vec<(u32, u64)>,
     payload_bytes: u64,
-    /// How often something was taken over since the last publication.
+    /// Number of blocks received since the last publication.
     count: usize,
-    /// The ids of keys, by the place that they had in the block before.
+    /// The ids of keys, by position in the previous block.
     known: Vec<(String, KeyId)>,
-    /// Entries of the block that is being put together.
+    /// Entries of the block in the making.
     entries: Vec<Entry>,
 }
 
 impl NamespaceWriter {
-    /// Takes over what a process elsewhere posted. It is published with the next piece. Returns how many of the last ones
-    /// are not published yet.
+    /// Takes over the block of a remote process; the next piece publishes it. Returns the number of blocks not
+    /// published yet.
     pub(crate) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
         self.check_block(rank, entries.len())?;
         let ids = self.ids_of(entries)?;
@@ -80,7 +80,7 @@ impl NamespaceWriter {
         Ok(self.arrivals.count)
     }
 
-    /// Publishes what was taken over. Returns of how many calls that was.
+    /// Publishes the received blocks. Returns their number.
     pub(crate) fn publish_arrivals(&mut self) -> Result<usize, StoreError> {
         let count = std::mem::take(&mut self.arrivals.count);
         let Some(mut image) = self.arrivals.image.take() else { return Ok(0) };
@@ -101,7 +101,7 @@ impl NamespaceWriter {
         Ok(count)
     }
 
-    /// The ids of all keys. One that is new needs memory of the segment, in front of what waits for it.
+    /// The ids of all keys. A new key needs memory of the segment, so the piece is published first.
     fn ids_of(&mut self, entries: &[LentEntry<'_>]) -> Result<Vec<(String, KeyId)>, StoreError> {
         let mut known = std::mem::take(&mut self.arrivals.known);
         for (place, entry) in entries.iter().enumerate() {
@@ -126,7 +126,7 @@ impl NamespaceWriter {
         Ok(known)
     }
 
-    /// Adds a rank's block to the image: what readers would not find yet.
+    /// Adds a rank's block to the image, with the values that readers would not find yet.
     fn place_block(
         &self,
         image: &mut Image,
@@ -190,7 +190,7 @@ impl NamespaceWriter {
     }
 }
 
-/// What became of a rank's values.
+/// Result of placing a rank's values.
 enum Placed {
     /// Its block will be here.
     At { offset: u64, payload_bytes: u64 },
@@ -200,6 +200,5 @@ enum Placed {
     Ambiguous,
 }
 
-/// Bytes of a piece from which on it is published: what fits a processor's cache, so that the way through ordinary memory
-/// costs little.
+/// Size at which a piece is published. It fits a processor's cache, so that the copy in ordinary memory costs little.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -1,4 +1,4 @@
-//! Modex blocks: what one rank committed, newest first.
+//! Modex blocks: the committed values of one rank, newest first.
 //!
 //! A block holds all values of one commit, and those of earlier blocks that are not much larger than it: before a new
 //! block is written it absorbs the blocks before it until the next one has at least twice its entries. So a rank with
@@ -73,7 +73,7 @@ impl<'a> Iterator for Chain<'a> {
             Err(damage) => return Some(Err(damage)),
         };
         self.steps += 1;
-        // A block can only refer to one that was there before it: without this a damaged chain could be a ring.
+        // A block refers only to older blocks. Without this check a damaged chain could be a ring.
         if block.previous >= offset || self.steps > CHAIN_MAX {
             return Some(Err(Damage::Chain { offset }));
         }
@@ -82,7 +82,7 @@ impl<'a> Iterator for Chain<'a> {
     }
 }
 
-/// What a search for a posted value came to.
+/// Result of a search for a posted value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Posting<'a> {
     /// The newest value that the reader may see.
@@ -102,8 +102,8 @@ pub(crate) fn find<'a>(
     audience: Option<Audience>,
 ) -> Result<Posting<'a>, Damage> {
     let mut posting = Posting::Absent;
-    // Scopes in which a newer entry has replaced what older blocks hold: blocks that were absorbed have lost these
-    // already, and whether they were must make no difference.
+    // Scopes in which a newer entry has replaced the entries of older blocks. Absorbed blocks have lost these entries,
+    // so entries of other blocks must be ignored in the same way.
     let mut replaced = 0;
     for block in Chain::of_rank(memory, rank)? {
         for entry in block?.entries_of(key) {
@@ -146,8 +146,8 @@ pub(crate) const fn stored_origin(origin: Origin) -> u8 {
     }
 }
 
-/// Adds what an older block holds and `newer` does not replace. Both are sorted by key, and so is the result; of one
-/// key the newer entries come first. An older entry lives on in those scopes that no newer one covers.
+/// Adds the entries of an older block that `newer` does not replace. Both lists and the result are sorted by key, newer
+/// entries first. An older entry lives on in scopes that no newer entry covers.
 pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
     let mut merged = Vec::with_capacity(newer.len().saturating_add(older.len()));
     let mut left = newer.iter().copied().peekable();

@@ -1,7 +1,8 @@
-//! The board of a namespace: where its server tells processes that sleep what it would otherwise tell each by a message.
+//! The board of a namespace: a server wakes sleeping processes through it instead of sending each a message.
 //!
-//! The root `BOARD` leads to a table of cells, the *seats*. A seat belongs to one connection as long as that lives, and holds
-//! one word: whose seat it is, and what was told to it last. The futex word `generation` wakes the sleepers, in classes.
+//! The root `BOARD` leads to a table of cells, the *seats*. A seat belongs to one connection as long as the connection
+//! lives. It holds one word: the owner, and the last verdict. The futex word `generation` wakes the sleepers, in
+//! classes.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -14,23 +15,23 @@ use super::statistics::Section;
 use super::writer::NamespaceWriter;
 use crate::shmem::{CellTable, GenerationWait, TableRef};
 
-/// Something told to a connection.
+/// The verdict on a request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The number that the server gave to the connection.
     pub connection: u32,
     /// The tag of its request: not zero, and below [`REQUESTS_END`].
     pub request: u32,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// What is told of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It has succeeded. No message will say so.
+    /// The request has succeeded. No message follows.
     Succeeded,
-    /// A message says what became of it.
+    /// A message brings the outcome.
     InMessage,
 }
 
@@ -48,7 +49,7 @@ impl Told {
     }
 }
 
-/// The word of a seat whose connection was told nothing yet.
+/// The word of a seat before the first verdict.
 const fn seated(connection: u32) -> u64 {
     (connection as u64) << 32
 }
@@ -58,7 +59,7 @@ fn seat_of(connection: u32, seat_count: u64) -> u64 {
     u64::from(connection).checked_rem(seat_count).unwrap_or_default()
 }
 
-/// With whom a connection is woken.
+/// The wake-up class of a connection.
 const fn classes_of(connection: u32) -> NonZeroU32 {
     match NonZeroU32::new(1 << (connection % u32::BITS)) {
         Some(classes) => classes,
@@ -75,8 +76,8 @@ pub(super) struct Board {
 }
 
 impl NamespaceWriter {
-    /// Gives a connection its seat, if nobody else has it. The first one decides about the size of the board: it is made for
-    /// about so many connections.
+    /// Gives a connection its seat, if the seat is free. The first call makes the board, with a size for about
+    /// `connections`.
     pub(super) fn take_seat(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
         if connection == 0 {
             return Ok(false);
@@ -100,14 +101,14 @@ impl NamespaceWriter {
         Ok(true)
     }
 
-    /// Takes a seat back. What was told last stays there until somebody else has it.
+    /// Takes a seat back. The last verdict stays there until the seat has a new owner.
     pub(super) fn leave_seat(&mut self, connection: u32) {
         if let Some(board) = &mut self.board {
             board.seated.remove(&connection);
         }
     }
 
-    /// Tells connections something, and wakes them if they sleep.
+    /// Writes verdicts, and wakes their connections if they sleep.
     pub(super) fn tell(&mut self, all_told: &[Told]) -> Result<(), StoreError> {
         let Some(Board { seats, seated }) = &self.board else { return Ok(()) };
         let mut classes = None;
@@ -129,12 +130,12 @@ pub struct Seat<'a> {
     reader: &'a NamespaceReader,
     cells: CellTable<'a>,
     connection: u32,
-    /// What was told last, before the request that is waited for.
+    /// The word of the seat before the current request.
     before: u64,
 }
 
 impl NamespaceReader {
-    /// A connection's seat at the board, if it has one. To be taken before each request anew.
+    /// A connection's seat at the board, if it has one. Take it anew before each request.
     #[must_use]
     pub fn seat(&self, connection: u32) -> Option<Seat<'_>> {
         let cells = self.segment().root_cells(root::BOARD).ok().flatten()?;
@@ -145,20 +146,20 @@ impl NamespaceReader {
 }
 
 impl Seat<'_> {
-    /// What was told about a request, if anything was.
+    /// The verdict on a request, if there is one.
     #[must_use]
     pub fn look(&self, request: u32) -> Option<Verdict> {
         let word = self.cells.load(seat_of(self.connection, self.cells.cell_count()))?;
         let says = |verdict| Told { connection: self.connection, request, verdict }.word() == word;
-        // Numbers of requests come round again. What stood there before was about another one.
+        // Request numbers repeat. The earlier word was about another request with this number.
         [Verdict::Succeeded, Verdict::InMessage].into_iter().find(|&verdict| word != self.before && says(verdict))
     }
 
-    /// Sleeps until something is told about a request; `None` once `left` says that there is no time left. It is asked after
-    /// each time that something else ended the sleep.
+    /// Sleeps until there is a verdict on a request; `None` once `left` returns zero. `left` is called after each other
+    /// wake-up.
     pub fn sleep(&self, request: u32, left: impl Fn() -> Duration) -> Option<Verdict> {
         loop {
-            // Before the look: what is told after it changes this.
+            // Read before `look`: a later verdict changes the generation.
             let seen = self.reader.segment().generation();
             let left = left();
             if let Some(verdict) = self.look(request) {
@@ -173,7 +174,7 @@ impl Seat<'_> {
     }
 }
 
-/// Connections have the seats that their numbers say; later ones, of processes that come again, find one that is free.
+/// Number of seats for each connection: processes that connect again get new numbers and need a free seat.
 const SEATS_PER_CONNECTION: u32 = 2;
 const SEATS_MIN: u32 = 64;
 const SEATS_MAX: u32 = 1 << 16;

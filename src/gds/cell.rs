@@ -11,8 +11,8 @@ use rkyv::util::AlignedVec;
 use super::error::ValueError;
 use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint};
 
-/// Longest chain of out-of-line parts that an archive may have: bounds the stack its validation needs. A level
-/// of values, of which there may be `NESTING_MAX`, takes two at the most: an array in an array.
+/// Longest chain of out-of-line parts in an archive, which bounds the stack of its validation. A level of values takes
+/// at most two parts, an array in an array, and there are at most `NESTING_MAX` levels.
 pub(crate) const ARCHIVE_DEPTH_MAX: usize = 2 * (2 * 1024 + 1) + 64;
 
 /// A value in the form the segment stores.
@@ -89,7 +89,7 @@ impl<'v> Encoded<'v> {
         }
     }
 
-    /// What is stored besides the cell.
+    /// The bytes stored besides the cell.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Scalar { .. } | Self::Null { .. } => &[],
@@ -118,7 +118,7 @@ pub(crate) struct Identity<'e> {
 }
 
 impl<'e> Identity<'e> {
-    /// Of a stored number.
+    /// The identity of a stored number.
     pub(crate) const fn of_scalar(data_type: DataType, bits: u64) -> Self {
         Self { data_type, bits: Some(bits), bytes: &[] }
     }
@@ -129,17 +129,17 @@ impl<'e> Identity<'e> {
         [&bits[..], self.bytes].concat()
     }
 
-    /// Of stored bytes or an archive.
+    /// The identity of stored bytes or an archive.
     pub(crate) const fn of_bytes(data_type: DataType, bytes: &'e [u8]) -> Self {
         Self { data_type, bits: None, bytes }
     }
 }
 
 fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
-    // What nobody could send.
+    // No peer could send such a value.
     footprint(value).ok_or(ValueError::TooDeep)?;
     let bytes = rkyv::to_bytes::<rancor::Error>(value).map_err(|_| ValueError::NotArchivable)?;
-    // What readers would refuse must not be stored.
+    // A value that readers would refuse must not be stored.
     super::value_ref::access(&bytes).map_err(|_| ValueError::TooDeep)?;
     Ok(bytes)
 }
@@ -160,7 +160,7 @@ fn bytes_of(value: &Value) -> Option<(Option<&[u8]>, bool)> {
     })
 }
 
-/// The value of a type stored as bytes; `None` if the type is not one of them or the bytes don't suit it.
+/// The value of a type stored as bytes; `None` if the type is stored otherwise or the bytes don't fit it.
 pub(crate) fn value_of_bytes(data_type: DataType, bytes: &[u8]) -> Option<Value> {
     Some(match data_type {
         DataType::String => Value::String(Text::new(bytes).ok()?),
@@ -184,8 +184,8 @@ pub(crate) const fn null_of(data_type: DataType) -> Option<Value> {
     }
 }
 
-/// The bits of an integer as an unsigned number, unless it is negative; as [`Value::as_u64`] of what
-/// [`value_of_scalar`] makes of them, without making it.
+/// The bits of an integer as an unsigned number, unless it is negative. Equals [`Value::as_u64`] of
+/// [`value_of_scalar`], without making the value.
 #[inline]
 pub(crate) fn unsigned_of(data_type: DataType, bits: u64) -> Option<u64> {
     match data_type {

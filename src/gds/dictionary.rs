@@ -23,13 +23,13 @@ impl KeyId {
         u32::try_from(offset / KEY_ALIGN).ok().map(Self)
     }
 
-    /// Where the key's entry stands.
+    /// Offset of the key's entry.
     #[inline(always)]
     pub(crate) fn offset(self) -> u64 {
         u64::from(self.0) * KEY_ALIGN
     }
 
-    /// Where the key's text stands.
+    /// Offset of the key's text.
     #[inline(always)]
     pub(crate) fn text_offset(self) -> u64 {
         const HEAD_BYTES: u64 = 16;
@@ -38,20 +38,20 @@ impl KeyId {
     }
 }
 
-/// A key that is in the dictionary.
+/// A key in the dictionary.
 ///
-/// Holds the entry and not what it says: small fields gathered into one value would have to be written and read back
-/// at another width on the way through `Get`, for which processors wait.
+/// Refers to the entry instead of copying its fields. A value gathered from small fields would be written and read at
+/// different widths on the way through `Get`, which stalls processors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownKey<'a> {
     pub(crate) id: KeyId,
     head: &'a KeyHead,
-    /// The segment, as seen from the key: what is stored under a key was, as a rule, stored not long after it.
+    /// The segment around the key: values are usually stored soon after their key.
     pub(crate) memory: Memory<'a>,
 }
 
 impl KnownKey<'_> {
-    /// Where the standard says that it belongs.
+    /// The key's realm in the standard.
     #[inline(always)]
     pub(crate) fn realm(self) -> Result<DefaultRealm, Damage> {
         match self.head.realm {
@@ -115,7 +115,7 @@ pub(crate) fn free_slot(memory: Memory<'_>, table: TableRef, hash: u64) -> Resul
     Ok(None)
 }
 
-/// What a filled slot holds.
+/// The word of a filled slot.
 pub(crate) fn slot(id: KeyId, hash: u64) -> u64 {
     (hash >> SLOT_ID_BITS << SLOT_ID_BITS) | u64::from(id.0)
 }

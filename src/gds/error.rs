@@ -6,7 +6,7 @@ use super::registration::RegisterError;
 use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
 use crate::types::{DataType, Key, Namespace, Rank, Status};
 
-/// Why a registration or commit was refused. What was stored before is untouched.
+/// Why a registration or commit was refused. Earlier data is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -16,7 +16,7 @@ pub enum StoreError {
         /// The namespace.
         namespace: Namespace,
     },
-    /// The rank lies beyond what the store may hold.
+    /// The rank exceeds the store's limit.
     #[error("rank {rank} is beyond the limit of {ranks_max} ranks in a namespace; raise StoreLimits::ranks_max")]
     RankOutOfRange {
         /// The rank.
@@ -68,7 +68,7 @@ pub enum StoreError {
     /// A job record contradicts itself.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// The namespace has used up what it may.
+    /// The segment has reached its limit.
     #[error("segment needs {need_bytes} bytes, the limit is {bytes_max}; raise StoreLimits::segment_bytes_max")]
     SegmentFull {
         /// Bytes needed in all.
@@ -76,27 +76,27 @@ pub enum StoreError {
         /// The limit.
         bytes_max: u64,
     },
-    /// A process has used up its share of what the processes of its namespace have in common. The others go on.
+    /// A process has used up its share of its namespace's limit. Other processes continue.
     #[error(
         "rank {rank} has {held} {} of its namespace and may have {left} more, but needs {needed}; {}, \
          or raise StoreLimits::{}", .shared.name(), .shared.advice(), .shared.limit()
     )]
     Share {
-        /// Of what.
+        /// The shared quantity.
         shared: Shared,
         /// Whose share.
         rank: u32,
-        /// What it has.
+        /// Amount used by the process.
         held: u64,
-        /// What it needs besides.
+        /// Further amount needed.
         needed: u64,
-        /// What it may have besides, now.
+        /// Further amount available now.
         left: u64,
     },
     /// A segment could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// The segment could not grow; names what is needed, what there is, and where.
+    /// The segment could not grow; names the needed and the available space, and the place.
     #[error(transparent)]
     Grow(#[from] GrowError),
     /// The segment refused a write: a bug of this module.
@@ -108,12 +108,12 @@ pub enum StoreError {
     /// No handle for readers could be made.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// The segment does not hold what this process wrote: somebody else wrote to it.
+    /// The segment differs from this process's writes: another process wrote to it.
     #[error("segment of this server is damaged: {0}")]
     Damaged(#[from] Damage),
 }
 
-/// What the processes of a namespace share.
+/// Quantities that the processes of a namespace share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shared {
@@ -166,7 +166,7 @@ pub enum ValueError {
     NotArchivable,
 }
 
-/// How a job record contradicts itself.
+/// A contradiction in a job record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -206,7 +206,7 @@ pub enum RecordError {
         /// The key.
         key: Key,
     },
-    /// Lists of ranks by rule in another column than that of local peers, or of ranks that the job does not have.
+    /// Rank lists by rule in a column other than local peers, or with ranks outside the job.
     #[error("column {key} cannot hold these lists of ranks; only that of local peers can, of ranks below {rank_count}")]
     RankLists {
         /// The key.
@@ -219,7 +219,7 @@ pub enum RecordError {
     TooLarge {
         /// "ranks" or "nodes".
         what: &'static str,
-        /// How many.
+        /// Number found.
         found: u32,
         /// The limit.
         max: u32,
@@ -265,8 +265,8 @@ mod tests {
     use super::*;
     use crate::shmem::{AttachError, Location};
 
-    /// A host whose server was out of descriptors got `PMIX_ERROR` (-1) and could not tell why. A shortage of the system has a
-    /// status of its own, wherever it is met.
+    /// Regression: a host whose server was out of descriptors got `PMIX_ERROR` (-1), without a reason. A shortage of
+    /// the system has its own status at every place.
     #[test]
     fn a_shortage_is_told_from_other_errors() {
         let status = |errno: Errno| {

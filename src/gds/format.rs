@@ -1,4 +1,4 @@
-//! What a namespace's segment holds, byte by byte.
+//! The format of a namespace's segment, byte by byte.
 //!
 //! These structures are a format, not Rust data: fixed widths, offsets instead of pointers, padding spelled out and
 //! zero, numbers instead of enums. Sizes and offsets are asserted here and hashed into the layout id of the segment
@@ -27,7 +27,7 @@ pub(crate) struct Cell {
     pub(crate) payload: u64,
 }
 
-/// What the payload of a [`Cell`] is.
+/// Content of the payload of a [`Cell`].
 pub(crate) mod form {
     /// There is no value.
     pub(crate) const ABSENT: u16 = 0;
@@ -64,7 +64,7 @@ pub(crate) struct Entry {
     pub(crate) cell: Cell,
 }
 
-/// Where the value of a block's [`Entry`] came from.
+/// Origin of the value of a block's [`Entry`].
 pub(crate) mod origin {
     /// A process on the writer's node.
     pub(crate) const LOCAL: u8 = 0;
@@ -72,8 +72,8 @@ pub(crate) mod origin {
     pub(crate) const REMOTE: u8 = 1;
 }
 
-/// A process map that is a rule: the ranks below `end` dealt to the nodes in turns. Its text is what a host spells out,
-/// about seven bytes a rank, with commas within a node and semicolons between nodes.
+/// A process map by rule: the ranks below `end` are dealt to the nodes in turns. The host's text has about seven bytes
+/// a rank, commas within a node and semicolons between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct DealtMap {
@@ -91,9 +91,9 @@ pub(crate) struct DealtMap {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Array {
-    /// Where it starts.
+    /// Offset of the first element.
     pub(crate) offset: u64,
-    /// How many elements it has.
+    /// Number of elements.
     pub(crate) count: u64,
 }
 
@@ -188,7 +188,7 @@ pub(crate) struct PartHead {
     pub(crate) reserved: u32,
     /// Its values: [`Entry`] by key.
     pub(crate) entries: Array,
-    /// What it says of nodes: [`ColumnHead`] by key, indexed by node.
+    /// Its node values: [`ColumnHead`] by key, indexed by node.
     pub(crate) node_columns: Array,
 }
 
@@ -198,7 +198,7 @@ pub(crate) struct PartHead {
 pub(crate) struct HostName {
     /// XXH3-64 of the name, seed 0.
     pub(crate) hash: u64,
-    /// Where the name is.
+    /// Offset of the name.
     pub(crate) name: u64,
     /// Its bytes.
     pub(crate) len: u32,
@@ -216,7 +216,7 @@ pub(crate) struct NodeId {
     pub(crate) node: u32,
 }
 
-/// One key for all ranks or all nodes: a function from the index to a number, and what the number means.
+/// One key for all ranks or all nodes: a function from the index to a number, and the meaning of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct ColumnHead {
@@ -238,7 +238,7 @@ pub(crate) struct ColumnHead {
     pub(crate) parameters: [u64; 4],
 }
 
-/// How a column's number is found.
+/// Ways to find a column's number.
 pub(crate) mod function {
     /// `base + ((index / div) % modulo) * factor`, wrapping; parameters in this order. Constants have factor 0.
     pub(crate) const STRIDE: u16 = 1;
@@ -250,12 +250,12 @@ pub(crate) mod function {
     pub(crate) const SPARSE: u16 = 4;
     /// The value that the process's node has under the same key; no parameters.
     pub(crate) const OF_NODE: u16 = 5;
-    /// The list of the ranks that the index gets when those below an end are dealt to the column's indexes in turns;
-    /// parameters: ranks at a time, the end, the index of which the first cell holds the list (or [`super::NONE`]).
+    /// The list of ranks of the index, if the ranks below an end are dealt to the column's indexes in turns.
+    /// Parameters: ranks at a time, the end, the index whose list is in the first cell (or [`super::NONE`]).
     pub(crate) const RANK_LISTS: u16 = 6;
 }
 
-/// What a column's number is.
+/// Meanings of a column's number.
 pub(crate) mod meaning {
     /// The value itself.
     pub(crate) const SCALAR: u16 = 0;
@@ -277,8 +277,8 @@ pub(crate) struct Run {
     pub(crate) step: u64,
 }
 
-/// One commit of one rank, perhaps with what earlier ones of its blocks held. `entry_count` [`Entry`] follow, sorted
-/// by key; of one key the newest comes first.
+/// One commit of one rank, perhaps with entries of its earlier blocks. `entry_count` [`Entry`] follow, sorted by key,
+/// the newest of a key first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct BlockHead {

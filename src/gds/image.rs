@@ -1,7 +1,7 @@
-//! What one publication will add to a segment, put together in ordinary memory.
+//! The bytes that one publication will add to a segment, prepared in ordinary memory.
 //!
-//! A registration or commit is first built here, completely, with the offsets it will have. Only then is memory of the
-//! segment taken, in one piece. So whatever fails on the way fails before the segment has been touched.
+//! A registration or commit is first built here, completely, with its final offsets. Only then is memory of the segment
+//! taken, in one piece. Thus every failure on the way leaves the segment untouched.
 
 use std::mem::offset_of;
 
@@ -22,7 +22,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// How an image lies in the segment; every alignment used inside divides it.
+    /// Alignment of an image in the segment; every alignment used inside divides it.
     pub(crate) const ALIGN: u64 = 16;
 
     /// An empty image that will be placed at `base` (a multiple of [`Image::ALIGN`]) and may grow to `size_bytes_max`.
@@ -39,7 +39,7 @@ impl Image {
         }
     }
 
-    /// Takes back what was pushed since the image had this size.
+    /// Removes everything behind this size.
     pub(crate) fn truncate(&mut self, size_bytes: u64) {
         self.bytes.truncate(usize::try_from(size_bytes).unwrap_or(usize::MAX));
     }
@@ -49,7 +49,7 @@ impl Image {
         &self.bytes
     }
 
-    /// Where it will be placed.
+    /// Its future offset in the segment.
     pub(crate) const fn base(&self) -> u64 {
         self.base
     }
@@ -99,7 +99,7 @@ impl Image {
         Ok(Array { offset, count: u64::try_from(elements.len()).unwrap_or(u64::MAX) })
     }
 
-    /// Takes room for an array of structures that are not known yet: what it refers to can follow it.
+    /// Reserves an array of structures to be filled later: the data that they refer to can follow it.
     pub(crate) fn reserve_array<T>(&mut self, count: usize) -> Result<Array, StoreError> {
         if count == 0 {
             return Ok(Array::default());
@@ -123,7 +123,7 @@ impl Image {
         Ok(Cell { data_type: DataType::String.to_raw(), form: form::DEALT, len: 0, payload })
     }
 
-    /// Where the text of a cell begins, which is the one at an index of an array in the image; `None` if the cell has none.
+    /// Offset of the text of the cell at an index of an array in the image; `None` if the cell has no text.
     pub(crate) fn text_offset(&self, cells: Array, index: u32) -> Option<u64> {
         let size = u64::try_from(size_of::<Cell>()).ok()?;
         let offset = cells.offset.checked_add(u64::from(index).checked_mul(size)?)?;
@@ -152,7 +152,7 @@ impl Image {
         Ok(Cell { data_type: data_type.to_raw(), form, len, payload })
     }
 
-    /// Stores what a value needs besides its cell; returns the cell.
+    /// Stores a value's bytes; returns the cell.
     pub(crate) fn push_value(&mut self, value: &Encoded<'_>) -> Result<Cell, StoreError> {
         let data_type = value.data_type().to_raw();
         let cell = |form, len: usize, payload| {

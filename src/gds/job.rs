@@ -58,7 +58,7 @@ impl<'a> JobView<'a> {
         part(self.sessions()?, id)
     }
 
-    /// What an application or session says of a node.
+    /// A node value of an application or session.
     pub(crate) fn part_node_value(&self, part: &PartHead, node: u32, key: KeyId) -> Found<'a> {
         self.column(part.node_columns, key)?.map_or(Ok(None), |column| column.value(node))
     }
@@ -117,8 +117,8 @@ impl<'a> JobView<'a> {
     #[inline]
     pub(crate) fn node_of(&self, rank: u32) -> Result<Option<u32>, Damage> {
         let Some(column) = self.proc_column_at(self.head.node_id_column)? else { return Ok(None) };
-        // Asked for its own value only: the writer refuses a column of node ids that refers to the node, and a damaged
-        // one must not lead back here.
+        // Only the process's own value: the writer refuses a column of node ids that refers to the node. In a damaged
+        // segment such a reference must not recurse.
         match column.value(rank)?.and_then(|value| value.as_u32()) {
             Some(id) => self.node_by_id(id),
             None => Ok(None),
@@ -194,7 +194,7 @@ impl<'a> JobView<'a> {
         Ok(head.map(|head| ColumnView::new(self.memory, head, self.head.rank_count)))
     }
 
-    /// What a process has in a column: its own value, or its node's.
+    /// A process's value in a column: its own, or its node's.
     #[inline]
     fn value_in(&self, column: ColumnView<'a>, rank: u32) -> Found<'a> {
         if !column.is_of_node() {

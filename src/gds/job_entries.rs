@@ -1,4 +1,4 @@
-//! The job record for those who cannot read segments, and for registering again.
+//! The job record as key-values, for processes that cannot read segments and for registering again.
 
 use super::job::JobView;
 use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
@@ -17,10 +17,10 @@ use crate::types::{DataType, Info, Key, Kval, Rank, Value};
 pub enum JobEntry<'a> {
     /// A value of the job, or all of the session, an application or a node.
     One(Kval),
-    /// What the host told of other sessions than the job's, under [`OTHER_SESSIONS`]. Only readers of our own know it: a
-    /// client of the reference that is told of a second session takes it for the job's, or breaks off.
+    /// The sessions besides the job's, under [`OTHER_SESSIONS`]. Only readers of modex know this key: an OpenPMIx
+    /// client would take a second session for the job's, or fail.
     OtherSessions(Kval),
-    /// The values of a process: its rank, and what is known under each key. Valid until the next visit.
+    /// The values of a process: its rank, and its value for each key. Valid until the next visit.
     Process(u32, &'a [Option<Kval>]),
 }
 
@@ -41,8 +41,8 @@ impl JobEntry<'_> {
 }
 
 impl NamespaceReader {
-    /// All job-level information as key-values: those of the job as they are, and one array of infos for the session,
-    /// for each application, for each node, and for each process. Of other sessions nothing.
+    /// All job-level information as key-values: the job's values, and one array of infos for the session, for each
+    /// application, for each node and for each process. Other sessions are left out.
     ///
     /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers understand these
     /// as well as the packed form (`pmix.pblob`), whose bytes depend on the encoding of the peer's release: making
@@ -59,7 +59,7 @@ impl NamespaceReader {
         Ok(entries)
     }
 
-    /// As [`NamespaceReader::job_entries`], one after the other: those of a large job never exist all at once.
+    /// As [`NamespaceReader::job_entries`], one after the other: the entries of a large job never exist all at once.
     ///
     /// # Errors
     /// [`Damage`]; some entries may have been visited before.
@@ -87,8 +87,8 @@ impl NamespaceReader {
         self.visit_processes(&tables, visit)
     }
 
-    /// Of a rank below the number of processes of which nothing is known, not even that it exists, nothing is told.
-    /// Values are made once for as many neighbouring ranks as have them: what their node says, and equal strings.
+    /// Skips ranks without any value, not even their own rank. Values shared by neighbouring ranks are made once: node
+    /// values and equal strings.
     fn visit_processes(&self, tables: &JobTables<'_>, mut visit: impl FnMut(JobEntry<'_>)) -> Result<(), Damage> {
         let Some(job) = JobView::current(self.memory())? else { return Ok(()) };
         let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
@@ -163,7 +163,7 @@ fn session_array(tables: &JobTables<'_>) -> Result<Option<Kval>, Damage> {
     if tables.session.is_empty() && tables.session_id.is_none() && nodes.is_empty() {
         return Ok(None);
     }
-    // What the reference library writes for a session without number.
+    // The reference library's number for a session without one.
     Ok(Some(session(tables.session_id.unwrap_or(u32::MAX), &tables.session, nodes)?))
 }
 
@@ -185,7 +185,7 @@ fn other_sessions(tables: &JobTables<'_>) -> Result<Vec<Info>, Damage> {
     Ok(arrays)
 }
 
-/// What a session or an application says of nodes, an array for each of which it says something.
+/// The node values of a session or application, as one array for each node with values.
 fn node_arrays(columns: &[StoredColumn<'_>], node_count: u32) -> Result<Vec<Info>, Damage> {
     let mut arrays = Vec::new();
     for node in (0..node_count).filter(|_| !columns.is_empty()) {
@@ -206,7 +206,7 @@ fn node_infos(columns: &[StoredColumn<'_>], node: u32) -> Result<Vec<Info>, Dama
     Ok(infos)
 }
 
-/// The columns with that of the nodes' names before all others: readers take a node array's name from its start.
+/// The columns, hostnames first: readers expect the name at the start of a node array.
 fn name_first<'c, 'a>(columns: &'c [StoredColumn<'a>]) -> impl Iterator<Item = &'c StoredColumn<'a>> {
     let is_name = |column: &&StoredColumn<'_>| column.key() == keys::HOSTNAME.name();
     columns.iter().filter(is_name).chain(columns.iter().filter(move |column| !is_name(column)))

@@ -1,7 +1,7 @@
 //! A job as the host described it, sorted into realms: what registration produces and the segment writer stores.
 //!
-//! Session, job and applications are small tables. What exists once per process or once per node is columnar from the
-//! start, so that a million ranks never become a million little tables.
+//! Session, job and applications are small tables. Values of each process or node are columnar from the start, so that
+//! a million ranks never become a million small tables.
 
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Key, Value};
@@ -11,17 +11,17 @@ use crate::types::{DataType, Key, Value};
 pub struct JobRecord {
     /// Session-realm values.
     pub session: Vec<(Key, Value)>,
-    /// The session's number, if the host told it.
+    /// The session's number, if the host gave it.
     pub session_id: Option<u32>,
-    /// What the session says of nodes, by key and index of the node; none unless the session has a number.
+    /// Node values of the session, by key and index of the node; empty unless the session has a number.
     pub session_nodes: Vec<Column>,
-    /// Other sessions that the host told of, by number, ascending.
+    /// Other sessions, by ascending number.
     pub other_sessions: Vec<SessionRecord>,
     /// Job-realm values.
     pub job: Vec<(Key, Value)>,
     /// Application-realm values, by application number, ascending.
     pub apps: Vec<AppRecord>,
-    /// How many nodes the job has; the length of every full node column.
+    /// Number of nodes of the job; the length of every full node column.
     pub node_count: u32,
     /// Node-realm columns, addressed by node index (position in the node map).
     pub node_columns: Vec<Column>,
@@ -40,7 +40,7 @@ pub struct AppRecord {
     pub number: u32,
     /// Its values.
     pub entries: Vec<(Key, Value)>,
-    /// What it says of nodes, by key and index of the node.
+    /// Its node values, by key and index of the node.
     pub node_columns: Vec<Column>,
 }
 
@@ -51,7 +51,7 @@ pub struct SessionRecord {
     pub id: u32,
     /// Its values.
     pub entries: Vec<(Key, Value)>,
-    /// What it says of nodes, by key and index of the node.
+    /// Its node values, by key and index of the node.
     pub node_columns: Vec<Column>,
 }
 
@@ -99,7 +99,7 @@ pub enum ColumnValues {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     text: String,
-    /// Where in `text` each ends.
+    /// The end of each text in `text`.
     ends: Vec<u32>,
 }
 
@@ -120,19 +120,19 @@ impl Texts {
         Some(all)
     }
 
-    /// How many there are.
+    /// Number of texts.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no texts.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// One of them.
+    /// The text at an index.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&str> {
         let position = |end: u32| usize::try_from(end).unwrap_or(usize::MAX);

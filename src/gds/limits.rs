@@ -1,10 +1,10 @@
-//! How much a namespace may store.
+//! Limits of a namespace's data.
 
 /// Bounds on what one namespace stores. Each is checked before anything is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
-    /// Bytes of a namespace's segment, header and superseded data included. A quarter of them is kept for what its processes
-    /// here post, the same part for each, and all of them together can post half.
+    /// Bytes of a namespace's segment, header and superseded data included. Local processes may post at most half of
+    /// them together. Half of that is guaranteed to them in equal parts.
     pub segment_bytes_max: u64,
     /// Different keys in a namespace. Half of them are kept for its processes here, the same part for each.
     pub keys_max: u32,

@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use super::format::Array;
 use crate::shmem::{CellTable, Corrupt, Offset, RootIndex, SegmentReader, Stretch, TableRef};
 
-/// What is wrong with the bytes of a segment. Small and free of allocation, for `Get` returns it.
+/// Damage in the bytes of a segment. Small and free of allocation, because `Get` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
@@ -15,15 +15,15 @@ pub enum Damage {
     /// A reference that must not be empty is.
     #[error("a reference to {what} is zero")]
     Missing {
-        /// What it should have led to.
+        /// The expected structure.
         what: &'static str,
     },
     /// A code that this build does not know, in spite of the layout id.
     #[error("{what} has the unknown code {code}")]
     Code {
-        /// Which field.
+        /// The field.
         what: &'static str,
-        /// What it holds.
+        /// Its content.
         code: u64,
     },
     /// A number that is impossible for its data type.
@@ -37,7 +37,7 @@ pub enum Damage {
     /// A string or name with bytes it must not have.
     #[error("a {what} of {len} bytes is malformed")]
     Text {
-        /// What it is.
+        /// The structure.
         what: &'static str,
         /// Its length.
         len: u64,
@@ -68,14 +68,14 @@ pub(crate) mod root {
     pub(crate) const MODEX: RootIndex = RootIndex::of::<2>();
     /// The table of statistics.
     pub(crate) const STATISTICS: RootIndex = RootIndex::of::<3>();
-    /// The board: a table of what is told to connections.
+    /// The board: a table of verdicts for connections.
     pub(crate) const BOARD: RootIndex = RootIndex::of::<4>();
 }
 
 /// A mapped segment, as the readers in this module see it.
 ///
-/// Most of what one lookup reads lies together. So a lookup takes the stretch that it has got to with it; only what lies
-/// elsewhere is looked up in the segment.
+/// Most reads of a lookup are close together. So a lookup carries the stretch around its position, and only reads
+/// elsewhere look at the segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory<'a> {
     segment: &'a SegmentReader,
@@ -89,7 +89,7 @@ impl<'a> Memory<'a> {
         Self { segment, near: Stretch::EMPTY }
     }
 
-    /// The same, for who goes on to read near a position.
+    /// The same, for further reads near a position.
     #[inline(always)]
     pub(crate) fn around(self, offset: u64) -> Self {
         Self { near: self.segment.stretch_around(offset), ..self }

@@ -1,19 +1,18 @@
-//! The datastore: what a namespace's segment holds and how it is written and read.
+//! The datastore: format of a namespace's segment, writer and reader.
 //!
-//! One segment per namespace, written by the server alone ([`Store`]) and read by everyone it was handed to
-//! ([`NamespaceReader`]). Five things hang on its roots:
+//! One segment per namespace, written by the server alone ([`Store`]) and read by every process with its handle
+//! ([`NamespaceReader`]). Five structures hang on its roots:
 //!
 //! - the *key dictionary*, from the text of a key to its number;
 //! - the *job record*, which a registration makes and the next one replaces as a whole: tables for session, job and
 //!   applications, columns for nodes and processes;
 //! - the *modex table*, an atomic cell for each rank that leads to its newest block of posted values;
-//! - the *board*, an atomic cell for each connection of the namespace's processes that may sleep until it is told something;
+//! - the *board*, an atomic cell for each connection whose process may sleep until a verdict;
 //! - the *statistics*, a few counters.
 //!
-//! Whatever is written is put together outside the segment first, appended in one piece, published, and then linked by
-//! one release store. A call that fails leaves nothing that anybody could read: of a commit perhaps interned keys and the
-//! modex table, of a registration perhaps a larger table of keys. Readers take no lock, make no system call and believe no
-//! offset, length or code they read.
+//! Data is prepared outside the segment, appended in one piece, published, and then linked by one release store. A
+//! failed call leaves nothing readable behind, except perhaps interned keys, the modex table or a larger table of keys.
+//! Readers take no lock, make no system call and check every offset, length and code.
 
 mod arrivals;
 mod block;

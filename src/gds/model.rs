@@ -16,11 +16,11 @@ pub struct MapStore {
     values_max: Option<usize>,
 }
 
-/// Why the model refused a change. What was stored before is untouched.
+/// Why the model refused a change. Earlier data is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapStoreError {
-    /// Nobody registered the namespace.
+    /// The namespace is not registered.
     #[error("namespace {namespace} is not registered; register it before committing to it")]
     UnknownNamespace {
         /// The namespace.
@@ -53,7 +53,7 @@ struct Job {
     summary: JobSummary,
     job_level: BTreeMap<Key, Value>,
     described: BTreeMap<u32, BTreeMap<Key, Value>>,
-    /// What each rank committed, oldest first.
+    /// The commits of each rank, oldest first.
     posted: BTreeMap<u32, Vec<(Origin, Posted)>>,
 }
 

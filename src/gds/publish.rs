@@ -1,10 +1,10 @@
-//! What the server core needs of a datastore, so that it can be driven with real segments or with a plain map.
+//! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
 use super::qualified;
 use super::registration::Description;
 use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Status, Value};
 
-/// Where a block of values came from, which decides whose scope rules apply to readers on this node.
+/// Origin of a block of values, which decides the scope rules for readers on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A process on this node committed it: readers here see `local` and `global` values.
@@ -20,13 +20,13 @@ pub enum Audience {
     SameNode,
     /// Processes on other nodes: `remote` and `global` values.
     OtherNodes,
-    /// Nobody: no value that a process posted.
+    /// No process: excludes every posted value.
     Nobody,
 }
 
 impl Audience {
-    /// Whose values a Get is about that names a scope (`PMIX_DATA_SCOPE`); `None`: everybody's, as without a scope.
-    /// What is for its process alone is in no store. What the host registered has no scope, so no scope excludes it.
+    /// The audience of a Get with a scope (`PMIX_DATA_SCOPE`); `None`: all values, as without a scope. Values of
+    /// internal scope are in no store. Registered values have no scope, so no scope excludes them.
     #[must_use]
     pub const fn of_scope(scope: Option<Scope>) -> Option<Self> {
         match scope {
@@ -41,7 +41,7 @@ impl Audience {
 /// One value that a process posted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posted {
-    /// Who may see it. Never [`Scope::Internal`].
+    /// The readers that may see it. Never [`Scope::Internal`].
     pub scope: Scope,
     /// Its key.
     pub key: Key,
@@ -49,7 +49,7 @@ pub struct Posted {
     pub value: Value,
 }
 
-/// Which realm a lookup is about when the key's own default is overridden.
+/// The realm of a lookup, if not the key's own.
 ///
 /// Source: PMIx Standard, "Data Access and Sharing" (`PMIX_SESSION_INFO` ... `PMIX_PROC_INFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,13 +65,13 @@ pub enum RealmRequest<'a> {
     App(Option<u32>),
     /// A node.
     Node(NodeSelector<'a>),
-    /// What the application says of a node.
+    /// A node value of the application.
     AppNode(Option<u32>, NodeSelector<'a>),
-    /// What the session says of a node.
+    /// A node value of the session.
     SessionNode(Option<u32>, NodeSelector<'a>),
 }
 
-/// What a Get says of the realm: one that it names, and what narrows it.
+/// The realm qualifiers of a Get: a named realm, and its narrowing.
 ///
 /// Source: PMIx Standard, "Reserved Keys" (retrieval rules by realm).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub struct RealmQualifiers<'a> {
     pub session_id: Option<u32>,
 }
 
-/// Which realm a Get names.
+/// The realm that a Get names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RealmName {
     /// None: the realm the standard gives the key.
@@ -105,11 +105,11 @@ pub enum RealmName {
 }
 
 impl RealmName {
-    /// Of several in one Get the first of these counts: who names a job and a part of it means the part. The standard has
-    /// no word on that. OpenPMIx 4.2.2 mostly answers so, but goes by their order and by the rank, too.
+    /// Precedence of several realms in one Get: a part of a job wins over the job. The standard does not define it.
+    /// OpenPMIx 4.2.2 mostly agrees, but also considers their order and the rank.
     pub const PRECEDENCE: [Self; 4] = [Self::Session, Self::Node, Self::App, Self::Job];
 
-    /// What counts of two.
+    /// The realm of the two that wins.
     #[must_use]
     pub fn beside(self, other: Self) -> Self {
         Self::PRECEDENCE.into_iter().find(|name| [self, other].contains(name)).unwrap_or_default()
@@ -117,8 +117,8 @@ impl RealmName {
 }
 
 impl<'a> RealmQualifiers<'a> {
-    /// Where to look. A qualifier alone names its realm: a host name can only mean a node. A session number alone does
-    /// not, because it also says in which session a job is.
+    /// The realm to search. A qualifier alone implies its realm: a host name can only mean a node. A session number
+    /// alone does not, because it may also select the session of a job.
     #[must_use]
     pub const fn request(&self) -> RealmRequest<'a> {
         match (self.realm, self.node()) {
@@ -146,7 +146,7 @@ impl<'a> RealmQualifiers<'a> {
     }
 }
 
-/// Which node a node-realm lookup is about.
+/// The node of a lookup in the node realm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeSelector<'a> {
     /// The node this server runs on or, when a process is named, that process's node.
@@ -182,16 +182,16 @@ fn hash(name: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(name.as_bytes())
 }
 
-/// What is wanted.
+/// A value to look up.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
     /// Whose: a process, or the wildcard for the job, or undefined for a key unique in the namespace.
     pub rank: Rank,
     /// The key.
     pub key: KeyRef<'a>,
-    /// Where to look.
+    /// The realm to search.
     pub realm: RealmRequest<'a>,
-    /// Only values visible to this audience; `None`: what a process on this node may see.
+    /// Only values visible to this audience; `None`: values visible to a process on this node.
     pub audience: Option<Audience>,
 }
 
@@ -199,7 +199,7 @@ pub struct Lookup<'a> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// Nothing is stored under that name.
+    /// The key is not stored.
     #[error("key {key:?} of {whose} is not stored")]
     NotFound {
         /// The key.
@@ -226,12 +226,12 @@ pub enum LookupError {
     Damaged {
         /// The namespace.
         namespace: Namespace,
-        /// What does not fit.
+        /// The mismatch.
         reason: String,
     },
 }
 
-/// What a registration told about the job.
+/// Facts about a job from its registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobSummary {
     /// Number of processes of the job, if the host said so or the maps tell; the larger of both.
@@ -240,7 +240,7 @@ pub struct JobSummary {
     pub node_count: Option<u32>,
 }
 
-/// A datastore as the server core sees it. Every call that fails leaves what was stored before untouched.
+/// A datastore as the server core sees it. A failed call leaves earlier data unchanged.
 pub trait Publish {
     /// Why a registration or commit was refused; knows its PMIx status.
     type Error: std::error::Error + AsStatus;
@@ -263,7 +263,8 @@ pub trait Publish {
         self.register(namespace, &description.to_infos())
     }
 
-    /// So many processes here share what there is for what they post. Without that, each may use up everything.
+    /// Sets the number of local processes that share the limits of posted data. Without it, one process may use up
+    /// everything.
     fn share_among(&mut self, namespace: &Namespace, processes: u32) {
         let _ = (namespace, processes);
     }
@@ -280,9 +281,9 @@ pub trait Publish {
         values: &[Posted],
     ) -> Result<bool, Self::Error>;
 
-    /// Takes over what a process elsewhere posted, lent for the length of the call. It counts from the next
-    /// [`Publish::publish_arrivals`] on, or from any other change of this namespace. Returns how many of the last ones,
-    /// this one included, are not published yet.
+    /// Takes over the block of a remote process, lent for the length of the call. It becomes visible with the next
+    /// [`Publish::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not published
+    /// yet, this one included.
     ///
     /// # Errors
     /// As [`Publish::commit`]; what is published stays.
@@ -301,10 +302,10 @@ pub trait Publish {
         self.commit(namespace, rank, Origin::Remote, &values).map(|_| 0)
     }
 
-    /// Publishes what was taken over. Returns of how many calls that was.
+    /// Publishes the blocks taken over. Returns their number.
     ///
     /// # Errors
-    /// Unknown namespace, or no memory left; nothing of it is published then.
+    /// Unknown namespace, or no memory left; none of the blocks is published then.
     fn publish_arrivals(&mut self, namespace: &Namespace) -> Result<usize, Self::Error> {
         let _ = namespace;
         Ok(0)
@@ -322,7 +323,7 @@ pub trait Publish {
     /// [`LookupError`].
     fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError>;
 
-    /// One qualified value: of those of the key that have all of the qualifiers the one with the fewest others, whole.
+    /// One qualified value, whole: it must have all of the qualifiers; the match with the fewest others wins.
     ///
     /// # Errors
     /// [`LookupError`].
@@ -345,7 +346,7 @@ pub trait Publish {
         })
     }
 
-    /// The names under which qualified values of a key stand, whoever's they are, in order.
+    /// The stored names of the qualified values of a key, of all processes, in order.
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`].
@@ -358,8 +359,8 @@ pub trait Publish {
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
 
-    /// As [`Publish::posted`], of these keys alone, by the names that they are stored under, in this order. No other key is
-    /// looked at: the time does not grow with what the process posted besides.
+    /// As [`Publish::posted`], for these stored names only, in this order. The time does not depend on the process's
+    /// other keys.
     ///
     /// # Errors
     /// As [`Publish::posted`].

@@ -1,12 +1,12 @@
 //! Qualified values: one key with several values that differ in their qualifiers.
 //!
-//! Such a value is an array of infos under `PMIX_QUALIFIED_VALUE`: first the key with its value, then the qualifiers, each
-//! flagged as one. It is stored as it is, under a name of its own that follows from the key and the qualifiers. So to blocks,
-//! columns, scopes and realms it is a value like any other: equal qualifiers replace, others stand beside each other. What
-//! leaves the store is called `PMIX_QUALIFIED_VALUE` again. The names begin with a NUL, which no key has that comes from
-//! anywhere: no key that people choose is taken for one.
+//! Such a value is an array of infos under `PMIX_QUALIFIED_VALUE`: first the key with its value, then the qualifiers,
+//! each flagged as one. It is stored unchanged under a name derived from the key and the qualifiers. Blocks, columns,
+//! scopes and realms treat it like any other value: equal qualifiers replace, different ones coexist. Outside the store
+//! it is called `PMIX_QUALIFIED_VALUE` again. The names begin with a NUL, which no other key has, so no user's key
+//! collides with them.
 //!
-//! A Get that has flagged infos finds the values of its key that have them all; one without finds none of these.
+//! A Get with flagged infos finds the values of its key that have them all; a Get without finds none of these values.
 //!
 //! Source: the reference (4.1 and later); the standard has the flag alone (chapter "Data Structures and Types").
 
@@ -79,7 +79,7 @@ impl<'v> Qualified<'v> {
         Key::internal(&format!("{MARK}{key:016x}{:016x}", xxh3_64(&text)))
     }
 
-    /// How many qualifiers it has besides these; `None` if it is of another key, or lacks one of them.
+    /// The number of qualifiers besides `wanted`; `None` for another key, or if one is missing.
     fn besides(&self, key: &str, wanted: &[Info]) -> Option<usize> {
         let has = |one: &Info| self.qualifiers().any(|info| info.key == one.key && info.value == one.value);
         (self.key().as_str() == key && wanted.iter().all(has))
@@ -87,7 +87,7 @@ impl<'v> Qualified<'v> {
     }
 }
 
-/// A qualifier in bytes that no other one has, nor a part of others.
+/// A qualifier as bytes: unique, also when concatenated.
 fn spelled_out(Info { key, value, .. }: &Info) -> Vec<u8> {
     let mut bytes = [key.as_str().as_bytes(), &[0]].concat();
     bytes.extend(value.data_type().to_raw().to_le_bytes());
@@ -97,14 +97,14 @@ fn spelled_out(Info { key, value, .. }: &Info) -> Vec<u8> {
     bytes
 }
 
-/// Whether two values have one place, so that one of them takes that of the other.
+/// Whether one of the values would replace the other.
 #[must_use]
 pub fn is_same_place(one: &Kval, other: &Kval) -> bool {
     let name = |entry: &Kval| stored(entry.key.clone(), entry.value.clone()).0;
     one.key == other.key && (one.key.as_str() != QUALIFIED_VALUE || name(one) == name(other))
 }
 
-/// Under which name a value is stored, and what of it: qualified values under names of their own.
+/// The stored name and value: qualified values have names of their own.
 #[must_use]
 pub fn stored(key: Key, value: Value) -> (Key, Value) {
     if key.as_str() != QUALIFIED_VALUE {
@@ -119,22 +119,22 @@ pub fn stored(key: Key, value: Value) -> (Key, Value) {
     }
 }
 
-/// The key that others know a stored name by.
+/// The public key of a stored name.
 #[must_use]
 pub fn told(key: Key) -> Key {
     if is_qualified(key.as_str()) { Key::from_static(QUALIFIED_VALUE) } else { key }
 }
 
-/// As [`told`], of a name in a segment.
+/// As [`told`], for a name in a segment.
 #[must_use]
 pub fn told_name(name: &str) -> &str {
     if is_qualified(name) { QUALIFIED_VALUE } else { name }
 }
 
-/// The key of which this is the name in a segment, as it is stored.
+/// The key of a stored name.
 ///
 /// # Errors
-/// [`KeyError`] for what is no name of a key, nor of a qualified value.
+/// [`KeyError`] if the name is neither a key's nor a qualified value's.
 pub fn stored_key(name: &str) -> Result<Key, KeyError> {
     match name.strip_prefix('\0').filter(|text| text.starts_with(MARK) && text.len() < Key::SIZE_BYTES_MAX) {
         Some(text) => Ok(Key::internal(text)),
@@ -142,13 +142,13 @@ pub fn stored_key(name: &str) -> Result<Key, KeyError> {
     }
 }
 
-/// Whether this is the name of a qualified value, of whatever key.
+/// Whether this is the name of a qualified value.
 #[must_use]
 pub fn is_qualified(name: &str) -> bool {
     name.strip_prefix('\0').is_some_and(|text| text.starts_with(MARK))
 }
 
-/// What the names of all qualified values of a key begin with.
+/// The common prefix of the names of a key's qualified values.
 #[must_use]
 pub fn prefix(key: &str) -> String {
     format!("\0{MARK}{:016x}", xxh3_64(key.as_bytes()))
@@ -160,14 +160,14 @@ pub fn qualifiers(directives: &[Info]) -> Vec<Info> {
     directives.iter().filter(is_qualifier).cloned().collect()
 }
 
-/// Of stored values the one that suits the qualifiers best: with the fewest others, and of equal ones the first.
+/// The value that fits the qualifiers best: the fewest others, then the first.
 #[must_use]
 pub fn best<V: Borrow<Value>>(key: &str, wanted: &[Info], values: impl Iterator<Item = V>) -> Option<V> {
     let suits = |value: V| Some((Qualified::of(value.borrow())?.besides(key, wanted)?, value));
     values.filter_map(suits).min_by_key(|(besides, _)| *besides).map(|(_, value)| value)
 }
 
-/// What a qualified value is about, without key and qualifiers.
+/// The value of a qualified value, without key and qualifiers.
 #[must_use]
 pub fn inner(value: &Value) -> Option<Value> {
     Qualified::of(value).map(|qualified| qualified.value().clone())
@@ -177,7 +177,7 @@ fn is_qualifier(info: &&Info) -> bool {
     info.flags().contains(InfoFlags::QUALIFIER)
 }
 
-/// What stands behind the NUL that begins the name of a qualified value.
+/// The mark behind the NUL in the name of a qualified value.
 const MARK: &str = "qualified.";
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! The short way of a Get.
 //!
-//! Nearly every Get is for something that is there, undamaged, and near what was read before. Here is the way to it and
-//! nothing else: whatever is out of the ordinary ends it with `None`, and [`Search`](super::search::Search) then finds
-//! out what there is, or what is wrong. So no error is made or handed on here. What the functions that are called give
-//! back fits a register: a structure would be written and read again at another width, for which processors wait.
+//! Nearly every Get finds an undamaged value near the previous reads. This module handles only that case. Anything else
+//! ends it with `None`, and [`Search`](super::search::Search) then finds the value or the reason of its absence. So no
+//! error is made or passed here. The functions return results that fit a register: a structure would be written and
+//! read at different widths, which stalls processors.
 //!
-//! In a segment that is whole the long way gives the same answer to every lookup that this one answers; the model test
-//! holds them together. In a damaged one either may find the damage.
+//! In an undamaged segment `Search` gives the same answer to every lookup answered here; the model test checks this. In
+//! a damaged one either may find the damage.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -105,7 +105,7 @@ impl<'a> Key<'a> {
 /// Slots looked at. The table is at most half full, so hardly any key is further from its place.
 const PROBES_MAX: u64 = 16;
 
-/// What a process posted: the newest value, if this reader may see it.
+/// A process's posted value: the newest, if this reader may see it.
 #[inline(always)]
 fn posted(near: Near<'_>, rank: u32, key: KeyId) -> Option<&Cell> {
     let mut offset = near.segment.known_cells(root::MODEX)?.load(rank.into())?;
@@ -123,7 +123,7 @@ fn posted(near: Near<'_>, rank: u32, key: KeyId) -> Option<&Cell> {
     }
 }
 
-/// What the host registered for a process.
+/// The registered value of a process.
 #[inline(never)]
 fn described<'a>(segment: &'a SegmentReader, rank: u32, key: KeyRef<'_>) -> Option<ValueRef<'a>> {
     let Key { near, id: key, .. } = Key::find(segment, key).filter(|key| key.head.reserved_key != 0)?;
@@ -144,7 +144,7 @@ fn described<'a>(segment: &'a SegmentReader, rank: u32, key: KeyRef<'_>) -> Opti
     in_column(near, column_of(near.array(job.node_columns)?, key)?, node)
 }
 
-/// What the host registered for the node that all readers are on, if that is what the job is asked for.
+/// The registered value of the own node, if the lookup is for the job.
 #[inline(never)]
 fn of_own_node<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'a>> {
     let Key { near, id, head } = Key::find(segment, key).filter(|_| rank == Rank::Wildcard)?;
@@ -173,8 +173,8 @@ fn column_of(columns: &[ColumnHead], key: KeyId) -> Option<&ColumnHead> {
     columns.get(at).filter(|column| column.key == key.0)
 }
 
-/// As `partition_point`, in place: the call would cost as much as the search. With branches, not selections: processors
-/// foresee the way to what is asked for again and again, and a chain of selections would wait for each load.
+/// As `partition_point`, inlined: the call would cost as much as the search. Uses branches instead of selections:
+/// processors predict the path of repeated lookups, and a chain of selections would wait for each load.
 #[inline(always)]
 fn first_not_below<T>(sorted: &[T], is_below: impl Fn(&T) -> bool) -> usize {
     let (mut start, mut count) = (0, sorted.len());
@@ -202,7 +202,7 @@ fn in_column<'a>(near: Near<'a>, column: &ColumnHead, index: u32) -> Option<Valu
         (function::NARROW, 2) => first.wrapping_add((*element::<u16>(near, second, index)?).into()),
         (function::NARROW, 4) => first.wrapping_add((*element::<u32>(near, second, index)?).into()),
         (function::NARROW, 8) => first.wrapping_add(*element::<u64>(near, second, index)?),
-        // Only what is written there.
+        // Only the list that is written out.
         (function::RANK_LISTS, _) if third == u64::from(index) => 1,
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! The reading side of a namespace's segment: what `Get` is.
+//! The reading side of a namespace's segment: the implementation of `Get`.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use super::{qualified, quick};
 use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
 use crate::types::{Info, Rank, Value};
 
-/// Reads a namespace. Cheap to make (nothing is copied or scanned), and safe to share between threads.
+/// Reads a namespace. Cheap to make, without a copy or scan, and safe to share between threads.
 ///
-/// What the writer publishes later is seen without attaching again.
+/// Later publications become visible without attaching again.
 ///
 /// ```
 /// # use modex::gds::{Lookup, KeyRef, NamespaceReader, ReadError, RealmRequest};
@@ -40,7 +40,7 @@ pub struct NamespaceReader {
 /// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Nothing is stored under that name.
+    /// The key is not stored.
     #[error("the key is not stored there")]
     NotFound,
     /// There is a value, but not for this reader.
@@ -79,10 +79,12 @@ impl NamespaceReader {
 
     /// One value. Takes no lock, makes no system call and allocates nothing, whether it finds the value or not.
     ///
-    /// Where it looks, unless a realm is asked for: for a process first among its own values (reserved keys: those
-    /// the host registered before those it posted; others: the reverse), then in the realm of the key; for the
-    /// wildcard in the realm of the key, then in the job; for the undefined rank as for the wildcard, then among what
-    /// all ranks posted, which takes time linear in their number.
+    /// The places searched, in order, unless the lookup names a realm:
+    /// - for a process: its own values (reserved keys: registered before posted; others: the reverse), then the realm
+    ///   of the key;
+    /// - for the wildcard: the realm of the key, then the job;
+    /// - for the undefined rank: as for the wildcard, then the posted values of all ranks, in time linear in their
+    ///   number.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -94,7 +96,7 @@ impl NamespaceReader {
         }
     }
 
-    /// The long way of [`NamespaceReader::get`], which knows what there is, and why if there is nothing.
+    /// The complete search of [`NamespaceReader::get`], which also finds the reason of a missing value.
     #[inline(never)]
     pub(crate) fn search(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
         let Some(key) = dictionary::find(self.memory(), &lookup.key)? else { return Err(ReadError::NotFound) };
@@ -105,7 +107,7 @@ impl NamespaceReader {
         }
     }
 
-    /// A qualified value, copied, whole: of those of the key that have all of the qualifiers the one with the fewest others.
+    /// A qualified value, copied, whole. It must have all of the qualifiers; the match with the fewest others wins.
     /// Takes time linear in the number of keys.
     ///
     /// # Errors
@@ -123,17 +125,16 @@ impl NamespaceReader {
         qualified::best(lookup.key.name, qualifiers, values.into_iter()).ok_or(missing)
     }
 
-    /// As [`NamespaceReader::get`] without a realm or an audience, for what is found without a detour; `None`: ask that.
-    /// Never gives what was compressed, nor what
-    /// [is not written](ValueRef::unwritten).
+    /// As [`NamespaceReader::get`] without a realm or an audience, for values on the fast path; on `None`, call `get`.
+    /// Never returns a compressed value, nor one that [is not written](ValueRef::unwritten).
     #[inline(always)]
     #[must_use]
     pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'_>> {
         quick::find(&self.segment, rank, key)
     }
 
-    /// All that a process posted and the audience may see, by key: the newest value of each. Without an audience, what
-    /// a process on the writer's node may see, wherever the values came from.
+    /// All posted values of a process visible to the audience, by key: the newest of each. `None`: values visible to a
+    /// process on the writer's node, of any origin.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
@@ -142,7 +143,7 @@ impl NamespaceReader {
         let mut newest: BTreeMap<u32, (u8, Option<&Cell>)> = BTreeMap::new();
         for found in Chain::of_rank(memory, rank)? {
             for entry in found?.entries {
-                // As in `block::find`: what a newer entry has replaced is gone, even if nobody here may see that one.
+                // As in `block::find`: a newer entry replaces older ones even if this reader may not see it.
                 let (replaced, cell) = newest.entry(entry.id).or_default();
                 let rest = Entry { scope: entry.scope & !*replaced, ..*entry };
                 if cell.is_none() && block::is_visible(&rest, audience) {
@@ -201,7 +202,7 @@ impl NamespaceReader {
         self.segment.label()
     }
 
-    /// The mapping: who wrote it, how it is protected, how to wait for news.
+    /// The mapping: its writer, its protection, and the wait for changes.
     #[must_use]
     pub const fn segment(&self) -> &SegmentReader {
         &self.segment

@@ -69,15 +69,15 @@ fn node_columns(record: &JobRecord) -> impl Iterator<Item = &Column> {
     record.node_columns.iter().chain(&record.session_nodes).chain(of_apps).chain(of_sessions)
 }
 
-/// Where a record stands in its image, and how much of the image its columns take.
+/// The offset of a record in its image, and the size of its columns.
 #[derive(Debug)]
 pub(crate) struct PlacedRecord {
     pub(crate) offset: u64,
     pub(crate) column_bytes: u64,
 }
 
-/// Writes a record whose keys have all been interned. Its head and the heads of its tables come first, before everything
-/// whose size depends on the job's: a process that attaches touches the same few pages, however large the job is.
+/// Writes a record whose keys have all been interned. Its head and the heads of its tables come first, before all data
+/// whose size depends on the job's. Thus an attaching process touches the same few pages for a job of any size.
 pub(crate) fn push_record(
     image: &mut Image,
     record: &JobRecord,
@@ -142,7 +142,7 @@ struct RecordWriter<'a> {
 }
 
 impl RecordWriter<'_> {
-    /// The values of a table by key. Of a key given twice the later value counts.
+    /// The values of a table by key; the last value of a key counts.
     fn by_id<'v>(&self, values: &'v [(Key, Value)]) -> ById<'v> {
         values.iter().map(|(key, value)| (self.id(key), (key, value))).collect()
     }
@@ -235,9 +235,8 @@ impl RecordWriter<'_> {
         Ok((room, heads))
     }
 
-    /// Names and aliases of all nodes, by hash. A node's own name counts before others' aliases; of a name that two nodes have, the
-    /// first. `heads` are those of the
-    /// nodes' columns: a name that is a text there is not written again.
+    /// Names and aliases of all nodes, by hash. A node's own name wins over others' aliases; the first of two nodes
+    /// with one name wins. `heads` are those of the nodes' columns: a name that is a text there is not written again.
     fn host_names(&mut self, record: &JobRecord, heads: &[ColumnHead]) -> Result<Array, StoreError> {
         let of_name = |column: &&Column| column.key.as_str() == keys::HOSTNAME.name();
         let written = record.node_columns.iter().rfind(of_name).and_then(|column| {
@@ -251,7 +250,7 @@ impl RecordWriter<'_> {
                 continue;
             }
             for (node, text) in texts(column, record.node_count) {
-                // Of a name alone nothing is looked for.
+                // A plain name is not split.
                 let (one, many) = if is_alias { (None, Some(text.split(','))) } else { (Some(text), None) };
                 let parts = one.into_iter().chain(many.into_iter().flatten()).filter(|name| !name.is_empty());
                 names.extend(parts.map(|name| (xxhash_rust::xxh3::xxh3_64(name.as_bytes()), is_alias, node, name)));
@@ -273,8 +272,8 @@ impl RecordWriter<'_> {
         self.image.push_array(&entries)
     }
 
-    /// Whether the id of every node is its index, and otherwise the nodes by id. Of an id that two nodes have the
-    /// first counts.
+    /// Whether the id of every node is its index, and otherwise the nodes by id. The first of two nodes with one id
+    /// counts.
     fn node_ids(&mut self, record: &JobRecord) -> Result<(bool, Array), StoreError> {
         let column = record.node_columns.iter().rfind(|column| column.key.as_str() == keys::NODEID.name());
         let Some(column) = column else { return Ok((true, Array::default())) };
@@ -294,7 +293,7 @@ impl RecordWriter<'_> {
     }
 }
 
-/// The rule of the process map: the one that the lists of local peers follow.
+/// The rule of the process map, taken from the lists of local peers.
 fn dealt_ranks(record: &JobRecord) -> Option<DealtRanks> {
     record.node_columns.iter().find_map(|column| match column.values {
         ColumnValues::RankLists(dealt) => Some(dealt),
@@ -302,8 +301,8 @@ fn dealt_ranks(record: &JobRecord) -> Option<DealtRanks> {
     })
 }
 
-/// The bytes of a string that grows with the job: worth a look whether it stands elsewhere already, or follows from
-/// a rule and is made again when somebody asks. A shorter one is lent at every Get.
+/// The bytes of a string that grows with the job. It is worth a check whether it is stored elsewhere or follows from a
+/// rule. A shorter string is lent at every Get.
 fn long_text(value: &Value) -> Option<&[u8]> {
     match value {
         Value::String(text) => Some(text.as_bytes()).filter(|bytes| bytes.len() >= LONG_TEXT_BYTES),

@@ -1,4 +1,4 @@
-//! Where a value is looked for, and in which order.
+//! The places where a value is searched, and their order.
 //!
 //! Source: PMIx Standard, chapter "Data Access and Sharing" (data realms); `spec/semantics.md` section 3.
 
@@ -36,7 +36,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// What is seldom asked for.
+    /// Rare lookups.
     #[inline(never)]
     fn of_rare(&self) -> Found<'a> {
         let Some(job) = self.job()? else {
@@ -50,7 +50,7 @@ impl<'a> Search<'a, '_> {
             RealmRequest::Job => job.job_value(self.key.id),
             RealmRequest::App(number) => match self.app_value(job, number)? {
                 Some(value) => Ok(Some(value)),
-                // What differs from node to node is that of the process's node, or of the reader's.
+                // A value that differs from node to node: that of the process's node, or of the reader's.
                 None => self.app_node_value(job, number, NodeSelector::Implied),
             },
             RealmRequest::Node(selector) => self.node_value(job, selector),
@@ -65,15 +65,15 @@ impl<'a> Search<'a, '_> {
         Ok(found?)
     }
 
-    /// The job record now in force. A lookup takes it once: what it finds is then of one record.
+    /// The present job record. A lookup takes it once, so that its results belong to one record.
     #[inline(always)]
     fn job(&self) -> Result<Option<JobView<'a>>, Damage> {
         JobView::current(self.key.memory)
     }
 
-    /// A process's own value; else the one that its application, node or session has, if the key belongs there. Never
-    /// one of the job's own: that would answer a question about one process with something about all. Reserved keys come
-    /// from the host as a rule, others from the process: most of these are found without a look at the job.
+    /// A process's own value; else that of its application, node or session, if the key belongs there. Never one of the
+    /// job's own: it would answer a question about one process with a fact about all. Reserved keys usually come from
+    /// the host, others from the process: most lookups of the latter need no job record.
     #[inline(always)]
     fn of_process(&self, rank: u32) -> Found<'a> {
         if self.key.is_reserved() {
@@ -95,7 +95,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// What a process has itself, or where it runs if it has nothing and the key belongs there.
+    /// A process's own value, or that of its realm if there is none and the key belongs there.
     #[inline]
     fn of_place(&self, job: Option<JobView<'a>>, rank: u32, own: Found<'a>) -> Found<'a> {
         if !matches!(own, Ok(None) | Err(ReadError::OutsideScope)) || self.key.realm()? == DefaultRealm::ByRank {
@@ -110,7 +110,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// What the key's realm holds, else what the host registered for the job under that key.
+    /// The value in the key's realm, else the job's registered value of the key.
     #[inline(always)]
     fn of_job(&self, job: Option<JobView<'a>>) -> Found<'a> {
         match (self.of_default_realm(job)?, job) {
@@ -138,7 +138,7 @@ impl<'a> Search<'a, '_> {
         if is_hidden { Err(ReadError::OutsideScope) } else { Ok(None) }
     }
 
-    /// What the host registered for a process.
+    /// The registered value of a process.
     #[inline(always)]
     fn described_value(&self, job: Option<JobView<'a>>, rank: u32) -> Found<'a> {
         match job {
@@ -176,8 +176,8 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// Of the application asked for, else of the process's, else of the reader's own; else of the first, for which the
-    /// standard takes application 0. A process that nobody assigned to one of several applications has none.
+    /// The application is the requested one, else the process's, else the reader's own, else the first, which the
+    /// standard calls application 0. A process without an assignment to one of several applications has none.
     fn app_value(&self, job: JobView<'a>, number: Option<u32>) -> Result<Option<ValueRef<'a>>, Damage> {
         self.app(job, number)?.map_or(Ok(None), |number| job.app_value(number, self.key.id))
     }
@@ -218,7 +218,7 @@ impl<'a> Search<'a, '_> {
         self.node(job, selector)?.map_or(Ok(None), |node| job.part_node_value(part, node, self.key.id))
     }
 
-    /// Of the node asked for, else of the process's; else of the writer's own, which is its readers' node too.
+    /// The node is the requested one, else the process's, else the writer's own, which is also its readers'.
     fn node_value(&self, job: JobView<'a>, selector: NodeSelector<'_>) -> Result<Option<ValueRef<'a>>, Damage> {
         self.node(job, selector)?.map_or(Ok(None), |node| job.node_value(node, self.key.id))
     }
@@ -236,8 +236,8 @@ impl<'a> Search<'a, '_> {
         })
     }
 
-    /// Whether the own node may answer for a process that nobody placed. Where it runs must not be guessed; for the
-    /// rest the standard means the own node anyway.
+    /// Whether the own node may answer for a process without a known node. Its location must not be guessed; for other
+    /// keys the standard means the own node anyway.
     #[cold]
     fn may_be_here(&self, job: JobView<'a>, rank: u32) -> bool {
         let tells_where =
@@ -246,7 +246,7 @@ impl<'a> Search<'a, '_> {
     }
 }
 
-/// Nothing holds for a process that the job does not have. A job whose size nobody told has any.
+/// Whether the job lacks this process. A job of unknown size has every process.
 fn is_outside(job: JobView<'_>, rank: u32) -> bool {
     job.head().rank_count != 0 && rank >= job.head().rank_count
 }

@@ -1,19 +1,19 @@
-//! Fair shares of what has a bound.
+//! Fair shares of a bounded quantity.
 //!
-//! Half of the whole is guaranteed, the same part of it to each holder. The other half is common. A holder may take a
-//! piece of it only if what it then has of it is at most what is left of it for all others, as the message bus
-//! `dbus-broker` does with what a user may take. So one holder alone gets three quarters of the whole, many that take alike get
-//! nearly all of it together, and nobody brings another below its guaranteed part.
+//! Half of the whole is guaranteed, in equal parts for each holder. The other half is common. A holder may take a piece
+//! of the common half only if its common holding then is at most what remains of it. The message bus `dbus-broker` does
+//! the same with its users' quotas. Thus one holder alone gets three quarters of the whole, and many equal holders get
+//! nearly all of it together. No holder can lower another's guaranteed part.
 
 use rustc_hash::FxHashMap;
 
-/// What each holder has of a whole. Without a number of holders everybody may take everything.
+/// The holdings of all holders. Without a number of holders there are no limits.
 #[derive(Debug)]
 pub(crate) struct Shares {
     whole: u64,
     holders: u64,
     held: FxHashMap<u32, u64>,
-    /// What all holders together have of their guaranteed parts, and of the common half.
+    /// Sum of all guaranteed holdings, and of all common ones.
     guaranteed_held: u64,
     common_held: u64,
 }
@@ -21,14 +21,14 @@ pub(crate) struct Shares {
 /// A piece is more than its holder may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
-    /// What it has.
+    /// Present holding.
     pub(crate) held: u64,
-    /// What it may have besides, now.
+    /// Further amount available now.
     pub(crate) left: u64,
 }
 
 impl Shares {
-    /// Nobody has anything.
+    /// Shares without any holding.
     pub(crate) fn new(whole: u64) -> Self {
         Self { whole, holders: 0, held: FxHashMap::default(), guaranteed_held: 0, common_held: 0 }
     }
@@ -45,12 +45,12 @@ impl Shares {
         self.common_held = self.held.values().fold(0, |sum, &held| sum.saturating_add(held.saturating_sub(part)));
     }
 
-    /// What each holder can have whatever the others do.
+    /// The guaranteed part of each holder.
     fn guaranteed(&self) -> u64 {
         (self.whole / 2).checked_div(self.holders).unwrap_or_default()
     }
 
-    /// What must stay free for the guaranteed parts of all but one holder.
+    /// The amount that must stay free for the guaranteed parts of all other holders.
     pub(crate) fn reserved_for_others(&self, holder: Option<u32>) -> u64 {
         let part = self.guaranteed();
         let own = holder.map_or(0, |holder| part.saturating_sub(self.held_by(holder)));
@@ -61,7 +61,8 @@ impl Shares {
         self.held.get(&holder).copied().unwrap_or_default()
     }
 
-    /// Whether a holder may take a piece of what is free. What is not a holder's may leave the guaranteed parts free alone.
+    /// Whether a holder may take a piece of the free amount. `None`: not a holder, which must leave all guaranteed
+    /// parts free.
     pub(crate) fn permit(&self, holder: Option<u32>, piece: u64, free: u64) -> Result<(), Exceeded> {
         if self.holders == 0 {
             return Ok(());
@@ -189,7 +190,7 @@ mod tests {
     proptest! {
         #![proptest_config(crate::cases::cases(200))]
 
-        /// Whatever others take, and whatever is taken that is nobody's, each can still have its guaranteed part.
+        /// Each holder can always have its guaranteed part, whatever other holders and non-holders take.
         #[test]
         fn nobody_brings_another_below_its_part(
             holders in 1_u32..70,

@@ -1,4 +1,4 @@
-//! What a segment's bytes are for.
+//! Use of a segment's bytes.
 
 use super::memory::{Damage, Memory, root};
 use super::reader::NamespaceReader;
@@ -19,7 +19,7 @@ pub enum Section {
     Blocks,
     /// Strings, byte objects and archives that processes posted.
     Payload,
-    /// What connections are told.
+    /// Verdicts for connections.
     Board,
 }
 
@@ -68,9 +68,9 @@ pub struct Statistics {
     pub header_bytes: u64,
     /// Bytes that readers may read, header and padding included.
     pub published_bytes: u64,
-    /// Bytes of memory taken; `None` for a reader, who cannot know.
+    /// Bytes of memory taken; `None` for a reader, which cannot know.
     pub reserved_bytes: Option<u64>,
-    /// What keeps readers from writing, for people.
+    /// The protection against writes by readers, for people.
     pub protection: String,
     /// Number of keys.
     pub key_count: u64,

@@ -19,20 +19,20 @@ use crate::keys;
 use crate::shmem::{BackingKind, GrowError, ReaderHandle, SegmentOptions};
 use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Value};
 
-/// How a [`Store`] keeps its segments.
+/// Settings of a [`Store`].
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Where the bytes live.
+    /// Kind of memory of the segments.
     pub backing: BackingKind,
     /// The directory of the files; needed by [`BackingKind::File`] alone.
     pub directory: Option<PathBuf>,
     /// The most bytes that a namespace's segment can hold.
     pub span_bytes: u64,
-    /// What a namespace may store.
+    /// Limits of a namespace.
     pub limits: StoreLimits,
     /// Identity of this server, written into every segment: `namespace.rank` as a rule.
     pub owner: String,
-    /// What registrations are parsed with: the server's own node, and bounds.
+    /// Context of registrations: the server's own node, and limits.
     pub registration: Context,
 }
 
@@ -50,7 +50,7 @@ impl StoreOptions {
         }
     }
 
-    /// Memory of this process, which nobody else can read, on the node `hostname`.
+    /// Memory of this process alone, on the node `hostname`.
     #[must_use]
     pub fn private(hostname: impl Into<String>) -> Self {
         Self { backing: BackingKind::Heap, ..Self::new(String::new(), hostname) }
@@ -68,9 +68,9 @@ impl StoreOptions {
 
 /// The datastore of a server: one segment for each registered namespace.
 ///
-/// With [`BackingKind::Memfd`] a small namespace begins in memory of this process. It moves to a memfd when a process is to read
-/// it or posts something. So a server can know of many more jobs than it has descriptors and mappings, and to describe a
-/// job costs no system call.
+/// With [`BackingKind::Memfd`] a small namespace begins in memory of this process. It moves to a memfd when a process
+/// is to read it or posts a value. Thus a server can know many more jobs than it has descriptors and mappings, and a
+/// registration makes no system call.
 #[derive(Debug)]
 pub struct Store {
     options: StoreOptions,
@@ -81,7 +81,7 @@ impl Store {
     /// A store without namespaces.
     #[must_use]
     pub const fn new(mut options: StoreOptions) -> Self {
-        // What there is no room for is refused where the description tells of it, not when all of it is written.
+        // A description beyond the store's limits is refused while it is parsed, not after it is written.
         let (store, description) = (&options.limits, &mut options.registration.limits);
         if description.ranks_max > store.ranks_max {
             description.ranks_max = store.ranks_max;
@@ -92,7 +92,7 @@ impl Store {
         Self { options, namespaces: BTreeMap::new() }
     }
 
-    /// Makes a described job visible, or replaces its description by this one. What its processes posted stays.
+    /// Makes a described job visible, or replaces its description. Posted values of its processes stay.
     ///
     /// # Errors
     /// [`StoreError`]; the namespace is then as it was, or still unknown.
@@ -126,7 +126,7 @@ impl Store {
         written(&shared)
     }
 
-    /// Makes a namespace's segment one that other processes can map.
+    /// Moves a namespace to a segment that other processes can map.
     ///
     /// # Errors
     /// [`StoreError`]; the namespace is as it was.
@@ -144,10 +144,10 @@ impl Store {
         Ok(writer)
     }
 
-    /// What a reader needs to map the namespace's segment, which is [shared](Store::share) with this.
+    /// A reader's handle for the namespace's segment, which this call [shares](Store::share).
     ///
     /// # Errors
-    /// [`StoreError::UnknownNamespace`], or [`StoreError::Handle`] when no descriptor is to be had.
+    /// [`StoreError::UnknownNamespace`], or [`StoreError::Handle`] if no descriptor is available.
     pub fn handle(&mut self, namespace: &Namespace) -> Result<ReaderHandle, StoreError> {
         self.shared(namespace)?.handle()
     }
@@ -166,11 +166,11 @@ impl Store {
         self.writer(namespace)?.statistics()
     }
 
-    /// Gives a connection of a namespace a seat at its board, where it may be told what it sleeps for; there are about so many
-    /// connections. Whether it has one: somebody else may.
+    /// Gives a connection of a namespace a seat at its board, where verdicts wake it. `connections` is the expected
+    /// number. Returns whether the seat was free.
     ///
     /// # Errors
-    /// [`StoreError`]; it has none, and everything else is as before.
+    /// [`StoreError`]; the connection has no seat, and nothing else has changed.
     pub fn take_seat(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
         let writer = self.shared(namespace)?;
         writer.take_seat(connection, connections)
@@ -183,10 +183,10 @@ impl Store {
         }
     }
 
-    /// Tells connections of a namespace something, and wakes those who sleep. Those without a seat are not told.
+    /// Writes verdicts for connections of a namespace, and wakes sleepers. Connections without a seat are skipped.
     ///
     /// # Errors
-    /// [`StoreError`]; some or all have not been told.
+    /// [`StoreError`]; some or all verdicts were not written.
     pub fn tell(&mut self, namespace: &Namespace, all_told: &[Told]) -> Result<(), StoreError> {
         self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(all_told)
     }
@@ -200,8 +200,8 @@ impl Store {
         self.namespaces.get(namespace).ok_or_else(|| unknown(namespace))
     }
 
-    /// The description in force. A new registration updates the one before, which is read back from the segment: it is
-    /// not worth a second copy in memory for the rare host that registers twice.
+    /// The present description, read back from the segment to update it. Few hosts register twice, so a second copy in
+    /// memory is not worth its cost.
     fn previous(&self, namespace: &Namespace) -> Result<Option<JobRecord>, StoreError> {
         Ok(self.reader(namespace).map(NamespaceReader::job_record).transpose()?)
     }

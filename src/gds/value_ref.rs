@@ -29,8 +29,8 @@ pub struct ValueRef<'a> {
 enum Body<'a> {
     Scalar(u64),
     Null,
-    /// The bytes, with the one behind them, which is a NUL unless the segment is damaged. Only who wants the NUL looks
-    /// at it: it may lie on a cold cache line.
+    /// The bytes and the byte behind them, a NUL unless the segment is damaged. Only readers that need the NUL load it:
+    /// it may lie on a cold cache line.
     Bytes {
         with_nul: &'a [u8],
     },
@@ -83,7 +83,7 @@ impl<'a> ValueRef<'a> {
         Self::from_bytes(cell.data_type, inline_bytes(cell)?)
     }
 
-    /// The value of a cell; `None` if the cell says that there is none.
+    /// The value of a cell; `None` for an absent value.
     #[inline(always)]
     pub(crate) fn from_cell(memory: Memory<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
         let body = match cell.form {
@@ -137,8 +137,7 @@ impl<'a> ValueRef<'a> {
         self.number()?.as_bool()
     }
 
-    /// The value if it is a number, a rank, a code, a boolean or without content: whatever fits the cell itself.
-    /// Costs no allocation.
+    /// The value if it fits the cell itself: a number, rank, code, boolean or empty value. Does not allocate.
     #[must_use]
     #[inline]
     pub fn number(&self) -> Option<Value> {
@@ -158,8 +157,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// How many ranks the text of [`Self::unwritten`] may name, in as many bytes or ten times as many; `None` for values that
-    /// are written.
+    /// Number of ranks in the text of [`Self::unwritten`], which has at most ten times as many bytes; `None` for values
+    /// that are written.
     #[must_use]
     pub const fn unwritten_ranks(&self) -> Option<u32> {
         match self.body {
@@ -189,7 +188,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Bytes of the string, byte object or archive; `None` for what fits the cell itself or [is not
+    /// Bytes of the string, byte object or archive; `None` for a value that fits the cell itself or [is not
     /// written](Self::unwritten).
     #[must_use]
     pub fn payload_bytes(&self) -> Option<u64> {
@@ -210,7 +209,7 @@ impl<'a> ValueRef<'a> {
         matches!(self.data_type, DataType::String | DataType::ProcNamespace | DataType::ProcCpuset)
     }
 
-    /// The archive of a value that is neither number nor bytes; `None` for those. Validated now, at the first touch.
+    /// The archive of a value that is neither number nor bytes; `None` otherwise. Validated at this first access.
     ///
     /// # Errors
     /// [`Damage::Archive`].
@@ -248,7 +247,7 @@ impl<'a> ValueRef<'a> {
         if value.data_type() == self.data_type { Ok(value) } else { Err(damage) }
     }
 
-    /// What tells it apart from other values; `None` if it [is not written](Self::unwritten), which no posted value is.
+    /// The identity of the value; `None` if it [is not written](Self::unwritten), which no posted value is.
     pub(crate) const fn identity(&self) -> Option<Identity<'a>> {
         Some(match self.body {
             Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
@@ -264,7 +263,7 @@ impl<'a> ValueRef<'a> {
 pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
     const SHALLOW_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("the limit is not zero");
     const DEPTH_MAX: NonZeroUsize = NonZeroUsize::new(ARCHIVE_DEPTH_MAX).expect("the limit is not zero");
-    // What is deeper than values use to be is validated again from the start, with the stack for it.
+    // A value of unusual depth is validated again from the start, on a larger stack.
     access_within(bytes, SHALLOW_MAX)
         .or_else(|_| with_stack(VALIDATION_STACK_BYTES, || access_within(bytes, DEPTH_MAX)))
 }
@@ -275,7 +274,8 @@ fn access_within(bytes: &[u8], depth_max: NonZeroUsize) -> Result<&ArchivedValue
         .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
 }
 
-/// What validating the deepest archive takes in a build without optimisation, and some more. Only what is used is touched.
+/// Stack for validating the deepest archive in a build without optimisation, with a margin. Only used pages are
+/// touched.
 const VALIDATION_STACK_BYTES: usize = 24 << 20;
 
 #[inline(always)]
@@ -294,7 +294,7 @@ fn inline_bytes(cell: &Cell) -> Result<&[u8], Damage> {
     cell.payload.as_bytes().get(..=len).ok_or(malformed)
 }
 
-/// What stands before the NUL.
+/// The bytes before the NUL.
 const fn before_nul(with_nul: &[u8]) -> &[u8] {
     match with_nul.split_last() {
         Some((_, bytes)) => bytes,

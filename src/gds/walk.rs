@@ -14,7 +14,7 @@ use crate::types::Scope;
 /// Keys with their values, in the order of the segment.
 pub type NamedValues<'a> = Vec<(&'a str, ValueRef<'a>)>;
 
-/// The description of a job, with what exists once per process or node left in its columns.
+/// The description of a job; values of each process or node stay in their columns.
 #[derive(Debug)]
 pub struct JobTables<'a> {
     /// Number of processes.
@@ -29,7 +29,7 @@ pub struct JobTables<'a> {
     pub session: NamedValues<'a>,
     /// Job realm.
     pub job: NamedValues<'a>,
-    /// What the session says of nodes, by key.
+    /// Node values of the session, by key.
     pub session_nodes: Vec<StoredColumn<'a>>,
     /// Other sessions, by number.
     pub other_sessions: Vec<StoredPart<'a>>,
@@ -48,7 +48,7 @@ pub struct StoredPart<'a> {
     pub number: u32,
     /// Its values.
     pub values: NamedValues<'a>,
-    /// What it says of nodes, by key.
+    /// Its node values, by key.
     pub node_columns: Vec<StoredColumn<'a>>,
 }
 
@@ -66,7 +66,7 @@ impl<'a> StoredColumn<'a> {
         self.key
     }
 
-    /// How the column is stored, in a word or two.
+    /// Short name of the column's form.
     #[must_use]
     pub const fn encoding(&self) -> &'static str {
         self.view.encoding()
@@ -96,7 +96,7 @@ impl<'a> StoredColumn<'a> {
         self.view.is_of_node()
     }
 
-    /// The value at an index; `None` if there is none, or if it is the node's.
+    /// The value at an index; `None` if absent, or if the value is the node's.
     ///
     /// # Errors
     /// [`Damage`].
@@ -112,7 +112,7 @@ impl<'a> StoredColumn<'a> {
 /// One block of posted values.
 #[derive(Debug)]
 pub struct StoredBlock<'a> {
-    /// Where it stands, in bytes from the start of the segment.
+    /// Offset in bytes from the start of the segment.
     pub offset: u64,
     /// Its entries, by key.
     pub entries: Vec<StoredEntry<'a>>,
@@ -123,9 +123,9 @@ pub struct StoredBlock<'a> {
 pub struct StoredEntry<'a> {
     /// The key.
     pub key: &'a str,
-    /// Who may see it.
+    /// The readers that may see it.
     pub scope: Scope,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
     /// The value.
     pub value: ValueRef<'a>,
@@ -160,7 +160,7 @@ impl NamespaceReader {
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// The description of the job; `None` if there is none yet.
+    /// The description of the job; `None` before the registration.
     ///
     /// # Errors
     /// [`Damage`].
@@ -187,7 +187,7 @@ impl NamespaceReader {
         }))
     }
 
-    /// What a process has in a column, whether it is its own or its node's.
+    /// A process's value in a column, its own or its node's.
     ///
     /// # Errors
     /// [`Damage`].

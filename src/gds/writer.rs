@@ -24,8 +24,8 @@ use crate::keys;
 use crate::shmem::{Align, Offset, Protection, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
 use crate::types::{Key, Scope, Value};
 
-/// Writes one namespace. It reads what it wrote through a mapping like everyone else's, so that the server's answers
-/// and those of its clients come from the same code.
+/// Writes one namespace. It reads its own data through a mapping like every reader, so that the answers of the server
+/// and its clients come from the same code.
 #[derive(Debug)]
 pub(crate) struct NamespaceWriter {
     pub(super) segment: SegmentWriter,
@@ -36,19 +36,19 @@ pub(crate) struct NamespaceWriter {
     /// The replacement for `keys`.
     larger_keys: Option<Growth>,
     key_count: u32,
-    /// The names in the dictionary under which qualified values stand, so that a Get finds those of its key without a walk
-    /// through all keys.
+    /// The names of qualified values in the dictionary, so that a Get finds those of its key without a walk through all
+    /// keys.
     qualified_names: BTreeSet<String>,
     pub(super) modex: Option<TableRef>,
-    /// What is told to connections, if there are any to be told.
+    /// The board, once a connection has a seat.
     pub(super) board: Option<Board>,
     /// Number of processes of the job, if the host said so or its maps tell. A process map may have more than the host said.
     job_size: Option<u32>,
     /// Number of processes in the job record.
     rank_count: u32,
-    /// What has been taken over and is not published yet. Nothing else is allocated while there is something.
+    /// Received values that are not published yet. They are published before any other allocation.
     pub(super) arrivals: Arrivals,
-    /// Who was the first to put how many keys, and how many bytes each has posted.
+    /// Number of keys that each process introduced, and bytes that it posted.
     key_shares: Shares,
     byte_shares: Shares,
 }
@@ -118,7 +118,7 @@ impl NamespaceWriter {
         &self.reader
     }
 
-    /// What a client needs to attach.
+    /// A client's handle for attaching.
     pub(crate) fn handle(&self) -> Result<ReaderHandle, StoreError> {
         Ok(self.segment.handle()?)
     }
@@ -142,7 +142,7 @@ impl NamespaceWriter {
         while unknown.len().checked_sub(1).is_some_and(|others| self.is_dictionary_full(others)) {
             self.grow_dictionary()?;
         }
-        // New keys come in one piece with what is stored under them: a record that is refused leaves none behind.
+        // New keys and their values come in one piece, so that a refused record leaves no keys behind.
         let mut image = self.image();
         let mut added = Vec::with_capacity(unknown.len());
         for key in unknown {
@@ -153,7 +153,7 @@ impl NamespaceWriter {
         }
         let key_bytes = image.size_bytes();
         let placed = record::push_record(&mut image, job, &ids, &self.limits)?;
-        // What its processes post must find room, too.
+        // Its processes' posted values need room, too.
         let table_bytes = self.larger_modex_table(job.rank_count).map_or(0, |cell_count| cell_count.saturating_mul(8));
         self.check_room(image.size_bytes().saturating_add(table_bytes))?;
         self.publish_image(&image)?;
@@ -168,7 +168,7 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// Publishes what a rank committed. Returns whether anything was new.
+    /// Publishes a rank's commit. Returns whether it had new values.
     pub(crate) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
         self.check_commit(rank, values)?;
         self.publish_arrivals()?;
@@ -225,11 +225,11 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// What of a commit differs from what is stored. Of a key given twice the later value counts, in the scopes both
-    /// cover; the same value given for two scopes becomes one entry.
+    /// The values of a commit that differ from the stored ones. The last value of a key counts in the scopes that
+    /// several cover. One value in two scopes becomes one entry.
     fn news<'v>(&self, rank: u32, origin: Origin, values: &'v [Posted]) -> Result<Vec<New<'v>>, StoreError> {
         let mut news: Vec<New<'v>> = Vec::with_capacity(values.len());
-        // Where the last one of each key is.
+        // Position of the last entry of each key.
         let mut last: FxHashMap<&str, usize> = FxHashMap::default();
         for posted in values.iter().rev() {
             let value = Encoded::new(&posted.value, self.limits.value_bytes_max)
@@ -293,7 +293,7 @@ impl NamespaceWriter {
         Ok(value.is_ok_and(|value| found.identity() == Some(value.identity())))
     }
 
-    /// Adds a block that also holds what is worth absorbing of those before it; returns where it will be.
+    /// Adds a block that absorbs earlier blocks where worthwhile; returns its future offset.
     pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
         let mut previous = NO_BLOCK;
@@ -356,7 +356,7 @@ impl NamespaceWriter {
         Ok(id)
     }
 
-    /// So many processes here share what is left for what they post.
+    /// Sets the number of local processes that share the remaining limits.
     pub(crate) fn share_among(&mut self, processes: u32) {
         self.key_shares.share_among(processes);
         self.byte_shares.share_among(processes);
@@ -485,7 +485,7 @@ impl NamespaceWriter {
         Ok(larger)
     }
 
-    /// How many cells a new modex table for so many ranks has; `None` if the present one is large enough.
+    /// Number of cells of a new modex table for `rank_count` ranks; `None` if the present one is large enough.
     pub(super) fn larger_modex_table(&self, rank_count: u32) -> Option<u64> {
         let wanted = u64::from(rank_count.max(self.rank_count));
         match self.modex {
@@ -504,7 +504,7 @@ impl NamespaceWriter {
         Ok(table)
     }
 
-    /// Refuses what would not fit below the limit.
+    /// Refuses data that exceeds the limit.
     fn check_room(&self, size_bytes: u64) -> Result<(), StoreError> {
         let need_bytes = self.segment.allocated_bytes().saturating_add(size_bytes);
         let bytes_max = self.limits.segment_bytes_max;
@@ -525,7 +525,7 @@ impl NamespaceWriter {
         Image::new(base, self.limits.segment_bytes_max)
     }
 
-    /// The same for values from elsewhere, which leave free what is kept for those of the processes here.
+    /// The same for remote values, which must leave free the guaranteed parts of local processes.
     pub(super) fn image_from_elsewhere(&self) -> Image {
         let kept_bytes = self.byte_shares.reserved_for_others(None);
         Image::new(self.image().base(), self.limits.segment_bytes_max.saturating_sub(kept_bytes))
@@ -535,7 +535,8 @@ impl NamespaceWriter {
     pub(super) fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
         let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
         assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
-        // Readers remember in whole words what they may read. Should there be no room, they look the last bytes up.
+        // Readers check bounds in whole words, so the end is aligned. Without room for that, the last bytes take their
+        // slower path.
         let _ = self.segment.alloc(0, Align::Sixteen);
         self.segment.publish();
         Ok(())

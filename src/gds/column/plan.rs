@@ -2,7 +2,7 @@
 
 use crate::gds::format::Run;
 
-/// How the numbers of a column will be stored.
+/// The stored form of a column's numbers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Plan {
     /// Computed: `base + ((index / div) % modulo) * factor`, wrapping.

@@ -41,7 +41,7 @@ impl<'a> ColumnView<'a> {
         self.head.function == function::OF_NODE
     }
 
-    /// The value at an index; `None` if there is none, or if it is the node's.
+    /// The value at an index; `None` if absent, or if the value is the node's.
     #[inline]
     pub(crate) fn value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
         if index >= self.head.count || self.is_of_node() {
@@ -82,7 +82,7 @@ impl<'a> ColumnView<'a> {
         }
         let [block, end, ..] = self.head.parameters;
         let rule = || DealtRanks::new(block.try_into().ok()?, self.head.count, end.try_into().ok()?);
-        // No longer than those of the processes that there are.
+        // The lists must not name ranks beyond the processes of the job.
         let rule = rule().filter(|rule| rule.end() <= self.rank_count);
         rule.map(Some).ok_or(Damage::Code { what: "the end of a column's lists of ranks", code: end })
     }
@@ -99,7 +99,7 @@ impl<'a> ColumnView<'a> {
         }
     }
 
-    /// How the column is stored, in a word or two, for people.
+    /// Short name of the column's form, for people.
     pub(crate) const fn encoding(&self) -> &'static str {
         match (self.head.function, self.head.meaning, self.head.parameters) {
             (function::STRIDE, _, [_, _, _, 0]) => "constant",
@@ -143,7 +143,7 @@ impl<'a> ColumnView<'a> {
                 .ok_or(Damage::Code { what: "a divisor of a column", code: 0 }),
             function::NARROW => self.narrow(second, index).map(|difference| first.wrapping_add(difference)),
             function::RUNS => self.run(Array { offset: first, count: second }, index),
-            // Of the list that is written out.
+            // Only one list is written out.
             function::RANK_LISTS => Ok(1),
             other => Err(Damage::Code { what: "the function of a column", code: other.into() }),
         }

@@ -15,8 +15,8 @@ use crate::types::{DataType, Rank, Value};
 /// A column whose key is present for at most one of this many indexes is stored sparsely.
 const SPARSE_ADVANTAGE: usize = 8;
 
-/// Writes a column of `count` indexes; returns its head. `own` is the index that nearly all readers ask for, if there is
-/// one. That columns of nodes do not refer to the node was checked with the record.
+/// Writes a column of `count` indexes; returns its head. `own`: the index of nearly all lookups, if known. The record's
+/// check has excluded node columns that refer to the node.
 pub(crate) fn push_column(
     image: &mut Image,
     column: &Column,
@@ -170,7 +170,7 @@ impl<'a> ColumnWriter<'a> {
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
     }
 
-    /// A rule, and the own list as a text: what every process asks for is found without making it.
+    /// A rule, and the own node's list as a text: it is what every process requests, and is found without making it.
     fn rank_lists(&mut self, dealt: DealtRanks, own: Option<u32>) -> Result<ColumnHead, StoreError> {
         let own_list = own.and_then(|own| Some((own, dealt.text_of(own)?)));
         let mut cells = Vec::new();
@@ -248,7 +248,7 @@ fn scalars(values: &[Option<Encoded<'_>>]) -> Option<(DataType, Vec<u64>)> {
 fn misfit(data_type: DataType, numbers: &[u64]) -> Option<u64> {
     let is_misfit = |number: u64| value_of_scalar(data_type, number).is_none();
     let highest = numbers.iter().copied().max()?;
-    // Of these types everything below the highest fits, too. Ranks beyond those of processes have gaps.
+    // For these types all smaller numbers fit, too. Ranks have gaps above the highest process.
     let fits_below = match data_type {
         DataType::Uint16 | DataType::Uint32 | DataType::Uint64 => true,
         DataType::ProcRank => highest <= u64::from(Rank::PROCESS_MAX),
