@@ -1,7 +1,7 @@
-//! Which bytes of a segment are atomic cells, as both sides keep track of it.
+//! The atomic cells of a segment, as both sides track them.
 //!
-//! Cells change after publication, so no `&[u8]` may ever cover one (I2). The header lists the tables of cells; a table
-//! is listed before the bytes it lies in are published, so whoever may read the bytes also finds the table.
+//! Cells change after publication, so no `&[u8]` may ever cover one (I2). The header lists the tables of cells. A table
+//! is listed before its bytes are published, so a reader of the bytes also finds the table.
 
 use super::error::GrowError;
 use super::header::TABLE_COUNT_MAX;
@@ -21,7 +21,7 @@ pub(super) struct Extent {
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     extents: Vec<Extent>,
-    /// How many of them the header lists.
+    /// Number of tables listed in the header.
     listed: usize,
 }
 
@@ -57,7 +57,7 @@ impl Cells {
         self.extents.get(after).is_some_and(|extent| start < end && extent.table.offset.get() < end)
     }
 
-    /// Lists in the header what it does not list yet. To be called before the publication that covers the tables.
+    /// Lists the new tables in the header. Must precede the publication that covers them.
     pub(super) fn list(&mut self, header: HeaderWords<'_>) {
         for (slot, extent) in self.extents.iter().enumerate().skip(self.listed) {
             let Some((offset, cell_count)) = header.extent(slot) else {

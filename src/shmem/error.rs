@@ -23,7 +23,7 @@ pub enum CreateError {
     /// The span asked for is too small or too large to be mapped at all.
     #[error("a segment's span must lie between {min} and {max} bytes, not {found}")]
     Span {
-        /// What was asked for.
+        /// The given value.
         found: u64,
         /// The smallest span.
         min: u64,
@@ -42,7 +42,7 @@ pub enum CreateError {
     /// Every name tried for the object was taken already.
     #[error("{attempts} names for a new segment were all taken, the last was {last}; remove stale ones")]
     NamesTaken {
-        /// How many were tried.
+        /// Number of names tried.
         attempts: u32,
         /// The last of them.
         last: String,
@@ -50,11 +50,11 @@ pub enum CreateError {
     /// The object behind the segment could not be made.
     #[error("cannot make a segment in {location}: {step} failed: {}", explain(.source))]
     Object {
-        /// Where.
+        /// The place of the segment.
         location: Location,
-        /// Which operation.
+        /// The failed operation.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Not even the smallest span could be mapped.
@@ -62,7 +62,7 @@ pub enum CreateError {
     Map {
         /// The smallest span tried.
         span_bytes: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// There is no memory for the header.
@@ -81,9 +81,9 @@ pub enum GrowError {
         need_bytes: u64,
         /// Bytes allocated so far.
         have_bytes: u64,
-        /// Which memory ran out.
+        /// The memory that ran out.
         location: Location,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The segment can't be mapped further.
@@ -91,7 +91,7 @@ pub enum GrowError {
     Mapping {
         /// Bytes needed in all.
         need_bytes: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The process may not make files this large.
@@ -125,7 +125,7 @@ pub enum WriteError {
     /// Published bytes never change.
     #[error("write at {offset} but everything below {published:#x} is published and cannot change")]
     Published {
-        /// Where the write starts.
+        /// Start of the write.
         offset: u64,
         /// Bytes published.
         published: u64,
@@ -133,7 +133,7 @@ pub enum WriteError {
     /// The bytes have not been allocated.
     #[error("write of {len} bytes at {offset:#x} ends beyond the {allocated:#x} bytes allocated")]
     Unallocated {
-        /// Where the write starts.
+        /// Start of the write.
         offset: u64,
         /// Its length.
         len: u64,
@@ -143,17 +143,17 @@ pub enum WriteError {
     /// There is no such table, or no such cell in it.
     #[error("no cell {index} in a table at {table}")]
     NoCell {
-        /// Where the table would start.
+        /// Start of the table.
         table: Offset,
         /// The cell asked for.
         index: u64,
     },
-    /// A root may only point to what readers may read.
+    /// A root must point to published bytes.
     #[error("root {} cannot point to {target}, which is not below the {published:#x} bytes published", root.get())]
     RootUnpublished {
         /// The root.
         root: RootIndex,
-        /// Where it should have pointed.
+        /// The refused target.
         target: Offset,
         /// Bytes published.
         published: u64,
@@ -167,15 +167,15 @@ pub enum HandleError {
     /// The object could not be opened (again) for reading.
     #[error("cannot open {location} for reading: {}", explain(.source))]
     Open {
-        /// What.
+        /// The object.
         location: Location,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another object has taken the name.
     #[error("{location} is not the segment it was; another process has replaced it")]
     Replaced {
-        /// Where.
+        /// The place.
         location: Location,
     },
 }
@@ -184,7 +184,7 @@ pub enum HandleError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// What was handed over is no regular file or memory object.
+    /// The descriptor is not a regular file or memory object.
     #[error("the descriptor handed over as a segment is no file (mode {mode:#o})")]
     NotAFile {
         /// Type and mode bits the kernel reports.
@@ -256,17 +256,17 @@ pub enum AttachError {
     /// Not even the bytes there are could be mapped.
     #[error("cannot map {bytes} bytes of a segment; raise the limit on address space (ulimit -v)")]
     Map {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A system call failed.
     #[error("cannot examine a segment: {step} failed: {}", explain(.source))]
     System {
-        /// Which operation.
+        /// The failed operation.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -294,9 +294,9 @@ pub enum Corrupt {
     /// The bytes do not lie between the header and the end of what is published.
     #[error("segment has no {len} bytes at {offset:#x}; {published:#x} are published")]
     Range {
-        /// Where they would start.
+        /// Start of the range.
         offset: u64,
-        /// How many.
+        /// Its length.
         len: u64,
         /// Bytes published.
         published: u64,
@@ -304,9 +304,9 @@ pub enum Corrupt {
     /// A number of elements whose size overflows.
     #[error("segment has no {count} elements of {size} bytes at {offset:#x}")]
     Count {
-        /// Where they would start.
+        /// Start of the array.
         offset: u64,
-        /// How many.
+        /// Number of elements.
         count: u64,
         /// The size of each.
         size: u64,
@@ -322,23 +322,23 @@ pub enum Corrupt {
     /// The bytes belong to a table of atomic cells.
     #[error("segment bytes at {offset:#x} ({len} of them) overlap atomic cells")]
     Cells {
-        /// Where they start.
+        /// Start of the range.
         offset: u64,
-        /// How many.
+        /// Its length.
         len: u64,
     },
     /// There is no table there.
     #[error("segment has no table of atomic cells at {offset:#x}")]
     NotATable {
-        /// Where it would start.
+        /// Start of the word.
         offset: u64,
     },
     /// The table has no such cell.
     #[error("segment table at {table} has {cell_count} cells, not one with index {index}")]
     NoCell {
-        /// Where the table starts.
+        /// Start of the table.
         table: Offset,
-        /// How many cells it has.
+        /// Number of its cells.
         cell_count: u64,
         /// The cell asked for.
         index: u64,
@@ -351,10 +351,10 @@ pub enum Corrupt {
         /// Bytes there are.
         object_bytes: u64,
     },
-    /// The system refused to map what was published.
+    /// The system refused to map published bytes.
     #[error("cannot map {bytes} bytes of a segment (errno {errno}); raise the limit on address space (ulimit -v)")]
     Unmapped {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
         /// The system's error number; zero if it gave none.
         errno: i32,
@@ -365,7 +365,7 @@ pub enum Corrupt {
         /// The system's error number.
         errno: i32,
     },
-    /// The state is none that segments have.
+    /// The segment's state is unknown.
     #[error("segment state {found} is unknown")]
     State {
         /// The number found.

@@ -1,4 +1,4 @@
-//! A hint to the processor, for those who walk through more memory than any cache holds.
+//! A prefetch hint to the processor, for walks through more memory than a cache holds.
 
 /// Has the processor fetch a structure of up to two cache lines that is read soon.
 #[inline(always)]

@@ -4,10 +4,10 @@ use std::ptr::NonNull;
 use memmap2::{MmapMut, MmapOptions};
 use nix::sys::mman::{MmapAdvise, madvise};
 
-/// Tells the process that made it from forks of it, as often as one likes: asking costs no system call.
+/// Tells the process that made it from its forks, without a system call.
 ///
-/// It is a page that the kernel empties in a forked copy (`MADV_WIPEONFORK`, Linux 4.14). Where there is none to be had, the
-/// number of the process is compared.
+/// It is a page that the kernel empties in a fork (`MADV_WIPEONFORK`, Linux 4.14). Without such a page it compares
+/// process ids.
 #[derive(Debug)]
 pub struct ForkMark {
     page: Option<MmapMut>,
@@ -28,7 +28,7 @@ impl ForkMark {
         Self { page: None, maker_pid: 0 }
     }
 
-    /// Whether this process made the mark. If not, it is a fork of the one that did.
+    /// Whether this process made the mark; `false` in a fork of the maker.
     #[must_use]
     pub fn is_of_this_process(&self) -> bool {
         let Some(page) = &self.page else { return process::id() == self.maker_pid };
@@ -43,7 +43,7 @@ fn marked_page() -> Option<MmapMut> {
     let start = NonNull::new(page.as_mut_ptr())?.cast();
     // SAFETY: there is no such advice; nothing is done.
     if unsafe { nix::libc::madvise(start.as_ptr(), page.len(), -1) } == 0 {
-        // Nor is it with any other: emulators (qemu) promise everything.
+        // An emulator (qemu) accepts any advice, so its answer proves nothing.
         return None;
     }
     // SAFETY: the page is this function's own, and the advice changes nothing in this process.
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// What a fork says of a mark: its exit code.
+    /// The answer of a fork: its exit code.
     fn said_by_a_fork(mark: &ForkMark) -> i32 {
         // SAFETY: the child looks at one byte, or asks for its number, and ends.
         match unsafe { fork() }.unwrap() {

@@ -11,14 +11,14 @@ use rustix::thread::futex::{self, Flags, Timespec};
 
 use super::sync::memory::AtomicU32;
 
-/// Wakes everybody who waits on `word`.
+/// Wakes all waiters on `word`.
 pub(super) fn wake_all(word: &AtomicU32) {
-    // The kernel takes the count as a signed number. The result is of no use: a wake-up can only fail for a bad
-    // address, and a reference is none.
+    // The kernel reads the count as a signed number. The result is ignored: a wake-up can only fail for a bad address,
+    // and a reference has a valid one.
     let _ = futex::wake(word, Flags::empty(), COUNT_MAX);
 }
 
-/// Wakes those who wait on `word` for one of these classes, and those who wait for all.
+/// Wakes the waiters on `word` in these classes, and those in all classes.
 pub(super) fn wake_classes(word: &AtomicU32, classes: NonZeroU32) {
     // As above.
     let _ = futex::wake_bitset(word, Flags::empty(), COUNT_MAX, classes);
@@ -26,7 +26,7 @@ pub(super) fn wake_classes(word: &AtomicU32, classes: NonZeroU32) {
 
 const COUNT_MAX: u32 = i32::MAX.unsigned_abs();
 
-/// How a wait ended.
+/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
     /// The word changed, or somebody woke us, or a signal came: look again.

@@ -31,7 +31,7 @@ pub const ROOT_COUNT: usize = 16;
 /// Most tables of atomic cells a segment can have.
 pub const TABLE_COUNT_MAX: usize = 64;
 
-/// What every segment of any version starts with.
+/// The first bytes of every segment of any version.
 pub(super) const MAGIC: [u8; 8] = *b"MODEXSEG";
 /// Version of this layout.
 pub(super) const LAYOUT_VERSION: u32 = 1;
@@ -55,12 +55,12 @@ pub(super) const STATE_LIVE: u32 = 0;
 /// `state`: nothing will be published any more.
 pub(super) const STATE_RETIRED: u32 = 1;
 
-/// Where a root lies in the header.
+/// Position of a root in the header.
 pub(super) fn root_at(root: RootIndex) -> u64 {
     ROOTS_AT + u64::from(root.get()) * ROOT_STRIDE
 }
 
-/// Where the offset and the cell count of table number `slot` lie in the header.
+/// Positions of the offset and the cell count of table number `slot` in the header.
 pub(super) fn extent_at(slot: u64) -> (u64, u64) {
     let at = EXTENTS_AT + slot * EXTENT_STRIDE;
     (at, at + 8)
@@ -109,10 +109,10 @@ const _: () = {
     assert!(PUBLISHED_AT.is_multiple_of(64) && GENERATION_AT.is_multiple_of(64) && STATE_AT.is_multiple_of(64));
 };
 
-/// Identifies a layout: reader and writer must agree on it before anything else is read.
+/// Identifies a layout: reader and writer must agree on it before any other field is read.
 ///
-/// It is the XXH3-64 (seed 0) of a text that lists the sizes and offsets of the header, a line feed, and a text of the
-/// layer above that does the same for what it keeps in the segment.
+/// It is the XXH3-64 (seed 0) of a text with the sizes and offsets of the header, a line feed, and a text of the layer
+/// above with the same data for its own structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutId(u64);
 
@@ -144,7 +144,7 @@ fn header_layout() -> String {
     )
 }
 
-/// What a segment says about itself.
+/// The description of a segment in its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SegmentInfo {
@@ -162,7 +162,7 @@ pub struct SegmentInfo {
     pub owner: String,
 }
 
-/// The first 64 bytes of a segment, which never change meaning: what a tool can tell about any version.
+/// The first 64 bytes of a segment, which never change meaning: tools can read them in any version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Preamble {
@@ -205,7 +205,7 @@ pub(super) fn preamble(bytes: &[u8]) -> Result<Preamble, AttachError> {
     })
 }
 
-/// The fixed part of a foreign header, of which only the magic number has been checked.
+/// The fixed part of a foreign header; only the magic number has been checked.
 fn fixed(bytes: &[u8]) -> Result<FixedHeader, AttachError> {
     let Ok((header, _)) = FixedHeader::read_from_prefix(bytes) else {
         return Err(AttachError::TooSmall {
@@ -242,7 +242,7 @@ pub(super) fn compose(info: &SegmentInfo) -> FixedHeader {
     }
 }
 
-/// A text as its length and bytes; what does not fit is left out.
+/// A text as its length and bytes; a longer text is cut.
 fn padded<const MAX: usize>(text: &str) -> (u32, [u8; MAX]) {
     let mut bytes = [0; MAX];
     let mut len = 0_u32;
@@ -253,7 +253,7 @@ fn padded<const MAX: usize>(text: &str) -> (u32, [u8; MAX]) {
     (len, bytes)
 }
 
-/// Checks the fixed part of a foreign header and takes out what it says. `ours` is the layout it must have, if any.
+/// Checks and reads the fixed part of a foreign header. `ours` is the required layout, if any.
 pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo, AttachError> {
     let header = fixed(bytes)?;
     if header.byte_order != BYTE_ORDER {

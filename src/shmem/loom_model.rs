@@ -3,9 +3,9 @@
 //! Run by `RUSTFLAGS="--cfg loom" cargo test --lib --release loom_`. The model uses `publication` itself; only the
 //! memory is loom's, whose cells notice every access that is not ordered with a write.
 //!
-//! Each model counts how often the reader got as far as the claim under test, because a model in which it never does
-//! proves nothing. (Loom misses interleavings in which a thread loads a word just before it stores to it; the writer
-//! therefore keeps its own copies of what it stores, here and in the real one.)
+//! Each model counts how often the reader reaches the claim under test: a model that never reaches it proves nothing.
+//! Loom misses interleavings in which a thread loads a word just before its own store to it. So the writer keeps copies
+//! of its stored values, here and in the real code.
 
 use core::sync::atomic::AtomicUsize;
 use std::sync::Arc as StdArc;
@@ -83,8 +83,8 @@ fn refresh(model: &Model, watermark: &Watermark, size: u64) -> u64 {
     watermark.refresh(&model.published, || Ok::<_, ()>(size)).unwrap().unwrap()
 }
 
-/// Runs `writer` and `reader` at once, in every way there is; `reader` tells whether it got to its claim, and must
-/// have got there at least once.
+/// Runs `writer` and `reader` concurrently in every interleaving. `reader` returns whether it reached its claim, which
+/// must happen at least once.
 fn explore(writer: fn(&Model), reader: fn(&Model) -> bool) {
     let reached = StdArc::new(AtomicUsize::new(0));
     let counter = StdArc::clone(&reached);
@@ -218,7 +218,7 @@ fn loom_a_watermark_never_covers_more_than_the_object_has() {
     );
 }
 
-/// The model notices a writer that forgets the Release: this and what follows prove that the tests above can fail.
+/// The model detects a writer without the Release. This test and the next ones prove that the tests above can fail.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_a_relaxed_publication_is_caught() {

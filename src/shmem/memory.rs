@@ -17,7 +17,7 @@ pub(crate) struct Memory {
     keeper: Keeper,
 }
 
-/// What unmaps the memory when it is dropped.
+/// The owner that unmaps the memory on drop.
 pub(crate) enum Keeper {
     /// A mapping of our own.
     Map { map: MmapRaw },
@@ -88,8 +88,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps the bytes from `start` to `end`, which are within the object, writable at once instead of page by page as they
-    /// are touched. That is a matter of time alone, so whatever the kernel says is fine.
+    /// Maps the bytes from `start` to `end`, within the object, writable at once instead of page by page at each first
+    /// touch. It only saves time, so errors are ignored.
     pub(crate) fn populate(&self, start: u64, end: u64) {
         if let (Keeper::Map { map }, Ok(start), Ok(len)) =
             (&self.keeper, usize::try_from(start), usize::try_from(end.saturating_sub(start)))
@@ -104,7 +104,7 @@ impl Memory {
         self.base.as_ptr().wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX))
     }
 
-    /// Bytes that nobody writes while the reference lives.
+    /// Bytes without writes while the reference lives.
     ///
     /// # Safety
     /// `offset + len <= self.len()` without overflow; the bytes lie within the object (I4); and none of them is
@@ -129,8 +129,8 @@ impl Memory {
     /// A 64-bit atomic in the segment.
     ///
     /// # Safety
-    /// `offset + 8 <= self.len()`, the word lies within the object (I4), `offset` is a multiple of 8, and while the
-    /// result lives nobody writes the word other than atomically.
+    /// `offset + 8 <= self.len()`, the word lies within the object (I4), and `offset` is a multiple of 8. While the
+    /// result lives, the word is written only atomically.
     #[inline]
     pub(crate) unsafe fn word64(&self, offset: u64) -> &AtomicU64 {
         // SAFETY:

@@ -1,9 +1,9 @@
-//! Raw shared memory: bytes, offsets and atomics. It knows no PMIx word.
+//! Raw shared memory: bytes, offsets and atomics, without any PMIx term.
 //!
 //! A *segment* is one append-only object with one writer ([`SegmentWriter`]) and any number of readers
-//! ([`SegmentReader`]) in other processes. The writer allocates, fills, publishes and then links what it published from
-//! a root or from a cell of a table. A reader follows roots and cells to offsets and borrows the bytes there. Readers
-//! take no lock, make no system call and write nothing, so one that dies is not noticed.
+//! ([`SegmentReader`]) in other processes. The writer allocates, fills and publishes bytes, then links them from a root
+//! or from a cell of a table. A reader follows roots and cells to offsets and borrows the bytes there. Readers take no
+//! lock, make no system call and write nothing, so a reader's death has no effect.
 //!
 //! ```
 //! use modex::shmem::{Align, ReaderOptions, RootIndex, SegmentOptions, SegmentReader, SegmentWriter};
@@ -26,26 +26,25 @@
 //! ```
 //!
 //! # Invariants
-//! The comments on `unsafe` cite these.
+//! The SAFETY comments cite these.
 //!
 //! - **I1** Bytes below `published` never change, except atomics. The writer hands out mutable access only above it,
 //!   and `published` never decreases.
-//! - **I2** Atomics are the words of the header from byte 1024 on and the cells of tables. While anybody but the writer
-//!   can see them they are accessed atomically only. Every table is listed in the header before the bytes it lies in
-//!   are published; no reference to bytes ever covers an atomic.
+//! - **I2** Atomics are the words of the header from byte 1024 on and the cells of tables. Once other processes can see
+//!   them, every access is atomic. Every table is listed in the header before its bytes are published; no reference to
+//!   bytes ever covers an atomic.
 //! - **I3** Readers touch nothing at or above `published`.
-//! - **I4** Every byte below the size of the object has memory behind it and can be touched without a fault; the
-//!   object never shrinks. The writer allocates only below the size it has reserved. A reader believes `published`
-//!   only up to the size that the kernel reports. (Memfds are sealed against shrinking. For files and POSIX objects
-//!   the promise is the writer's, who alone has the right to write them.)
+//! - **I4** Every byte below the size of the object has memory behind it and can be touched without a fault; the object
+//!   never shrinks. The writer allocates only below its reserved size. A reader believes `published` only up to the
+//!   size that the kernel reports. (Memfds are sealed against shrinking. For files and POSIX objects the writer
+//!   promises it, and only the writer may write them.)
 //! - **I5** A mapping starts at a multiple of 64 and neither moves nor goes away before its `Memory` is dropped; a
-//!   reader drops none before it is dropped itself.
+//!   reader drops no mapping before it is dropped itself.
 //!
-//! Beside segments there is one page that is no segment and nobody else's: `fork_mark`. `hangup` is here for its system call, which
-//! no crate wraps.
+//! Beside segments: `fork_mark`, a page of its own, and `hangup`, for a system call that no crate wraps.
 //!
-//! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the identity of whoever handed it the segment,
-//! but none of the numbers in it.
+//! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the sender of the segment, but none of the
+//! numbers in it.
 
 mod backing;
 mod cells;

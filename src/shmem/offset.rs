@@ -67,21 +67,21 @@ impl TableRef {
         Some(u64::from(position) << 32 | u64::from(cell_count))
     }
 
-    /// The table at `offset`, if that is the one that was packed.
+    /// The table at `offset`, if `packed` describes it.
     #[inline(always)]
     pub(super) fn unpacked(packed: u64, offset: Offset) -> Option<Self> {
         let is_same = (packed >> 32) * CELL_BYTES == offset.get();
         is_same.then_some(Self { offset, cell_count: packed & u64::from(u32::MAX) })
     }
 
-    /// Where the table starts.
+    /// Offset of the first cell.
     #[must_use]
     #[inline]
     pub const fn offset(self) -> Offset {
         self.offset
     }
 
-    /// How many cells it has.
+    /// Number of cells.
     #[must_use]
     #[inline]
     pub const fn cell_count(self) -> u64 {
@@ -101,7 +101,7 @@ impl TableRef {
 /// Size of a cell of a table, in bytes.
 pub(super) const CELL_BYTES: u64 = 8;
 
-/// One of the roots in a segment's header. What each is for is decided by the layer above.
+/// One of the roots in a segment's header. The layer above assigns their meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RootIndex(u8);
 
@@ -125,7 +125,7 @@ impl RootIndex {
     }
 }
 
-/// How bytes in a segment are aligned.
+/// Alignment of bytes in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// On 8 bytes: words.

@@ -1,9 +1,9 @@
-//! What a caller may choose about a segment, and what it can learn about how it is kept.
+//! A caller's options for a segment, and facts about the segment's memory.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// How to make a segment.
+/// Options of a new segment.
 #[derive(Clone, Debug)]
 pub struct SegmentOptions {
     /// Text that names the segment to people and to the layer above; at most [`LABEL_BYTES_MAX`] bytes.
@@ -20,7 +20,7 @@ pub struct SegmentOptions {
     ///
     /// [`span_bytes`]: super::SegmentWriter::span_bytes
     pub span_bytes: u64,
-    /// Where the bytes live.
+    /// Kind of memory.
     pub backing: BackingKind,
     /// The directory of the file. Needed by [`BackingKind::File`], ignored by the others.
     pub directory: Option<PathBuf>,
@@ -46,11 +46,12 @@ impl SegmentOptions {
     }
 }
 
-/// How to attach to a segment.
+/// Options of attaching to a segment.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
-    /// Address space to reserve at first, at most, in bytes. Otherwise a reader reserves [`ReaderOptions::FACTOR`] times
-    /// what the segment holds, at least [`ReaderOptions::BYTES_MIN`]. A segment that grows beyond that is mapped again.
+    /// Upper bound of the address space reserved at first, in bytes. Below it a reader reserves
+    /// [`ReaderOptions::FACTOR`] times the segment's present size, at least [`ReaderOptions::BYTES_MIN`]. A segment
+    /// that outgrows its reservation is mapped again.
     pub reservation_bytes_max: u64,
 }
 
@@ -61,7 +62,7 @@ impl ReaderOptions {
     /// The least that a reader reserves, in bytes: little beside a limit on address space, and enough for most modexes.
     pub const BYTES_MIN: u64 = 64 << 20;
 
-    /// How much to reserve for a segment of `object_bytes`.
+    /// Bytes to reserve for a segment of `object_bytes`.
     pub(super) fn wish_bytes(&self, object_bytes: u64) -> u64 {
         object_bytes.saturating_mul(Self::FACTOR).max(Self::BYTES_MIN).min(self.reservation_bytes_max)
     }
@@ -73,7 +74,7 @@ impl Default for ReaderOptions {
     }
 }
 
-/// Where the bytes of a segment live.
+/// Kind of a segment's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BackingKind {
@@ -98,11 +99,11 @@ impl fmt::Display for BackingKind {
     }
 }
 
-/// What keeps readers from writing to a segment.
+/// Protection of a segment against writes by readers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Protection {
-    /// The kernel refuses every writable mapping, whoever holds whichever descriptor.
+    /// The kernel refuses every writable mapping, through any descriptor.
     SealedFutureWrite,
     /// Readers hold a descriptor that is open for reading only.
     ReadOnlyDescriptor,
@@ -110,7 +111,7 @@ pub enum Protection {
     ProcessLocal,
 }
 
-/// Where a segment can be found, and what limits it.
+/// The place of a segment, and the limit of its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {

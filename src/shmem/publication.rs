@@ -18,7 +18,7 @@ pub(crate) fn publish<W: Word64>(published: &W, end: u64) {
     published.store(end, Ordering::Release);
 }
 
-/// How many bytes may be read.
+/// Number of readable bytes.
 #[inline]
 pub(crate) fn observe<W: Word64>(published: &W) -> u64 {
     // Pairs with the Release in `publish`.
@@ -28,7 +28,7 @@ pub(crate) fn observe<W: Word64>(published: &W) -> u64 {
 /// Makes `value` (an offset below `published`, as a rule) findable in a root or a table cell.
 #[inline]
 pub(crate) fn link<W: Word64>(cell: &W, value: u64) {
-    // Pairs with the Acquire in `follow`: whoever finds the offset also sees the `published` that covers it.
+    // Pairs with the Acquire in `follow`: a reader of the offset also sees the `published` that covers it.
     cell.store(value, Ordering::Release);
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn follow<W: Word64>(cell: &W) -> u64 {
 /// Declares that publication number `value` is complete.
 #[inline]
 pub(crate) fn announce<W: Word32>(generation: &W, value: u32) {
-    // Pairs with the Acquire in `generation`: who sees the new generation sees what was linked before it.
+    // Pairs with the Acquire in `generation`: a reader of the new generation sees all earlier links.
     generation.store(value, Ordering::Release);
 }
 
@@ -67,10 +67,10 @@ pub(crate) fn state<W: Word32>(state: &W) -> u32 {
     state.load(Ordering::Acquire)
 }
 
-/// What one reader process knows to be readable: bytes that are published *and* within the size of the object.
+/// The bytes that one reader process knows to be readable: published *and* within the size of the object.
 ///
-/// `published` is written by somebody else and believed only up to the size the kernel reports. That size is asked for
-/// only when `published` passes the last one seen, so nearly every check is one load of process-local memory.
+/// Another process writes `published`, so it is believed only up to the size that the kernel reports. The kernel is
+/// asked only when `published` exceeds the last size seen. Thus nearly every check is one load of process-local memory.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     /// Bytes below this are published and within the object. Never decreases.
@@ -88,8 +88,8 @@ impl Watermark {
     /// Whether every byte below `end` is known to be readable.
     #[inline]
     pub(crate) fn covers(&self, end: u64) -> bool {
-        // Pairs with the Release in `refresh`: another thread of this process may have done the Acquire of
-        // `published`, and its view is passed on to this thread.
+        // Pairs with the Release in `refresh`: the Acquire of `published` by another thread of this process extends to
+        // this thread.
         end <= self.readable.load(Ordering::Acquire)
     }
 
@@ -99,10 +99,10 @@ impl Watermark {
         self.readable.load(Ordering::Acquire)
     }
 
-    /// Looks at `published` again; asks `object_bytes` for the size of the object if need be.
+    /// Reads `published` again; calls `object_bytes` for the size of the object if needed.
     ///
-    /// Returns the bytes now known to be readable. `Err` holds (`published`, size of the object) when the segment
-    /// claims more than there is; what was readable before stays readable.
+    /// Returns the number of readable bytes. `Err` holds (`published`, size of the object) if the segment claims more
+    /// than the object has; earlier readable bytes stay readable.
     pub(crate) fn refresh<W: Word64, E>(
         &self,
         published: &W,
@@ -119,8 +119,8 @@ impl Watermark {
         if published > size {
             return Ok(Err(Overclaim { published, object_bytes: size }));
         }
-        // Release pairs with the Acquire in `covers`; Acquire keeps the views of earlier refreshers in the chain,
-        // so that the larger of two values always carries what belongs to it.
+        // Release pairs with the Acquire in `covers`. Acquire includes the views of earlier refreshes, so that the
+        // larger of two values is valid with all its bytes.
         let before = self.readable.fetch_max(published, Ordering::AcqRel);
         Ok(Ok(published.max(before)))
     }
@@ -129,8 +129,8 @@ impl Watermark {
 /// A segment that declares more bytes than its object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overclaim {
-    /// What the header says.
+    /// Size according to the header.
     pub(crate) published: u64,
-    /// What the kernel says.
+    /// Size according to the kernel.
     pub(crate) object_bytes: u64,
 }

@@ -29,8 +29,8 @@ pub struct SegmentReader {
     watermark: Watermark,
     info: SegmentInfo,
     protection: Protection,
-    /// For each root the table it led to when last followed, packed: looking it up in the header's list again would cost
-    /// as much as the rest of a lookup.
+    /// The table behind each root at the last visit, packed. Searching the header's list again would double the cost of
+    /// a lookup.
     known_tables: [AtomicU64; ROOT_COUNT],
     known_stretches: KnownStretches,
 }
@@ -55,12 +55,12 @@ impl SegmentReader {
         ReaderHandle::again(self.region.source())
     }
 
-    /// What a segment says about itself, whatever its layout above this module. For tools.
+    /// The description in a segment's header, for any layout above this module. For tools.
     pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, AttachError> {
         examine(handle.source(), None).map(|(info, _)| info)
     }
 
-    /// What can be told about a segment of any version, from the bytes that never change meaning. For tools.
+    /// The data in the preamble of a segment of any version. For tools.
     pub fn preamble(handle: &ReaderHandle) -> Result<Preamble, AttachError> {
         handle.source().check()?;
         header::preamble(&handle.source().fixed_header()?)
@@ -76,7 +76,7 @@ impl SegmentReader {
         }
     }
 
-    /// What was found around a position before, so that what lies near it can be read at less cost; empty if nothing was.
+    /// The known stretch around a position, for cheaper reads nearby; empty if none is known.
     #[inline(always)]
     #[must_use]
     pub fn stretch_around(&self, offset: u64) -> Stretch<'_> {
@@ -175,7 +175,7 @@ impl SegmentReader {
         self.known_tables.get(usize::from(root.get()))
     }
 
-    /// The present value of a cell of a table. What was published before it was stored is readable now.
+    /// The present value of a cell of a table. Data published before the cell's store is readable now.
     #[inline(always)]
     pub fn cell(&self, table: TableRef, index: u64) -> Result<u64, Corrupt> {
         let TableRef { offset, cell_count } = table;
@@ -195,7 +195,7 @@ impl SegmentReader {
         Ok(publication::follow::<AtomicU64>(unsafe { memory.word64(start) }))
     }
 
-    /// Where a root points to; `None` if it has not been set.
+    /// The target of a root; `None` if it has not been set.
     #[inline(always)]
     #[must_use]
     pub fn root(&self, root: RootIndex) -> Option<Offset> {
@@ -209,11 +209,11 @@ impl SegmentReader {
         publication::generation(self.header().generation())
     }
 
-    /// Sleeps until the generation is not `seen` or, in short, until there may be something new; at most `timeout`,
-    /// without end if there is none. The writer has to wake: see [`bump_generation`].
+    /// Sleeps until the generation differs from `seen`, at most for `timeout`; without a timeout there is no limit. The
+    /// writer has to wake: see [`bump_generation`].
     ///
-    /// A signal or a wake-up for somebody else ends the sleep early, as [`GenerationWait::Unchanged`]: the caller, who
-    /// has the clock, decides whether to go on.
+    /// A signal or an unrelated wake-up ends the sleep early, as [`GenerationWait::Unchanged`]: the caller, which has
+    /// the clock, decides whether to continue.
     ///
     /// [`bump_generation`]: super::SegmentWriter::bump_generation
     #[must_use]
@@ -221,7 +221,7 @@ impl SegmentReader {
         self.after(futex::wait(self.header().generation(), seen, timeout), seen)
     }
 
-    /// As [`SegmentReader::wait_for_generation`], for one who is to be woken with these classes only: see
+    /// As [`SegmentReader::wait_for_generation`], woken for these classes only: see
     /// [`SegmentWriter::wake_classes`](super::SegmentWriter::wake_classes).
     #[must_use]
     pub fn wait_in_classes(&self, seen: u32, classes: NonZeroU32, timeout: Duration) -> GenerationWait {
@@ -251,7 +251,7 @@ impl SegmentReader {
         self.refresh()
     }
 
-    /// What the segment says about itself.
+    /// The segment's description in its header.
     #[must_use]
     pub fn info(&self) -> &SegmentInfo {
         &self.info
@@ -269,13 +269,13 @@ impl SegmentReader {
         &self.info.owner
     }
 
-    /// What keeps this process from writing.
+    /// The protection against writes by this process.
     #[must_use]
     pub fn protection(&self) -> Protection {
         self.protection
     }
 
-    /// How many mappings there are and how many bytes of address space they take. For statistics.
+    /// Number of mappings, and their bytes of address space. For statistics.
     #[must_use]
     pub fn mapped(&self) -> (usize, u64) {
         self.region.mapped()
@@ -333,18 +333,18 @@ impl SegmentReader {
     }
 }
 
-/// How a wait for a new generation ended.
+/// Outcome of a wait for a new generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationWait {
     /// There is a new generation: this one.
     Changed(u32),
-    /// Nothing is known to have changed; the wait was cut short.
+    /// No known change; the wait was interrupted.
     Unchanged,
     /// The time is over, or the kernel does not let this process sleep, and nothing has changed.
     TimedOut,
 }
 
-/// Checks type, size and fixed header of what is to be mapped; gives the latter and the size.
+/// Checks type, size and fixed header of a source; returns the header and the size.
 fn examine(source: &Source, expected: Option<LayoutId>) -> Result<(SegmentInfo, u64), AttachError> {
     let object_bytes = source.check()?;
     let info = header::parse(&source.fixed_header()?, expected)?;

@@ -1,8 +1,9 @@
 //! A reader's mappings of one segment.
 //!
-//! Usually there is one, several times as long as the segment, made once. A segment that outgrows it is mapped again, from the
-//! first byte on and further than the last time. Where address space is short, the first one covers what was there. Earlier
-//! mappings stay, as values may be borrowed from them. No lock: a mapping made twice by a race is dropped again.
+//! Usually there is one mapping, several times as long as the segment. A segment that outgrows it is mapped again from
+//! the first byte on, longer than before. If address space is short, the first mapping covers only the present bytes.
+//! Earlier mappings stay, because values may be borrowed from them. There is no lock: of two mappings made in a race
+//! one is dropped.
 
 use std::io;
 use std::sync::OnceLock;
@@ -24,8 +25,8 @@ pub(super) struct Region {
 
 type Later = [OnceLock<Memory>; REMAP_COUNT_MAX];
 
-/// How often a segment can be mapped again. Each time at least doubles the length while the system allows that, and
-/// from one page to the largest span are 33 doublings; the rest is for systems that allow less.
+/// Maximum number of mappings. Each at least doubles the length while the system allows it, and 33 doublings lead from
+/// one page to the largest span. The rest is for systems that allow less.
 const REMAP_COUNT_MAX: usize = 64;
 
 impl Region {
@@ -52,7 +53,7 @@ impl Region {
         &self.first
     }
 
-    /// What is mapped.
+    /// The mapped source.
     #[inline]
     pub(super) fn source(&self) -> &Source {
         &self.source

@@ -1,8 +1,8 @@
-//! What a reader has looked into once and need not check again: stretches of bytes and tables of cells.
+//! Memory that a reader has already checked: stretches of bytes and tables of cells.
 //!
-//! Both are views of the first mapping. Bytes that are published, and lie between tables of cells, stay so: each new
-//! table lies above all that was published before it (I2). So a stretch is remembered in one word, and what lies in it
-//! is read with no more than the bounds check of a slice.
+//! Both are views of the first mapping. Published bytes between tables of cells stay so, because each new table lies
+//! above all earlier published bytes (I2). So a stretch is remembered in one word, and reads within it cost only the
+//! bounds check of a slice.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -12,7 +12,7 @@ use super::publication;
 use super::sync::Ordering;
 use super::sync::memory::AtomicU64;
 
-/// Published bytes of which none is a cell.
+/// Published bytes without any cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Stretch<'a> {
     start: u64,
@@ -63,7 +63,7 @@ impl<'a> CellTable<'a> {
         Self { cells }
     }
 
-    /// How many cells it has.
+    /// Number of cells.
     #[inline(always)]
     #[must_use]
     pub const fn cell_count(self) -> u64 {
@@ -71,7 +71,7 @@ impl<'a> CellTable<'a> {
         self.cells.len() as u64
     }
 
-    /// The present value of a cell, if there is such a cell. What was published before it was stored is readable now.
+    /// The present value of a cell, if it exists. Data published before the cell's store is readable now.
     #[inline(always)]
     #[must_use]
     pub fn load(self, index: u64) -> Option<u64> {
@@ -83,8 +83,8 @@ impl<'a> CellTable<'a> {
 #[derive(Debug)]
 pub(super) struct KnownStretches([AtomicU64; KNOWN_COUNT]);
 
-/// One behind the last table, and some between tables: a reader goes to and fro between what was registered and what was
-/// posted, with the dictionary's larger tables in between. Those of eight neighbouring gaps have places of their own.
+/// One behind the last table, and eight between tables. A reader alternates between registered and posted data, with
+/// the dictionary's larger tables in between. Eight neighbouring gaps have places of their own.
 const KNOWN_COUNT: usize = 9;
 
 /// Before the third gap hardly anything lies: a writer begins with two tables.
@@ -95,7 +95,7 @@ const FIRST_GAP: usize = 2;
 pub(super) struct Gap {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// How many tables lie before it; behind the last one as many as can be.
+    /// Number of tables before it; the maximum behind the last table.
     pub(super) tables_before: usize,
 }
 
@@ -132,7 +132,7 @@ impl KnownStretches {
 }
 
 impl Gap {
-    /// In one word; `None` for one that is empty or reaches further than a word can say.
+    /// The stretch in one word; `None` if it is empty or too large.
     fn packed(self) -> Option<u64> {
         let words = |bytes: u64| u32::try_from(bytes / CELL_BYTES).ok();
         // Rounded inwards. Tables lie at multiples of a cell's size, but a stranger's list may say otherwise.
@@ -142,7 +142,7 @@ impl Gap {
     }
 }
 
-/// Start and end of what [`Gap::packed`] made, or, of zero, of nothing. Never ends before it starts.
+/// Start and end of a result of [`Gap::packed`]; zero gives an empty range. Never ends before it starts.
 #[inline(always)]
 fn unpacked(word: u64) -> (u64, u64) {
     ((word & u64::from(u32::MAX)) * CELL_BYTES, (word >> u32::BITS) * CELL_BYTES)

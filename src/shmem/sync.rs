@@ -1,9 +1,8 @@
-//! The one place atomics come from.
+//! The atomics of this crate.
 //!
-//! Normally these are `core`'s. Under `--cfg loom` the process-local ones are loom's, so that the code that uses them
-//! can be model-checked. Words *inside a segment* are always `core`'s, because loom's atomics are objects of their own
-//! and can't be laid over shared memory; `publication` is generic over [`Word64`] and [`Word32`] so that the very same
-//! functions run over both kinds.
+//! Normally these are `core`'s. Under `--cfg loom` the process-local ones are loom's, for model checking. Words *inside
+//! a segment* are always `core`'s, because loom's atomics are objects of their own and cannot be laid over shared
+//! memory. `publication` is generic over [`Word64`] and [`Word32`], so that the same functions run over both kinds.
 
 pub(crate) use core::sync::atomic::Ordering;
 

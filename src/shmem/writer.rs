@@ -16,14 +16,14 @@ use super::publication;
 
 use zerocopy::IntoBytes;
 
-/// Writes a segment. Dropping it unmaps and closes everything and removes any name; readers keep what they mapped.
+/// Writes a segment. Dropping it unmaps and closes everything and removes any name; readers keep their mappings.
 #[derive(Debug)]
 pub struct SegmentWriter {
     backing: Box<dyn Backing>,
     layout_id: LayoutId,
-    /// End of what is allocated. Everything above it is zero.
+    /// End of the allocated bytes. All bytes above it are zero.
     allocated: u64,
-    /// End of what readers may read; a copy of the atomic in the header.
+    /// End of the readable bytes; a copy of the atomic in the header.
     published: u64,
     /// The newest generation; a copy of the atomic in the header.
     generation: u32,
@@ -31,7 +31,7 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Makes an empty segment. `layout` describes what the layer above will put into it (see [`LayoutId::of`]).
+    /// Makes an empty segment. `layout` describes the structures of the layer above (see [`LayoutId::of`]).
     pub fn create(options: &SegmentOptions, layout: &str) -> Result<Self, CreateError> {
         fits("label", &options.label, LABEL_BYTES_MAX)?;
         fits("owner", &options.owner, OWNER_BYTES_MAX)?;
@@ -47,10 +47,10 @@ impl SegmentWriter {
         Ok(writer)
     }
 
-    /// Moves everything into a new segment, which `options` describe: label and owner must be the same as before.
-    /// Offsets stay. On failure nothing has changed.
+    /// Moves the contents to a new segment with these `options`; label and owner must be the same as before. Offsets
+    /// stay. On failure nothing has changed.
     ///
-    /// Readers of the segment before keep what was there and see nothing new, so it must have none but the caller.
+    /// Readers of the old segment would see no further data, so it must have no readers except the caller.
     pub fn move_to(&mut self, options: &SegmentOptions) -> Result<(), CreateError> {
         let mut backing = create(options, page_rounded(options.span_bytes)?)?;
         if self.allocated > backing.span_bytes() {
@@ -71,7 +71,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Writes what the header says of the segment itself.
+    /// Writes the segment's description into the header.
     fn write_fixed_header(&mut self, options: &SegmentOptions) {
         let fixed = header::compose(&SegmentInfo {
             layout_id: self.layout_id,
@@ -151,7 +151,7 @@ impl SegmentWriter {
         Ok(unsafe { core::slice::from_raw_parts_mut(address, len) })
     }
 
-    /// Stores into a cell of a table. Whoever reads the value sees everything published before this call.
+    /// Stores into a cell of a table. A reader of the value sees everything published before this call.
     pub fn store(&mut self, table: TableRef, index: u64, value: u64) -> Result<(), WriteError> {
         publication::link(self.cell(table, index)?, value);
         Ok(())
@@ -198,7 +198,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Moves the generation on, wrapping; the new one is returned. With `wake`, everybody who waits for it is woken.
+    /// Advances the generation, wrapping; returns the new one. With `wake`, all its waiters are woken.
     pub fn bump_generation(&mut self, wake: bool) -> u32 {
         self.generation = self.generation.wrapping_add(1);
         publication::announce(self.header().generation(), self.generation);
@@ -208,21 +208,21 @@ impl SegmentWriter {
         self.generation
     }
 
-    /// Moves the generation on, and wakes those of these classes who wait for it, of which there are as many as bits: where
-    /// few of many sleepers are meant, most of the others sleep on. Who waits for any change is woken, too.
+    /// Advances the generation, and wakes its waiters in these classes and the waiters for any change. There are as
+    /// many classes as bits, so that most other sleepers sleep on.
     pub fn wake_classes(&mut self, classes: NonZeroU32) -> u32 {
         self.bump_generation(false);
         futex::wake_classes(self.header().generation(), classes);
         self.generation
     }
 
-    /// Declares that nothing will be published any more, and wakes everybody who waits.
+    /// Declares the end of all publications, and wakes all waiters.
     pub fn retire(&mut self) {
         publication::set_state(self.header().state(), STATE_RETIRED);
         self.bump_generation(true);
     }
 
-    /// The present end of what is allocated, to come back to with [`SegmentWriter::truncate_to`].
+    /// The present end of the allocated bytes, for [`SegmentWriter::truncate_to`].
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark(self.allocated)
@@ -235,7 +235,7 @@ impl SegmentWriter {
             return Err(WriteError::Published { offset: end, published: self.published });
         }
         if let (Some(start), Some(len)) = (Offset::from_raw(end), self.allocated.checked_sub(end)) {
-            // What will be allocated there next must be zero.
+            // Future allocations there must be zero.
             self.unpublished_mut(start, len)?.fill(0);
             self.allocated = end;
             self.cells.truncate(end);
@@ -243,7 +243,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// What a reader needs to attach. Each call makes a new descriptor.
+    /// A reader's handle for attaching. Each call makes a new descriptor.
     pub fn handle(&self) -> Result<ReaderHandle, HandleError> {
         self.backing.handle()
     }
@@ -278,13 +278,13 @@ impl SegmentWriter {
         self.backing.span_bytes()
     }
 
-    /// What keeps readers from writing.
+    /// The protection against writes by readers.
     #[must_use]
     pub fn protection(&self) -> Protection {
         self.backing.protection()
     }
 
-    /// Where the segment can be found.
+    /// The place of the segment.
     #[must_use]
     pub fn location(&self) -> Location {
         self.backing.location()
@@ -332,7 +332,7 @@ pub struct Mark(u64);
 
 /// Smallest span: the header and something to hold.
 const SPAN_BYTES_MIN: u64 = 64 << 10;
-/// Largest span: what fits the address space of current machines several times.
+/// Largest span: it fits several times into the address space of current machines.
 const SPAN_BYTES_MAX: u64 = 1 << 45;
 
 /// A span as a multiple of the page size.

@@ -48,8 +48,8 @@ impl Backing for FileBacking {
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
         if let Err(error) = allocate(&self.object, self.reserved_bytes, to, &self.location()) {
-            // A full file system may have granted a part, which nobody else could use while we keep it. If it can't
-            // be given back it is merely kept: the size of the file promises nothing that `published` does not.
+            // A full file system may have granted a part, which would stay unused. If it cannot be given back, it is
+            // kept: readers rely on `published`, not on the size of the file.
             let _ = self.object.set_len(self.reserved_bytes);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! What the backings share: mapping a span, putting memory behind it, and making names.
+//! Common parts of the backings: mapping a span, reserving memory for it, and making names.
 
 use std::fs::File;
 use std::io;
@@ -21,14 +21,14 @@ pub(in crate::shmem) const PAGE_BYTES: u64 = 4096;
 const STEP_BYTES_MIN: u64 = 64 << 10;
 /// A segment grows by this part of its size, so that large ones ask seldom and waste at most that much.
 const STEP_DIVISOR: u64 = 8;
-/// Largest step, unless more is needed at once: beyond it asking costs nothing beside what is asked for.
+/// Largest step, unless more is needed at once: a larger one would save no noticeable time.
 const STEP_BYTES_MAX: u64 = 4 << 20;
 /// Smallest span tried when larger ones are refused.
 const SPAN_FALLBACK_BYTES_MIN: u64 = 1 << 20;
-/// How many names are tried for an object before giving up.
+/// Names tried for an object before giving up.
 const NAME_ATTEMPTS: u32 = 64;
 
-/// How much to reserve when `need` bytes are needed, `have` are reserved and `span` is the most there can be.
+/// Bytes to reserve: `need` bytes are needed, `have` are reserved and `span` is the maximum.
 pub(in crate::shmem) fn next_reservation(have: u64, need: u64, span: u64) -> u64 {
     let step = (have / STEP_DIVISOR).clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
     let wish = need.max(have.saturating_add(step));
@@ -61,8 +61,8 @@ pub(super) fn map_writable(object: &File, span_bytes: u64) -> Result<Memory, Cre
 
 /// Wraps a mapping of a file or memory object.
 pub(super) fn into_memory(map: MmapRaw) -> io::Result<Memory> {
-    // Otherwise each core file of an application process would hold the job's data, at an apparent size of the whole
-    // span. Where the kernel does not know the advice, core files are merely larger.
+    // Otherwise each core file of an application process would contain the job's data, at an apparent size of the whole
+    // span. On kernels without this advice core files are merely larger.
     let _ = map.advise(Advice::DontDump);
     Memory::from_map(map).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
@@ -106,7 +106,7 @@ pub(super) fn within_file_size_limit(need_bytes: u64) -> Result<(), GrowError> {
     }
 }
 
-/// Tries names for a new object until `make` finds one that is free. `make` gives `None` for a taken one.
+/// Tries names for a new object until `make` finds a free one. `make` returns `None` for a taken name.
 pub(super) fn with_free_name<T>(
     label: &str,
     mut make: impl FnMut(&str) -> Result<Option<T>, CreateError>,

@@ -1,4 +1,4 @@
-//! What a reader needs to attach to a segment. It carries no right to write.
+//! A reader's handle for attaching to a segment. It carries no right to write.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -71,7 +71,7 @@ impl ReaderHandle {
         }
     }
 
-    /// The descriptor itself, shared with those who have the handle from the same reader; `None` for heap memory.
+    /// The descriptor, shared with all handles from the same reader; `None` for heap memory.
     #[must_use]
     pub fn share_descriptor(&self) -> Option<Arc<OwnedFd>> {
         match &self.source {
@@ -98,12 +98,12 @@ impl ReaderHandle {
         }
     }
 
-    /// Lends what is behind the handle.
+    /// Lends the source of the handle.
     pub(in crate::shmem) fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Gives up the handle for what is behind it.
+    /// Turns the handle into its source.
     pub(in crate::shmem) fn into_source(self) -> Source {
         self.source
     }
@@ -120,7 +120,7 @@ impl ReaderHandle {
     }
 }
 
-/// What is behind a handle. Copies share it.
+/// The memory object of a handle. Copies share it.
 #[derive(Clone, Debug)]
 pub(in crate::shmem) enum Source {
     /// A file or memory object.
@@ -157,7 +157,7 @@ impl Source {
         Ok(fixed)
     }
 
-    /// Refuses what is no file, and what is too small for a header.
+    /// Refuses a source that is not a file or is too small for a header.
     pub(in crate::shmem) fn check(&self) -> Result<u64, AttachError> {
         let failed = |source| AttachError::System { step: "fstat", source };
         let found = match self {
@@ -187,7 +187,7 @@ impl Source {
         }
     }
 
-    /// What keeps this process from writing.
+    /// The protection against writes by this process.
     pub(in crate::shmem) fn protection(&self) -> Protection {
         match self {
             Self::Heap(_) => Protection::ProcessLocal,
@@ -239,7 +239,7 @@ pub(super) fn named_handle(
     if ours.is_some() && handle.identity() == ours { Ok(handle) } else { Err(HandleError::Replaced { location }) }
 }
 
-/// Opens what `descriptor` refers to once more, for reading only.
+/// Opens the file of `descriptor` again, for reading only.
 pub(super) fn reopen_read_only(descriptor: RawFd) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{descriptor}"))
 }

@@ -13,7 +13,7 @@ use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
 use crate::shmem::sync::{AtomicU64, Ordering};
 
-/// What the writer and the readers share.
+/// Memory shared by writer and readers.
 #[derive(Debug)]
 pub(in crate::shmem) struct HeapObject {
     map: Arc<MmapRaw>,

@@ -16,7 +16,7 @@ use crate::shmem::error::{CreateError, GrowError, HandleError};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
 
-/// A memfd that no process but its creator can write, and nobody can shrink.
+/// A memfd that only its creator can write, and that cannot shrink.
 #[derive(Debug)]
 pub(super) struct Memfd {
     memory: Memory,
@@ -38,7 +38,7 @@ impl Memfd {
         let object = File::from(make(label).map_err(|e| failed("memfd_create", e))?);
         // No other process of this user gets it writable by opening `/proc/PID/fd/N`.
         fchmod(&object, Mode::S_IRUSR).map_err(|e| failed("fchmod", e))?;
-        // The seal spares the mapping that exists already, and lets it grow. So it has to be made first.
+        // The seal exempts existing mappings and lets them grow, so the mapping comes first.
         let memory = map_writable(&object, span_bytes.min(MAPPED_BYTES_MIN))?;
         let protection = seal(&object).map_err(|e| failed("sealing", e))?;
         Ok(Self { memory, span_bytes, object, reserved_bytes: 0, populated_bytes: 0, protection })
@@ -108,8 +108,8 @@ impl Backing for Memfd {
 
 /// Longest name the kernel takes for a memfd, in bytes.
 const NAME_BYTES_MAX: usize = 249;
-/// `MFD_NOEXEC_SEAL` (Linux 6.3, missing in `nix`): the memory can never be executed as a program. Where the
-/// administrator enforces it (`vm.memfd_noexec=2`) a memfd without it is refused.
+/// `MFD_NOEXEC_SEAL` (Linux 6.3, missing in `nix`): the memory can never be executed as a program. With
+/// `vm.memfd_noexec=2` the kernel refuses a memfd without it.
 const MFD_NOEXEC_SEAL: MFdFlags = MFdFlags::from_bits_retain(0x0008);
 
 /// Makes the memfd, without the newest flag if the kernel does not know it.

@@ -1,6 +1,7 @@
-//! Where the bytes of a segment live: one trait, four implementations, and nobody else knows which is in use.
+//! The memory of a segment: one trait with four implementations. Only this module knows which is in use.
 //!
-//! A backing is the writer's side: a mapping of which the first [`Backing::reserved_bytes`] have memory behind them. Readers get a [`ReaderHandle`], which carries no right to write.
+//! A backing is the writer's side: a mapping whose first [`Backing::reserved_bytes`] have memory behind them. Readers
+//! get a [`ReaderHandle`], which carries no right to write.
 
 mod file;
 mod growth;
@@ -36,14 +37,14 @@ pub(super) trait Backing: Send + Sync + Debug {
     fn reserved_bytes(&self) -> u64;
     /// Puts memory behind every byte below `to`, which is at most the span. On failure nothing has changed.
     fn reserve(&mut self, to: u64) -> Result<(), GrowError>;
-    /// Maps every byte below `to`, which has memory behind it, at once instead of page by page as it is touched. Called
-    /// just before it is, so that the kernel's zeros are still in the cache. That is a matter of time alone.
+    /// Maps the bytes below `to`, which have memory behind them, at once instead of page by page at each first touch.
+    /// Called just before the write, so that the kernel's zeros are still in the cache. It only saves time.
     fn populate(&mut self, _to: u64) {}
-    /// What a reader needs to attach.
+    /// A reader's handle for attaching.
     fn handle(&self) -> Result<ReaderHandle, HandleError>;
-    /// What keeps readers from writing.
+    /// The protection against writes by readers.
     fn protection(&self) -> Protection;
-    /// Where it can be found, and what limits it.
+    /// The place of the segment, and the limit of its size.
     fn location(&self) -> Location;
 }
 
