@@ -1,30 +1,30 @@
-//! Why something could not cross the border.
+//! Errors of conversion between C memory and Rust values.
 
 use modex::gds::AsStatus;
 use modex::types::{DataType, KeyError, NamespaceError, RankError, Status};
 
-/// Why foreign memory is not the Rust value it should be, or a Rust value cannot become foreign memory.
+/// Reason why foreign memory is no valid Rust value, or a Rust value can't become foreign memory.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CError {
     /// A pointer that must not be NULL.
     #[error("{what} is NULL; pass a pointer to one")]
     Null {
-        /// What it should point to.
+        /// The expected target.
         what: &'static str,
     },
-    /// A pointer to where nothing can be: in the first page, or not aligned.
+    /// An impossible address: in the first page, or not aligned.
     #[error("{what} is said to be at address {address:#x}, where none can be")]
     BadPointer {
-        /// What it should point to.
+        /// The expected target.
         what: &'static str,
         /// The pointer.
         address: usize,
     },
-    /// More elements than anybody can mean.
+    /// An implausible number of elements.
     #[error("{what}: {count} elements are announced, more than the limit of {limit}")]
     TooMany {
-        /// What is counted.
+        /// Kind of element.
         what: &'static str,
         /// Elements announced.
         count: usize,
@@ -40,12 +40,12 @@ pub enum CError {
     /// A text in a fixed array that fills the array without a NUL, or that does not fit one.
     #[error("{what} does not fit its {size_bytes} bytes together with a NUL")]
     TooLong {
-        /// What the text is.
+        /// Meaning of the text.
         what: &'static str,
         /// Size of the array.
         size_bytes: usize,
     },
-    /// A type number without meaning.
+    /// An unknown type number.
     #[error("data type {code} is unknown; the standard's types end at 74")]
     UnknownType {
         /// The number.
@@ -68,7 +68,7 @@ pub enum CError {
     /// A number that the other side's type can't hold.
     #[error("{what} {number} is out of range")]
     OutOfRange {
-        /// What the number is.
+        /// Meaning of the number.
         what: &'static str,
         /// The number.
         number: i128,
@@ -76,27 +76,27 @@ pub enum CError {
     /// A map expression whose end cannot be found.
     #[error("map expression is in no known form or has no end")]
     Regex,
-    /// A key that cannot be one.
+    /// An invalid key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A namespace that cannot be one.
+    /// An invalid namespace.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// A rank that cannot be one.
+    /// An invalid rank.
     #[error(transparent)]
     Rank(#[from] RankError),
     /// libhwloc could not be loaded or refused the object.
     #[error("libhwloc.so.15 cannot {what}; install it where the loader finds it, or leave the value out")]
     Hwloc {
-        /// What it was asked to do.
+        /// The refused operation.
         what: &'static str,
     },
-    /// A topology of a libhwloc whose structures are laid out otherwise.
+    /// A topology of a libhwloc with another layout of structures.
     #[error(
         "libhwloc.so.15 cannot {what}: it was made by a libhwloc of another layout; link the program with libhwloc.so.15"
     )]
     HwlocLayout {
-        /// What it was asked to do.
+        /// The refused operation.
         what: &'static str,
     },
     /// libc has no memory left.

@@ -1,12 +1,12 @@
-//! The one exported object that is not a function.
+//! The only exported object that is not a function.
 
 /// A name that C reads as a string: a reference to its bytes, at least one of which is NUL.
 type Name = Option<&'static [u8; 16]>;
 
-/// The names of the frameworks that OpenPMIx 5 is made of, a null pointer after the last.
+/// The names of OpenPMIx 5's frameworks, with a null pointer after the last.
 ///
-/// Open MPI 5 does not load without it: it compares the names of parameters with these, to tell those for the PMIx
-/// library from its own. modex has no such parameters; the names are there because a job's daemons may be OpenPMIx's.
+/// Open MPI 5 does not load without this object: it compares the names of parameters with these, to tell those for the
+/// PMIx library from its own. modex has no such parameters, but a job's daemons may be of OpenPMIx.
 #[expect(unsafe_code, reason = "an exported name is a promise that no other object of the process has it")]
 #[unsafe(no_mangle)]
 pub(super) static pmix_framework_names: [Name; 17] = [

@@ -1,6 +1,6 @@
-//! Foreign memory to owned Rust values. Nothing read here is referred to afterwards (M2).
+//! Conversion of foreign memory to owned Rust values. No result refers to foreign memory (M2).
 //!
-//! Every function is `unsafe` for one reason, P1 (see [`super::pointer`]): what the caller says is there, is there.
+//! Every function is `unsafe` for one reason, P1 (see [`super::pointer`]): the caller's pointers are valid.
 
 use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 
@@ -81,7 +81,7 @@ fn namespace_of(name: &[u8], own: Option<&Namespace>) -> Result<Namespace, CErro
 /// A namespace. NULL and the empty one mean `own`; without it, they are refused.
 ///
 /// # Errors
-/// [`CError`] when it is none.
+/// [`CError`] when it is no namespace.
 ///
 /// # Safety
 /// P1: a string, or a whole `pmix_nspace_t`.
@@ -96,7 +96,7 @@ pub unsafe fn namespace(name: *const c_char, own: Option<&Namespace>) -> Result<
 /// A key.
 ///
 /// # Errors
-/// [`CError`] when it is NULL or none.
+/// [`CError`] when it is NULL or no key.
 ///
 /// # Safety
 /// P1: a string, or a whole `pmix_key_t`.
@@ -106,7 +106,7 @@ pub unsafe fn key(name: *const c_char) -> Result<Key, CError> {
     Ok(Key::new(name.to_owned())?)
 }
 
-/// A key where it stands, for look-ups that need no copy. Only its being text is checked.
+/// A key in place, for look-ups without a copy. The only check is that it is text.
 ///
 /// # Errors
 /// [`CError`] when it is NULL, empty, too long or no text.
@@ -124,7 +124,7 @@ pub unsafe fn key_text<'a>(name: *const c_char) -> Result<&'a str, CError> {
         .map_err(|e| CError::Key(modex::types::KeyError::InvalidByte { position: e.valid_up_to() }))
 }
 
-/// A key in place, where it stands, such as that of an info.
+/// A key in a fixed array, such as that of an info, without a copy.
 ///
 /// # Errors
 /// [`CError`] when no NUL ends it, or it is no text.
@@ -137,7 +137,7 @@ pub fn key_in_place(name: &[c_char]) -> Result<&str, CError> {
 /// The key of an info, which may be empty.
 ///
 /// # Errors
-/// [`CError`] when it is none.
+/// [`CError`] when it is no key.
 pub fn key_of(info: &pmix_info_t) -> Result<Key, CError> {
     super::form::info_key(&info.key)
 }
@@ -145,7 +145,7 @@ pub fn key_of(info: &pmix_info_t) -> Result<Key, CError> {
 /// A string; `None` for NULL.
 ///
 /// # Errors
-/// [`CError`] when the pointer cannot be one.
+/// [`CError`] when the pointer cannot be a string.
 ///
 /// # Safety
 /// P1, and a NUL ends it.
@@ -157,7 +157,7 @@ pub unsafe fn text(string: *const c_char) -> Result<Option<Text>, CError> {
 /// An array of strings that a NULL ends; none for NULL.
 ///
 /// # Errors
-/// [`CError`] when a pointer cannot be one.
+/// [`CError`] when a pointer cannot be a string.
 ///
 /// # Safety
 /// P1, for the array up to its NULL and each string in it.
@@ -170,7 +170,7 @@ pub unsafe fn argv(array: *const *mut c_char) -> Result<Vec<Text>, CError> {
 /// An array of keys that a NULL ends; none for NULL.
 ///
 /// # Errors
-/// [`CError`] when one is none.
+/// [`CError`] when one string is no key.
 ///
 /// # Safety
 /// P1, for the array up to its NULL and each string in it.
@@ -183,7 +183,7 @@ pub unsafe fn keys(array: *const *mut c_char) -> Result<Vec<Key>, CError> {
 /// A value.
 ///
 /// # Errors
-/// [`CError`] when its type is unknown or has no structure, or its content cannot be.
+/// [`CError`] when its type is unknown or has no structure, or its content is impossible.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -209,7 +209,7 @@ pub unsafe fn value_at(pointer: *const pmix_value_t) -> Result<Value, CError> {
 /// Key, flags and value.
 ///
 /// # Errors
-/// As [`value`], and when the key is none.
+/// As [`value`], and when the key is invalid.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -266,10 +266,10 @@ pub unsafe fn pdata(array: *const pmix_pdata_t, count: usize) -> Result<Vec<Pdat
     unsafe { super::form::read_list::<pmix_pdata_t>(array, count, "array of published values", Depth::TOP) }
 }
 
-/// The keys of an array of published values, as a look-up gets it: nothing else is filled in yet.
+/// The keys of an array of published values, for a look-up: the other members are not filled in yet.
 ///
 /// # Errors
-/// When one is none, or NULL has elements.
+/// When a key is invalid, or NULL has elements.
 ///
 /// # Safety
 /// P1.

@@ -1,4 +1,4 @@
-//! What every exported function runs inside: nothing unwinds into C, and errors become status codes.
+//! The frame of every exported function: no panic unwinds into C, and errors become status codes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use modex::types::Status;
 
 use super::types::pmix_status_t;
 
-/// A status to return instead of success. Every error that knows its status becomes one with `?`.
+/// A status to return instead of success. Every error with a status becomes one with `?`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure(pub Status);
 
@@ -28,10 +28,10 @@ pub fn guard_status(body: impl FnOnce() -> Result<Status, Failure>) -> pmix_stat
     outcome.unwrap_or_else(|Failure(status)| status).to_raw()
 }
 
-/// Runs the body of a function that returns something else; `otherwise` stands for a panic.
+/// Runs the body of a function with another result; `otherwise` is the result after a panic.
 pub fn guard_or<T>(otherwise: T, body: impl FnOnce() -> T) -> T {
-    // A panic leaves nothing half done that the next call would see: bodies own what they change until they succeed,
-    // and locks are not poisoned (parking_lot).
+    // A panic leaves nothing half done for the next call: bodies own the data that they change until they succeed, and
+    // locks are not poisoned (parking_lot).
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
 }
 

@@ -1,8 +1,8 @@
-//! The few functions of libhwloc that members of C structures need, looked up when the first such member is touched.
+//! The few functions of libhwloc that members of C structures need, looked up at the first use of such a member.
 //!
-//! Bitmaps and topologies cross the border as libhwloc's own objects: callers pass them to their libhwloc.so.15, which
-//! is the one found here, because the loader has one library of that name in a process. A process that never touches
-//! such a member never loads it.
+//! Bitmaps and topologies cross the border as libhwloc's own objects. Callers pass them to their libhwloc.so.15, which is the
+//! library found here: the loader has one library of that name in a process. A process that never uses such a member never
+//! loads it.
 
 use std::ffi::CStr;
 use std::sync::OnceLock;
@@ -35,7 +35,7 @@ struct Functions {
     topology_abi_check: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
 
-/// `struct hwloc_topology_support`, whose first three members travel.
+/// `struct hwloc_topology_support`, whose first three members are sent.
 #[repr(C)]
 struct Support {
     discovery: *const [u8; 6],
@@ -56,17 +56,17 @@ pub fn keep_topology(topology: *mut c_void) {
     KEPT.lock().push(topology.addr());
 }
 
-/// Whether a topology is the library's own: that of this machine.
+/// Whether a topology is one that the library keeps.
 pub fn is_kept(topology: *mut c_void) -> bool {
     KEPT.lock().contains(&topology.addr())
 }
 
-/// What a text describes.
+/// The machine that a text describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Whatever machine.
+    /// Any machine.
     SomeMachine,
-    /// The one this process runs on: what is asked about bindings is asked of it. Devices are kept.
+    /// The machine of this process: it answers questions about bindings. Devices are kept.
     ThisMachine,
 }
 
@@ -108,8 +108,8 @@ pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     Err(CError::Hwloc { what })
 }
 
-/// Whether a text is a list of numbers and ranges that libhwloc may see. It takes some texts that are no lists for empty ones,
-/// and it allocates a bit for each number up to the largest: ten bytes of a peer's could take half a gigabyte.
+/// Whether a text is a list of numbers and ranges that libhwloc may read. libhwloc takes some other texts for empty lists. It
+/// also allocates a bit for each number up to the largest: ten bytes of a peer could take half a gigabyte.
 fn is_list(text: &[u8]) -> bool {
     let is_number = |text: &[u8]| {
         let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -118,7 +118,7 @@ fn is_list(text: &[u8]) -> bool {
     text.split(|byte| *byte == b',').all(|entry| {
         let mut ends = entry.splitn(2, |byte| *byte == b'-');
         let (first, last) = (ends.next().unwrap_or_default(), ends.next());
-        // The last may be missing: then the range has no end, and takes no memory.
+        // A range without a last number has no end, and takes no memory.
         entry.is_empty() || is_number(first) && last.is_none_or(|last| last.is_empty() || is_number(last))
     })
 }
@@ -243,8 +243,8 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
 }
 
 impl Functions {
-    /// Refuses a topology that another libhwloc has made, a program's own or of another release: its structures may be laid
-    /// out otherwise, and this one would read whatever lies there.
+    /// Refuses a topology of another libhwloc, such as a program's own or one of another release. Its structures may have
+    /// another layout, and this libhwloc would read wrong memory.
     ///
     /// # Safety
     /// `topology` is a topology of some libhwloc: the number of its layout comes first in all of them.
@@ -260,8 +260,8 @@ fn functions(what: &'static str) -> Result<&'static Functions, CError> {
     FUNCTIONS.get_or_init(look_up).as_ref().ok_or(CError::Hwloc { what })
 }
 
-/// libhwloc, loaded; `None` on a machine without it. Its variables choose files that it reads and plugins that it loads, so a
-/// process with more rights than its starter does not load it where one of them is set.
+/// Loads libhwloc; `None` on a machine without it. Its variables select files that it reads and plugins that it loads. So a
+/// process with more rights than its starter does not load it if one of them is set.
 pub(super) fn open() -> Option<*mut c_void> {
     if has_more_rights_than_its_starter() && has_variable_with_prefix("HWLOC_") {
         tracing::warn!(
@@ -329,8 +329,8 @@ pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Optio
 mod tests {
     use super::*;
 
-    /// A value of ten bytes, "4000000000", allocated half a gigabyte in every program that received it, and a request with some
-    /// of them ended the server for want of memory.
+    /// Regression: a value of ten bytes, "4000000000", allocated half a gigabyte in every receiving program. A request with
+    /// several such values ended the server for lack of memory.
     #[test]
     fn a_set_of_processors_is_a_list_of_numbers_that_machines_have() {
         for list in ["", "0", "0-3,8", "7-", "32768", "1,", "0-32768"] {

@@ -1,4 +1,4 @@
-//! Arrays that callers have until they call the release function that came with them.
+//! Arrays lent to callers until they call the release function.
 
 use parking_lot::Mutex;
 
@@ -9,7 +9,7 @@ use super::types::c_void;
 
 static LENT: Mutex<Slots<Box<dyn Send>>> = Mutex::new(Slots::new());
 
-/// Keeps an array for a caller; gives what its release function is to hand to [`take_back`].
+/// Keeps an array for a caller. Returns the token that its release function passes to [`take_back`].
 pub(super) fn lend<F: Form + 'static>(array: Array<F>) -> *mut c_void {
     let array: Box<dyn Send> = Box::new(array);
     LENT.lock().insert(array).to_pointer()

@@ -1,13 +1,13 @@
 //! The C interface: what `libpmix.so.2` exports.
 //!
-//! Every function converts its arguments (`from_c`), calls `modex`, converts the result (`to_c`) and turns
-//! errors into status codes (`guard`). There is no logic here that a Rust user would miss.
+//! Every function converts its arguments (`from_c`), calls `modex`, converts the result (`to_c`) and turns errors into
+//! status codes (`guard`). Logic that Rust users need, too, is in `modex`.
 //!
 //! Rules that hold for all of it:
 //! - **M1** Memory that crosses the border in either direction is libc's.
-//! - **M2** A pointer given to a blocking function is not kept beyond the call; one given to a `_nb` function, not
-//!   beyond its callback. What is needed longer is copied.
-//! - **C1** No callback runs inside the function that was given it, nor with a lock held.
+//! - **M2** A blocking function keeps no pointer beyond the call, a `_nb` function none beyond its callback. Data
+//!   needed longer are copied.
+//! - **C1** No callback runs inside the function that received it, nor with a lock held.
 //! - **C2** No panic leaves a function: `guard` turns it into `PMIX_ERROR`.
 //!
 //! Source: PMIx Standard, all chapters; the binary interface of its releases 3.2 to 6.1.

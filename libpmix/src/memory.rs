@@ -1,4 +1,5 @@
-//! Blocks that cross the border: always libc's, because the other side frees them with `free`, or expects us to.
+//! Blocks that cross the border. They are always libc's memory, because the other side frees them with `free`, or
+//! expects this side to do so.
 
 use nix::libc;
 
@@ -23,8 +24,8 @@ pub fn zeroed<T>(count: usize) -> Result<*mut T, CError> {
     Ok(block)
 }
 
-/// As [`zeroed`], for one element. Not by calloc, which in glibc is far from as fast as malloc for small blocks: it takes
-/// none from the thread's cache.
+/// As [`zeroed`], for one element. It avoids calloc: in glibc calloc is much slower than malloc for small blocks,
+/// because it does not use the thread's cache.
 pub fn zeroed_one<T>() -> Result<*mut T, CError> {
     const { assert!(align_of::<T>() <= 16, "malloc aligns to 16 bytes") };
     let block: *mut T = raw_block(size_of::<T>()).cast();
@@ -36,15 +37,15 @@ pub fn zeroed_one<T>() -> Result<*mut T, CError> {
     Ok(block)
 }
 
-/// A block of uninitialised bytes; null when there is no memory. Not inlined: the compiler would make a calloc of a malloc
-/// whose block is zeroed at once (see [`zeroed_one`]).
+/// A block of uninitialised bytes; null when there is no memory. Not inlined: the compiler would replace malloc and
+/// zeroing by calloc (see [`zeroed_one`]).
 #[inline(never)]
 fn raw_block(size_bytes: usize) -> *mut u8 {
     // SAFETY: malloc takes any number and says null when it is too large.
     unsafe { libc::malloc(size_bytes) }.cast()
 }
 
-/// A copy of these bytes with a NUL behind them, to be released with `free`; null when there is no memory.
+/// A copy of these bytes with a NUL behind them, for release with `free`; null when there is no memory.
 pub fn string(bytes: &[u8]) -> *mut c_char {
     let copy = raw_block(bytes.len().saturating_add(1));
     if copy.is_null() {
@@ -65,8 +66,8 @@ pub fn new_string(bytes: &[u8]) -> Result<*mut c_char, CError> {
     if copy.is_null() { Err(CError::NoMemory { size_bytes: bytes.len() }) } else { Ok(copy) }
 }
 
-/// A copy of these bytes (with a NUL behind them, which is not counted), to be released with `free`; null when there is
-/// no memory, or there are no bytes.
+/// A copy of these bytes (with a NUL behind them, which is not counted), for release with `free`. Null when there is no
+/// memory, or there are no bytes.
 pub fn bytes(bytes: &[u8]) -> *mut c_char {
     if bytes.is_empty() { std::ptr::null_mut() } else { string(bytes) }
 }
@@ -76,7 +77,7 @@ pub fn new_bytes(content: &[u8]) -> Result<*mut c_char, CError> {
     if content.is_empty() { Ok(std::ptr::null_mut()) } else { new_string(content) }
 }
 
-/// Makes a block `size_bytes` long, keeping what it holds.
+/// Resizes a block to `count` elements and keeps its content.
 ///
 /// # Safety
 /// `block` is null or came from libc's allocator; it is not used after a success.

@@ -1,6 +1,6 @@
-//! libmunge, looked up when a process is told to prove itself with it, or to check such proofs.
+//! libmunge, looked up when a process has to prove its identity with it, or to check such proofs.
 //!
-//! A process that is not never loads it. Nothing is linked: a machine without munge needs no libmunge.
+//! Other processes never load it. Nothing is linked: a machine without munge needs no libmunge.
 
 use std::ffi::{CStr, CString};
 use std::sync::{Arc, OnceLock};
@@ -29,7 +29,7 @@ struct Functions {
 #[derive(Debug)]
 struct Munge;
 
-/// One for the library, loaded at its first use.
+/// The library's prover, which loads libmunge at its first use.
 pub fn prover() -> Arc<dyn Prover> {
     Arc::new(Munge)
 }

@@ -1,5 +1,5 @@
-//! What client functions ask of others, as one type: written once for callers that wait and those that don't, for
-//! processes that are clients and those that are servers.
+//! Requests of client functions, as one type. Each is written once, for callers that wait and those that don't, in
+//! clients and in servers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use modex::{Answered, Client, Credential, FenceOptions, Group, IofOutput};
 use super::process::{self, Member};
 use super::server_role::Done;
 
-/// What is wanted. The arguments are those of the function of the same name.
+/// A request. The arguments are those of the function of the same name.
 pub(super) enum Operation {
     Fence {
         procs: Vec<ProcId>,
@@ -108,7 +108,8 @@ pub(super) enum Operation {
         range: u8,
         info: Vec<Info>,
     },
-    /// `id` gets the number: before the handler is called, or while it waits for it if the caller waits for the pull.
+    /// `id` gets the registration's number before the handler is called. If the caller waits for the pull, the handler
+    /// may run first and waits for the number.
     IofPull {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
@@ -130,15 +131,15 @@ pub(super) enum Operation {
 /// Takes forwarded output.
 pub(super) type OutputHandler = Box<dyn Fn(IofOutput) + Send + Sync>;
 
-/// How an operation ended well.
+/// Result of a successful operation.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// Success, or what the host says of results that are not all.
+    /// Success, or the host's status for partial results.
     pub(super) status: Status,
     pub(super) results: Results,
 }
 
-/// What came of it.
+/// Results of an operation.
 #[derive(Debug)]
 pub(super) enum Results {
     None,
@@ -152,10 +153,10 @@ pub(super) enum Results {
     Number(u64),
 }
 
-/// Does it and waits.
+/// Runs an operation and waits.
 ///
 /// # Errors
-/// Whatever the operation ended with; `ERR_INIT` when this process is nobody.
+/// The operation's error; `ERR_INIT` when this process is not initialized.
 pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
     match process::member()? {
         Member::Client(client) => perform(&client, operation),
@@ -167,13 +168,13 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
     }
 }
 
-/// Begins it. `done` runs on a thread of the library, never inside this function.
+/// Starts an operation. `done` runs on a thread of the library, never inside this function.
 ///
 /// # Errors
-/// It was not begun, and `done` will not run.
+/// The operation was not started, and `done` will not run.
 pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Status> {
     match process::member()? {
-        // Nobody will ever answer; the caller is to know at once.
+        // No server will ever answer, so the caller gets the error at once.
         Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
         Member::Client(client) => perform_with(&client, operation, done),
         Member::Server(server) => server.perform(operation, done),
@@ -181,7 +182,7 @@ pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Stat
 }
 
 impl Operation {
-    /// Whether a process that is alone can't do it.
+    /// Whether a process without a server can't do it.
     const fn needs_a_server(&self) -> bool {
         !matches!(self, Self::Fence { .. } | Self::Notify { .. } | Self::IofDeregister { .. })
     }
@@ -222,7 +223,7 @@ fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
         }
         Operation::IofPull { procs, directives, channels, handler, id } => {
             let number = client.iof_pull(procs, directives, channels, handler);
-            // Output may be on its way already; its handler waits for the number, or for there being none.
+            // Output may be on its way already. Its handler waits for the number, or for [`NO_NUMBER`].
             let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
             answer(number)
         }
@@ -278,7 +279,7 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
         }
         Operation::IofPull { procs, directives, channels, handler, id } => {
             begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
-                // It is set once: this runs once.
+                // This runs once, so the number is set once.
                 let _ = result.as_ref().map(|number| id.set(*number));
                 done.give(answer(result));
             }))
@@ -290,7 +291,7 @@ fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Re
     }
 }
 
-/// What a pull that was refused has instead of a number.
+/// Number of a refused pull.
 const NO_NUMBER: u64 = u64::MAX;
 
 fn fence_options(procs: Vec<ProcId>, directives: Vec<Info>) -> FenceOptions {
@@ -310,7 +311,7 @@ fn back<T: Into<Answer>, E: AsStatus>(done: Done<Answer>) -> impl FnOnce(Result<
 }
 
 impl Answer {
-    /// All that was wanted.
+    /// An answer with all wanted results.
     pub(super) const fn complete(results: Results) -> Self {
         Self { status: Status::SUCCESS, results }
     }
@@ -354,7 +355,8 @@ mod tests {
 
     use super::*;
 
-    /// A callback that asked for output, and waited, never returned: the answer was to come on its own thread.
+    /// Regression: a callback that asked for output, and waited, never returned: its answer was queued on its own
+    /// thread.
     #[test]
     fn output_may_be_asked_for_where_callbacks_run() {
         let client = Arc::new(Client::alone().unwrap());

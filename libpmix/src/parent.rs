@@ -1,4 +1,4 @@
-//! The tool that started this one: how it is found, and that it has ended.
+//! The tool that started this one: its address, and notice of its end.
 
 use std::fs::File;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -10,27 +10,27 @@ use nix::libc;
 
 use super::process::Membership;
 
-/// Variable of the standard: a descriptor that the other tool holds the other end of, and that closes with it.
+/// Variable of the standard: a pipe's descriptor. The other tool holds the other end, which closes with it.
 const KEEPALIVE: &str = "PMIX_KEEPALIVE_PIPE";
-/// Variable of the standard: where the other tool listens.
+/// Variable of the standard: the address of the other tool.
 const ADDRESS: &str = "PMIX_LAUNCHER_RNDZ_URI";
 
-/// Takes the address out of the environment: what this tool starts is not that tool's child.
+/// Removes the address from the environment: processes that this tool starts are not the other tool's children.
 pub(super) fn forget_address() {
     forget(ADDRESS);
 }
 
-/// Takes a variable out of the environment. Not with libc's function: this library's own threads read the environment
-/// under the standard library's lock.
+/// Removes a variable from the environment. libc's function is not used: this library's own threads read the
+/// environment under the standard library's lock.
 pub(super) fn forget(name: &str) {
     // SAFETY: no thread of the program's may be looking at the environment meanwhile, which the standard asks of a program
     // that initializes a tool.
     unsafe { std::env::remove_var(name) };
 }
 
-/// Raises `PMIX_EVENT_JOB_END` in this process when the other tool is gone, if it left a way to tell.
+/// Raises `PMIX_EVENT_JOB_END` in this process when the other tool ends, if it passed a keepalive descriptor.
 pub(super) fn watch(client: &Arc<Membership>) {
-    // In a setuid program the variable would choose which descriptor of the program is read and closed.
+    // In a set-user-id program the variable would select a descriptor of the program to be read and closed.
     let number =
         trusted_variable(KEEPALIVE).and_then(|number| number.to_str().and_then(|number| number.parse::<i32>().ok()));
     let Some(number) = number else { return };

@@ -1,9 +1,9 @@
-//! Foreign pointers, looked at before they are followed.
+//! Checks of foreign pointers before they are followed.
 //!
-//! - **P1** Whoever calls these functions promises what C promises: that a pointer which is neither NULL nor plainly
-//!   wrong points to what its type says, alive and not changed by others until the call ends. What can be seen without
-//!   following the pointer is checked here: NULL, the first page, alignment, impossible counts.
-//! - **P2** Data of a type that the caller names may lie at any address, such as in a packed structure. OpenPMIx copies its
+//! - **P1** The caller of these functions promises what C requires. A pointer that is neither NULL nor plainly wrong points to
+//!   its type. The target is alive, and nothing else changes it until the call ends. Checks that need no access to the target
+//!   happen here: NULL, the first page, alignment, impossible counts.
+//! - **P2** Data of a type that the caller names may lie at any address, such as in a packed structure; OpenPMIx copies its
 //!   bytes. [`with_data`] and [`with_place`] take such pointers. Pointers to the interface's own structures are aligned.
 
 use std::ffi::CStr;
@@ -11,16 +11,16 @@ use std::ffi::CStr;
 use super::error::CError;
 use super::types::{c_char, c_void};
 
-/// Most bytes of one array: 64 GiB. Counts beyond are not counts.
+/// Limit of the bytes of one array: 64 GiB. A larger count is an error.
 pub const ARRAY_BYTES_MAX: usize = 1 << 36;
 
 /// Addresses below this are never mapped.
 const FIRST_PAGE_BYTES: usize = 4096;
 
-/// Refuses what can't be the address of a `T`.
+/// Refuses a pointer that can't be the address of a `T`.
 ///
 /// # Errors
-/// When the pointer is NULL or cannot be one; `what` names it.
+/// When the pointer is NULL or an impossible address; `what` names it.
 pub fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
     check_address(pointer, what)?;
     if pointer.is_aligned() { Ok(()) } else { Err(CError::BadPointer { what, address: pointer.addr() }) }
@@ -44,10 +44,10 @@ fn check_array<T>(pointer: *const T, count: usize, what: &'static str) -> Result
     check(pointer, what)
 }
 
-/// What a pointer points to.
+/// The target of a pointer.
 ///
 /// # Errors
-/// When the pointer is NULL or cannot be one; `what` names it.
+/// When the pointer is NULL or an impossible address; `what` names it.
 ///
 /// # Safety
 /// P1.
@@ -57,7 +57,7 @@ pub unsafe fn shared<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a
     Ok(unsafe { &*pointer })
 }
 
-/// What a pointer points to, to be written.
+/// The target of a pointer, for writing.
 ///
 /// # Errors
 /// As [`shared`].
@@ -73,7 +73,7 @@ pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a m
 /// Reads data at any address (P2).
 ///
 /// # Errors
-/// When the pointer is NULL or cannot be one; `what` names it.
+/// When the pointer is NULL or an impossible address; `what` names it.
 ///
 /// # Safety
 /// P1, but for the alignment.
@@ -117,10 +117,10 @@ pub unsafe fn with_place<T: Copy, R>(
     Ok(result)
 }
 
-/// What a pointer points to, to be written; `None` for NULL.
+/// The target of a pointer, for writing; `None` for NULL.
 ///
 /// # Errors
-/// When the pointer cannot be one; `what` names it.
+/// When the pointer is an impossible address; `what` names it.
 ///
 /// # Safety
 /// As [`unique`].
@@ -132,7 +132,7 @@ pub unsafe fn optional<'a, T>(pointer: *mut T, what: &'static str) -> Result<Opt
     unsafe { unique(pointer, what) }.map(Some)
 }
 
-/// An array; no elements need no pointer.
+/// An array; zero elements need no pointer.
 ///
 /// # Errors
 /// As [`shared`], or when the count is impossible.
@@ -148,7 +148,7 @@ pub unsafe fn slice<'a, T>(pointer: *const T, count: usize, what: &'static str) 
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
-/// An array to be written; no elements need no pointer.
+/// An array for writing; zero elements need no pointer.
 ///
 /// # Errors
 /// As [`slice()`].
@@ -167,7 +167,7 @@ pub unsafe fn slice_mut<'a, T>(pointer: *mut T, count: usize, what: &'static str
 /// A string; `None` for NULL.
 ///
 /// # Errors
-/// When the pointer cannot be one.
+/// When the pointer is an impossible address.
 ///
 /// # Safety
 /// P1, and a NUL ends it.
@@ -180,10 +180,11 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<Opt
     Ok(Some(unsafe { CStr::from_ptr(pointer) }))
 }
 
-/// A string that stands in an array of this size, as a rule, and may lack its NUL there: it is read no further. `None` for NULL.
+/// A string that is usually in an array of this size and may lack its NUL there. It is read no further than the array. `None`
+/// for NULL.
 ///
 /// # Errors
-/// When the pointer cannot be one, or no NUL comes within the array.
+/// When the pointer is an impossible address, or no NUL comes within the array.
 ///
 /// # Safety
 /// P1: a string, or an array of this size; alive and unchanged as long as the result.
@@ -205,10 +206,10 @@ pub unsafe fn text_within<'a>(
     unsafe { slice(pointer.cast::<u8>(), length, what) }.map(Some)
 }
 
-/// The strings of an array that a NULL ends; no array has no strings.
+/// The strings of an array that a NULL ends; none for NULL.
 ///
 /// # Errors
-/// When a pointer cannot be one, or there are too many.
+/// When a pointer is an impossible address, or there are too many.
 ///
 /// # Safety
 /// P1, for the array up to its NULL and each string in it.
@@ -231,7 +232,7 @@ pub unsafe fn texts<'a>(pointer: *const *mut c_char, what: &'static str) -> Resu
     }
 }
 
-/// Writes NULL for a result that a failed call does not give. A place that cannot be one stays as it is.
+/// Writes NULL in place of the result of a failed call. An impossible place stays unchanged.
 ///
 /// # Safety
 /// P1, and nobody else uses it during the call.
@@ -255,7 +256,7 @@ pub unsafe fn clear_array<T>(array: *mut *mut T, count: *mut usize) {
     }
 }
 
-/// Has the processor fetch what is at an address, which is read soon, from memory. The address may be any.
+/// Prefetches memory that is read soon. Any address is permitted.
 pub fn fetch<T>(pointer: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which does nothing for an address where nothing is.
@@ -275,7 +276,7 @@ pub fn bytes(array: &[c_char]) -> &[u8] {
 /// The bytes of a text in a fixed array, up to its NUL.
 ///
 /// # Errors
-/// When there is none.
+/// When there is no NUL.
 pub fn fixed_text<'a>(array: &'a [c_char], what: &'static str) -> Result<&'a [u8], CError> {
     let text =
         CStr::from_bytes_until_nul(bytes(array)).map_err(|_| CError::TooLong { what, size_bytes: array.len() })?;
@@ -296,7 +297,7 @@ pub fn put_fixed_text(text: &[u8], array: &mut [c_char], what: &'static str) -> 
     Ok(())
 }
 
-/// What a C caller wants back with its callback. The library only carries it.
+/// Data of a C caller for its callback. The library never follows the pointer.
 #[derive(Clone, Copy)]
 pub(crate) struct CallerData(*mut c_void);
 

@@ -1,16 +1,17 @@
-//! What this process is to PMIx: client, server, or both, and how often each was initialized.
+//! The roles of this process in PMIx: client, server, or both, with counts of initializations.
 //!
 //! ```text
 //! any function ── member() ──► thread's copy ── same generation? ──► Arc<Membership> or Arc<dyn ServerRole>
 //!                                   └── no ──► the state, under its lock ──► new copy
 //! ```
 //!
-//! - **P1** The way to the client costs one atomic load: every thread keeps a copy of what it found, with the number of
-//!   the state it found it in (its generation). A change of the state changes the number.
-//! - **P2** The lock of the state is held for assignments only, never while calling anything that waits or calls out.
-//!   [`begin`] gives the right to change the state over a longer time; nobody waits for it but Init and Finalize.
-//! - **P3** A forked child is nobody: `pthread_atfork` gives it a new, empty state, whatever locks the parent's threads
-//!   held. The child's copies hold the parent's client but never drop the last reference to it. It may initialize itself.
+//! - **P1** Access to the client costs one atomic load. Every thread keeps a copy of the state's member with the
+//!   state's number (its generation). A change of the state changes the number.
+//! - **P2** The lock of the state is held for assignments only, never during a wait or a callback. [`begin`] gives the
+//!   right to change the state over a longer time; only Init and Finalize wait for it.
+//! - **P3** A forked child is not initialized: `pthread_atfork` gives it a new, empty state, whatever locks the
+//!   parent's threads held. The child's copies hold the parent's client but never drop the last reference to it. The
+//!   child may initialize itself.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -25,16 +26,16 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::client::KeptValues;
 use super::server_role::ServerRole;
 
-/// In what capacity this process calls client functions.
+/// The role in which this process calls client functions.
 #[derive(Clone)]
 pub(super) enum Member {
-    /// As a client of a server, or alone.
+    /// A client of a server, or alone.
     Client(Arc<Membership>),
-    /// As a server: its own store, its host's functions.
+    /// A server, with its own store and its host's functions.
     Server(Arc<dyn ServerRole>),
 }
 
-/// A client, and what lives as long.
+/// A client, and data of the same lifetime.
 pub(super) struct Membership {
     client: Client,
     /// Values that callers look at without owning them.
@@ -61,7 +62,7 @@ impl std::ops::Deref for Membership {
     }
 }
 
-/// Who has initialized what.
+/// Roles and counts of initializations.
 #[derive(Default)]
 pub(super) struct State {
     /// `PMIx_Init` less `PMIx_Finalize`.
@@ -70,13 +71,13 @@ pub(super) struct State {
     pub(super) server_count: u32,
     /// `PMIx_tool_init` less `PMIx_tool_finalize`.
     pub(super) tool_count: u32,
-    /// There since the first `PMIx_Init` in a process that is no server, or a tool's first connection.
+    /// Set by the first `PMIx_Init` in a process that is no server, or by a tool's first connection.
     pub(super) client: Option<Arc<Membership>>,
     /// A tool's connections, the oldest first; `client` is one of them, or has no server.
     pub(super) attached: Vec<Arc<Membership>>,
-    /// Where a tool was told to look for servers, the session's and the node's.
+    /// Directories in which a tool looks for servers, the session's and the node's.
     pub(super) tool_places: [Option<PathBuf>; 2],
-    /// There since the first `PMIx_server_init`, or a tool became one.
+    /// Set by the first `PMIx_server_init`, or when a tool becomes a server.
     pub(super) server: Option<Arc<dyn ServerRole>>,
 }
 
@@ -86,13 +87,13 @@ impl State {
         self.client_count > 0 || self.server_count > 0 || self.tool_count > 0
     }
 
-    /// A tool's connections, and which of them functions go to.
+    /// A tool's connections, and the one that functions use.
     pub(super) const fn roster(&mut self) -> Roster<'_, Membership> {
         Roster { primary: &mut self.client, attached: &mut self.attached }
     }
 
-    /// The client before the server: who is both asks its own server for what other processes of its job have. A tool
-    /// without a server is its own if it is one.
+    /// The client takes precedence over the server: a process with both asks its own server for data of other processes
+    /// of its job. A tool without a server uses the server inside it.
     fn member(&self) -> Option<Member> {
         match (&self.client, &self.server) {
             (Some(client), Some(server)) if self.tool_count > 0 && client.is_alone() => {
@@ -114,7 +115,7 @@ impl Member {
         }
     }
 
-    /// Runs something where callbacks run.
+    /// Runs a job on the thread of callbacks.
     ///
     /// # Errors
     /// There is no thread for it; it will not run.
@@ -126,18 +127,18 @@ impl Member {
     }
 }
 
-/// As whom to act.
+/// The current role.
 ///
 /// # Errors
 /// `ERR_INIT` before the first and after the last initialization, and in a forked child.
 pub(super) fn member() -> Result<Member, Status> {
-    // A thread that is about to end has no copy any more, and asks the state: MPI libraries finalize from `atexit`.
+    // A thread that is about to end has no copy any more, so it reads the state: MPI libraries finalize from `atexit`.
     let found = with_copy(|member| member.cloned()).unwrap_or_else(|| read(State::member));
     found.ok_or(Status::ERR_INIT)
 }
 
-/// Runs something with the client, without counting references. `None` when this process is no client. `act` must not
-/// wait and must not call out.
+/// Runs `act` with the client, without counting references. `None` when this process is no client. `act` must not wait
+/// and must not call out.
 #[inline]
 pub(super) fn peek_client<R>(act: impl FnOnce(&Membership) -> Option<R>) -> Option<R> {
     let looked = with_copy(|member| match member {
@@ -147,7 +148,7 @@ pub(super) fn peek_client<R>(act: impl FnOnce(&Membership) -> Option<R>) -> Opti
     looked.flatten()
 }
 
-/// Lets go of this thread's copy of a state that is gone.
+/// Drops this thread's copy of an old state.
 pub(super) fn renew_copy() {
     let _ = with_copy(|_| ());
 }
@@ -157,14 +158,14 @@ pub(super) fn is_initialized() -> bool {
     shared().state.lock().is_initialized()
 }
 
-/// The right to initialize and finalize, for as long as the guard lives. Not to be held while finalizing a client or
-/// server: their callbacks may call Init.
+/// The right to initialize and finalize, while the guard lives. It must not be held while a client or server is
+/// finalized: their callbacks may call Init.
 pub(super) fn begin() -> MutexGuard<'static, Changes> {
     shared().changes.lock()
 }
 
-/// As [`begin`], for who is about to connect: a client that is leaving has left before. A callback of that client which
-/// comes here waits until its client gives up on it.
+/// As [`begin`], for a caller that is about to connect: it waits until a leaving client has left. A callback of the
+/// leaving client that calls this waits until the client gives up on it.
 pub(super) fn begin_to_join() -> MutexGuard<'static, Changes> {
     let Shared { changes, left, .. } = shared();
     let mut changes = changes.lock();
@@ -174,15 +175,15 @@ pub(super) fn begin_to_join() -> MutexGuard<'static, Changes> {
     changes
 }
 
-/// What holds up who wants to join.
+/// State that delays new connections.
 #[derive(Default)]
 pub(super) struct Changes {
     leaving_count: u32,
 }
 
 impl Changes {
-    /// A client leaves its server, until this is dropped. Two connections of one process at a time would have its server
-    /// take the end of the older for the end of the process.
+    /// Marks that a client leaves its server, until the result is dropped. With two connections of one process at a
+    /// time, the server would take the end of the older one for the end of the process.
     pub(super) const fn leave(&mut self) -> Leaving {
         self.leaving_count += 1;
         Leaving(())
@@ -206,11 +207,11 @@ pub(super) fn read<R>(look: impl FnOnce(&State) -> R) -> R {
     look(&shared().state.lock())
 }
 
-/// Changes the state, under its lock (P2). What is to be dropped is to be handed out, and dropped outside.
+/// Changes the state, under its lock (P2). Old values must be returned and dropped outside the lock.
 pub(super) fn change<R>(apply: impl FnOnce(&mut State) -> R) -> R {
     let mut state = shared().state.lock();
     let result = apply(&mut state);
-    // Release pairs with the Acquire in `with_copy`: who sees the new number finds the new state behind the lock.
+    // Release pairs with the Acquire in `with_copy`: a reader of the new number finds the new state behind the lock.
     GENERATION.fetch_add(1, Ordering::Release);
     result
 }
@@ -220,12 +221,12 @@ struct Shared {
     /// Announces that a client has left.
     left: Condvar,
     state: Mutex<State>,
-    /// In a forked child what was its parent's: never used, but not lost either, as memcheck would have it.
+    /// In a forked child the parent's state. It is unused, but stays reachable for memcheck.
     #[expect(dead_code, reason = "it only has to be there")]
     of_parent: AtomicPtr<Shared>,
 }
 
-/// A thread's copy of what `State::member` says.
+/// A thread's copy of the result of `State::member`.
 struct Copy {
     generation: u64,
     member: Option<Member>,
@@ -243,7 +244,7 @@ thread_local! {
     static COPY: RefCell<Copy> = const { RefCell::new(Copy { generation: 0, member: None }) };
 }
 
-/// Runs something with the thread's copy; `None` when the thread is about to end and has none any more.
+/// Runs `act` with the thread's copy; `None` when the thread is about to end and has none any more.
 #[inline]
 fn with_copy<R>(act: impl FnOnce(Option<&Member>) -> R) -> Option<R> {
     COPY.try_with(|copy| {
@@ -261,7 +262,7 @@ fn with_copy<R>(act: impl FnOnce(Option<&Member>) -> R) -> Option<R> {
     .flatten()
 }
 
-/// Takes a new copy. `generation` was read before the state is: a change in between makes the copy one to be renewed.
+/// Takes a new copy. `generation` was read before the state: after a change in between, the copy is renewed again.
 #[cold]
 #[inline(never)]
 fn refresh(copy: &RefCell<Copy>, generation: u64) {
@@ -311,8 +312,8 @@ fn make_shared() -> &'static Shared {
     }
 }
 
-/// In a forked child: the state stays the parent's, and so do its locks, which a thread that does not exist here may
-/// hold. It is never touched again.
+/// In a forked child the state and its locks stay the parent's; a thread that does not exist here may hold them. They
+/// are never touched again.
 extern "C" fn forget_after_fork() {
     ABANDONED.store(SHARED.swap(std::ptr::null_mut(), Ordering::AcqRel), Ordering::Release);
     GENERATION.fetch_add(1, Ordering::Release);
@@ -324,7 +325,8 @@ mod tests {
 
     use super::*;
 
-    /// Init in one thread while another one finalized made a second connection before the first had left.
+    /// Regression: Init in one thread during Finalize in another one made a second connection before the first had
+    /// left.
     #[test]
     fn who_joins_waits_for_who_leaves() {
         for _ in 0..100 {
@@ -335,7 +337,7 @@ mod tests {
                 drop(begin_to_join());
                 joined.send("joined").unwrap();
             });
-            // Others may change what they like meanwhile.
+            // Other callers may change the state meanwhile.
             drop(begin());
             std::thread::yield_now();
             order.send("left").unwrap();

@@ -1,4 +1,4 @@
-//! What client functions mean in a process that is a server and no client.
+//! Client functions in a process that is a server and no client.
 
 use std::sync::{Arc, mpsc};
 
@@ -10,15 +10,16 @@ use super::client::KeptValues;
 use super::operation::{Answer, Operation};
 use super::types::c_void;
 
-/// Takes a result, once.
+/// Receives a result, once.
 pub(super) struct Done<T> {
     take: Box<dyn FnOnce(Result<T, Status>) + Send>,
-    /// A thread waits for it, which may be the library's own: the result comes on whatever thread has it.
+    /// Whether a thread waits for the result. It may be the library's own thread, so the result comes on the thread
+    /// that has it.
     pub(super) is_awaited: bool,
 }
 
 impl<T: Send + 'static> Done<T> {
-    /// A function of the program: it runs on a thread of the library, never inside the function it was given to.
+    /// For a function of the program: it runs on a thread of the library, never inside the function that received it.
     pub(super) fn callback(take: impl FnOnce(Result<T, Status>) + Send + 'static) -> Self {
         Self { take: Box::new(take), is_awaited: false }
     }
@@ -27,13 +28,13 @@ impl<T: Send + 'static> Done<T> {
     pub(super) fn waiter() -> (Self, Awaited<T>) {
         let (sender, receiver) = mpsc::sync_channel(1);
         let take = move |result| {
-            // Nobody waits any more: then nobody wants it.
+            // If no thread waits any more, the result is dropped.
             let _ = sender.send(result);
         };
         (Self { take: Box::new(take), is_awaited: true }, Awaited(receiver))
     }
 
-    /// Takes what `convert` makes a `T` of.
+    /// A receiver whose result `convert` turns into a `T`.
     pub(super) fn after<U>(
         self,
         convert: impl FnOnce(Result<U, Status>) -> Result<T, Status> + Send + 'static,
@@ -42,7 +43,7 @@ impl<T: Send + 'static> Done<T> {
         Done { take: Box::new(move |result| take(convert(result))), is_awaited }
     }
 
-    /// The result.
+    /// Gives the result.
     pub(super) fn give(self, result: Result<T, Status>) {
         (self.take)(result);
     }
@@ -52,7 +53,7 @@ impl<T: Send + 'static> Done<T> {
 pub(super) struct Awaited<T>(mpsc::Receiver<Result<T, Status>>);
 
 impl<T> Awaited<T> {
-    /// The result; `ERR_LOST_CONNECTION` if nobody can give it any more.
+    /// The result; `ERR_LOST_CONNECTION` if none can come any more.
     pub(super) fn wait(self) -> Result<T, Status> {
         self.0.recv().unwrap_or(Err(Status::ERR_LOST_CONNECTION))
     }
@@ -60,7 +61,7 @@ impl<T> Awaited<T> {
 
 /// Client functions of a server process: they act on its own store and its host's functions.
 ///
-/// An error of a function with a `done` means that it will not get anything.
+/// After an error, a function's `done` gets nothing.
 pub(super) trait ServerRole: Send + Sync {
     /// Values that callers look at without owning them.
     fn kept(&self) -> &KeptValues;
@@ -74,10 +75,10 @@ pub(super) trait ServerRole: Send + Sync {
     /// Stores a value about any process, for this process.
     fn store_internal(&self, proc: &ProcId, key: Key, value: Value) -> Result<(), Status>;
 
-    /// Makes visible what was put.
+    /// Commits the values that were put.
     fn commit(&self) -> Result<(), Status>;
 
-    /// Finds a value; without a process this one's namespace is meant, without a key all that the process posted.
+    /// Finds a value. Without a process it means this process's namespace; without a key, all values of the process.
     fn get(
         &self,
         proc: Option<ProcId>,
@@ -86,10 +87,10 @@ pub(super) trait ServerRole: Send + Sync {
         done: Done<Value>,
     ) -> Result<(), Status>;
 
-    /// Runs something where callbacks run.
+    /// Runs a job on the thread of callbacks.
     fn defer(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Status>;
 
-    /// Does what the host's functions are for.
+    /// Performs an operation of the host's functions.
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status>;
 
     /// Registers a handler; a callback gets its number before any event comes.
@@ -101,15 +102,15 @@ pub(super) trait ServerRole: Send + Sync {
         done: Done<usize>,
     ) -> Result<(), Status>;
 
-    /// The topology of the node as callers are given it.
+    /// The topology of the node as an object for callers.
     fn topology_object(&self) -> Result<*mut c_void, TopologyError>;
 
-    /// The topology of the node as clients are handed it.
+    /// The topology of the node as clients get it.
     fn shared_topology(&self) -> Result<Arc<SharedMachine>, TopologyError>;
 
-    /// Ends a registration; `done` learns of it when its handler runs nowhere.
+    /// Ends a registration; `done` is called when its handler runs nowhere.
     fn deregister_event_handler(&self, id: usize, done: Done<()>) -> Result<(), Status>;
 }
 
-/// What is done about an event.
+/// The handler of an event.
 pub(super) type EventHandler = Box<dyn Fn(EventCall) + Send + Sync>;

@@ -1,18 +1,18 @@
-//! What stands behind the `cbdata` that hosts are given: a number, never an address.
+//! The `cbdata` of hosts: a number, never an address.
 //!
-//! A host may answer twice, after its server has ended, or with a `cbdata` of its own making. Each of these names no
-//! slot any more, so nothing happens but a message.
+//! A host may answer twice, or after its server has ended, or with a `cbdata` of its own making. Such a number names no
+//! slot, so the only effect is a log message.
 
 use super::types::c_void;
 
-/// Things that wait for somebody who knows their number.
+/// Entries that are taken by number.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
 }
 
-/// The number of one thing: where it is, and the how-manieth of this place it is.
+/// The number of an entry: its place, and the count of earlier entries there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     index: u32,
@@ -26,13 +26,13 @@ struct Entry<T> {
 }
 
 impl Token {
-    /// The form in which C hands it around; never NULL.
+    /// The form for C; never NULL.
     pub(super) fn to_pointer(self) -> *mut c_void {
         let number = (u64::from(self.generation) << INDEX_BITS) | (u64::from(self.index) + 1);
         std::ptr::without_provenance_mut(usize::try_from(number).unwrap_or(0))
     }
 
-    /// What C gave back; `None` for what no token looks like.
+    /// The token in a pointer from C; `None` if it can be no token.
     pub(super) fn from_pointer(pointer: *mut c_void) -> Option<Self> {
         let number = u64::try_from(pointer.addr()).ok()?;
         let index = u32::try_from(number & INDEX_MASK).ok()?.checked_sub(1)?;
@@ -57,7 +57,7 @@ impl<T> Slots<T> {
         Token { index, generation: 0 }
     }
 
-    /// Takes it out; `None` if somebody has, or nothing ever had this number.
+    /// Takes an entry out; `None` if it was taken before, or the number is unknown.
     pub(super) fn take(&mut self, token: Token) -> Option<T> {
         let entry = self.entries.get_mut(token.index as usize)?;
         if entry.generation != token.generation {
@@ -74,7 +74,7 @@ impl<T> Slots<T> {
         if entry.generation == token.generation { entry.content.as_mut() } else { None }
     }
 
-    /// Takes out what fits; its numbers name nothing any more.
+    /// Takes out the entries that fit; their numbers are void.
     pub(super) fn take_if(&mut self, fits: impl Fn(&T) -> bool) -> Vec<T> {
         let mut contents = Vec::new();
         for (index, entry) in (0..).zip(&mut self.entries) {

@@ -1,10 +1,10 @@
-//! What the library says on standard error of the process it is in.
+//! Messages of the library on the process's standard error.
 
 use std::sync::Once;
 
 use modex::notices::{Speaker, VARIABLE, install};
 
-/// Has reasons of failures shown from now on; called by whatever initializes this process, before it can fail.
+/// Shows the reasons of failures from now on. Every function that initializes this process calls it first.
 #[expect(clippy::disallowed_methods, reason = "a C process is an edge; it has no other configuration")]
 pub(super) fn begin() {
     static BEGUN: Once = Once::new();

@@ -1,7 +1,7 @@
-//! Rust values to libc's memory (M1).
+//! Conversion of Rust values to libc's memory (M1).
 //!
-//! What is lent to a callback is an [`Array`] or another owner here, which releases everything when it is dropped; what
-//! the caller is to release is taken out with `into_raw`.
+//! Data lent to a callback are an [`Array`] or another owner of this file, which releases all memory when it is
+//! dropped. `into_raw` takes out data that the caller releases.
 
 use modex::gds::{Damage, ValueRef};
 use modex::runtime::{Borrowed, Fetched};
@@ -15,7 +15,7 @@ use super::types::{
 };
 use super::{memory, pointer};
 
-/// An array of structures in one block, with everything it holds.
+/// An array of structures in one block, with all memory that they own.
 #[derive(Debug)]
 pub struct Array<F: Form> {
     first: *mut F::C,
@@ -35,7 +35,7 @@ impl<F: Form> Array<F> {
     /// Copies of these values.
     ///
     /// # Errors
-    /// [`CError`] when there is no memory, or the C type cannot hold one.
+    /// [`CError`] when there is no memory, or the C type cannot hold a value.
     pub fn new(owned: &[F::Owned]) -> Result<Self, CError> {
         // On an error the drop of `array` releases what was made.
         let mut array = Self::empty();
@@ -57,7 +57,7 @@ impl<F: Form> Array<F> {
         Ok(array)
     }
 
-    /// So many empty structures.
+    /// An array of `count` empty structures.
     ///
     /// # Errors
     /// When there is no memory.
@@ -96,7 +96,7 @@ impl<F: Form> Array<F> {
         unsafe { pointer::slice_mut(self.first, self.count, "array") }.unwrap_or_default()
     }
 
-    /// The elements, for a caller who is to release them.
+    /// The elements, for a caller who releases them.
     #[must_use]
     pub fn into_raw(self) -> (*mut F::C, usize) {
         let array = std::mem::ManuallyDrop::new(self);
@@ -111,14 +111,14 @@ impl<F: Form> Drop for Array<F> {
     }
 }
 
-/// Infos in one block; the last, and it alone, is marked as such, for releases that look for the mark.
+/// Infos in one block. Only the last one has the end mark, for releases that look for it.
 ///
 /// # Errors
 /// As [`Array::new`].
 pub fn infos(infos: &[Info]) -> Result<Array<pmix_info_t>, CError> {
     let mut array = Array::<pmix_info_t>::new(infos)?;
     if let [others @ .., last] = array.as_mut_slice() {
-        // Whoever gave them may have had them in an array that ended elsewhere.
+        // The infos may come from an array with another end.
         others.iter_mut().for_each(|info| info.flags &= !InfoFlags::ARRAY_END.bits());
         last.flags |= InfoFlags::ARRAY_END.bits();
     }
@@ -157,7 +157,7 @@ pub fn queries(queries: &[Query]) -> Result<Array<pmix_query_t>, CError> {
     Array::new(queries)
 }
 
-/// One structure, with everything it holds.
+/// One structure, with all memory that it owns.
 #[derive(Debug)]
 pub struct Single<F: Form>(F::C);
 
@@ -195,18 +195,18 @@ impl<F: Form> Single<F> {
         &raw mut self.0
     }
 
-    /// The structure, to look at.
+    /// The structure, for reading.
     #[must_use]
     pub const fn get(&self) -> &F::C {
         &self.0
     }
 
-    /// The structure, to change; F1 is the caller's affair.
+    /// The structure, for changes that keep F1.
     pub const fn get_mut(&mut self) -> &mut F::C {
         &mut self.0
     }
 
-    /// The structure, for a caller who is to release what it holds.
+    /// The structure, for a caller who releases its memory.
     #[must_use]
     pub fn into_raw(self) -> F::C {
         std::mem::ManuallyDrop::new(self).0
@@ -246,7 +246,7 @@ pub fn proc(proc: &ProcId) -> pmix_proc_t {
     pmix_proc_t { nspace: namespace(&proc.namespace), rank: proc.rank.to_raw() }
 }
 
-/// A process that may be nobody: then without namespace, and of undefined rank.
+/// A process, or without one an empty namespace and the undefined rank.
 #[must_use]
 pub fn optional_proc(process: Option<&ProcId>) -> pmix_proc_t {
     let nobody = pmix_proc_t { nspace: [0; PMIX_MAX_NSLEN + 1], rank: Rank::Undefined.to_raw() };
@@ -270,7 +270,7 @@ pub fn text(text: &str) -> Result<*mut c_char, CError> {
     memory::new_string(text.as_bytes())
 }
 
-/// Writes a value to storage whose content is forgotten.
+/// Writes a value to storage whose old content is not released.
 ///
 /// # Errors
 /// [`CError`] when the C type cannot hold it; the storage is then empty.
@@ -284,7 +284,7 @@ pub fn value(value: &Value, to: &mut pmix_value_t) -> Result<(), CError> {
     outcome
 }
 
-/// A value in a block of its own, for a caller who releases both.
+/// A value in a new block, for a caller who releases both.
 ///
 /// # Errors
 /// As [`value`].
@@ -292,7 +292,8 @@ pub fn new_value(owned: &Value) -> Result<*mut pmix_value_t, CError> {
     in_new_block(|to| value(owned, to))
 }
 
-/// What a Get found, for a caller who releases it. Strings and bytes are copied once, from where they are stored.
+/// The result of a Get, for a caller who releases it. Strings and bytes are copied once, from the place where they are
+/// stored.
 ///
 /// # Errors
 /// [`FetchedError`].
@@ -300,7 +301,7 @@ pub fn new_fetched(found: &Fetched<'_>) -> Result<*mut pmix_value_t, FetchedErro
     in_new_block(|to| fetched(found, to))
 }
 
-/// What a Get found, written to storage whose content is forgotten.
+/// The result of a Get, written to storage whose old content is not released.
 ///
 /// # Errors
 /// [`FetchedError`]; the storage is then empty.
@@ -311,8 +312,8 @@ pub fn fetched(found: &Fetched<'_>, to: &mut pmix_value_t) -> Result<(), Fetched
     }
 }
 
-/// A stored value, written to storage whose content is forgotten, without an owned value in between where its form
-/// allows.
+/// Writes a stored value to storage whose old content is not released. Where its form allows, no owned value is made in
+/// between.
 ///
 /// # Errors
 /// [`FetchedError`]; the storage is then empty.
@@ -349,7 +350,7 @@ pub fn value_ref(stored: ValueRef<'_>, to: &mut pmix_value_t) -> Result<(), Fetc
     Ok(value(&owned, to)?)
 }
 
-/// The numbers that nearly all values of a job are, without a detour over [`Value`]; false for other types.
+/// The fast path for the types of most values of a job, without a [`Value`]; false for other types.
 #[inline]
 fn unsigned(data_type: DataType, number: u64, to: &mut pmix_value_t) -> bool {
     pmix_value_t::construct(to);
@@ -364,13 +365,13 @@ fn unsigned(data_type: DataType, number: u64, to: &mut pmix_value_t) -> bool {
     true
 }
 
-/// A number whose type says that it fits.
+/// A number that fits by its type.
 #[inline]
 fn low<N: TryFrom<u64> + Default>(number: u64) -> N {
     number.try_into().unwrap_or_default()
 }
 
-/// Why a stored value does not reach C.
+/// Reason why a stored value can't become a C value.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchedError {
@@ -413,7 +414,7 @@ mod tests {
 
     use super::*;
 
-    /// What a caller marks as the end of its array is not the end of the host's, which has the requester's ids behind it.
+    /// Regression: a caller's mark of its array's end ended the host's array too early, before the requester's ids.
     #[test]
     fn the_last_info_alone_is_marked_as_such() {
         let end = InfoFlags::ARRAY_END.bits();

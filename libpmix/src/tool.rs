@@ -1,4 +1,4 @@
-//! Tools: their first connection, and their end. See `tool_servers` for further connections.
+//! Tools: their first connection, and their end. See `tool_servers` for more connections.
 
 use std::sync::Arc;
 
@@ -13,12 +13,14 @@ use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
 use super::{from_c, parent, pointer, server, spoken, to_c, tool_servers};
 
-/// Makes this process a tool, or counts up if it is one. It connects to the server that the attributes name, else to the one
-/// that started it, else to the only one that can be found; with `PMIX_TOOL_DO_NOT_CONNECT` to none, and with
-/// `PMIX_TOOL_CONNECT_OPTIONAL` it works for itself if there is none. A launcher (`PMIX_LAUNCHER`) is a server, too, which tools
-/// find; `PMIx_tool_set_server_module` gives it a host's functions. One that another tool has started
-/// (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. Where the job's description says so
-/// (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See the standard's function of the same name.
+/// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
+/// attributes name, else to the server that started it, else to the only server found. With `PMIX_TOOL_DO_NOT_CONNECT` it
+/// connects to none. With `PMIX_TOOL_CONNECT_OPTIONAL` it works alone if there is no server.
+///
+/// A launcher (`PMIX_LAUNCHER`) is a server, too, which tools find; `PMIx_tool_set_server_module` gives it a host's functions. A
+/// tool that another tool has started (`PMIX_LAUNCHER_RNDZ_URI`) is attached to that tool's server as well. If the job's
+/// description asks for it (`PMIX_DEBUG_STOP_IN_INIT`), this waits for `PMIX_DEBUGGER_RELEASE`. See the standard's function of
+/// the same name.
 ///
 /// Support: implemented.
 ///
@@ -46,7 +48,7 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
         let (_, new) = joined?;
         process::change(|state| state.tool_count = state.tool_count.saturating_add(1));
         drop(changes);
-        // A launcher that a tool has had started waits for what that tool wants of it.
+        // A launcher that another tool started waits for that tool's orders.
         if let Some(Err(status)) = new.map(|client| debugger::wait_if_told(&client)) {
             let _ = PMIx_tool_finalize();
             return Err(Failure(status));
@@ -55,7 +57,8 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
     })
 }
 
-/// Connects, becomes a server if that is wanted, and attaches to the tool that started this one; all of it or nothing.
+/// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing
+/// of it stays.
 ///
 /// # Safety
 /// P1 for every pointer inside `infos`.
@@ -78,10 +81,10 @@ unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<
     Ok((name, Some(client)))
 }
 
-/// A tool's name, and its first connection if that is new.
+/// A tool's name, and its first connection if it is new.
 type Joined = (ProcId, Option<Arc<Membership>>);
 
-/// A launcher is found by tools, and starts processes of its own.
+/// Makes a launcher a server: tools find it, and it starts processes.
 ///
 /// # Safety
 /// P1 for every pointer inside `infos`.
@@ -93,7 +96,7 @@ unsafe fn serve(directives: &Directives, name: &ProcId, infos: &[pmix_info_t]) -
     unsafe { server::serve_launcher(name, infos) }
 }
 
-/// The primary server stays the tool's own, if it has one.
+/// Attaches to the tool that started this one. The tool's primary server stays, if it has one.
 fn attach_to_parent(directives: &Directives) -> Result<(), Failure> {
     let Some(address) = runtime::parent_address(&runtime::environment()).filter(|_| !directives.is_alone) else {
         return Ok(());
@@ -120,7 +123,7 @@ fn connect(directives: &Directives) -> Result<Client, Failure> {
     }
 }
 
-/// Counts down; the last call leaves. See the standard's function of the same name.
+/// Lowers the count of initializations; the last call leaves the servers. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -140,13 +143,13 @@ pub(super) fn finalize() -> Result<(), Failure> {
     if is_last { end() } else { Ok(()) }
 }
 
-/// Leaves all servers, and ends the one inside.
+/// Leaves all servers, and ends the server inside the tool.
 fn end() -> Result<(), Failure> {
     let (client, others) = process::change(|state| (state.client.take(), std::mem::take(&mut state.attached)));
     process::renew_copy();
     server::end_of_tool();
     for other in others.into_iter().filter(|other| !client.as_ref().is_some_and(|client| Arc::ptr_eq(other, client))) {
-        // What other servers say to that changes nothing.
+        // Errors of other servers change nothing.
         let _ = other.leave();
     }
     Ok(client.map_or(Ok(()), |client| client.leave())?)

@@ -1,4 +1,4 @@
-//! What a C tool says of the server that it wants.
+//! Attributes of a C tool about its server.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::guard::Failure;
 /// A tool's attributes.
 #[derive(Default)]
 pub(super) struct Directives {
-    /// Which server, and who asks.
+    /// The wanted server, and the tool's name.
     pub(super) directions: ToolDirections,
-    /// Do not look for one.
+    /// Connect to no server.
     pub(super) is_alone: bool,
-    /// It admits tools, as servers do.
+    /// The tool admits tools, as servers do.
     pub(super) is_server: bool,
-    /// None found is no error.
+    /// A missing server is no error.
     pub(super) is_optional: bool,
-    /// It is to be the one that functions go to from now on.
+    /// The server becomes the primary one.
     pub(super) is_primary: bool,
 }
 
 impl Directives {
-    /// Reads them. What is not about the connection goes to the server's host.
+    /// Reads the attributes. Attributes that are not about the connection go to the server's host.
     pub(super) fn read(infos: &[Info]) -> Result<Self, Failure> {
         let mut read = Self::default();
         let (mut namespace, mut rank) = (None, Rank::Process(0));
@@ -45,14 +45,14 @@ impl Directives {
         Ok(read)
     }
 
-    /// Where the server is. Says whether this is about that.
+    /// Reads an attribute about the server's place. Returns false for other attributes.
     fn set_place(&mut self, info: &Info) -> Result<bool, Failure> {
         let directions = &mut self.directions;
         let text = || info.value.as_str().map(str::to_owned).ok_or(BAD);
         let number = || info.value.as_u32().ok_or(BAD);
         let is = |name: &str| info.key.as_str() == name;
         if is(keys::SERVER_URI.name()) || is(keys::TCP_URI.name()) {
-            // Both at once contradict each other.
+            // Two addresses contradict each other.
             if directions.address.replace(text()?).is_some() {
                 return Err(BAD);
             }
@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_name_that_is_empty_is_none_however_it_is_told() {
-        // As an element of its own (PMIX_PROC_NSPACE) an empty namespace was taken for the name of a tool or of a server.
+        // Regression: an empty namespace in a value of type PMIX_PROC_NSPACE was taken for the name of a tool or of a
+        // server.
         let told = [Value::ProcNamespace(Namespace::in_value(b"").unwrap()), Value::from("")];
         for (key, value) in
             [keys::TOOL_NSPACE, keys::SERVER_NSPACE].into_iter().flat_map(|key| told.clone().map(|value| (key, value)))

@@ -1,5 +1,5 @@
-//! A tool with several servers. The functions of clients go to one of them, the primary one; the tool keeps its name with
-//! all of them.
+//! A tool with several servers. Client functions use one of them, the primary server. The tool has the same name at all
+//! of them.
 
 use std::sync::Arc;
 use std::thread::sleep;
@@ -17,8 +17,8 @@ use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
 use super::{from_c, pointer, server, to_c};
 
-/// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the one that functions go to. One that is attached already
-/// is a success. See the standard's function of the same name.
+/// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the primary one. A server that is attached already
+/// counts as success. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -83,8 +83,8 @@ pub unsafe extern "C" fn PMIx_tool_connect_to_server(
     })
 }
 
-/// Leaves a server. If functions went to it they fail until another one is chosen. See the standard's function of the
-/// same name.
+/// Leaves a server. If it was the primary one, functions fail until another is chosen. See the standard's function of
+/// the same name.
 ///
 /// Support: implemented.
 ///
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmi
     })
 }
 
-/// The servers this process is connected to: the one that functions go to, then the others, the oldest first. The array is
-/// the caller's to release. See the standard's function of the same name.
+/// The servers this process is connected to: the primary one, then the others, the oldest first. The caller releases
+/// the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -128,7 +128,7 @@ pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, n
             let own = state.server.as_ref().map(|server| server.proc().clone());
             let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());
             let mut found = state.roster().servers();
-            // A tool that is a server is its own where it has chosen no other.
+            // A tool with a server inside uses that one if it has chosen no other.
             found.splice(..0, own.filter(|_| is_alone));
             found
         });
@@ -140,8 +140,8 @@ pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, n
     })
 }
 
-/// Chooses the server that functions go to, one of those that are attached. With `PMIX_WAIT_FOR_CONNECTION` it may be
-/// attached meanwhile. See the standard's function of the same name.
+/// Chooses the primary server among the attached ones. With `PMIX_WAIT_FOR_CONNECTION` this waits until the server is
+/// attached. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn PMIx_tool_set_server(
         let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
-        // Without a time limit whoever waits waits for ever.
+        // Without a time limit the wait has no end.
         let looks_max = seconds.map(|seconds| seconds.saturating_mul(LOOKS_PER_SECOND));
         let mut looks = 0;
         loop {
@@ -187,9 +187,9 @@ pub unsafe extern "C" fn PMIx_tool_set_server(
     })
 }
 
-/// Gives the server inside this tool the functions of its host; a tool that has none yet becomes one, under the name it has.
-/// Functions of servers can be called from then on, and those of clients call the host's where the tool has no other server.
-/// See the standard's function of the same name.
+/// Gives the server inside this tool the functions of its host; a tool without a server becomes one, under its own
+/// name. From then on the functions of servers can be called. Client functions call the host's functions if the tool
+/// has no other server. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn PMIx_tool_set_server_module(module: *mut pmix_server_mo
     })
 }
 
-/// Makes this tool its own server, if that is the one meant; whether it is.
+/// Makes this tool its own server, if `server` is this tool. Returns whether it is.
 fn choose_own(server: &ProcId) -> Result<bool, Failure> {
     let own = process::read(|state| state.server.as_ref().map(|server| server.proc().clone()));
     if own.as_ref() != Some(server) {
@@ -220,8 +220,8 @@ fn choose_own(server: &ProcId) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// A launcher that has attached to the server inside this tool is no server that this tool is attached to, but it can be:
-/// by its namespace, under which it has left a file. Whether that worked.
+/// Attaches to a launcher that has attached to the server inside this tool. The launcher is found by its namespace,
+/// under which it has left a file. Returns whether that worked.
 fn follow_back(server: &ProcId, look: u64) -> bool {
     let may_have_come = process::read(|state| state.server.is_some());
     if !may_have_come || !look.is_multiple_of(LOOKS_PER_SEARCH) {
@@ -238,13 +238,13 @@ fn alone_as(proc: ProcId) -> Result<Arc<Membership>, Failure> {
     Ok(Arc::new(Membership::new(alone)))
 }
 
-/// Connects this tool, under the name it has, and remembers the server.
+/// Connects this tool, under its present name, and remembers the server.
 pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Failure> {
     process::member()?;
     let present = process::read(|state| state.client.clone()).ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
-    // A client of a job stays in it; a tool is what its first server called it.
+    // A client of a job stays in it; a tool keeps the name of its first connection.
     directives.directions.name = Some(present.proc().clone());
-    // What it was told at first holds until it is told otherwise.
+    // The directories of the first connection apply unless the attributes name others.
     let [session, system] = process::read(|state| state.tool_places.clone());
     let directions = &mut directives.directions;
     directions.session_tmpdir = directions.session_tmpdir.take().or(session);
@@ -279,12 +279,12 @@ pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
     })
 }
 
-/// Takes a server off the list; whether it was there.
+/// Removes a server from the list. Returns whether it was there.
 fn forget(left: &Arc<Membership>) -> bool {
     process::change(|state| state.roster().remove(left.server(), None)).is_some()
 }
 
-/// What a server has to say to that does not change that it is left.
+/// Leaves a server. Its answer does not matter: the server is left in any case.
 fn leave(left: Option<Arc<Membership>>) {
     process::renew_copy();
     if let Some(left) = left {
@@ -293,6 +293,6 @@ fn leave(left: Option<Arc<Membership>>) {
 }
 
 const LOOKS_PER_SECOND: u64 = 50;
-/// Directories are searched this much more rarely.
+/// Directories are searched in every tenth look.
 const LOOKS_PER_SEARCH: u64 = 10;
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);

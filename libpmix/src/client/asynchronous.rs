@@ -12,7 +12,7 @@ use crate::to_c::{self, Array};
 use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
 use crate::{lent, memory};
 
-/// Does it and waits, for functions that only say how it went.
+/// Runs an operation and waits, for functions whose result is a status alone.
 pub(super) fn run(operation: Operation) -> Result<(), Failure> {
     match operation::run(operation) {
         Ok(answer) if answer.status.is_success() => Ok(()),
@@ -21,7 +21,7 @@ pub(super) fn run(operation: Operation) -> Result<(), Failure> {
     }
 }
 
-/// Begins it; `callback` learns how it went.
+/// Starts an operation; its status goes to `callback`.
 pub(super) fn start(
     operation: Operation,
     callback: Option<pmix_op_cbfunc_t>,
@@ -40,8 +40,8 @@ pub(super) fn start(
     })
 }
 
-/// As [`start`] where a NULL callback means that the caller waits: it then gets the result, as the reference gives it, so
-/// a success is `PMIX_SUCCESS`.
+/// As [`start`]. With a NULL callback the caller waits and gets the result; success is then `PMIX_SUCCESS`, as in the
+/// reference.
 pub(super) fn start_or_wait(
     operation: Operation,
     callback: Option<pmix_op_cbfunc_t>,
@@ -53,7 +53,7 @@ pub(super) fn start_or_wait(
     start(operation, callback, data).map(|()| Status::SUCCESS)
 }
 
-/// Begins it; `deliver` gets the result on the library's thread.
+/// Starts an operation; `deliver` gets the result on the library's thread.
 pub(super) fn start_with(
     operation: Operation,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
@@ -61,7 +61,7 @@ pub(super) fn start_with(
     operation::start(operation, Done::callback(deliver)).map_err(Failure)
 }
 
-/// Does it, waits, and stores the infos that came of it where the caller wants them. The caller has cleared the places.
+/// Runs an operation, waits, and stores the resulting infos in the caller's places. The caller has cleared the places.
 ///
 /// # Safety
 /// `results` and `count` are NULL or may be written.
@@ -77,7 +77,7 @@ pub(super) unsafe fn run_for_infos(
     Ok(answer.status)
 }
 
-/// Hands an array over; a caller without a place for it does not want it.
+/// Hands an array over. A caller without a place for it does not want it.
 ///
 /// # Safety
 /// `results` and `count` are NULL or may be written.
@@ -92,7 +92,8 @@ pub(super) unsafe fn store_infos(array: Array<pmix_info_t>, results: *mut *mut p
     unsafe { count.write(length) };
 }
 
-/// Begins it; `callback` gets the infos that came of it, which stay the library's until it calls the release function.
+/// Starts an operation; `callback` gets the resulting infos, which belong to the library until it calls the release
+/// function.
 pub(super) fn start_for_infos(
     operation: Operation,
     callback: Option<pmix_info_cbfunc_t>,
@@ -111,7 +112,7 @@ pub(super) fn deliver_infos(result: Result<Answer, Status>, callback: Option<pmi
     });
     let (status, array) = converted.unwrap_or_else(|status| (status, Array::empty()));
     let (first, count) = (array.as_ptr().cast_mut(), array.len());
-    // Where nothing is lent nobody need give it back.
+    // An empty array needs no release.
     let (release, token): (Option<pmix_release_cbfunc_t>, _) = match array.is_empty() {
         true => (None, std::ptr::null_mut()),
         false => (Some(release_infos), lent::lend(array)),
@@ -120,7 +121,7 @@ pub(super) fn deliver_infos(result: Result<Answer, Status>, callback: Option<pmi
     unsafe { callback(status.to_raw(), first, count, data.get(), release, token) };
 }
 
-/// The release function of infos that a callback got.
+/// The release function for infos of a callback.
 unsafe extern "C" fn release_infos(token: *mut c_void) {
     guard_or((), || lent::take_back(token));
 }
@@ -132,7 +133,7 @@ pub(super) fn infos_of(results: Results) -> Vec<Info> {
     }
 }
 
-/// A string for the caller to release, stored where it wants it.
+/// Stores a string at `place`, for the caller to release.
 ///
 /// # Safety
 /// `place` may be written.
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// What was given back twice was freed twice.
+    /// Regression: an array that was given back twice was freed twice.
     #[test]
     fn infos_that_are_released_twice_are_freed_once() {
         let infos = Results::Infos(vec![Info::new(Key::from_static("k"), "text")]);

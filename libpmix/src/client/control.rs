@@ -1,4 +1,4 @@
-//! Control and watching of processes.
+//! Control and monitoring of processes.
 
 use modex::keys;
 use modex::types::{Info, Key, Status};
@@ -72,8 +72,8 @@ unsafe fn control(
     Ok(Operation::JobControl { targets, directives })
 }
 
-/// Has something watched; `error` is the event to raise. The server itself watches for heartbeats of the caller
-/// (`PMIX_MONITOR_HEARTBEAT`), and the host does the rest. See the standard's function of the same name.
+/// Monitors an object; `error` is the event to raise. The server itself monitors heartbeats of the caller
+/// (`PMIX_MONITOR_HEARTBEAT`), and the host monitors the rest. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -138,7 +138,7 @@ unsafe fn watch(
     Ok(Operation::Monitor { monitor, error: Status::from_raw(error), directives })
 }
 
-/// Tells the server, which may watch this process, that it is alive. See the standard's function of the same name.
+/// Sends a heartbeat to the server, which may monitor this process. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -146,7 +146,7 @@ pub extern "C" fn PMIx_Heartbeat() {
     guard_or((), || {
         let monitor = Info::new(Key::from_static(keys::SEND_HEARTBEAT.name()), true);
         let beat = Operation::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() };
-        // There is nobody to tell: who watches will notice.
+        // A failed heartbeat needs no report: the monitor notices its absence.
         let _ = start_with(beat, drop);
     });
 }

@@ -20,8 +20,8 @@ use crate::types::{
 };
 use crate::{from_c, pointer};
 
-/// Puts a value of this process; others see it after [`PMIx_Commit`]. Reserved keys are accepted: MPI libraries put some.
-/// See the standard's function of the same name.
+/// Puts a value of this process; other processes see it after [`PMIx_Commit`]. Reserved keys are accepted: MPI libraries put some. See
+/// the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: 
     })
 }
 
-/// Makes visible what was put since the last commit. See the standard's function of the same name.
+/// Makes the values put since the last commit visible. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -81,9 +81,9 @@ pub unsafe extern "C" fn PMIx_Store_internal(
     })
 }
 
-/// Finds a value and waits for one that is not there yet, unless the directives say otherwise. The value is the caller's
-/// to release; with `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled, with `PMIX_GET_POINTER_VALUES`
-/// the value stays the library's, until the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
+/// Finds a value, and waits for a missing one unless the directives say otherwise. The caller releases the value. With
+/// `PMIX_GET_STATIC_VALUES` the caller's storage in `*val` is filled. With `PMIX_GET_POINTER_VALUES` the library keeps the value, until
+/// the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMIx_Get(
     status
 }
 
-/// As [`PMIx_Get`], with a callback. The value is the library's, and valid until the callback returns.
+/// As [`PMIx_Get`], with a callback. The value belongs to the library and is valid until the callback returns.
 ///
 /// Support: implemented.
 ///
@@ -166,8 +166,8 @@ fn deliver(result: Result<Value, Status>, callback: pmix_value_cbfunc_t, data: C
     }
 }
 
-/// A value of the caller's own job that can be read where it is, which most Gets are after: no argument is copied, and
-/// the only allocations are the caller's value and what it points to.
+/// The fast path of most Gets: a value of the caller's own job that can be read in place. It copies no argument. It allocates only the
+/// caller's value and the memory that the value points to.
 ///
 /// # Safety
 /// As [`PMIx_Get`], without `val`.
@@ -209,7 +209,7 @@ unsafe fn peek(
     })
 }
 
-/// Keys are ASCII as far as the standard has made them, which is looked at faster than UTF-8.
+/// Keys of the standard are ASCII, which is checked faster than UTF-8.
 #[inline]
 fn text_of(bytes: &[u8]) -> Option<&str> {
     if bytes.is_ascii() {
@@ -219,16 +219,16 @@ fn text_of(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok()
 }
 
-/// More than any caller gives; others take the way that reads them all.
+/// More directives than callers give; longer lists go through the path that reads all directives.
 const PEEKED_DIRECTIVES_MAX: usize = 4;
 
-/// What a directive means for a value that is there.
+/// Meaning of a directive for a value that exists.
 enum Effect {
-    /// It only says what to do when there is none.
+    /// None: it applies to missing values only.
     None,
-    /// The caller wants a pointer to the library's.
+    /// The caller wants a pointer to the library's value.
     Kept,
-    /// The way that reads all directives knows.
+    /// Unknown here: the path that reads all directives decides.
     Other,
 }
 
@@ -244,7 +244,7 @@ fn effect_on_found(info: &pmix_info_t) -> Effect {
     }
 }
 
-/// Whether a flag is set; one without a value is.
+/// Whether a flag is set; a flag without a value is set.
 fn is_true(value: &pmix_value_t) -> bool {
     if value.type_ == DataType::Undefined.to_raw() {
         return true;
@@ -253,21 +253,21 @@ fn is_true(value: &pmix_value_t) -> bool {
     value.type_ == DataType::Bool.to_raw() && unsafe { value.data.flag } != 0
 }
 
-/// Whether the process is of this namespace; an empty name means the caller's own, which this is.
+/// Whether the process is in the namespace `own`. An empty name means the caller's own namespace.
 #[inline]
 fn is_namespace(proc: &pmix_proc_t, own: &str) -> bool {
     let name: &[u8; PMIX_MAX_NSLEN + 1] = zerocopy::transmute_ref!(&proc.nspace);
     name.first() == Some(&0) || (name.get(own.len()) == Some(&0) && name.get(..own.len()) == Some(own.as_bytes()))
 }
 
-/// By what a value handed out is found again; see [`KeptValues`](super::KeptValues).
+/// The number under which a value is found again; see [`KeptValues`](super::KeptValues).
 fn kept_number(rank: u32, key: Option<&str>) -> u64 {
     let mut hasher = FxHasher::default();
     (rank, key).hash(&mut hasher);
     hasher.finish()
 }
 
-/// What a Get asks for.
+/// Arguments of a Get.
 struct Wanted {
     proc: Option<ProcId>,
     key: Option<Key>,
@@ -275,14 +275,14 @@ struct Wanted {
     place: Place,
 }
 
-/// Where the value is to go.
+/// Destination of the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Into new memory.
     New,
     /// Into the caller's storage.
     Caller,
-    /// Nowhere: the caller gets a pointer to the library's.
+    /// None: the caller gets a pointer to the library's value.
     Library,
 }
 
@@ -388,7 +388,7 @@ fn number_of(proc: Option<&ProcId>, key: Option<&Key>) -> u64 {
     kept_number(rank.to_raw(), key.map(Key::as_str))
 }
 
-/// The library's version is nobody's data.
+/// Whether the key asks for the library's version, which no process stores.
 fn is_version(key: Option<&Key>) -> bool {
     key.is_some_and(|key| key.as_str() == keys::VERSION_NUMERIC.name())
 }

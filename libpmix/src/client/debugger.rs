@@ -11,7 +11,7 @@ use modex::types::{Info, Key, ProcId, Rank, Status, Value};
 /// Holds this process, if the job's description says so, until a debugger releases it.
 ///
 /// # Errors
-/// The release can't come: a process that shall be held must not run on.
+/// When the release can't arrive: a held process must not run on.
 pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     let own = client.proc();
     let told = [Rank::Wildcard, own.rank].into_iter().any(|rank| {
@@ -24,7 +24,7 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     let (sender, receiver) = mpsc::channel();
     let codes = [Status::DEBUGGER_RELEASE, Status::ERR_LOST_CONNECTION];
     let id = client.register_event_handler(&codes, &[], move |call| {
-        // Whoever waited may have gone on already.
+        // The waiting thread may have gone on already.
         let _ = sender.send(call.status);
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
@@ -42,7 +42,7 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     }
 }
 
-/// Whether this process is one of those that shall be held: all, by rank, by name, or a list of these.
+/// Whether this process is to be held: `told` names all, a rank, a process, or a list of these.
 fn concerns(own: &ProcId, told: &Value) -> bool {
     match told {
         Value::Bool(all) => *all,

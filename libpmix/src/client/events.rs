@@ -23,12 +23,13 @@ use crate::types::{
 };
 use crate::{from_c, pointer};
 
-/// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` its
-/// number comes there; without, the call waits and returns it. Handlers run one at a time on the library's thread and
-/// may call any function; each calls its completion function once, when it likes. A NULL handler takes no action, and the event
-/// goes on to the next handler. (OpenPMIx registers it, too, and crashes at the first event.) Where the host has to be asked (events
-/// of its environment) a function of the host can't wait: `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same
-/// name.
+/// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` the callback gets
+/// the handler's number. Without, the call waits and returns it. Handlers run one at a time on the library's thread and may call any
+/// function. Each handler calls its completion function once, at any time.
+///
+/// A NULL handler takes no action, and the event goes on to the next handler. (OpenPMIx registers it, too, and crashes at the first
+/// event.) Events of the host's environment need a request to the host. A function of the host can't wait for it and gets
+/// `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -94,12 +95,12 @@ fn register_and_wait(
     }
 }
 
-/// A registration's number, where a status is returned.
+/// A registration's number in the form of a status.
 fn id_as_status(id: usize) -> Result<Status, Failure> {
     i32::try_from(id).map(Status::from_raw).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))
 }
 
-/// What the caller wants to see again in each call: as it is, a pointer included, which no Rust value holds.
+/// The object that the caller wants back in each call. It is kept as it is: no Rust value can hold a pointer.
 ///
 /// # Safety
 /// `info` has `ninfo` elements.
@@ -116,7 +117,7 @@ unsafe fn return_object(info: *const pmix_info_t, ninfo: usize) -> Result<Option
     Ok(None)
 }
 
-/// A call of a C handler. Everything it was given lives until it is completed, which may be long after it returned.
+/// A call of a C handler. Its arguments live until it is completed, which may be long after the handler returned.
 struct Running {
     source: Box<pmix_proc_t>,
     info: Array<pmix_info_t>,
@@ -124,8 +125,7 @@ struct Running {
     completion: Completion,
 }
 
-/// Calls that are not completed, by the number that their handlers got as notification data: a number, so that a second
-/// completion finds nothing.
+/// Uncompleted calls, by number. Handlers get the number as notification data, so that a second completion finds nothing.
 struct Calls {
     last: usize,
     running: BTreeMap<usize, Running>,
@@ -174,7 +174,7 @@ fn prepare(object: Option<CallerData>, call: EventCall) -> Result<Running, CErro
     })
 }
 
-/// The completion function of every C handler. `results` are copied; `cbfunc` says that they may be released.
+/// The completion function of every C handler. `results` are copied; the call of `cbfunc` permits their release.
 ///
 /// # Safety
 /// `results` has `nresults` elements. `cbfunc` is NULL or may be called on another thread.
@@ -204,7 +204,7 @@ unsafe extern "C" fn complete(
         let data = CallerData::new(thiscbdata);
         // SAFETY: the caller gave the function for this, and its data with it.
         let released = move || unsafe { callback(Status::SUCCESS.to_raw(), data.get()) };
-        // No thread any more: then nobody is left who could mind where it runs.
+        // Without a thread of the library, the caller's thread may run it.
         if process::member().and_then(|member| member.defer(released)).is_err() {
             released();
         }
@@ -262,7 +262,7 @@ fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
     }
 }
 
-/// Tells those in range of an event. The callback says that the arguments may be released; without one the call waits.
+/// Notifies processes in range of an event. The callback permits the release of the arguments; without a callback the call waits.
 /// See the standard's function of the same name.
 ///
 /// Support: implemented.
@@ -290,8 +290,8 @@ pub unsafe extern "C" fn PMIx_Notify_event(
     })
 }
 
-/// Has this process's handlers learn of a programming model that somebody in it declares, before this returns: nobody
-/// else is concerned, and who declares wants it known before going on.
+/// Delivers the declaration of a programming model to the handlers of this process, before it returns. Other processes are not
+/// concerned, and the declaring code wants the handlers informed before it goes on.
 pub(super) fn declare_model(client: &Client, infos: &[Info]) {
     if !infos.iter().any(|info| info.key.as_str() == keys::PROGRAMMING_MODEL.name()) {
         return;

@@ -7,8 +7,8 @@ use crate::operation::Operation;
 use crate::process;
 use crate::types::{c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 
-/// Waits until every process named (none: the caller's namespace) is there. See the standard's function of the same
-/// name.
+/// Waits until every named process (none: the caller's namespace) has entered the fence. See the standard's function of
+/// the same name.
 ///
 /// Support: implemented.
 ///
@@ -57,7 +57,7 @@ unsafe fn operation(
     ninfo: usize,
 ) -> Result<Operation, Failure> {
     let own = process::member()?.proc().namespace;
-    // A count without an array is no list of processes; an array without a count is the namespace, too.
+    // A count without an array is an error; an array without a count means the namespace.
     // SAFETY: the caller's contract.
     let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
     // SAFETY: the caller's contract.

@@ -12,7 +12,7 @@ use crate::to_c;
 use crate::types::{c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, pointer, process};
 
-/// Forms a group; every member calls it. The results name it, its members and what the host assigned. A context number
+/// Forms a group; every member calls it. The results hold its name, its members and the host's data. A context number
 /// comes first, because programs of OpenPMIx 4 read the first result. See the standard's function of the same name.
 ///
 /// Support: implemented.
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn PMIx_Group_construct_nb(
     })
 }
 
-/// Has a group formed and waits for it; the results describe it. The caller has cleared the places.
+/// Forms a group and waits for it; the results describe it. The caller has cleared the places.
 ///
 /// # Safety
 /// `results` and `count` are NULL or may be written.
@@ -148,7 +148,7 @@ unsafe fn construction(
     let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    // Without processes: one that others have named as an additional member.
+    // Without processes the caller is an additional member that others have named.
     Ok(Operation::GroupConstruct { id, procs, directives })
 }
 
@@ -174,8 +174,8 @@ pub(super) unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
     Ok(name.as_str().to_owned())
 }
 
-/// What the standard has a caller know of its group. The context number comes first: it is the only result of OpenPMIx 4,
-/// and programs read it without a look at the key.
+/// The standard's results for a group. The context number comes first: it is the only result of OpenPMIx 4, and
+/// programs read it without a look at the key.
 fn description(results: Results) -> Vec<Info> {
     let Results::Group(group) = results else { return Vec::new() };
     let Group { id, members, context_id, info } = *group;
@@ -186,7 +186,7 @@ fn description(results: Results) -> Vec<Info> {
     let mut described: Vec<Info> = context_id.into_iter().collect();
     described.push(entry(keys::GROUP_ID.name(), Value::String(id)));
     described.push(entry(keys::GROUP_MEMBERSHIP.name(), members));
-    // Of what the host said, the same may be among it.
+    // The host's infos may repeat these keys.
     let is_said: Vec<Key> = described.iter().map(|info| info.key.clone()).collect();
     described.extend(info.into_iter().filter(|info| !is_said.contains(&info.key)));
     described
@@ -198,8 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// The host's answer stood behind what was made of it, with another type for the context number. And the number was the
-    /// third result, while programs written for OpenPMIx 4 read the first one: it comes first.
+    /// Regression: the host's answer repeated facts with another type for the context number. The number was the third
+    /// result, but programs written for OpenPMIx 4 read the first one.
     #[test]
     fn each_fact_about_a_group_is_told_once_and_its_number_first() {
         let context_id = Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), 7_u32);

@@ -11,8 +11,8 @@ use crate::types::{
 };
 use crate::{from_c, pointer, process};
 
-/// Invites processes into a group and waits for their answers (`PMIX_TIMEOUT` bounds that); the caller leads, and is a
-/// member if it is among them. See the standard's function of the same name.
+/// Invites processes into a group and waits for their answers, limited by `PMIX_TIMEOUT`. The caller leads the group,
+/// and is a member if `procs` names it. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -59,14 +59,14 @@ pub unsafe extern "C" fn PMIx_Group_invite_nb(
     guard(|| {
         // SAFETY: the caller's contract.
         let operation = unsafe { invitation(grp, procs, nprocs, info, ninfo) }?;
-        // Nobody would learn what came of it.
+        // Without a callback no caller would get the result.
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         begin_forming(operation, Some(callback), cbdata)
     })
 }
 
-/// Answers an invitation; an acceptance waits until the leader has formed the group or given it up. Not from an event
-/// handler, which can't wait: `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
+/// Answers an invitation; an acceptance waits until the leader has formed the group or given it up. An event handler
+/// can't wait and gets `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn PMIx_Group_join_nb(
     })
 }
 
-/// Leaves a group; the other members are told (`PMIX_GROUP_LEFT`). See the standard's function of the same name.
+/// Leaves a group; the other members are notified (`PMIX_GROUP_LEFT`). See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///

@@ -17,9 +17,9 @@ use crate::types::{
 };
 use crate::{from_c, process};
 
-/// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` its number comes there, without
-/// it the call waits and returns it. Without `cbfunc` the library writes the output to its own. See the standard's
-/// function of the same name.
+/// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` the callback gets the
+/// registration's number; without it the call waits and returns the number. Without `cbfunc` the library writes the
+/// output to this process's own output. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -49,7 +49,8 @@ pub unsafe extern "C" fn PMIx_IOF_pull(
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
         let id = Arc::new(OnceLock::new());
-        // Who waits for the number sets it in its own time; to a callback it comes on the thread of the handler, first.
+        // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
+        // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_some() { |id| id.get().copied() } else { |id| Some(*id.wait()) };
         let handler = handler(cbfunc, Arc::clone(&id), number_of);
         let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn PMIx_IOF_pull(
     })
 }
 
-/// A registration's number, where a status is returned.
+/// A registration's number in the form of a status.
 fn id_of(answer: &Answer) -> Result<Status, Failure> {
     match answer.results {
         Results::Number(id) => i32::try_from(id).map(Status::from_raw).map_err(|_| Failure(Status::ERROR)),
@@ -78,10 +79,10 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
     }
 }
 
-/// How the handler learns its number.
+/// Lookup of a registration's number by its handler.
 type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
 
-/// What is done with each piece.
+/// The handler for each piece of output.
 fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
     let Some(callback) = cbfunc else {
         return Box::new(|output| write_out(&output));
@@ -99,7 +100,7 @@ fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of:
     })
 }
 
-/// Has the output of a job written to this process's own; that it can't be had is no error of the job.
+/// Writes the output of a job to this process's own output. A failure to get it is no error of the job.
 pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
     let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
     let handler: OutputHandler = Box::new(|output| write_out(&output));
@@ -115,7 +116,7 @@ pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
     }
 }
 
-/// Writes to the process's own output. A closed one has nobody who could be told.
+/// Writes to the process's own output. A closed output is ignored.
 fn write_out(output: &IofOutput) {
     use std::io::Write;
     let _ = if output.channel & iof_channel::FWD_STDOUT_CHANNEL != 0 {
@@ -125,7 +126,8 @@ fn write_out(output: &IofOutput) {
     };
 }
 
-/// Ends what [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the same name.
+/// Ends the forwarding that [`PMIx_IOF_pull`] began; without a callback it waits. See the standard's function of the
+/// same name.
 ///
 /// Support: passed to the host.
 ///
@@ -148,8 +150,8 @@ pub unsafe extern "C" fn PMIx_IOF_deregister(
     })
 }
 
-/// Sends bytes to the standard input of processes; none: its end. Without a callback it waits. See the standard's
-/// function of the same name.
+/// Sends bytes to the standard input of processes; no bytes mean its end. Without a callback it waits. See the
+/// standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///

@@ -1,4 +1,4 @@
-//! Values that a caller may look at without owning them (`PMIX_GET_POINTER_VALUES`).
+//! Values that a caller may read without owning them (`PMIX_GET_POINTER_VALUES`).
 
 use modex::runtime::{Borrowed, Fetched};
 use modex::types::{DataType, Status, Value};
@@ -9,27 +9,27 @@ use crate::guard::Failure;
 use crate::to_c::Single;
 use crate::types::pmix_value_t;
 
-/// What was handed out. It stays where it is until the client is gone: callers have pointers to it. A value that is
-/// asked for again is not made again, so this grows with the values that there are, not with the calls.
+/// Values handed out. They stay in place until the client ends: callers have pointers to them. A repeated Get finds the
+/// same copy, so memory grows with the number of values, not of calls.
 ///
-/// Found by a number made of whose value it is and its key. Two with the same number do no harm: a value is handed out
-/// again only where it equals what was found.
+/// The map's number is a hash of process and key. A collision is harmless: a value is handed out again only if its
+/// source is equal.
 #[derive(Default)]
 pub(crate) struct KeptValues(Mutex<FxHashMap<u64, Vec<Kept>>>);
 
 /// One value, as the caller sees it.
 struct Kept {
     source: Source,
-    /// In a place of its own, so that it stays there.
+    /// Boxed, so that it stays in place.
     value: Box<Single<pmix_value_t>>,
 }
 
-/// Where it came from, to recognise it.
+/// Origin of a value, to recognise it.
 #[derive(PartialEq)]
 enum Source {
     /// Bytes in a segment, which never change: address and length.
     Stored(DataType, usize, usize),
-    /// Anything else.
+    /// Any other value.
     Copied(Value),
 }
 
@@ -48,7 +48,7 @@ impl KeptValues {
         self.pointer_to_copy(number, Source::Copied(value), || Err(Failure(Status::ERROR)))
     }
 
-    /// `stored` makes a value of a source that only says where it is.
+    /// `stored` makes the value of a [`Source::Stored`], which holds only an address.
     fn pointer_to_copy(
         &self,
         number: u64,

@@ -1,4 +1,4 @@
-//! Initialization, the end, and what needs neither.
+//! Initialization, finalization, and functions that need neither.
 
 use std::sync::Arc;
 
@@ -15,14 +15,13 @@ use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, munge, pointer, spoken, to_c, tool};
 
-/// Makes this process a client, or counts up if it is one. A process that no launcher started becomes a job of one, and
-/// `PMIX_ERR_UNREACH` says so; everything local works all the same. Infos that describe a programming model raise
-/// `PMIX_MODEL_DECLARED` in this process, on the calling thread, before this returns. See the standard's function of
-/// the same name.
+/// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
+/// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
+/// calling thread, before this returns. See the standard's function of the same name.
 ///
-/// A process whose launcher's server can't be reached, or refuses it, gets an error and is not initialized: to go on alone,
-/// as OpenPMIx has it, would have each rank of the job take itself for the whole of it. `proc` is what the launcher calls
-/// this process all the same, or of no namespace and undefined rank.
+/// If the launcher's server can't be reached or refuses the process, it gets an error and is not initialized. OpenPMIx goes on alone there, so that
+/// each rank of the job takes itself for the whole job. `proc` gets the launcher's name for this process even then, or else an empty namespace and
+/// the undefined rank.
 ///
 /// Support: implemented.
 ///
@@ -47,7 +46,7 @@ pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_
             return Ok(Status::SUCCESS);
         }
         if let Err(status) = debugger::wait_if_told(client) {
-            // What stopped the debugger from releasing this process is told; how the end went adds nothing.
+            // The reason for the missing release is returned; the result of the end adds nothing.
             let _ = end();
             return Err(Failure(status));
         }
@@ -55,7 +54,7 @@ pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_
     })
 }
 
-/// Becomes a client, if this process is nobody, and counts. Says whether it did become one.
+/// Makes this process a client if it has no role, and raises the count. The flag says whether it became a client.
 fn join() -> Result<(Member, bool), Failure> {
     let _changes = process::begin_to_join();
     let known = process::member().ok();
@@ -76,7 +75,7 @@ fn join() -> Result<(Member, bool), Failure> {
 fn connect() -> Result<Client, Failure> {
     spoken::begin();
     let builder = Client::builder();
-    // Its environment would say whether libmunge is loaded.
+    // In a set-user-id process the environment must not decide whether libmunge is loaded.
     let builder = if has_more_rights_than_its_starter() { builder } else { builder.prover(munge::prover()) };
     match builder.connect() {
         Ok(client) => Ok(client),
@@ -89,8 +88,9 @@ fn connect() -> Result<Client, Failure> {
     }
 }
 
-/// Counts down; the last call leaves the job. Callbacks that are due have run when it returns, unless it is called from
-/// one, or one takes longer than a second. `PMIX_EMBED_BARRIER` has it fence first; it leaves whatever comes of that. See the standard's function of the same name.
+/// Lowers the count of initializations; the last call leaves the job. Due callbacks have run when it returns, unless it is called from a callback or
+/// a callback takes longer than a second. `PMIX_EMBED_BARRIER` adds a fence first; the process leaves whatever its result. See the standard's
+/// function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -106,8 +106,7 @@ pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -
         let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
         let barrier =
             if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
-        // Whoever did not come to the barrier does not keep this process.
-        // Programs end a tool with either function.
+        // A failed barrier does not keep this process. Programs end a tool with either function.
         let is_tool_only = process::read(|state| state.client_count == 0 && state.tool_count > 0);
         let left = if is_tool_only { tool::finalize() } else { end() };
         barrier.and(left)
@@ -128,7 +127,7 @@ fn end() -> Result<(), Failure> {
     Ok(client.leave()?)
 }
 
-/// Whether this process is initialized, in whatever role. See the standard's function of the same name.
+/// Whether this process is initialized, in any role. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -136,8 +135,7 @@ pub extern "C" fn PMIx_Initialized() -> c_int {
     guard_or(0, || c_int::from(process::is_initialized()))
 }
 
-/// The name and version of this library, for people; a string of the library's. See the standard's function of the same
-/// name.
+/// Name and version of this library for people. The string belongs to the library. See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -157,8 +155,7 @@ const VERSION_TEXT: &std::ffi::CStr = {
 /// The release of the interface that programs may count on, as `PMIX_NUMERIC_VERSION` of our headers: 4.2.2.
 pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
 
-/// Asks for the end of processes (none named: of the caller's whole namespace). See the standard's function of the same
-/// name.
+/// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -194,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// These tests change what this process is.
+    /// Lock of the tests that change this process's role.
     static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
     #[test]
@@ -206,7 +203,7 @@ mod tests {
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_BAD_PARAM.to_raw(), 0));
     }
 
-    /// A process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
+    /// Regression: a process whose server or peer had died got the error of the barrier, and stayed in the job for ever.
     #[test]
     fn a_barrier_that_fails_does_not_keep_a_process_from_leaving() {
         let _changes = PROCESS.lock();
@@ -228,7 +225,7 @@ mod tests {
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_LOST_CONNECTION.to_raw(), 0));
     }
 
-    /// The headers, pkg-config and the library name one release of the interface.
+    /// The headers, pkg-config and the library name the same release of the interface.
     #[test]
     fn headers_package_and_library_agree_on_the_release() {
         let header = include_str!("../../include/pmix_version.h");

@@ -1,13 +1,13 @@
 //! The functions of a client: one file for each chapter of the standard.
 //!
-//! - Every function may be called from any thread, and returns `PMIX_ERR_INIT` before the first and after the last
-//!   initialization, if not said otherwise.
-//! - Blocking functions keep no argument; functions with a callback have copied what they need when they return. Their
-//!   callback runs exactly once if they return `PMIX_SUCCESS`, else never; on the library's thread, after they
-//!   returned, with no lock held, so that it may call any function. A NULL callback means that nobody wants to know,
-//!   or, where the standard says so, that the caller waits.
-//! - Results that the caller is to release are libc's memory. What a callback gets is the library's: valid until it
-//!   returns, or until the release function that it was given is called.
+//! - Every function may be called from any thread. Unless said otherwise, it returns `PMIX_ERR_INIT` before the first
+//!   and after the last initialization.
+//! - Blocking functions keep no argument; functions with a callback have copied their arguments when they return. If
+//!   they return `PMIX_SUCCESS`, their callback runs exactly once, else never. It runs on the library's thread, after
+//!   they returned, with no lock held, so it may call any function. With a NULL callback the result is dropped or,
+//!   where the standard says so, the caller waits.
+//! - Results that the caller releases are libc's memory. A callback's arguments belong to the library: they are valid
+//!   until it returns, or until it calls the release function.
 
 mod asynchronous;
 pub mod control;

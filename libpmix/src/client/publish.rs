@@ -14,7 +14,7 @@ use crate::types::{
 };
 use crate::{from_c, pointer, process};
 
-/// Publishes data: every info that is no directive. See the standard's function of the same name.
+/// Publishes data: every info that is not a directive. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn PMIx_Lookup(
     })
 }
 
-/// As [`PMIx_Lookup`], with a callback, which gets what was found.
+/// As [`PMIx_Lookup`], with a callback, which gets the found values.
 ///
 /// Support: passed to the host.
 ///
@@ -149,7 +149,7 @@ fn write(pdata: &Pdata, place: &mut pmix_pdata_t) -> Result<(), Failure> {
     Ok(to_c::value(&pdata.value, &mut place.value)?)
 }
 
-/// Withdraws what this process has published under these keys (NULL: everything). See the standard's function of the
+/// Withdraws the data that this process has published under these keys (NULL: all). See the standard's function of the
 /// same name.
 ///
 /// Support: passed to the host.

@@ -1,4 +1,4 @@
-//! Questions about the system, logging, allocations.
+//! Queries, logging, allocations.
 
 use modex::keys;
 use modex::types::{Info, Key, Query, Status};
@@ -15,8 +15,8 @@ use crate::types::{
 };
 use crate::{from_c, pointer, process, to_c};
 
-/// Asks for facts. See the standard's function of the same name. Questions about the interface itself are answered here,
-/// also before the first initialization.
+/// Queries the host. Queries about the interface itself are answered here, also before the first initialization. See
+/// the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -92,8 +92,8 @@ unsafe fn questions(queries: *mut pmix_query_t, nqueries: usize) -> Result<Vec<Q
     Ok(queries)
 }
 
-/// The answers to questions about the interface itself, and the queries without those keys. No version of the standard's
-/// binary interface is stable yet, and none is claimed.
+/// The answers to queries about the interface itself, and the queries without those keys. No version of the standard's
+/// binary interface is stable yet, and this library claims none.
 fn divide(queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
     let mut known: Vec<Info> = Vec::new();
     let about_interface = [keys::QUERY_STABLE_ABI_VERSION, keys::QUERY_PROVISIONAL_ABI_VERSION];
@@ -111,7 +111,7 @@ fn divide(queries: Vec<Query>) -> (Vec<Info>, Vec<Query>) {
     (known, rest)
 }
 
-/// The answers found here, then those of the server. If the server has none, a part of the question is answered.
+/// The answers found here, then those of the server. If the server has none, the result is partial.
 fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<Answer, Status> {
     if known.is_empty() {
         return result;

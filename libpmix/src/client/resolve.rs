@@ -1,4 +1,4 @@
-//! Who is where.
+//! Processes of nodes and nodes of jobs.
 
 use modex::types::{Namespace, Status};
 
@@ -8,8 +8,8 @@ use crate::operation::{self, Operation, Results};
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
 use crate::{from_c, pointer, process, to_c};
 
-/// The processes of a namespace (NULL or empty: of all) on a node (NULL: this one). None there: success, NULL, 0. The
-/// array is the caller's to release. See the standard's function of the same name.
+/// The processes of a namespace (NULL or empty: of all) on a node (NULL: this one). Without processes there the result
+/// is success, NULL and 0. The caller releases the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
 ///
@@ -45,8 +45,8 @@ pub unsafe extern "C" fn PMIx_Resolve_peers(
     })
 }
 
-/// The nodes of a namespace (NULL or empty: of all), as a list with commas. The string is the caller's to release. See
-/// the standard's function of the same name.
+/// The nodes of a namespace (NULL or empty: of all), as a list with commas. The caller releases the string. See the
+/// standard's function of the same name.
 ///
 /// Support: implemented.
 ///

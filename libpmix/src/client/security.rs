@@ -80,7 +80,7 @@ fn credential_of(answer: Answer) -> Result<Credential, Status> {
     }
 }
 
-/// Has a credential checked; the results say what it proves. See the standard's function of the same name.
+/// Validates a credential; the results say what it proves. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///

@@ -1,4 +1,4 @@
-//! Jobs started by jobs, and processes that belong together.
+//! Spawned jobs and connected processes.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -18,9 +18,8 @@ use crate::types::{
 };
 use crate::{from_c, process, to_c};
 
-/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool
-/// writes the output that the job is to forward (`PMIX_FWD_STDOUT` and its like) to its own. See the standard's function of the
-/// same name.
+/// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's forwarded
+/// output (`PMIX_FWD_STDOUT` and its like) to its own output. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///
@@ -88,7 +87,7 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
     }
 }
 
-/// The channels whose output a job is to forward to whoever starts it.
+/// The channels that a job forwards to its starter.
 fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
     let Operation::Spawn { job, apps } = operation else { return 0 };
     let channels = [
@@ -104,7 +103,7 @@ fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
     wanted
 }
 
-/// A tool shows the output of what it has started, as its own; an application's is its own launcher's to show.
+/// Shows the output of a job that a tool has started. An application's output is shown by its own launcher.
 fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
     let is_tool = process::read(|state| state.tool_count > 0);
     if channels != 0 && is_tool && matches!(process::member(), Ok(process::Member::Client(_))) {
@@ -136,8 +135,8 @@ unsafe fn job(
     Ok(Operation::Spawn { job, apps: apps.into_iter().map(completed).collect() })
 }
 
-/// An application with what its description may leave to the library: the program's name, where to run, and the
-/// parameters of the library itself in the caller's environment.
+/// Completes an application with the parts that its description may omit: the program's name, the working directory, and the
+/// library's parameters in the caller's environment.
 fn completed(mut app: App) -> App {
     if app.argv.is_empty() {
         app.argv.extend(app.command.clone());
@@ -160,7 +159,8 @@ fn completed(mut app: App) -> App {
 /// Environment variables that set parameters of a PMIx library.
 const PARAMETER_PREFIX: &[u8] = b"PMIX_MCA_";
 
-/// Has the host treat processes as belonging together; every one of them calls it. See the standard's function of the same name.
+/// Connects processes: the host treats them as belonging together. Each of them calls it. See the standard's function of the
+/// same name.
 ///
 /// Support: passed to the host.
 ///
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn PMIx_Connect_nb(
     })
 }
 
-/// Takes back what [`PMIx_Connect`] did; every one of the processes calls it. See the standard's function of the same name.
+/// Undoes [`PMIx_Connect`]; each of the processes calls it. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
 ///

@@ -1,4 +1,4 @@
-//! Functions of a client that are not built yet. They say so, and promise nothing.
+//! Functions of a client that are not supported.
 
 use modex::types::Status;
 
@@ -16,7 +16,7 @@ fn not_supported() -> pmix_status_t {
     })
 }
 
-/// Declares functions that have the arguments of the standard's functions of the same names.
+/// Declares functions with the arguments of the standard's functions of the same names.
 macro_rules! unsupported {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*);)*) => {
         $(
@@ -69,8 +69,8 @@ unsupported! {
     PMIx_Session_control(session: u32, directives: *const pmix_info_t, ndirs: usize, cbfunc: Option<pmix_info_cbfunc_t>, cbdata: *mut c_void);
 }
 
-/// Would stop the library's thread, which ends by itself with the last finalization: nothing to do, nothing to say. See
-/// the reference implementation's function of the same name.
+/// Would stop the library's thread. Does nothing, because the thread ends by itself with the last finalization. See the
+/// reference implementation's function of the same name.
 ///
 /// Support: not supported.
 #[unsafe(no_mangle)]

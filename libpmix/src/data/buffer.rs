@@ -1,14 +1,14 @@
-//! What can be done with a buffer, with its members checked first.
+//! Operations on a buffer, with a check of its members first.
 
 use crate::error::CError;
 use crate::form::Form;
 use crate::types::{c_char, pmix_data_buffer_t};
 use crate::{memory, pointer};
 
-/// Room that a buffer gets at first, in bytes.
+/// First size of a buffer's block, in bytes.
 const ROOM_FIRST: usize = 128;
 
-/// How many bytes have been read.
+/// Number of bytes already read.
 ///
 /// # Errors
 /// When the members contradict each other.
@@ -21,7 +21,7 @@ fn position(buffer: &pmix_data_buffer_t) -> Result<usize, CError> {
     position.ok_or(CError::BadPointer { what: "unread data", address: number })
 }
 
-/// What has not been read.
+/// The unread bytes.
 ///
 /// # Errors
 /// When the members contradict each other.
@@ -35,7 +35,7 @@ pub(super) unsafe fn unread<'a>(buffer: &pmix_data_buffer_t) -> Result<&'a [u8],
     Ok(used.get(position..).unwrap_or_default())
 }
 
-/// Goes on behind so many more bytes.
+/// Moves the read position on by `size_bytes`.
 pub(super) fn advance(buffer: &mut pmix_data_buffer_t, size_bytes: usize) {
     buffer.unpack_ptr = buffer.unpack_ptr.wrapping_add(size_bytes);
 }
@@ -65,7 +65,7 @@ pub(super) unsafe fn append(buffer: &mut pmix_data_buffer_t, bytes: &[u8]) -> Re
     Ok(())
 }
 
-/// Replaces the content by a block, which the buffer takes.
+/// Replaces the content by a block, which the buffer then owns.
 ///
 /// # Safety
 /// F1: the buffer's block and `block` are libc's; `block` has so many bytes.
@@ -82,7 +82,7 @@ pub(super) unsafe fn load(buffer: &mut pmix_data_buffer_t, block: *mut c_char, s
     };
 }
 
-/// Takes out what has not been read, as a block for the caller to free (NULL for nothing), and leaves the buffer empty.
+/// Takes out the unread bytes, as a block for the caller to free (NULL for none), and leaves the buffer empty.
 ///
 /// # Errors
 /// When the members contradict each other, or there is no memory; the buffer is then as it was.

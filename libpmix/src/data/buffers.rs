@@ -12,7 +12,7 @@ use crate::guard::{guard, guard_or};
 use crate::types::{c_char, pmix_byte_object_t, pmix_data_buffer_t, pmix_status_t};
 use crate::{memory, pointer};
 
-/// Most bytes that compressed data may unpack to.
+/// Limit of the size of decompressed data, in bytes.
 const INFLATED_BYTES_MAX: usize = 1 << 30;
 
 /// Makes a buffer empty.
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn PMIx_Data_buffer_construct(b: *mut pmix_data_buffer_t) 
     });
 }
 
-/// An empty buffer, for `PMIx_Data_buffer_release`.
+/// Creates an empty buffer, for `PMIx_Data_buffer_release`.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn PMIx_Data_buffer_release(b: *mut pmix_data_buffer_t) {
     guard_or((), || unsafe { memory::release(b) });
 }
 
-/// Replaces the content by a block, which the buffer takes.
+/// Replaces the content by a block, which the buffer then owns.
 ///
 /// Support: implemented.
 ///
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn PMIx_Data_buffer_load(b: *mut pmix_data_buffer_t, bytes
     });
 }
 
-/// Takes out what has not been unpacked, for the caller to free, and leaves the buffer empty.
+/// Takes out the unread bytes, for the caller to free, and leaves the buffer empty.
 ///
 /// Support: implemented.
 ///
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn PMIx_Data_buffer_unload(b: *mut pmix_data_buffer_t, byt
     });
 }
 
-/// Replaces the content by that of a byte object, which is taken: the object is empty afterwards.
+/// Replaces the content by that of a byte object, which is empty afterwards.
 ///
 /// Support: implemented.
 ///
@@ -134,8 +134,8 @@ pub unsafe extern "C" fn PMIx_Data_load(
     })
 }
 
-/// Takes out what has not been unpacked as a byte object, and leaves the buffer empty. What was in the byte object is
-/// forgotten.
+/// Takes out the unread bytes as a byte object, and leaves the buffer empty. The old content of the byte object is not
+/// released.
 ///
 /// Support: implemented.
 ///
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn PMIx_Data_embed(
     })
 }
 
-/// Appends what has not been unpacked from `src`, which stays as it is.
+/// Appends the unread bytes of `src`, which stays unchanged.
 ///
 /// Support: implemented.
 ///
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn PMIx_Data_copy_payload(
     guard(|| {
         // SAFETY: the caller's contract.
         let source = unsafe { pointer::shared(src.cast_const(), "buffer") }?;
-        // A copy of its own: source and target may be one buffer, whose block moves.
+        // Copied first: source and target may be one buffer, whose block moves.
         // SAFETY: the caller's contract.
         let bytes = unsafe { buffer::unread(source) }?.to_vec();
         // SAFETY: the caller's contract.
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn PMIx_Data_copy_payload(
     })
 }
 
-/// Compresses bytes into a block for the caller to free; false if that does not make them fewer.
+/// Compresses bytes into a block for the caller to free; false if compression does not make them fewer.
 ///
 /// Support: implemented.
 ///
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn PMIx_Data_compress(
     })
 }
 
-/// Restores what `PMIx_Data_compress` made, in a block for the caller to free; false if it is nothing of that kind.
+/// Decompresses data of `PMIx_Data_compress` into a block for the caller to free; false for other data.
 ///
 /// Support: implemented.
 ///

@@ -8,8 +8,8 @@ use crate::guard::{Failure, guard};
 use crate::types::{c_char, c_void, pmix_data_type_t, pmix_status_t};
 use crate::{helpers, memory, pointer};
 
-/// Makes a deep copy of an element, in blocks for the caller to free. Strings, map expressions and pointers are given
-/// themselves, everything else by its address.
+/// Makes a deep copy of an element, in blocks for the caller to free. `src` is the string, map expression or pointer
+/// itself; for other types it is the element's address.
 ///
 /// Support: implemented.
 ///
@@ -44,8 +44,8 @@ pub unsafe extern "C" fn PMIx_Data_copy(
     })
 }
 
-/// Describes an element, each line behind `prefix`, in a text for the caller to free. What is given how is as in
-/// `PMIx_Data_copy`; a NULL element is described as one.
+/// Describes an element, each line behind `prefix`, in a text for the caller to free. `src` is as in `PMIx_Data_copy`;
+/// a NULL element is described as NULL.
 ///
 /// Support: implemented.
 ///
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMIx_Data_print(
     })
 }
 
-/// What is given itself, and not by its address.
+/// Types passed by value, not by address.
 enum Direct {
     Text,
     Regex,

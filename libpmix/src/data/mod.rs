@@ -1,11 +1,11 @@
-//! `PMIx_Data_*`: packed buffers, and copies and descriptions of anything.
+//! `PMIx_Data_*`: packed buffers, and copies and descriptions of elements.
 //!
-//! A buffer holds pack operations one after another, in the encoding that every release since 4.1 reads and without
-//! type descriptions: what is unpacked must be what was packed. Which peer a buffer is for makes no difference; types
-//! that are younger than that encoding are packed as 6.1 does.
+//! A buffer holds pack operations one after another, in the encoding that every release since 4.1 reads, without type
+//! descriptions: unpack operations must match the pack operations. The peer makes no difference. Types that are younger
+//! than that encoding are packed as 6.1 does.
 //!
-//! A `pmix_data_buffer_t` is one block of libc's, `bytes_used` bytes of it filled, read up to `unpack_ptr`; callers read
-//! and fill in the members themselves.
+//! A `pmix_data_buffer_t` is one block of libc's memory, filled up to `bytes_used` and read up to `unpack_ptr`. Callers
+//! read and write the members themselves.
 //!
 //! Source: PMIx Standard, "Data Packing and Unpacking".
 

@@ -13,7 +13,7 @@ use crate::{memory, pointer};
 /// The encoding for types that [`Codec::V41`] does not have: integers look the same.
 const YOUNGER: Codec = Codec { generation: Generation::V61, described: false };
 
-/// Appends so many elements of a type to a buffer. Map expressions are given as an array of bare pointers.
+/// Appends `num_vals` elements of a type to a buffer. Map expressions are passed as an array of bare pointers.
 ///
 /// Support: implemented.
 ///
@@ -41,8 +41,8 @@ pub unsafe extern "C" fn PMIx_Data_pack(
     })
 }
 
-/// Takes the next elements out of a buffer. `max_num_values` says how many fit, then how many there are. When more were
-/// packed than fit, as many as fit are given, the buffer stays where it was, and the status is
+/// Unpacks the next elements of a buffer. `max_num_values` is the room, then the number of elements. If more elements
+/// were packed than fit, the caller gets as many as fit, and the read position stays. The status is then
 /// `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
 ///
 /// Support: implemented.
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn PMIx_Data_unpack(
 
 fn known(code: pmix_data_type_t) -> Result<DataType, CError> {
     let data_type = DataType::from_raw(code).ok_or(CError::UnknownType { code })?;
-    // Types without a structure can't be given at all.
+    // Types without a structure can't be passed.
     element::size(data_type)?;
     Ok(data_type)
 }
@@ -104,10 +104,10 @@ fn pack(data_type: DataType, values: &[Value]) -> Result<Vec<u8>, EncodeError> {
     }
 }
 
-/// The values of the next operation, and how many bytes it takes.
+/// The values of the next operation, and its size in bytes.
 fn unpack(data_type: DataType, bytes: &[u8]) -> Result<(Vec<Value>, usize), DecodeError> {
     let unpack = |codec| -> Result<_, DecodeError> {
-        // The caller packed it, or got it from somebody it trusts as much.
+        // The caller packed the data itself, or got it from a peer that it trusts as much.
         let mut reader = Reader::new(bytes, codec, &DecodeLimits::EXCHANGE)?;
         let values = reader.unpack_elements("packed data", data_type)?;
         Ok((values, bytes.len() - reader.remaining()))
@@ -118,7 +118,7 @@ fn unpack(data_type: DataType, bytes: &[u8]) -> Result<(Vec<Value>, usize), Deco
     }
 }
 
-/// How far apart elements stand.
+/// Distance of elements in bytes.
 const fn stride_of(data_type: DataType) -> Result<usize, CError> {
     match data_type {
         DataType::Regex => Ok(size_of::<*const c_char>()),
@@ -147,7 +147,7 @@ unsafe fn read_all(data_type: DataType, first: *const c_void, count: usize) -> R
     (0..count).map(|index| unsafe { element::read(data_type, at(index), Depth::TOP) }).collect()
 }
 
-/// Writes values; after an error, none are there.
+/// Writes values; after an error, none are left.
 ///
 /// # Safety
 /// P1: `first` points to storage for so many elements of the type, whatever is in it.

@@ -1,4 +1,4 @@
-//! Arrays that say the type of their elements.
+//! Arrays with a type for their elements.
 
 use modex::types::{DataArray, DataType, descend};
 
@@ -7,7 +7,7 @@ use crate::error::CError;
 use crate::types::{c_void, pmix_data_array_t};
 use crate::{memory, pointer};
 
-/// Most elements of an array: more than a job of the largest size has processes.
+/// Limit of elements of an array: more than the processes of the largest job.
 pub const ELEMENT_COUNT_MAX: usize = 1 << 28;
 
 impl Form for pmix_data_array_t {
@@ -17,7 +17,7 @@ impl Form for pmix_data_array_t {
     unsafe fn read(from: &Self, depth: Depth) -> Result<DataArray, CError> {
         let depth = depth.into_array()?;
         let elements = Elements::of(from)?;
-        // A damaged count must not take the memory of the machine before the first element is looked at.
+        // A damaged count must not exhaust memory before the first element is read.
         let mut read = Vec::with_capacity(elements.count.min(1 << 16));
         descend(|| {
             elements.addresses().try_for_each(|at| {
@@ -59,7 +59,7 @@ impl Form for pmix_data_array_t {
     }
 
     unsafe fn destruct(member: &mut Self) {
-        // An array that can't be one (no type, no size) is left alone: nobody knows what is in it.
+        // An invalid array (no type, no size) is left alone: its content is unknown.
         if let Ok(elements) = Elements::of(member) {
             descend(|| {
                 for at in elements.addresses() {
@@ -86,7 +86,7 @@ pub fn allocate(data_type: DataType, count: usize, to: &mut pmix_data_array_t) -
     Ok(())
 }
 
-/// Where the elements of an array lie.
+/// Place of an array's elements.
 struct Elements {
     data_type: DataType,
     first: *mut c_void,
@@ -95,7 +95,7 @@ struct Elements {
 }
 
 impl Elements {
-    /// Checked as far as it can be without following the pointer.
+    /// Checks all that can be checked without following the pointer.
     fn of(array: &pmix_data_array_t) -> Result<Self, CError> {
         let data_type = DataType::from_raw(array.type_).ok_or(CError::UnknownType { code: array.type_ })?;
         let (first, count) = (array.array, array.size);

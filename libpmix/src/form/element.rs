@@ -1,7 +1,7 @@
-//! Which form belongs to which data type.
+//! The form of each data type.
 //!
-//! An *element* is what an array of the type holds, and what `PMIx_Data_pack` and its like are given the address of. A
-//! `pmix_value_t` holds the element itself where it fits, else a pointer to one.
+//! An *element* is one entry of an array of the type. Functions like `PMIx_Data_pack` take its address. A
+//! `pmix_value_t` holds the element itself if it fits, else a pointer to one.
 
 use modex::types::{DataType, Value};
 
@@ -16,7 +16,7 @@ use crate::types::{
 };
 use crate::{memory, pointer};
 
-/// Declares the form of each type, and writes the functions that choose by type.
+/// Declares the form of each type, and writes the functions that select by type.
 ///
 /// Strings are special because they have two Rust values; they are held in the value. `absent` types
 /// have no public structure.
@@ -119,7 +119,7 @@ macro_rules! elements {
             }
         }
 
-        /// Releases what an element owns.
+        /// Releases the memory that an element owns.
         ///
         /// # Safety
         /// F1 for the element at `at`, or the address is plainly none.
@@ -136,7 +136,7 @@ macro_rules! elements {
             }
         }
 
-        /// Makes an element empty, whatever stood there.
+        /// Makes an element empty, whatever its old bytes.
         ///
         /// # Safety
         /// An element of the type may be written there.
@@ -213,7 +213,7 @@ unsafe fn copy_as<F: Form>(from: *const c_void, to: *mut c_void, depth: Depth) -
 unsafe fn destruct_as<F: Form>(at: *mut c_void) {
     // SAFETY: the caller's contract.
     let destruct = |element: &mut F::C| unsafe { F::destruct(element) };
-    // An address that is plainly none holds no element.
+    // An invalid address holds no element.
     // SAFETY: the caller's contract.
     let _ = unsafe { pointer::with_place(at.cast(), "element", destruct) };
 }
@@ -221,7 +221,7 @@ unsafe fn destruct_as<F: Form>(at: *mut c_void) {
 /// # Safety
 /// An element may be written there.
 unsafe fn construct_as<F: Form>(at: *mut c_void) {
-    // An address that is plainly none has no place for an element.
+    // An invalid address has no place for an element.
     // SAFETY: the caller's contract.
     let _ = unsafe { pointer::with_place(at.cast(), "element", F::construct) };
 }
@@ -231,13 +231,13 @@ pub fn type_of(value: &pmix_value_t) -> Result<DataType, CError> {
     DataType::from_raw(value.type_).ok_or(CError::UnknownType { code: value.type_ })
 }
 
-/// Where the element of a value lies; NULL if the value holds a NULL pointer to one.
+/// Address of a value's element; NULL if the value holds a NULL pointer to it.
 #[must_use]
 pub fn address(value: &pmix_value_t, data_type: DataType) -> *const c_void {
     place(data_type, &value.data)
 }
 
-/// Where the element of a value lies.
+/// Address of a value's element.
 fn place(data_type: DataType, data: &pmix_value_data_t) -> *mut c_void {
     if is_pointed(data_type) {
         // SAFETY: values of these types hold a pointer; any eight bytes are one.
@@ -249,7 +249,7 @@ fn place(data_type: DataType, data: &pmix_value_data_t) -> *mut c_void {
 /// Reads a value.
 ///
 /// # Errors
-/// [`CError`] when its type is unknown, or it is nothing that the Rust type can be.
+/// [`CError`] when its type is unknown, or it is no valid value of the Rust type.
 ///
 /// # Safety
 /// P1 for every pointer inside.
@@ -306,7 +306,7 @@ pub unsafe fn copy_into(
     unsafe { copy(data_type, from, at, depth) }
 }
 
-/// Gives an empty value its type and, where it holds a pointer, an empty element.
+/// Gives an empty value its type. If values of the type hold a pointer, it gets an empty element, too.
 fn prepare(data_type: DataType, to: &mut pmix_value_t) -> Result<*mut c_void, CError> {
     if is_pointed(data_type) {
         to.data.ptr = memory::zeroed::<u8>(size(data_type)?)?.cast();
@@ -317,7 +317,7 @@ fn prepare(data_type: DataType, to: &mut pmix_value_t) -> Result<*mut c_void, CE
     Ok(place(data_type, &to.data))
 }
 
-/// Releases a value and leaves it undefined. A value of unknown type is only forgotten.
+/// Releases a value and leaves it undefined. The content of a value of unknown type is not released.
 ///
 /// # Safety
 /// F1.

@@ -1,4 +1,4 @@
-//! Sets of processors and topologies, which belong to libhwloc.
+//! Sets of processors and topologies: objects of libhwloc.
 
 use modex::types::{Text, Topology};
 
@@ -7,7 +7,7 @@ use crate::error::CError;
 use crate::types::{pmix_cpuset_t, pmix_topology_t};
 use crate::{hwloc, memory};
 
-/// What the members say about where they come from.
+/// The provider that the members name.
 const SOURCE: &[u8] = b"hwloc";
 
 /// The list form of the set; `None` without a set.

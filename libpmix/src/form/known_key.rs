@@ -1,7 +1,7 @@
 //! Keys of the standard without a copy of their text.
 //!
-//! A host describes a large job in millions of infos under a few keys. The names lie in the attribute table; looking one
-//! up there costs more than copying it, so each thread remembers those it saw last.
+//! A host describes a large job in millions of infos under a few keys. The names lie in the attribute table, but a
+//! lookup there costs more than a copy. So each thread remembers its latest keys.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use modex::types::{Key, KeyError};
 const REMEMBERED: usize = 64;
 
 thread_local! {
-    /// Nothing here needs to be dropped, so a thread that ends, or the process in its last moments, may still use it.
+    /// Nothing here needs to be dropped, so a thread may still use it while it ends.
     static RECENT: [Cell<&'static str>; REMEMBERED] = const { [const { Cell::new("") }; REMEMBERED] };
 }
 

@@ -1,8 +1,8 @@
-//! How the structures of the C interface stand for Rust values.
+//! Conversion between structures of the C interface and Rust values.
 //!
 //! One implementation of [`Form`] for each structure and each kind of member says how it is read, written, copied and
-//! released; so the four can't drift apart. `record!` builds those of structures from those of their members.
-//! [`element`] lists which form belongs to which data type: in an array of that type, and in a `pmix_value_t`.
+//! released, so the four can't drift apart. `record!` builds the forms of structures from those of their members.
+//! [`element`] lists the form of each data type: in an array of that type, and in a `pmix_value_t`.
 //!
 //! Invariants:
 //! - **F1** A member that owns a block is NULL or points to a block of libc's allocator. [`Form::write`] and
@@ -33,15 +33,15 @@ use super::{memory, pointer};
 
 /// A kind of member of C structures, or a structure.
 pub trait Form {
-    /// What lies in memory.
+    /// The C type in memory.
     type C: Copy;
-    /// What it stands for.
+    /// The Rust value.
     type Owned;
 
-    /// What stands there, copied.
+    /// Reads the value.
     ///
     /// # Errors
-    /// [`CError`] when it is nothing that the Rust type can be.
+    /// [`CError`] when the memory is no valid value of the Rust type.
     ///
     /// # Safety
     /// P1 for every pointer inside.
@@ -53,8 +53,8 @@ pub trait Form {
     /// [`CError`] when the C type cannot hold it.
     fn write(owned: &Self::Owned, to: &mut Self::C) -> Result<(), CError>;
 
-    /// Puts a deep copy into an empty target (F1). What has no Rust type (pointers, members that are never sent) is
-    /// kept.
+    /// Puts a deep copy into an empty target (F1). Members without a Rust type (pointers, members that are never sent)
+    /// are copied, too.
     ///
     /// # Errors
     /// [`CError`] when there is no memory, or values are nested too deep.
@@ -63,35 +63,35 @@ pub trait Form {
     /// P1 for every pointer inside `from`.
     unsafe fn copy(from: &Self::C, to: &mut Self::C, depth: Depth) -> Result<(), CError>;
 
-    /// Releases what it owns and empties it (F2).
+    /// Releases the memory that a member owns and empties it (F2).
     ///
     /// # Safety
     /// F1 holds.
     unsafe fn destruct(member: &mut Self::C);
 
-    /// Makes it empty, whatever stood there: zero, unless the standard says otherwise.
+    /// Makes a member empty, whatever its old bytes: zero, unless the standard says otherwise.
     fn construct(to: &mut Self::C) {
         // SAFETY: every type of the C interface (numbers, pointers, arrays and structures of them) may be all zero.
         *to = unsafe { std::mem::zeroed() };
     }
 }
 
-/// How deep inside values we are.
+/// Depth of nesting inside values.
 #[derive(Clone, Copy, Debug)]
 pub struct Depth {
     levels: u32,
-    /// Of these the last ones without an array between.
+    /// Number of the last levels without an array between.
     bare: u32,
 }
 
 impl Depth {
-    /// Not inside any value.
+    /// Outside any value.
     pub const TOP: Self = Self { levels: 0, bare: 0 };
 
     /// One level further down.
     ///
     /// # Errors
-    /// When nobody could decode a value nested so deep.
+    /// When the value is nested deeper than decoders accept.
     pub const fn deeper(self) -> Result<Self, CError> {
         Self { levels: self.levels + 1, bare: self.bare + 1 }.within_limits()
     }
@@ -134,7 +134,7 @@ pub unsafe fn read_list<F: Form>(
     elements.iter().map(|element| unsafe { F::read(element, depth) }).collect()
 }
 
-/// Puts values into an array of their own. `array` and `count` are empty before.
+/// Puts values into a new array. `array` and `count` are empty before.
 ///
 /// # Errors
 /// Those of the elements; the array is then to be destructed by the caller (F1).
@@ -172,7 +172,7 @@ pub unsafe fn copy_list<F: Form>(
     })
 }
 
-/// Releases an array and what it holds.
+/// Releases an array and its elements.
 ///
 /// # Safety
 /// F1 for the array and its elements.

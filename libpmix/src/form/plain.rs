@@ -33,7 +33,7 @@ impl<T: Copy> Form for Plain<T> {
     unsafe fn destruct(_: &mut T) {}
 }
 
-/// Declares members that are numbers under another type: how C's becomes ours, and back.
+/// Declares members that are numbers of another type: conversion from C and back.
 macro_rules! numbers {
     ($($(#[$doc:meta])* $name:ident: $c:ty => $owned:ty, $read:expr, $write:expr;)*) => {
         $(
@@ -74,13 +74,13 @@ numbers! {
     Size: usize => u64,
         |c| u64::try_from(c).map_err(|_| out_of_range("size", c)),
         |&owned| usize::try_from(owned).map_err(|_| out_of_range("size", owned));
-    /// `pid_t`, which is kept as the wire has it: unsigned.
+    /// `pid_t`, kept unsigned as on the wire.
     Pid: pid_t => u32, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
-    /// `time_t`, which is kept as the wire has it: unsigned.
+    /// `time_t`, kept unsigned as on the wire.
     Time: time_t => u64, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
     /// A `char` that is a letter or a separator.
     Letter: c_char => u8, |c| Ok(c.cast_unsigned()), |&owned| Ok(owned.cast_signed());
-    /// A count that the wire has as a signed number.
+    /// A count that is a signed number on the wire.
     Count16: u16 => i16, |c| Ok(c.cast_signed()), |&owned| Ok(owned.cast_unsigned());
     /// A rank.
     RankNumber: u32 => Rank, |c| Ok(Rank::from_raw(c)?), |owned| Ok(owned.to_raw());
@@ -88,7 +88,7 @@ numbers! {
     Moment: timeval => Timeval,
         |c| Ok(Timeval { seconds: c.tv_sec, microseconds: c.tv_usec }),
         |owned| Ok(timeval { tv_sec: owned.seconds, tv_usec: owned.microseconds });
-    /// A pointer, which means something in this process alone.
+    /// A pointer, which has a meaning in this process alone.
     Address: *mut c_void => LocalAddress,
         |c| Ok(LocalAddress::new(c.expose_provenance())),
         |owned| Ok(std::ptr::with_exposed_provenance_mut(owned.get()));

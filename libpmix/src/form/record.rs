@@ -1,8 +1,8 @@
 //! Structures from the forms of their members.
 
-/// Builds the [`Form`](super::Form) of a structure. Each line says which Rust field stands for which member, and in
-/// which form; `lists` have a pointer and a count; `rows` gather members of one type; `kept` members stay in this
-/// process: they are copied, not read; `empty` members are not zero in an empty structure.
+/// Builds the [`Form`](super::Form) of a structure. Each line names a Rust field, its member and its form. `lists` have
+/// a pointer and a count; `rows` gather members of one type. `kept` members stay in this process: they are copied, not
+/// read. `empty` members are not zero in an empty structure.
 macro_rules! record {
     ($($owned:ident as $c:ident {
         $($field:ident = $member:ident: $form:ty,)*

@@ -138,7 +138,7 @@ pub fn write_bytes(bytes: &[u8], to: &mut pmix_byte_object_t) -> Result<(), CErr
     Ok(())
 }
 
-/// A map expression in a byte object. Hosts may fill in the pointer alone: its end is then found in the text.
+/// A map expression in a byte object. Hosts may fill in the pointer alone; the end then follows from the text.
 #[derive(Debug)]
 pub struct Regex;
 
@@ -177,8 +177,8 @@ unsafe fn regex_bytes<'a>(object: &pmix_byte_object_t) -> Result<&'a [u8], CErro
     unsafe { bare_regex(object.bytes) }
 }
 
-/// A map expression given as a bare pointer, with the NUL that ends it: a text, or the sized form, which says its size
-/// behind two texts of its own.
+/// A map expression given as a bare pointer, with the NUL that ends it. It is a text, or the sized form with its size
+/// behind two texts.
 ///
 /// # Errors
 /// When it is NULL, or in the sized form without a size.
@@ -216,7 +216,7 @@ pub unsafe fn bare_regex<'a>(expression: *const c_char) -> Result<&'a [u8], CErr
     if framed_length(bytes) == Ok(length) { Ok(bytes) } else { Err(CError::Regex) }
 }
 
-/// Packed data as bytes: what the buffer holds from its start, read or not.
+/// Packed data as bytes: all bytes of the buffer from its start, read or not.
 impl Form for pmix_data_buffer_t {
     type C = Self;
     type Owned = Vec<u8>;

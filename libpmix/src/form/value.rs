@@ -45,7 +45,7 @@ impl Form for pmix_info_t {
 
     fn write(owned: &Info, to: &mut Self) -> Result<(), CError> {
         KeyText::write(&owned.key, &mut to.key)?;
-        // What is written here belongs to the structure.
+        // The written value belongs to the structure.
         to.flags = owned.flags & !InfoFlags::PERSISTENT.bits();
         element::write_payload(&owned.value, &mut to.value)
     }
@@ -57,7 +57,7 @@ impl Form for pmix_info_t {
         unsafe { element::copy_payload(&from.value, &mut to.value, depth) }
     }
 
-    /// A persistent value belongs to somebody else.
+    /// Releases the value unless it is persistent: a persistent value belongs to another owner.
     unsafe fn destruct(member: &mut Self) {
         if member.flags & InfoFlags::PERSISTENT.bits() == 0 {
             // SAFETY: F1.

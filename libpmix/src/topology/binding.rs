@@ -1,11 +1,11 @@
-//! Which processors this process may run on, asked of the kernel: no topology is needed for that.
+//! The processors on which this process may run. The kernel knows them, so no topology is needed.
 
 use modex::topo::{CpuSet, PROCESSORS_MAX, TopologyError};
 use nix::libc;
 
 const FAILED: TopologyError = TopologyError::Failed { doing: "read the processors this process may run on" };
 
-/// Of the calling thread, or of all threads of the process together.
+/// The set of the calling thread, or of all threads of the process together.
 pub(super) fn binding(of_thread: bool) -> Result<CpuSet, TopologyError> {
     if of_thread {
         return of_task(0).ok_or(FAILED);
@@ -14,7 +14,7 @@ pub(super) fn binding(of_thread: bool) -> Result<CpuSet, TopologyError> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return of_task(0).ok_or(FAILED) };
     let numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
     let mut all = Vec::new();
-    // A thread that has ended meanwhile counts no more.
+    // A thread that has ended meanwhile is left out.
     for set in numbers.filter_map(of_task) {
         all.resize(all.len().max(set.words().len()), 0);
         all.iter_mut().zip(set.words()).for_each(|(word, more)| *word |= more);
@@ -22,7 +22,7 @@ pub(super) fn binding(of_thread: bool) -> Result<CpuSet, TopologyError> {
     if all.is_empty() { Err(FAILED) } else { Ok(CpuSet::of_words(&all)) }
 }
 
-/// Of one thread, 0 being the calling one.
+/// The set of one thread; 0 is the calling thread.
 fn of_task(number: libc::pid_t) -> Option<CpuSet> {
     let mut words = vec![0_u64; PROCESSORS_MAX as usize / 64];
     let size_bytes = size_of_val(words.as_slice());

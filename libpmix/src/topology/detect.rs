@@ -8,7 +8,7 @@ use modex::topo::TopologyError;
 use crate::hwloc::{open, symbol};
 use crate::types::{c_int, c_void};
 
-/// libhwloc's functions for reading a machine. A topology is not changed once it is loaded, so any thread may read it.
+/// libhwloc's functions for reading a machine. A loaded topology does not change, so any thread may read it.
 #[derive(Clone, Copy)]
 pub(super) struct Discovery {
     topology_init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,

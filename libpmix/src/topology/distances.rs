@@ -1,4 +1,4 @@
-//! How far devices are from a process.
+//! Distances of devices from a process.
 
 use modex::topo::DeviceDistance;
 use modex::types::{Info, Value};
@@ -8,13 +8,13 @@ use crate::guard::guard_or;
 use crate::to_c::Array;
 use crate::{from_c, lent, process};
 
-/// Each device of the machine, and how many levels of its hierarchy lie between it and the nearest and the farthest
+/// For each device of the machine, the number of levels of the hierarchy between it and the nearest and the farthest
 /// processor of the set. Infos narrow the choice: `PMIX_DEVICE_TYPE` by kinds, `PMIX_DEVICE_ID` by one identity.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// `topo` and `cpuset` point to what `PMIx_Load_topology` and `PMIx_Get_cpuset` gave; `info` has `ninfo` elements; the
+/// `topo` and `cpuset` point to results of `PMIx_Load_topology` and `PMIx_Get_cpuset`; `info` has `ninfo` elements; the
 /// results are writable. The caller frees the array.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Compute_distances(
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn PMIx_Compute_distances_nb(
     guard(|| {
         let member = process::member()?;
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // Here and not later: the topology and the set are the caller's again when this returns.
+        // Computed now: the topology and the set belong to the caller again when this returns.
         // SAFETY: the caller's contract.
         let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
         let data = cbdata.expose_provenance();
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn PMIx_Compute_distances_nb(
     })
 }
 
-/// The release function of distances that a callback got.
+/// The release function for distances of a callback.
 unsafe extern "C" fn release(held: *mut c_void) {
     guard_or((), || lent::take_back(held));
 }
@@ -122,7 +122,7 @@ fn to_c(device: &DeviceDistance) -> pmix_device_distance_t {
     }
 }
 
-/// Which devices the caller asked for.
+/// The wanted devices.
 struct Wanted {
     kinds: Option<u64>,
     identity: Option<Text>,

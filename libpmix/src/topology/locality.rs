@@ -5,7 +5,7 @@ use modex::topo::{CpuSet, relative_locality};
 use super::binding::binding;
 use super::*;
 
-/// What two processes of a node share, from their locality strings.
+/// The hardware that two processes of a node share, from their locality strings.
 ///
 /// Support: implemented.
 ///
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMIx_Get_relative_locality(
         let other = unsafe { pointer::text(locality2, "locality") }?;
         // SAFETY: the caller's contract.
         let shared = unsafe { pointer::unique(locality, "place for the locality") }?;
-        // A process without a locality is not bound: it shares the node and nothing that can be named.
+        // A process without a locality is not bound: it shares only the node.
         let one = one.map_or(String::new(), |text| text.to_string_lossy().into_owned());
         let other = other.map_or(String::new(), |text| text.to_string_lossy().into_owned());
         *shared = relative_locality(&one, &other).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
@@ -157,7 +157,7 @@ pub(super) unsafe fn bitmap(cpuset: *const pmix_cpuset_t) -> Result<Option<*cons
     Ok((!set.bitmap.is_null()).then_some(set.bitmap.cast_const()))
 }
 
-/// What a bitmap has. One without end has no list that ends, and is every processor there can be.
+/// The set of a bitmap. An infinite bitmap means every possible processor, because its list has no end.
 ///
 /// # Safety
 /// `bitmap` is a bitmap of libhwloc.
@@ -169,7 +169,7 @@ pub(super) unsafe fn set_of(bitmap: *const c_void) -> Result<CpuSet, Failure> {
     list.parse().map_err(|_| Failure(Status::ERR_BAD_PARAM))
 }
 
-/// Puts a bitmap of ours into a set.
+/// Puts a bitmap made here into a set.
 fn put_set(set: &mut pmix_cpuset_t, bitmap: *mut c_void) -> Result<(), Failure> {
     if set.source.is_null() {
         let source = memory::new_string(SOURCE).inspect_err(|_| {

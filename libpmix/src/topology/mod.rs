@@ -1,9 +1,9 @@
 //! Hardware: topologies, processor sets, localities, distances.
 //!
-//! libhwloc is loaded when a function here is first called ([`super::hwloc`]): most processes of a job never do, and
-//! being linked with it would cost each of them more at its start than all else this library does there. A client needs
-//! it only to hand out libhwloc's own objects: what it says of the machine itself it reads from what its server shares
-//! (`topo`). Without libhwloc on the server's machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
+//! libhwloc is loaded when a function here is first called ([`super::hwloc`]). Most processes of a job never call one,
+//! and linking it would cost each of them more at its start than all other work of this library there. A client needs
+//! libhwloc only to hand out libhwloc's own objects: facts about the machine come from the topology that its server
+//! shares (`topo`). Without libhwloc on the server's machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
 
@@ -25,11 +25,11 @@ use super::guard::{Failure, guard};
 use super::types::*;
 use super::{hwloc, memory, pointer};
 
-/// What names the provider in structures and strings.
+/// The provider's name in structures and strings.
 const SOURCE: &[u8] = b"hwloc";
 
-/// The topology of this machine, which the library keeps: destructing the structure does not free it. A client gets what
-/// its server shares and reads no machine, unless that server shares nothing and is another library's.
+/// The topology of this machine, which the library keeps: destructing the structure does not free it. A client gets its
+/// server's topology. It reads the machine only if its server is another library's and shares nothing.
 ///
 /// Support: implemented.
 ///
@@ -65,7 +65,7 @@ impl AsStatus for SourceError {
     }
 }
 
-/// Refuses what another provider made.
+/// Refuses objects of another provider.
 ///
 /// # Safety
 /// `source` is NULL or ends with NUL.

@@ -1,11 +1,11 @@
-//! Where the topology of this process's machine comes from.
+//! Source of this process's topology.
 //!
 //! ```text
 //! server: the host's object | a file | libhwloc reads the machine ──► XML ──► segment, clients
 //! client: what its server shares; only under servers that share nothing, or alone, libhwloc
 //! ```
 //!
-//! Nothing is read before somebody asks.
+//! Nothing is read before the first request.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::hwloc;
 use crate::process::{self, Member};
 use crate::types::c_void;
 
-/// What a host gave its server.
+/// The topology that a host gave its server.
 #[derive(Debug, Default)]
 pub enum Given {
-    /// Nothing: the machine is read.
+    /// None: the machine is read.
     #[default]
     Nothing,
-    /// Nothing may be read.
+    /// None, and the machine may not be read.
     Forbidden,
-    /// What the host's object of libhwloc said when it was given. The object itself is the host's: it may be changed, walked
-    /// on other threads, or destroyed as soon as it was given.
+    /// The content of the host's object of libhwloc, read when it was given. The object itself belongs to the host, which may
+    /// change it, walk it on other threads, or destroy it at once.
     Described(Topology),
     /// A file with hwloc's XML.
     File(PathBuf),
 }
 
 impl Given {
-    /// What a host's object says, read at once; `None`, with a warning, if libhwloc can't read it.
+    /// Reads a host's object at once; `None`, with a warning, if libhwloc can't read it.
     ///
     /// # Safety
     /// `topology` is a loaded topology of some libhwloc.
@@ -55,7 +55,7 @@ impl Given {
 #[derive(Debug, Default)]
 pub struct HostTopology {
     given: Given,
-    /// What the file said when it was first read: it may change or go.
+    /// The file's content when it was first read: it may change or disappear later.
     file: OnceLock<Topology>,
 }
 
@@ -65,7 +65,7 @@ impl HostTopology {
         Self { given, file: OnceLock::new() }
     }
 
-    /// The object that callers are given.
+    /// The object for callers.
     pub fn object(&self) -> Result<*mut c_void, TopologyError> {
         match self.told()? {
             Some(told) => kept(&told.xml.unwrap_or_default()),
@@ -73,7 +73,7 @@ impl HostTopology {
         }
     }
 
-    /// What the host said; `None`: the machine is to be read.
+    /// The host's topology; `None` means that the machine is to be read.
     fn told(&self) -> Result<Option<Topology>, TopologyError> {
         match &self.given {
             Given::Nothing => Ok(None),
@@ -104,30 +104,30 @@ impl TopologySource for HostTopology {
     }
 }
 
-/// What libhwloc makes of a topology when it is loaded as every process loads it: a host may have read it with processors that
-/// nobody here may use, or have it in an older form, and its parts would have other numbers than the objects that callers are
-/// given. What libhwloc can't load stays as it is.
+/// A topology as libhwloc loads it in every process. A host may have read it with processors that are forbidden here, or in an
+/// older form. Its parts would then have other numbers than the objects of callers. A topology that libhwloc can't load stays
+/// unchanged.
 fn as_loaded(told: Topology) -> Topology {
     let object = kept(&told.xml.clone().unwrap_or_default());
     // SAFETY: the library's own, which stays.
     object.ok().and_then(|object| unsafe { hwloc::export(object) }.ok()).unwrap_or(told)
 }
 
-/// The topology as callers are given it.
+/// The topology as an object for callers.
 pub(super) fn object() -> Result<*mut c_void, TopologyError> {
     match process::member() {
         Ok(Member::Server(server)) => server.topology_object(),
         Ok(Member::Client(client)) => match client.topology() {
             Ok(machine) => kept(&Text::from(machine.xml())),
             Err(error) if client.reads_segment() => Err(error),
-            // Its server shares none: callers get what they get there from every other library.
+            // The server shares none: callers get the result that every other library gives there.
             Err(_) => discovered(),
         },
         Err(_) => discovered(),
     }
 }
 
-/// The topology as this library looks at it.
+/// The topology for this library's own use.
 pub(super) fn machine() -> Result<Known, TopologyError> {
     match process::member() {
         Ok(Member::Server(server)) => server.shared_topology().map(Known::Server),
@@ -140,7 +140,7 @@ pub(super) fn machine() -> Result<Known, TopologyError> {
     }
 }
 
-/// Whose reading of the machine it is.
+/// A machine read by this client or by the server inside this process.
 pub(super) enum Known {
     Client(Arc<Machine>),
     Server(Arc<SharedMachine>),
@@ -157,7 +157,7 @@ impl std::ops::Deref for Known {
     }
 }
 
-/// An object of libhwloc as what it says.
+/// The machine that an object of libhwloc describes.
 ///
 /// # Safety
 /// `topology` is a loaded topology of libhwloc.
@@ -174,7 +174,7 @@ fn read(xml: &Text) -> Result<Machine, TopologyError> {
     Machine::of_xml(text).map_err(|error| unusable(error.to_string()))
 }
 
-/// What a process without a server that shares its topology reads itself.
+/// The machine read by a process whose server shares no topology.
 fn own_machine() -> Result<Known, TopologyError> {
     static MACHINE: OnceLock<Arc<Machine>> = OnceLock::new();
     if let Some(known) = MACHINE.get() {
@@ -185,7 +185,7 @@ fn own_machine() -> Result<Known, TopologyError> {
     Ok(Known::Client(Arc::clone(MACHINE.get_or_init(|| Arc::new(machine)))))
 }
 
-/// The machine as libhwloc reads it, once; what could not be read is not tried again.
+/// The machine as libhwloc reads it, once; a failure is not tried again.
 fn discovered() -> Result<*mut c_void, TopologyError> {
     static DISCOVERED: OnceLock<Result<usize, TopologyError>> = OnceLock::new();
     let load = || {
@@ -199,10 +199,10 @@ fn discovered() -> Result<*mut c_void, TopologyError> {
     DISCOVERED.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
 }
 
-/// A topology of this very machine, made for who asks first for what this text says, which stays.
+/// A topology of this machine for a text, made at the first request for that text. It stays.
 fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
     static MADE: Mutex<Vec<(Text, usize)>> = Mutex::new(Vec::new());
-    // Whether there is a libhwloc is one question, whether it takes the text another.
+    // A missing libhwloc and a text that it refuses are different errors.
     Discovery::get("load a topology")?;
     let mut made = MADE.lock();
     if let Some((_, known)) = made.iter().find(|(known, _)| known == xml) {
@@ -215,7 +215,7 @@ fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
     Ok(object)
 }
 
-/// Whether this process may read no machine: `MODEX_TOPOLOGY=none`.
+/// Whether `MODEX_TOPOLOGY=none` forbids this process to read the machine.
 #[expect(clippy::disallowed_methods, reason = "a C program's process is an edge; it has no other configuration")]
 pub fn is_forbidden() -> bool {
     std::env::var_os("MODEX_TOPOLOGY").is_some_and(|word| word == "none")
@@ -225,7 +225,7 @@ pub fn is_forbidden() -> bool {
 mod tests {
     use super::*;
 
-    /// Each call read the file anew: what callers were given changed with it, and failed when it had gone.
+    /// Regression: each call read the file again. The callers' topology changed with it, and failed when the file was gone.
     #[test]
     fn what_a_file_says_is_kept_when_it_goes() {
         let directory = tempfile::tempdir().unwrap();

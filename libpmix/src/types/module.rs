@@ -3,7 +3,8 @@
 use super::callbacks::*;
 use super::structs::layout;
 
-/// The entries of a server module that every caller since release 4.0 has; the first 25 since 3.0. See `capi::server`.
+/// The entries of a server module that every caller since release 4.0 has; the first 25 since 3.0. See
+/// `server::module`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct pmix_server_module_t {

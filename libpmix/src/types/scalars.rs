@@ -63,7 +63,7 @@ pub type pmix_value_cmp_t = c_uint;
 pub type pmix_group_opt_t = c_uint;
 /// Operation on a group.
 pub type pmix_group_operation_t = c_uint;
-/// Truth as an info may say it.
+/// A truth value as an info may hold it.
 pub type pmix_boolean_t = c_uint;
 /// Operation on a fabric.
 pub type pmix_fabric_operation_t = c_uint;

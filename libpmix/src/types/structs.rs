@@ -1,11 +1,11 @@
 //! The public structures of the C interface, with the layout that every release has had since 3.0.
 //!
-//! Field names are the standard's; `type` is `type_`. A C `bool` is a byte here: nothing keeps a caller from storing
-//! another number than 0 and 1 in it.
+//! Field names are the standard's; `type` is `type_`. A C `bool` is a byte here, because a caller may store other
+//! numbers than 0 and 1 in it.
 
 use super::scalars::*;
 
-/// Fails the build when a structure is not laid out as the interface has it: size, alignment, offset of each field.
+/// Fails the build when a structure's layout differs from the interface: size, alignment, offset of each field.
 macro_rules! layout {
     ($name:ident, $size:literal, $align:literal; $($field:ident: $offset:literal),* $(,)?) => {
         const _: () = assert!(size_of::<$name>() == $size && align_of::<$name>() == $align);
@@ -22,7 +22,7 @@ pub struct pmix_byte_object_t {
     pub size: usize,
 }
 
-/// An environment variable and what joins its parts.
+/// An environment variable and the separator of its parts.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_envar_t {
@@ -31,7 +31,7 @@ pub struct pmix_envar_t {
     pub separator: c_char,
 }
 
-/// Packed data; the pointers stand inside one block.
+/// Packed data; the pointers point into one block.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_data_buffer_t {
@@ -71,7 +71,7 @@ pub struct pmix_data_array_t {
     pub array: *mut c_void,
 }
 
-/// The payload of a [`pmix_value_t`]; its type says which.
+/// The payload of a [`pmix_value_t`], whose type selects the member.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union pmix_value_data_t {
@@ -148,7 +148,7 @@ pub struct pmix_info_t {
     pub value: pmix_value_t,
 }
 
-/// A published value and who published it.
+/// A published value and its publisher.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_pdata_t {
@@ -170,7 +170,7 @@ pub struct pmix_app_t {
     pub ninfo: usize,
 }
 
-/// Keys to ask for, and qualifiers.
+/// Keys of a query, and qualifiers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_query_t {
@@ -215,7 +215,7 @@ pub struct pmix_geometry_t {
     pub ncoords: usize,
 }
 
-/// How far a device is.
+/// Distance of a device.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pmix_device_distance_t {
