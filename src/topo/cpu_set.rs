@@ -24,7 +24,7 @@ pub enum CpuSetError {
     /// Not numbers and ranges.
     #[error("{part:?} is no processor and no range of processors; write them such as 0-3,8")]
     Part {
-        /// What stands between two commas.
+        /// The text between two commas.
         part: String,
     },
     /// A number beyond [`PROCESSORS_MAX`].
@@ -111,7 +111,7 @@ impl CpuSet {
         contains(&self.0, number)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)

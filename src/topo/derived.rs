@@ -1,14 +1,14 @@
-//! Values that nobody registered and that follow from others: where processes run on the node, and what is near.
+//! Values derived from others: the location of processes on the node, and the distance of devices.
 //!
-//! A host that says which processors a process has (`PMIX_CPUSET`) has said all there is to say: what the process shares
-//! with others, and how far devices are, is the topology's to tell. Clients and servers ask the same, of what each knows.
+//! If a host gives the processors of a process (`PMIX_CPUSET`), the topology determines the rest: shared hardware, and
+//! device distances. Clients and servers derive these values from their own data.
 
 use super::cpu_set::CpuSet;
 use super::machine::{DeviceDistance, Machine};
 use crate::keys;
 use crate::types::{self, DataArray, DataType, Namespace, ProcId, Rank, Text, Value, ranks_in};
 
-/// What follows from the topology and the processors of processes.
+/// Values derived from the topology and the processors of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Derivable {
     /// The topology as text.
@@ -17,16 +17,16 @@ pub enum Derivable {
     Topology,
     /// The processors of a process of this node, as a set.
     Processors,
-    /// Where a process of this node is.
+    /// Location of a process of this node.
     Locality,
-    /// How far devices are from a process of this node.
+    /// Distances of devices from a process of this node.
     Distances,
-    /// Which of the processes of its package it is.
+    /// Rank of a process within its package.
     PackageRank,
 }
 
 impl Derivable {
-    /// What a key stands for; `None`: nothing that follows from others.
+    /// The derivable value of a key; `None` if it has none.
     #[must_use]
     pub fn of(key: &str) -> Option<Self> {
         match key {
@@ -51,15 +51,15 @@ impl Derivable {
     }
 }
 
-/// What somebody on this node knows of jobs.
+/// Data about jobs on this node.
 pub trait Surroundings {
-    /// A value that was registered.
+    /// A registered value.
     fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value>;
 
     /// Whether a process is on this node.
     fn is_near(&self, job: &Namespace, rank: u32) -> bool;
 
-    /// Whether a job is one of this node's.
+    /// Whether a job has processes on this node.
     fn is_here(&self, job: &Namespace) -> bool;
 
     /// The processes of a job on this node.
@@ -69,7 +69,7 @@ pub trait Surroundings {
     }
 }
 
-/// Whether there may be such a value, so that it is worth having the topology read.
+/// Whether the value may exist, so that reading the topology is worthwhile.
 pub fn may_follow(wanted: Derivable, proc: &ProcId, around: &impl Surroundings) -> bool {
     match wanted.is_of_node() {
         true => around.is_here(&proc.namespace),
@@ -77,7 +77,7 @@ pub fn may_follow(wanted: Derivable, proc: &ProcId, around: &impl Surroundings) 
     }
 }
 
-/// What follows; `None` if nothing does, or there is no topology and it is needed.
+/// The derived value; `None` if it cannot be derived, for example without a topology.
 pub fn derive(
     wanted: Derivable,
     proc: &ProcId,
@@ -85,7 +85,7 @@ pub fn derive(
     machine: Option<&Machine>,
 ) -> Option<Value> {
     if wanted.is_of_node() {
-        // What a node is like follows for those that are there.
+        // Values of the node are for jobs on this node.
         let machine = machine.filter(|_| around.is_here(&proc.namespace))?;
         return Some(match wanted {
             Derivable::Topology => {
@@ -113,7 +113,7 @@ fn processors_near(proc: &ProcId, around: &impl Surroundings) -> Option<CpuSet> 
     processors_of(&proc.namespace, rank, around).filter(|_| around.is_near(&proc.namespace, rank))
 }
 
-/// Which processors the host gave a process.
+/// The processors that the host gave a process.
 fn processors_of(job: &Namespace, rank: u32, around: &impl Surroundings) -> Option<CpuSet> {
     let text = around.known(job, Rank::from(rank), keys::CPUSET.name())?;
     let list = text.as_str()?;

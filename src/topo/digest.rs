@@ -31,20 +31,20 @@ pub enum DigestError {
     /// Another release's form.
     #[error("the topology is in the form of hwloc {found}; forms 2 and 3 are read: export it with hwloc 2 or 3")]
     Version {
-        /// What the text says; empty if it says nothing.
+        /// The version in the text; empty if it has none.
         found: String,
     },
-    /// A number is none.
+    /// An attribute is not a valid number.
     #[error("the topology says {attribute}={value:?} at byte {offset}, which is no such number")]
     Number {
-        /// Of which attribute.
+        /// The attribute.
         attribute: &'static str,
-        /// What stands there.
+        /// Its text.
         value: String,
-        /// Where its element begins.
+        /// Start of its element.
         offset: usize,
     },
-    /// A set of processors is none.
+    /// A set of processors is not valid.
     #[error("the topology has a set of processors that can't be read: {0}")]
     Set(#[from] CpuSetError),
     /// Elements in elements without end.
@@ -53,12 +53,12 @@ pub enum DigestError {
     /// Too much of something.
     #[error("the topology has more than {max} {what}")]
     TooMany {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
         /// The limit.
         max: u32,
     },
-    /// What was read makes no machine.
+    /// The rows do not make a machine.
     #[error("the topology makes no machine: {0}")]
     Rows(#[from] RowError),
 }
@@ -111,7 +111,7 @@ struct Builder {
     known_texts: BTreeMap<String, u32>,
 }
 
-/// What an attribute of an object element may say, gathered before the object is one.
+/// Attributes of an object element, gathered before the object is made.
 #[derive(Default)]
 struct Said {
     row: ObjectRow,
@@ -197,7 +197,7 @@ impl Builder {
                 _ => {}
             }
         }
-        // Of the element around it, if that is an object: what is said of distances is nobody's.
+        // A remark belongs to the object around it; remarks inside distances are dropped.
         let Some(Some(object)) = self.open.last().copied() else { return Ok(()) };
         self.add_remark(object, &name, &value)
     }
@@ -211,7 +211,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Where a text lies, once for all that are the same.
+    /// Position of a text; equal texts are stored once.
     fn text(&mut self, text: &str) -> Result<(u32, u32), DigestError> {
         let too_many = || DigestError::TooMany { what: "bytes of text", max: u32::MAX };
         let length = u32::try_from(text.len()).map_err(|_| too_many())?;

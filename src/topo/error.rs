@@ -17,25 +17,25 @@ pub enum TopologyError {
     /// No libhwloc here.
     #[error("libhwloc.so.15 can't be loaded; install it (Debian: libhwloc15) to {doing}")]
     NoLibrary {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
     },
     /// libhwloc failed.
     #[error("libhwloc could not {doing}")]
     Failed {
-        /// What was to be done.
+        /// The operation.
         doing: &'static str,
     },
     /// Somebody said so.
     #[error("reading the hardware topology is forbidden here (MODEX_TOPOLOGY, modex.topology)")]
     Forbidden,
-    /// The server was not told how.
+    /// The server has no source.
     #[error("this server has nothing to read the hardware topology with; its host must hand it a source")]
     NoSource,
     /// The server keeps it to itself.
     #[error("this server does not share the hardware topology (PMIX_SERVER_SHARE_TOPOLOGY)")]
     NotShared,
-    /// What was read is no topology, or can't be shared.
+    /// The result is not a topology, or cannot be shared.
     #[error("the hardware topology can't be used: {reason}")]
     Unusable {
         /// Why not.
@@ -47,7 +47,7 @@ pub enum TopologyError {
         /// Why not.
         reason: String,
     },
-    /// It is still being read, or what reads it hangs.
+    /// The reading has not finished; perhaps it hangs.
     #[error(
         "reading the hardware topology takes too long here; a device or file system may hang (try lstopo on this node), \
          or ask again later"

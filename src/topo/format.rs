@@ -1,4 +1,4 @@
-//! What a topology segment holds, byte by byte, behind the header that all segments have.
+//! The format of a topology segment, byte by byte, behind the common header of segments.
 //!
 //! These structures are a format, not Rust data, as those of `gds::format` are; the layout id of a topology segment is a
 //! hash over [`layout`]. `offset` fields are bytes from the start of the segment; zero means "nothing". `ARCHITECTURE.md`
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where everything is. The first root leads to it.
+/// Positions of all parts. The first root leads to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct TopologyHead {
@@ -23,7 +23,7 @@ pub(super) struct TopologyHead {
     pub(super) texts: u64,
     /// The topology as hwloc writes it, and a NUL.
     pub(super) xml: u64,
-    /// What the writer's hwloc supports, as other libraries send it along.
+    /// The feature flags of the writer's hwloc, in the form that other libraries send.
     pub(super) support: u64,
     pub(super) object_count: u32,
     pub(super) remark_count: u32,
@@ -40,13 +40,13 @@ pub(super) struct TopologyHead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct ObjectRow {
-    /// `Kind`; 0 for one that is not known.
+    /// `Kind`; 0 if unknown.
     pub(super) kind: u16,
-    /// Its level in the hierarchy of processors, the machine's being 0; [`NO_DEPTH`] for what hangs beside it.
+    /// Its level in the hierarchy of processors, with the machine at 0; [`NO_DEPTH`] for objects beside the hierarchy.
     pub(super) depth: u16,
-    /// Index of what it is a part of, smaller than its own; [`NONE`] for the machine.
+    /// Index of its parent, which is smaller than its own; [`NONE`] for the machine.
     pub(super) parent: u32,
-    /// Its number among those of its kind.
+    /// Its number among objects of its kind.
     pub(super) logical: u32,
     /// The operating system's number, or [`NONE`].
     pub(super) os_index: u32,
@@ -55,7 +55,7 @@ pub(super) struct ObjectRow {
     /// Position and length of its name in the texts.
     pub(super) name: u32,
     pub(super) name_len: u32,
-    /// Of its subtype.
+    /// Position of its subtype.
     pub(super) subtype: u32,
     pub(super) subtype_len: u32,
     /// Its remarks.
@@ -65,26 +65,26 @@ pub(super) struct ObjectRow {
     pub(super) reserved: u32,
     /// Bytes of a cache or of memory.
     pub(super) size: u64,
-    /// Of a device of the operating system its kinds as the standard's bits; of a PCI device class, vendor, device and
-    /// revision, 16 bits each, the class uppermost.
+    /// For a device of the operating system: its kinds, as the standard's bits. For a PCI device: class, vendor, device
+    /// and revision, 16 bits each, the class uppermost.
     pub(super) device: u64,
 }
 
-/// What is said of an object: a name and a value.
+/// A remark about an object: a name and a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct RemarkRow {
     /// Position and length of the name in the texts.
     pub(super) name: u32,
     pub(super) name_len: u32,
-    /// Of the value.
+    /// Position of the value.
     pub(super) value: u32,
     pub(super) value_len: u32,
 }
 
 /// No index.
 pub(super) const NONE: u32 = u32::MAX;
-/// Of objects beside the hierarchy.
+/// Depth of objects beside the hierarchy.
 pub(super) const NO_DEPTH: u16 = u16::MAX;
 
 /// Most objects: a machine of [`super::PROCESSORS_MAX`] processors has fewer.
@@ -112,7 +112,7 @@ structures! {
     RemarkRow 16 { name 0 name_len 4 value 8 value_len 12 }
 }
 
-/// What the layout id of a topology segment is computed from. The numbers of kinds belong to it.
+/// Input of the layout id of a topology segment. The numbers of kinds belong to it.
 pub(super) fn layout() -> &'static str {
     static LAYOUT: LazyLock<String> = LazyLock::new(|| format!("modex topology 1 {STRUCTURES}"));
     &LAYOUT

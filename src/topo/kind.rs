@@ -2,7 +2,7 @@
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal;)*) => {
-        /// What an object of a topology is. The numbers are stored in segments; the names are hwloc's.
+        /// The kind of an object of a topology. The numbers are stored in segments; the names are hwloc's.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Kind {
@@ -50,11 +50,11 @@ macro_rules! kinds {
 kinds! {
     /// The whole node.
     Machine = 1, "Machine";
-    /// What is put into a socket.
+    /// Content of a socket.
     Package = 2, "Package";
     /// A part of a package.
     Die = 3, "Die";
-    /// Whatever else groups processors.
+    /// Any other group of processors.
     Group = 4, "Group";
     /// A core.
     Core = 5, "Core";

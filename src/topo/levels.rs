@@ -1,7 +1,7 @@
 //! The levels of a machine, and the numbers of objects, as hwloc assigns them.
 //!
-//! A level is all objects of one kind. What hangs beside the hierarchy (memory, devices) is no level; it is numbered in
-//! the order of a walk through the machine.
+//! A level is all objects of one kind. Objects beside the hierarchy (memory, devices) have no level; they are numbered
+//! in the order of a walk through the machine.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::digest::Digest;
 use super::format::{NO_DEPTH, ObjectRow};
 use super::kind::Kind;
 
-/// What makes objects the same level: their kind and, of groups, what kind of groups they are.
+/// Objects of one class are one level: their kind and, for groups, the kind of group.
 type Class = (u16, (u64, u64));
 
 /// The digest with depths and logical indices.
@@ -53,7 +53,7 @@ fn is_level(row: &ObjectRow) -> bool {
 struct Tree<'a> {
     objects: &'a [ObjectRow],
     classes: &'a [Class],
-    /// Of each object, in the text's order.
+    /// The children of each object, in the text's order.
     children: Vec<Vec<usize>>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Tree<'a> {
         let mut levels = vec![vec![0]];
         let mut front: Vec<usize> = self.children(0, true).collect();
         while let Some(first) = front.first() {
-            // What has objects of another's kind below it comes before that.
+            // An object with objects of another's class below it comes first.
             let mut top = *first;
             for candidate in &front {
                 let (Some(known), Some(wanted)) = (below.get(*candidate), self.classes.get(top)) else { continue };
@@ -117,7 +117,7 @@ impl<'a> Tree<'a> {
         below
     }
 
-    /// Every object; what hangs beside an object comes behind all below it, as hwloc counts.
+    /// All objects in hwloc's order: objects beside the hierarchy come behind all others below their parent.
     fn walk(&self) -> Vec<usize> {
         let (mut order, mut pending) = (Vec::new(), vec![0]);
         while let Some(index) = pending.pop() {

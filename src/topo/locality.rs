@@ -1,8 +1,8 @@
-//! Locality strings: which parts of the machine a process may use, and what two of them have in common.
+//! Locality strings: the parts of the machine that a process may use, and the common parts of two processes.
 
 use crate::types::codes;
 
-/// Where the numbers of a string come from.
+/// The source of the numbers of a string.
 const SOURCE: &str = "hwloc:";
 
 /// A kind of part, as strings name it, and the bit that says two processes share one.
@@ -44,7 +44,8 @@ pub fn locality_string<'a>(parts: impl IntoIterator<Item = (&'a str, &'a [u32])>
     format!("{SOURCE}{}", items.join(":"))
 }
 
-/// What two processes on the same node share, as `PMIX_LOCALITY_SHARE_*` bits. Strings without a source are hwloc's.
+/// The common parts of two processes on one node, as `PMIX_LOCALITY_SHARE_*` bits. Strings without a source are
+/// hwloc's.
 ///
 /// # Errors
 /// [`LocalityError`].

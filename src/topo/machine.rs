@@ -1,4 +1,4 @@
-//! A machine, as those who ask about it see it.
+//! The read interface of a machine's topology.
 
 use super::cpu_set::{self, CpuSet};
 use super::digest::{Digest, DigestError};
@@ -9,7 +9,7 @@ use super::segment::Mapped;
 
 /// The topology of a node.
 ///
-/// It lies in the segment that the server shares with all processes, or in this process's memory when it was told as
+/// It is in the segment that the server shares with all processes, or in this process's memory if it was received as
 /// text.
 ///
 /// ```
@@ -39,7 +39,7 @@ enum Place {
 /// Source: PMIx Standard, `pmix_device_distance_t`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceDistance {
-    /// What names it in the whole system: a network address or identifier; its name where there is none.
+    /// Its name in the whole system: a network address or identifier, else its local name.
     pub uuid: String,
     /// The operating system's name.
     pub name: String,
@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    /// What the writer's hwloc supports, byte by byte as other libraries send it along; empty if that is not known.
+    /// The feature flags of the writer's hwloc, in the bytes that other libraries send; empty if unknown.
     #[must_use]
     pub fn support(&self) -> &[u8] {
         match &self.0 {
@@ -100,12 +100,12 @@ impl Machine {
         matches!(self.0, Place::Segment(_))
     }
 
-    /// Every part, the machine first, each behind what it is a part of.
+    /// All objects, the machine first, each behind its parent.
     pub fn objects(&self) -> impl DoubleEndedIterator<Item = Object<'_>> + Clone {
         Object::all(self.rows())
     }
 
-    /// The parts of a kind. Their order is that of the text, which is that of their numbers on all but odd machines.
+    /// The objects of a kind, in the order of the text. On all but odd machines this is the order of their numbers.
     pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = Object<'_>> + Clone {
         self.objects().filter(move |object| object.kind() == kind)
     }
@@ -166,7 +166,7 @@ impl Machine {
 fn distance(device: &Object<'_>, set: &CpuSet, leaves: u16) -> DeviceDistance {
     let levels = set.iter().map_while(|processor| {
         let common = device.ancestors().find(|place| place.has_processor(processor))?;
-        // Memory hangs beside the hierarchy; what it belongs to has a level.
+        // Memory is beside the hierarchy, but an ancestor has a level.
         let depth = std::iter::once(common).chain(common.ancestors()).find_map(|place| place.depth())?;
         Some(leaves.saturating_sub(depth))
     });
@@ -183,7 +183,7 @@ fn distance(device: &Object<'_>, set: &CpuSet, leaves: u16) -> DeviceDistance {
     }
 }
 
-/// What names a device in the whole system.
+/// A device's name in the whole system.
 pub(super) fn identity<'a>(device: &Object<'a>) -> &'a str {
     let remarks = ["Address", "NodeGUID"].into_iter();
     remarks.filter_map(|name| device.remark(name)).next().unwrap_or_else(|| device.name())

@@ -1,4 +1,4 @@
-//! The node's hardware. One process reads the machine, through hwloc; everybody else reads what that one shares.
+//! The node's hardware. One process reads the machine, through hwloc; all others read the result that it shares.
 //!
 //! ```text
 //! hwloc's XML --> xml --> digest, levels --> rows --> segment (shared)
@@ -6,8 +6,8 @@
 //!                                             +-- Machine <--- Object, CpuSet, localities, distances
 //! ```
 //!
-//! What is asked of a [`Machine`] is answered from rows of fixed width, checked once, whether they lie in the server's
-//! segment or were made here from a text: nothing but the reading of the machine itself needs hwloc.
+//! A [`Machine`] answers from rows of fixed width, checked once. The rows are in the server's segment or were made here
+//! from a text. Only reading the hardware itself needs hwloc.
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and "Device and Topology Support".
 

@@ -1,4 +1,4 @@
-//! The rows of a topology, checked once, and what can be read from them.
+//! The rows of a topology, checked once, and their read access.
 
 use super::cpu_set;
 use super::format::{NO_DEPTH, NONE, ObjectRow, RemarkRow};
@@ -14,7 +14,7 @@ pub(super) struct Rows<'a> {
     pub(super) texts: &'a [u8],
 }
 
-/// What is wrong with the rows of a topology.
+/// A defect in the rows of a topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
@@ -26,7 +26,7 @@ pub enum RowError {
     Parent {
         /// The object.
         index: u32,
-        /// What it should be a part of.
+        /// Its stated parent.
         parent: u32,
     },
     /// A set of processors that is not there.
@@ -94,9 +94,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// A part of the machine.
+/// An object of the machine.
 ///
-/// Everything is a lookup in memory that the server shares, or in this process's copy of what was told.
+/// Each access is a lookup in memory that the server shares, or in this process's copy of a received text.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
     rows: Rows<'a>,
@@ -114,19 +114,19 @@ impl<'a> Object<'a> {
         (0..u32::try_from(rows.objects.len()).unwrap_or(0)).filter_map(move |index| Self::at(rows, index))
     }
 
-    /// Its position: 0 is the whole machine, and whatever an object is a part of stands before it.
+    /// Its position: 0 is the whole machine, and an object's parent comes before it.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// What it is.
+    /// Its kind.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         Kind::of_number(self.row.kind)
     }
 
-    /// Its level in the hierarchy of processors and caches, 0 for the machine; `None` for what hangs beside that.
+    /// Its level in the hierarchy of processors and caches, 0 for the machine; `None` beside the hierarchy.
     #[must_use]
     pub const fn depth(&self) -> Option<u16> {
         match self.row.depth {
@@ -135,7 +135,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Its number among those of its kind, as hwloc counts.
+    /// Its number among objects of its kind, as hwloc counts.
     #[must_use]
     pub const fn logical_index(&self) -> u32 {
         self.row.logical
@@ -150,13 +150,13 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// What it is a part of.
+    /// The object that contains it.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         Self::at(self.rows, self.row.parent)
     }
 
-    /// What it is a part of, what that is a part of, and so on up to the machine.
+    /// Its parent, the parent's parent, and so on up to the machine.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
@@ -186,7 +186,7 @@ impl<'a> Object<'a> {
         self.rows.text(self.row.name, self.row.name_len).unwrap_or_default()
     }
 
-    /// What it is more exactly; mostly empty.
+    /// Its subtype; mostly empty.
     #[must_use]
     pub fn subtype(&self) -> &'a str {
         self.rows.text(self.row.subtype, self.row.subtype_len).unwrap_or_default()
@@ -211,7 +211,7 @@ impl<'a> Object<'a> {
         (self.kind() == Kind::PciDevice).then(|| [48, 32, 16, 0].map(number))
     }
 
-    /// What hwloc says of it: names and values.
+    /// hwloc's remarks about it: names and values.
     pub fn remarks(&self) -> impl Iterator<Item = (&'a str, &'a str)> + 'a {
         let rows = self.rows;
         let remarks = rows.remarks_of(self.row).unwrap_or_default().iter();

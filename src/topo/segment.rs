@@ -13,7 +13,7 @@ use crate::shmem::{
 };
 use crate::types::Topology;
 
-/// What the segment is called, in the place where others have a namespace.
+/// Label of the segment; other segments have a namespace there.
 pub const LABEL: &str = "modex.topology";
 
 const HEAD: RootIndex = RootIndex::of::<0>();
@@ -22,7 +22,7 @@ const HEAD: RootIndex = RootIndex::of::<0>();
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// There is none in it.
+    /// The topology has no XML.
     #[error("the topology has no XML")]
     Absent,
     /// It is not UTF-8.
@@ -43,7 +43,7 @@ pub enum ShareError {
     /// It can't be handed over.
     #[error(transparent)]
     Handle(#[from] HandleError),
-    /// What was written can't be read back.
+    /// The written segment cannot be read back.
     #[error(transparent)]
     Attach(#[from] MachineError),
 }
@@ -64,9 +64,9 @@ pub enum MachineError {
     /// More than there can be.
     #[error("the topology segment is damaged: it says it has {found} {what}, at most {max} can be")]
     Count {
-        /// Of what.
+        /// The quantity.
         what: &'static str,
-        /// What it says.
+        /// Its value.
         found: u32,
         /// The limit.
         max: u32,
@@ -87,7 +87,7 @@ pub struct SharedMachine {
 }
 
 impl SharedMachine {
-    /// Writes a topology into a new segment. Of the options the label and the span are this function's.
+    /// Writes a topology into a new segment. This function sets the label and the span of the options.
     ///
     /// # Errors
     /// [`ShareError`].
@@ -114,7 +114,7 @@ impl SharedMachine {
         self.writer.handle()
     }
 
-    /// What is in it.
+    /// The machine in the segment.
     #[must_use]
     pub const fn machine(&self) -> &Machine {
         &self.machine

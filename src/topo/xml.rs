@@ -1,5 +1,5 @@
-//! The part of XML that hwloc writes: elements, attributes, five kinds of references. Nothing is looked up outside the
-//! text, nothing is expanded but characters.
+//! The part of XML that hwloc writes: elements, attributes, five kinds of references. It reads no external data and
+//! expands only references to characters.
 
 use std::borrow::Cow;
 
@@ -16,26 +16,26 @@ pub enum XmlError {
     /// Something begins and does not end.
     #[error("the topology's XML has {what} at byte {offset} that does not end")]
     Unterminated {
-        /// What.
+        /// The unfinished part.
         what: &'static str,
-        /// Where it begins.
+        /// Its start.
         offset: usize,
     },
     /// An element is not written as one.
     #[error("the topology's XML has no element where one should be, at byte {offset}")]
     Element {
-        /// Where.
+        /// Its position.
         offset: usize,
     },
     /// An attribute is not written as one.
     #[error("the topology's XML has no attribute where one should be, at byte {offset}")]
     Attribute {
-        /// Where.
+        /// Its position.
         offset: usize,
     },
 }
 
-/// XML beyond this is refused; that of the largest machines has a few MiB.
+/// Limit of the XML; the largest machines have a few MiB.
 pub const XML_BYTES_MAX: usize = 16 << 20;
 
 /// A piece of a text.
@@ -59,7 +59,7 @@ impl<'a> Tokens<'a> {
         Ok(Self { text, at: 0 })
     }
 
-    /// Where the next piece is looked for.
+    /// Position of the next piece.
     pub(super) const fn offset(&self) -> usize {
         self.at
     }
@@ -97,7 +97,7 @@ impl<'a> Tokens<'a> {
         Ok(Token::Open { name, attributes: Attributes { text: attributes, offset: start }, is_closed })
     }
 
-    /// What stands before `end`, which may not stand in attribute values: hwloc writes it as a reference there.
+    /// The text before `end`. Attribute values cannot hold `end`: hwloc writes it as a reference there.
     fn skip_past(&mut self, end: &str, what: &'static str) -> Result<&'a str, XmlError> {
         let rest = self.rest();
         let length = rest.find(end).ok_or(XmlError::Unterminated { what, offset: self.at })?;
@@ -126,7 +126,7 @@ impl<'a> Iterator for Attributes<'a> {
             return None;
         }
         let parsed = attribute(text);
-        // Nothing more is read behind what can't be.
+        // An unreadable attribute ends the list.
         self.text = parsed.as_ref().map_or("", |(_, _, rest)| rest);
         Some(parsed.map(|(name, value, _)| (name, value)).ok_or(XmlError::Attribute { offset: self.offset }))
     }
@@ -140,7 +140,7 @@ fn attribute(text: &str) -> Option<(&str, Cow<'_, str>, &str)> {
     (!name.is_empty() && !name.contains(|c: char| c.is_ascii_whitespace())).then_some((name, unescaped(value), rest))
 }
 
-/// References to characters as the characters; what is none stays as it is.
+/// Replaces references to characters; other text stays as it is.
 fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);

@@ -5,8 +5,8 @@
 //! body: records, each  tag u16  zero u16  length u32  content
 //! ```
 //!
-//! Numbers have their lowest byte first. A record whose tag is not known is passed over, so later versions may add some;
-//! the version changes only where old readers must not go on.
+//! Numbers are little-endian. A reader skips records with unknown tags, so later versions may add some. The version
+//! changes only if old readers must refuse the blob.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -23,7 +23,7 @@ const CHECK_BYTES: usize = 8;
 const ENTRIES_MAX: usize = 1 << 14;
 /// Bytes of a text.
 const TEXT_BYTES_MAX: usize = 1 << 10;
-/// What stands for a number that is not known.
+/// Stands for an unknown number.
 const NONE: u32 = u32::MAX;
 
 mod tag {
@@ -51,20 +51,20 @@ pub enum InventoryError {
     /// More or fewer bytes than there should be.
     #[error("the inventory says it is {expected} bytes long, but there are {found}")]
     Length {
-        /// What it says.
+        /// The declared length.
         expected: usize,
-        /// What there is.
+        /// The actual length.
         found: usize,
     },
-    /// The bytes are not those that were written.
+    /// The bytes differ from the written ones.
     #[error("the inventory is damaged: its bytes do not match their check sum")]
     Check,
     /// A record ends too early.
     #[error("record {tag} of the inventory, at byte {offset}, is too short")]
     Short {
-        /// What kind of record.
+        /// Kind of the record.
         tag: u16,
-        /// Where it begins.
+        /// Its start.
         offset: usize,
     },
     /// A text is too long, or none.
@@ -72,20 +72,20 @@ pub enum InventoryError {
         "record {tag} of the inventory, at byte {offset}, has a text that is no UTF-8 of at most {TEXT_BYTES_MAX} bytes"
     )]
     Text {
-        /// What kind of record.
+        /// Kind of the record.
         tag: u16,
-        /// Where it begins.
+        /// Its start.
         offset: usize,
     },
     /// Too much of something.
     #[error("the inventory has too many {what}; at most {max} can be")]
     TooMany {
-        /// Of what.
+        /// The limited quantity.
         what: &'static str,
         /// The limit.
         max: usize,
     },
-    /// It is nobody's.
+    /// The inventory names no node.
     #[error("the inventory does not say which node it is of")]
     Nameless,
 }
@@ -128,7 +128,7 @@ impl Inventory {
         Ok(bytes)
     }
 
-    /// Reads what [`Inventory::encode`] has written, here or on another node.
+    /// Reads the result of [`Inventory::encode`], from this or another node.
     ///
     /// # Errors
     /// [`InventoryError`].
@@ -170,7 +170,7 @@ impl Inventory {
         if inventory.node.is_empty() { Err(InventoryError::Nameless) } else { Ok(inventory) }
     }
 
-    /// Takes in a record. What stands behind the fields known here was added later.
+    /// Takes a record. Later versions may have added fields behind the known ones.
     fn take(&mut self, mut fields: Fields<'_>) -> Result<(), InventoryError> {
         match fields.tag {
             tag::NODE => self.node = fields.text()?,
@@ -204,7 +204,7 @@ fn add<T>(entries: &mut Vec<T>, entry: T, what: &'static str) -> Result<(), Inve
     Ok(())
 }
 
-/// A text and its length. What is longer than any name is cut.
+/// A text with its length. A text longer than any name is cut.
 fn text(text: &str) -> Vec<u8> {
     let mut end = text.len().min(TEXT_BYTES_MAX);
     while !text.is_char_boundary(end) {

@@ -1,7 +1,7 @@
-//! What a node has, in short: for schedulers, which have many nodes.
+//! A node's hardware in short, for schedulers with many nodes.
 //!
-//! An inventory is the rollup of a topology ([`Inventory::of`]). It travels as a blob of bytes ([`Inventory::encode`]),
-//! which is versioned: a reader passes over records that it does not know.
+//! An inventory is the rollup of a topology ([`Inventory::of`]). It travels as a versioned blob of bytes
+//! ([`Inventory::encode`]); a reader skips unknown records.
 
 mod blob;
 mod rollup;
@@ -12,7 +12,7 @@ mod tests;
 pub use blob::{BLOB_BYTES_MAX, InventoryError};
 pub use store::{Inventories, NODES_MAX};
 
-/// What hwloc sees of a node.
+/// The hardware of a node according to hwloc.
 ///
 /// ```
 /// use modex::topo::{Inventory, Machine};
@@ -29,7 +29,7 @@ pub use store::{Inventories, NODES_MAX};
 pub struct Inventory {
     /// The node's name.
     pub node: String,
-    /// What its processors are called; empty if nobody knows.
+    /// Model of its processors; empty if unknown.
     pub model: String,
     /// Packages.
     pub packages: u32,
@@ -59,7 +59,7 @@ pub struct Memory {
 pub struct Caches {
     /// Their level, 1 being next to the core.
     pub level: u8,
-    /// How many.
+    /// Number of caches.
     pub count: u32,
     /// Bytes of each.
     pub bytes: u64,
@@ -72,9 +72,9 @@ pub struct Device {
     pub device_types: u64,
     /// The operating system's name.
     pub name: String,
-    /// What names it in the whole system: an address or identifier; its name where there is none.
+    /// Its name in the whole system: an address or identifier, else its local name.
     pub uuid: String,
-    /// What it is more exactly; mostly empty.
+    /// Its subtype; mostly empty.
     pub subtype: String,
     /// Its place on the PCI bus; empty if it has none.
     pub bus_address: String,

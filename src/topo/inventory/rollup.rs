@@ -8,7 +8,7 @@ use crate::topo::machine::{Machine, identity};
 use crate::topo::rows::Object;
 
 impl Inventory {
-    /// What a topology says of a node of this name.
+    /// The inventory of a topology, for a node of this name.
     #[must_use]
     pub fn of(node: &str, machine: &Machine) -> Self {
         let count = |kind| u32::try_from(machine.of_kind(kind).count()).unwrap_or(u32::MAX);

@@ -9,7 +9,7 @@ pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
 
-/// What was delivered, by node. A node's newer inventory takes the place of the older one; others stay as they are.
+/// Delivered inventories, by node. A node's newer inventory replaces the older one.
 #[derive(Clone, Debug, Default)]
 pub struct Inventories {
     nodes: BTreeMap<String, Kept>,
@@ -26,7 +26,7 @@ impl Inventories {
     /// Takes blobs, all of them or none.
     ///
     /// # Errors
-    /// [`InventoryError`] for a blob that is none, or when this would be more than is kept.
+    /// [`InventoryError`] if a blob is invalid, or if the total exceeds the limit.
     pub fn deliver<'a>(&mut self, blobs: impl IntoIterator<Item = &'a [u8]>) -> Result<(), InventoryError> {
         let mut arrived = BTreeMap::new();
         for blob in blobs {
@@ -52,7 +52,7 @@ impl Inventories {
         Ok(())
     }
 
-    /// That of a node.
+    /// The inventory of a node.
     #[must_use]
     pub fn of(&self, node: &str) -> Option<&Inventory> {
         self.nodes.get(node).map(|kept| &kept.inventory)
@@ -63,13 +63,13 @@ impl Inventories {
         self.nodes.values().map(|kept| &kept.inventory)
     }
 
-    /// How many.
+    /// Number of inventories.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no inventories.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
