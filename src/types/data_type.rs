@@ -105,13 +105,13 @@ data_types! {
     ByteObject = 27, "PMIX_BYTE_OBJECT";
     /// Key and value.
     Kval = 28, "PMIX_KVAL";
-    /// How long published data lives.
+    /// Lifetime of published data.
     Persistence = 30, "PMIX_PERSIST";
     /// A pointer: meaningful in its own process only.
     Pointer = 31, "PMIX_POINTER";
-    /// Who may see a put value.
+    /// Visibility of a put value.
     Scope = 32, "PMIX_SCOPE";
-    /// Who an operation is for.
+    /// Audience of an operation.
     DataRange = 33, "PMIX_DATA_RANGE";
     /// A command of the wire protocol.
     Command = 34, "PMIX_COMMAND";
@@ -131,7 +131,7 @@ data_types! {
     Query = 41, "PMIX_QUERY";
     /// A string, deflated.
     CompressedString = 42, "PMIX_COMPRESSED_STRING";
-    /// What to do with an allocation.
+    /// Action on an allocation.
     AllocDirective = 43, "PMIX_ALLOC_DIRECTIVE";
     /// Set of forwarded channels.
     IofChannel = 45, "PMIX_IOF_CHANNEL";
@@ -185,7 +185,7 @@ data_types! {
     StorageAccessType = 69, "PMIX_STOR_ACCESS_TYPE";
     /// A device.
     Device = 70, "PMIX_DEVICE";
-    /// What to do with a resource block.
+    /// Action on a resource block.
     ResblockDirective = 71, "PMIX_RESBLOCK_DIRECTIVE";
     /// A number of devices of a type.
     ResourceUnit = 72, "PMIX_RESOURCE_UNIT";

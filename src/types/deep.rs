@@ -1,8 +1,8 @@
-//! Going down into values that hold values, whatever stack the caller has.
+//! Recursion into nested values, independent of the caller's stack.
 //!
-//! Values are read, copied, compared and written by functions that call themselves. [`descend`] is how they do it: every
-//! [`LEVELS_UNASKED`] levels it makes sure that there is room, and goes on on a piece of stack of its own where there is not.
-//! A bound ([`NESTING_MAX`]) is for those who read what others wrote.
+//! Recursive functions read, copy, compare and write values. They recurse through [`descend`]: every [`LEVELS_UNASKED`]
+//! levels it checks the stack, and if necessary continues on a new piece of stack. Readers of foreign data also have a
+//! bound ([`NESTING_MAX`]).
 
 use std::cell::Cell;
 
@@ -11,16 +11,15 @@ use rkyv::vec::{ArchivedVec, VecResolver};
 use rkyv::with::{ArchiveWith, DeserializeWith, SerializeWith};
 use rkyv::{Archive, Deserialize, Place, Serialize};
 
-/// How deep values may hold values. An array of infos takes two levels, and what stands in the innermost one: so 1024 of
-/// these may stand in each other.
+/// Nesting depth of values. An array of infos takes two levels, and the innermost value one: so 1024 such arrays may be
+/// nested.
 pub const NESTING_MAX: u32 = 2 * 1024 + 1;
 
-/// How many of these levels may be without an array: values, infos and the like that hold one another directly. Nobody means
-/// more, and dropping and copying these takes the caller's stack.
+/// Levels without an array: values, infos and the like that hold one another directly. No real data has more, and
+/// dropping and copying these uses the caller's stack.
 pub const BARE_NESTING_MAX: u32 = 32;
 
-/// Runs something one level further down. As long as values are as flat as they use to be, this costs a counter; no stack
-/// is asked for, and no question about the stack.
+/// Runs `below` one level deeper. For values of usual depth this costs a counter; the stack is not even checked.
 pub fn descend<T>(below: impl FnOnce() -> T) -> T {
     let level = Level::enter();
     if level.0 % LEVELS_UNASKED == LEVELS_UNASKED - 1 {
@@ -30,7 +29,7 @@ pub fn descend<T>(below: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs something that needs this much stack.
+/// Runs a function that needs this much stack.
 pub(crate) fn with_stack<T>(size_bytes: usize, deep: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(size_bytes, size_bytes, deep)
 }
@@ -39,7 +38,7 @@ thread_local! {
     static LEVEL: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The level that this thread has gone down to; up again when dropped.
+/// The depth of this thread's recursion; decreases on drop.
 struct Level(u32);
 
 impl Level {
@@ -56,7 +55,7 @@ impl Drop for Level {
     }
 }
 
-/// How the elements of an array are archived: as those of any vector, one level further down.
+/// Archives the elements of an array like those of any vector, one level deeper.
 #[derive(Debug)]
 pub(super) struct Deeper;
 
@@ -93,7 +92,7 @@ where
 
 /// Levels between two questions about the stack.
 const LEVELS_UNASKED: u32 = 4;
-/// What these levels need at most, in a build without optimisation.
+/// Stack for these levels in a build without optimisation.
 const ROOM_BYTES: usize = 512 << 10;
 /// A piece of stack.
 const PIECE_BYTES: usize = 2 << 20;

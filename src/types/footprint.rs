@@ -1,19 +1,19 @@
-//! How much memory a value takes, for limits.
+//! Memory size of values, for limits.
 
 use super::deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
 use super::{DataArray, Info, ProcInfo, Text, Value};
 
-/// Size of the value in bytes: what it holds plus the fixed part of each value inside. `None` when it is nested deeper
-/// than any peer would decode.
+/// Size of the value in bytes: its data plus the fixed part of each value inside. `None` if it is nested deeper than
+/// any peer would decode.
 #[must_use]
 pub fn footprint(value: &Value) -> Option<usize> {
     measure(value, Levels { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX })
 }
 
-/// Deepest nesting that is measured; what is deeper is no value anybody meant.
+/// Deepest nesting measured; no real value is deeper.
 const DEPTH_MAX: u32 = NESTING_MAX;
 
-/// How much further down is looked.
+/// Remaining depth.
 #[derive(Clone, Copy)]
 struct Levels {
     left: u32,

@@ -8,9 +8,9 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
 ///
-/// The key of an [`Info`](super::Info) may also be empty ([`Key::of_info`]). Nothing finds such an info.
+/// The key of an [`Info`](super::Info) may also be empty ([`Key::of_info`]). No lookup finds such an info.
 ///
-/// What a store calls by names of its own begins with a NUL, so nobody's key is ever one of these.
+/// Names that stores use internally begin with a NUL, so no user's key equals one.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_key_t`).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

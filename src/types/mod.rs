@@ -1,5 +1,4 @@
-//! The vocabulary every other module speaks: who (namespace, rank, process), what (key, value, data type),
-//! for whom (scope) and when (time).
+//! The types of all other modules: namespace, rank, process, key, value, data type, scope and time.
 //!
 //! A value of one of these types is valid by construction: a [`Namespace`] is never empty or longer than the
 //! standard allows, a [`Rank`] is never a number whose meaning must be looked up, a [`Text`] never holds a NUL.

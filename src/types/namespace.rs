@@ -10,8 +10,8 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 
 /// The name of a job: 1 to 255 bytes of UTF-8 without a NUL. Cheap to clone.
 ///
-/// A process that nobody has filled in (`PMIX_PROC_CONSTRUCT`) has none. It names nobody, and so is none in a request; in a value,
-/// which is kept and handed on as it came, it is one with the empty text ([`Namespace::in_value`]).
+/// An unfilled process (`PMIX_PROC_CONSTRUCT`) has no namespace, and a request for it is invalid. In a value, which is
+/// kept and passed on unchanged, it has the empty namespace ([`Namespace::in_value`]).
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_nspace_t`).
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -83,7 +83,7 @@ impl Namespace {
         }
     }
 
-    /// As [`Namespace::from_bytes`], for what stands in a value: it may name nobody.
+    /// As [`Namespace::from_bytes`], for a process in a value: the name may be empty.
     ///
     /// # Errors
     /// [`NamespaceError`] when too long, not UTF-8, or holding a NUL.
@@ -91,7 +91,7 @@ impl Namespace {
         if name.is_empty() { Ok(Self(Arc::from(""))) } else { Self::from_bytes(name) }
     }
 
-    /// Whether it is of a process that nobody has filled in.
+    /// Whether it is the empty namespace of an unfilled process.
     #[must_use]
     pub fn is_nobodys(&self) -> bool {
         self.0.is_empty()

@@ -5,8 +5,7 @@ use rkyv::rancor::{Fallible, Source};
 
 use super::Namespace;
 
-/// Which process of a namespace is meant; special ranks are variants, so a number that is not a process can't be
-/// taken for one.
+/// A process of a namespace. Special ranks are variants, so that their numbers cannot be mistaken for processes.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_rank_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize)]
@@ -21,7 +20,7 @@ pub enum Rank {
     LocalNode,
     /// The namespace as a whole: job-level data, or every process in a collective.
     Wildcard,
-    /// Not known who: a key that is unique in its namespace.
+    /// Unknown: for a key that is unique in its namespace.
     Undefined,
 }
 
@@ -124,7 +123,7 @@ impl fmt::Display for Rank {
 pub struct ProcId {
     /// The job.
     pub namespace: Namespace,
-    /// Which of its processes.
+    /// Rank of the process in it.
     pub rank: Rank,
 }
 

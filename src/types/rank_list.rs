@@ -1,12 +1,12 @@
-//! Lists of ranks as text, as hosts tell who is on a node (`PMIX_LOCAL_PEERS`).
+//! Lists of ranks as text: the form in which hosts list the processes of a node (`PMIX_LOCAL_PEERS`).
 
 use super::Rank;
 
-/// The ranks in a list with commas of ranks and of runs of them: `0-3,5` are 0, 1, 2, 3 and 5. What is neither is passed
-/// over, and so is what comes after the first [`RANKS_MAX`]: a list comes from a host, or a server, and a run of a few bytes
-/// names any number of processes.
+/// The ranks in a list of ranks and runs, separated by commas: `0-3,5` are 0, 1, 2, 3 and 5. Other parts are skipped.
+/// So are ranks after the first [`RANKS_MAX`]: the list is foreign data, and a run of a few bytes names any number of
+/// processes.
 ///
-/// Source: PMIx Standard, "Reserved Keys" (`PMIX_LOCAL_PEERS`: a list with commas); runs are what some hosts write.
+/// Source: PMIx Standard, "Reserved Keys" (`PMIX_LOCAL_PEERS`: a list with commas); some hosts write runs.
 pub fn ranks_in(list: &str) -> impl Iterator<Item = u32> + Clone + '_ {
     let rank = |text: &str| text.trim().parse::<u32>().ok().filter(|rank| *rank <= Rank::PROCESS_MAX);
     let run = move |part: &str| match part.split_once('-') {

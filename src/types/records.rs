@@ -12,7 +12,7 @@ macro_rules! record {
     };
 }
 
-/// A record that holds values again, which rkyv must be told about (`omit_bounds` on the recursive field).
+/// A record that holds values again, which needs `omit_bounds` on the recursive field for rkyv.
 macro_rules! recursive_record {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -48,7 +48,7 @@ recursive_record! {
         environment: Vec<Text>,
         /// Working directory.
         working_directory: Option<Text>,
-        /// How many processes to start.
+        /// Number of processes to start.
         processes_max: i32,
         /// Directives for this application.
         info: Vec<Info>,
@@ -57,7 +57,7 @@ recursive_record! {
 recursive_record! {
     /// A published value and its publisher.
     Pdata {
-        /// Who published it.
+        /// Its publisher.
         proc: ProcId,
         /// Under which key.
         key: Key,
@@ -75,7 +75,7 @@ record! {
     }
 }
 record! {
-    /// What is known about a process. Exit code and process set are not part of the wire form.
+    /// Data about a process. Exit code and process set are not part of the wire form.
     ProcInfo {
         /// The process.
         proc: ProcId,
@@ -145,7 +145,7 @@ record! {
     }
 }
 record! {
-    /// How far a process is from a device; 65535 means unknown.
+    /// Distance of a process from a device; 65535 means unknown.
     DeviceDistance {
         /// Device's unique id.
         uuid: Option<Text>,
@@ -259,7 +259,7 @@ record! {
     ResourceUnit {
         /// Device type code.
         device_type: u64,
-        /// How many.
+        /// Number of elements.
         count: u64,
     }
 }

@@ -1,4 +1,4 @@
-/// Who may see a value that a process puts. The numbers of the standard form a bit set: global = local + remote.
+/// Visibility of a value that a process puts. The numbers of the standard form a bit set: global = local + remote.
 ///
 /// Source: PMIx Standard, "Data Access and Sharing" (`pmix_scope_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

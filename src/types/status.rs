@@ -38,8 +38,8 @@ impl Status {
 
     /// Name in the standard, with the prefix `PMIX_`; `None` for a code no version of PMIx defines.
     ///
-    /// Of several names for one number the preferred: one in use before one that is deprecated or gone, then the
-    /// oldest.
+    /// If a number has several names, names in use win over deprecated or removed ones, then
+    /// the oldest.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let index = NAMES.partition_point(|&(code, _)| code < self.0);
@@ -56,7 +56,7 @@ impl Status {
 
     /// Whether an operation that returned this code has succeeded: `SUCCESS` or `OPERATION_SUCCEEDED`.
     ///
-    /// The second is what a non-blocking call returns when it finished at once; it is negative all the same.
+    /// A non-blocking call that finished at once returns `OPERATION_SUCCEEDED`, which is nevertheless negative.
     #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == Self::SUCCESS.0 || self.0 == Self::OPERATION_SUCCEEDED.0
@@ -64,8 +64,8 @@ impl Status {
 
     /// Whether an operation that returned this code has failed: negative and not a success.
     ///
-    /// Only meaningful for results. Event codes are negative too, also those that report something good. A positive
-    /// number is neither success nor error: some calls return an identifier in place of a code.
+    /// Only meaningful for results. Event codes are negative too, even for good events. A positive number is neither
+    /// success nor error: some calls return an identifier instead of a code.
     #[must_use]
     pub const fn is_error(self) -> bool {
         self.0 < 0 && !self.is_success()

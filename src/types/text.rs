@@ -5,10 +5,10 @@ use std::str::Utf8Error;
 use rkyv::Deserialize;
 use rkyv::rancor::{Fallible, Source};
 
-/// A PMIx string: bytes without a NUL, in whatever encoding the writer used (usually UTF-8).
+/// A PMIx string: bytes without a NUL, in any encoding (usually UTF-8).
 ///
-/// PMIx strings are C strings. Environment values, file names and arguments need not be UTF-8, so the bytes are kept
-/// as they came and [`Text::to_str`] says whether they are text.
+/// PMIx strings are C strings. Environment values, file names and arguments need not be UTF-8. So the bytes are kept
+/// unchanged, and [`Text::to_str`] returns a `str` if they are UTF-8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, rkyv::Archive, rkyv::Serialize)]
 pub struct Text(Box<[u8]>);
 

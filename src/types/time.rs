@@ -23,7 +23,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is not after.
+    /// Duration since `earlier`; zero if this is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

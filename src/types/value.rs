@@ -14,7 +14,7 @@ bitflags::bitflags! {
     /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_directives_t`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct InfoFlags: u32 {
-        /// The operation must fail if nobody honours this entry.
+        /// The operation must fail if this entry is not honoured.
         const REQUIRED = 0x1;
         /// Last entry of an array (written by older libraries, ignored by everyone).
         const ARRAY_END = 0x2;
@@ -30,8 +30,8 @@ bitflags::bitflags! {
 
 /// An array of values that all have `element_type`.
 ///
-/// Every value that is nested deep goes through these, so this is where copying, comparing and the like go down
-/// ([`descend`]), and values of any depth are dropped without going down at all.
+/// Every deeply nested value goes through these. So copying, comparing and similar functions recurse here
+/// ([`descend`]), and the drop of values of any depth needs no recursion.
 #[derive(rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
@@ -84,13 +84,13 @@ impl Drop for DataArray {
     }
 }
 
-/// Moves what would be dropped by going down.
+/// Moves out the values whose drop would recurse.
 fn move_deep(elements: &mut [Value], to: &mut Vec<Value>) {
     let deep = elements.iter_mut().filter(|value| holds_array(value));
     to.extend(deep.map(|value| std::mem::replace(value, Value::Undefined)));
 }
 
-/// Whether dropping it would go further down than to what is flat.
+/// Whether its drop would recurse further than into flat values.
 fn holds_array(value: &Value) -> bool {
     match value {
         Value::DataArray(array) => array.elements.iter().any(is_container),
@@ -343,9 +343,9 @@ impl Value {
     }
 }
 
-/// What becomes a value, with its size known before anything is copied.
+/// A conversion to a value, with the size known before any copy.
 pub trait IntoValue: Into<Value> {
-    /// Bytes held beside the fixed part of a value, at least; 0 for what is small whatever it holds.
+    /// A lower bound of the bytes beside the fixed part of a value; 0 for types that are always small.
     fn held_bytes(&self) -> usize {
         0
     }
@@ -390,8 +390,8 @@ value_from! {
     Rank => ProcRank, Box<ProcId> => Proc, Namespace => ProcNamespace,
 }
 
-/// A string; a byte object if there is a NUL inside, which no string holds: nothing of it is lost, and where a string belongs
-/// it is refused.
+/// A string. A text with a NUL inside becomes a byte object, because no string holds one: nothing is lost, and where a
+/// string is expected it is refused.
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         match Text::new(text.as_bytes()) {
