@@ -6,7 +6,7 @@ use super::attributes_table::{BY_MACRO, ROWS};
 use super::packed::{Packed, text_bytes};
 use crate::types::DataType;
 
-/// What the standard says about one reserved key.
+/// The standard's description of one reserved key.
 ///
 /// Source: PMIx Standard, the attribute descriptions of every chapter, gathered over all released versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Attribute {
     pub since: &'static str,
     /// Whether the attribute is still part of the standard.
     pub standing: Standing,
-    /// What the value means, with its unit where it has one.
+    /// Meaning of the value, with its unit.
     pub meaning: &'static str,
     /// Data realm of the key, or the subject a directive belongs to.
     pub realm: Realm,
@@ -38,7 +38,7 @@ impl Attribute {
 
 /// The realm of an attribute: one of the standard's five data realms, or the subject it serves.
 ///
-/// This is the realm the attribute is listed under. Which realm a `Get` searches is [`super::default_realm`].
+/// This is the realm the attribute is listed under. For the realm that a `Get` searches, see [`super::default_realm`].
 /// Source: PMIx Standard, chapter "Data Access and Sharing", section on data realms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -154,7 +154,7 @@ pub enum ValueKind {
 }
 
 impl ValueKind {
-    /// The data type of such a value; undefined where there is none, or more than one.
+    /// The data type of such a value; undefined for none or several.
     #[must_use]
     pub const fn data_type(self) -> DataType {
         match self {
@@ -224,13 +224,13 @@ pub const fn attributes() -> Attributes {
 
 /// The attribute with this key string, or `None` if no version of PMIx defines it.
 ///
-/// Of several attributes with the same string the preferred one: see [`rows_with_name`].
+/// Several attributes may have the same string; this is the preferred one: see [`rows_with_name`].
 #[must_use]
 pub fn by_name(key: &str) -> Option<Attribute> {
     rows_with_name(key).next()
 }
 
-/// All attributes with this key string, the preferred one first; none if there is none.
+/// All attributes with this key string, the preferred one first; possibly none.
 ///
 /// Some strings belong to more than one attribute, mostly an old name and its successor. Current attributes come
 /// before others, then older before newer, then by macro name.

@@ -2,7 +2,7 @@
 
 use super::names as key;
 
-/// Where a key is looked up when no realm directive is given.
+/// The realm of a key's lookup without a realm directive.
 ///
 /// A realm directive (`PMIX_SESSION_INFO`, `PMIX_JOB_INFO`, `PMIX_APP_INFO`, `PMIX_NODE_INFO`, `PMIX_PROC_INFO`)
 /// overrides it.
@@ -16,8 +16,8 @@ pub enum DefaultRealm {
     Node,
     /// The rank in the request decides: the job for the wildcard, the process otherwise.
     ///
-    /// Not two variants, because no key says which of the two is meant: answering a request for one rank with data of
-    /// the job would be wrong.
+    /// Not two variants, because the key does not determine which of the two is meant. Data of the job would be a wrong
+    /// answer to a request for one rank.
     ByRank,
 }
 

@@ -1,7 +1,7 @@
 //! Types that stand for PMIx value types in [`super::TypedKey`].
 //!
-//! A marker has no values: it only tells the compiler what a key yields. It exists where no plain Rust type does the
-//! job, because two PMIx types map to the same Rust type (`size_t` and `uint64_t`) or because the value is a structure.
+//! A marker has no values: it only gives the compiler the type of a key's value. It exists where no plain Rust type
+//! fits: two PMIx types map to the same Rust type (`size_t` and `uint64_t`), or the value is a structure.
 
 /// `size_t`: a count or a size, 64 bits wide on the wire.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub enum Bytes {}
 #[derive(Debug)]
 pub enum Envar {}
 
-/// `pmix_scope_t`: who may see a value.
+/// `pmix_scope_t`: visibility of a value.
 #[derive(Debug)]
 pub enum Scope {}
 
@@ -79,7 +79,7 @@ pub enum Cpuset {}
 #[derive(Debug)]
 pub enum Topology {}
 
-/// `pmix_alloc_inheritance_t`: who inherits the resources of an allocation.
+/// `pmix_alloc_inheritance_t`: heirs of an allocation's resources.
 #[derive(Debug)]
 pub enum AllocInheritance {}
 
@@ -99,7 +99,7 @@ pub enum StoragePersistence {}
 #[derive(Debug)]
 pub enum StorageAccessType {}
 
-/// Any type: the standard allows several, or the value is a pointer, or there is none.
+/// Any type: the standard allows several, or the value is a pointer, or the key has no value.
 #[derive(Debug)]
 pub enum Any {}
 

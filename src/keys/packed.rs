@@ -1,8 +1,8 @@
-//! The attribute table as it stands in the binary: texts one after the other, and rows of positions in them.
+//! The attribute table in the binary: concatenated texts, and rows of positions in them.
 //!
-//! A table of `&str` holds thousands of pointers, which the loader of a position-independent library adjusts one by one
-//! in every process, and which cost each process its own copy of the pages they lie in. This one is read where the file
-//! is mapped, like code. The compiler makes it from the readable form.
+//! A table of `&str` holds thousands of pointers. The loader of a position-independent library adjusts each pointer in
+//! every process, so each process has its own copy of these pages. This table is shared from the mapped file, like
+//! code. The compiler makes it from the readable form.
 
 use super::attribute::{Attribute, Realm, Standing, ValueKind};
 
@@ -14,7 +14,7 @@ pub(super) struct Packed<const ROWS: usize, const BYTES: usize> {
 
 #[derive(Clone, Copy)]
 struct Row {
-    /// Where its texts begin: those of [`texts_of`], in that order.
+    /// Start of its texts, which are those of [`texts_of`], in that order.
     start: u32,
     lens: [u8; TEXTS_PER_ROW],
     value_type: ValueKind,
@@ -44,14 +44,14 @@ enum StandingCode {
 
 const TEXTS_PER_ROW: usize = 6;
 
-/// The texts of a row; those it does not have are empty.
+/// The texts of a row; missing ones are empty.
 const fn texts_of(row: &Attribute) -> [&'static str; TEXTS_PER_ROW] {
     let subject = if let Realm::Other(subject) = row.realm { subject } else { "" };
     let last = if let Standing::RemovedAfter(last) = row.standing { last } else { "" };
     [row.name, row.macro_name, row.since, row.meaning, subject, last]
 }
 
-/// How many bytes the texts of a table take.
+/// Total size of a table's texts.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
 pub(super) const fn text_bytes(rows: &[Attribute]) -> usize {
     let mut sum = 0;
@@ -118,7 +118,7 @@ impl<const ROWS: usize, const BYTES: usize> Packed<ROWS, BYTES> {
         Some(Attribute { macro_name, name, value_type: row.value_type, since, standing, meaning, realm })
     }
 
-    /// The key string of the row at a position: what searches compare.
+    /// The key string of the row at a position, for searches.
     pub(super) fn name(&'static self, at: usize) -> Option<&'static str> {
         let row = self.rows.get(at)?;
         Some(self.text(row.start, row.lens[0]))
@@ -136,7 +136,7 @@ impl<const ROWS: usize, const BYTES: usize> Packed<ROWS, BYTES> {
     fn text(&'static self, start: u32, len: u8) -> &'static str {
         let start = usize::try_from(start).unwrap_or(usize::MAX);
         let bytes = start.checked_add(len.into()).and_then(|end| self.texts.get(start..end)).unwrap_or_default();
-        // What was a `str` before it was packed.
+        // Always valid: it was a `str` before it was packed.
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 }
