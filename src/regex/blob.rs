@@ -5,7 +5,7 @@
 //!                                             `------------- N bytes ------------------'
 //! ```
 //!
-//! The length is in the byte order of whoever wrote it, and nothing in the header says which.
+//! The length is in the writer's byte order, which the header does not state.
 
 use std::io::Write as _;
 
@@ -16,7 +16,7 @@ use super::error::{Excerpt, MapError};
 use super::limits::MapLimits;
 use crate::types::with_stack;
 
-/// What every blob starts with, and no other framing does.
+/// The first bytes of a blob, and of no other framing.
 pub(super) const IDENTIFIER: &[u8] = b"blob:";
 
 /// Splits a blob into its payload and the count of bytes it occupies, header included.
@@ -67,7 +67,7 @@ pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, Map
 /// # Errors
 /// [`MapError::DamagedStream`] if the stream is corrupt, does not end, or is followed by more than NULs.
 fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
-    // Not the reader adapter: that one takes a stream cut short for one that ended, unchecked.
+    // Not the reader adapter: it accepts a truncated stream as complete.
     let mut inflater = inflater();
     let mut text = Vec::new();
     let mut rest = stream;
@@ -131,11 +131,11 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// The header up to the size. Senders write "zlib" here whatever they compress with.
+/// The header up to the size. Senders write "zlib" here for every compression.
 const PREAMBLE: &[u8] = b"blob:\0component=zlib:\0size=";
 
-/// Lists of numbers that count up repeat what stands a few bytes before: to search further takes ten times as long (10^6 ranks: 40 against
-/// 467 ms) and finds worse (1.7 against 2.1 MB).
+/// Low, because numbers that count up repeat text a few bytes before. A longer search takes ten times as long (10^6
+/// ranks: 467 instead of 40 ms) and finds less (2.1 instead of 1.7 MB).
 const LEVEL: u32 = 2;
 
 /// Stack for making an inflater, which is moved to the heap at the end, and for the functions below that.

@@ -4,8 +4,8 @@ use super::ranks::{RankMap, RankRun, push_runs};
 
 /// The ranks below an end, dealt to nodes in turns, a block at a time.
 ///
-/// A map in even blocks is one turn, a cyclic map deals blocks of one rank. No rank is dealt twice, so all lists together
-/// are never longer than there are ranks, whatever the numbers are.
+/// A map in even blocks is one turn; a cyclic map deals blocks of one rank. No rank is dealt twice, so all lists
+/// together are never longer than the number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DealtRanks {
     block: u32,
@@ -33,7 +33,7 @@ impl DealtRanks {
         nodes.all(|(node, index)| map.runs_of(index).iter().copied().eq(dealt.runs_of(node))).then_some(dealt)
     }
 
-    /// How many ranks a node gets at a time; at least one.
+    /// Number of ranks that a node gets at a time; at least one.
     #[must_use]
     pub const fn block(self) -> u32 {
         self.block
@@ -120,7 +120,7 @@ impl DealtRanks {
     }
 }
 
-/// Most ranks that are dealt by a rule: a list is made whenever it is asked for, and what asks may be misled.
+/// Limit of ranks dealt by a rule: a list is made at each request, and the rule may be damaged.
 pub const DEALT_RANKS_MAX: u32 = 1 << 24;
 
 #[cfg(test)]

@@ -20,15 +20,15 @@ pub(super) fn parse_range(text: &str, node: u32) -> Result<(u64, u64), MapError>
     Ok((first, last))
 }
 
-/// Splits `number` or `number-number` off a list with commas, and reads it; returns it and what stands behind its comma.
-/// A map of a million ranks is a million of these: a short plain number is read as it is found. `node` is for the error.
+/// Splits the first `number` or `number-number` off a list with commas; returns it and the list behind its comma. A map
+/// of a million ranks has a million of them, so short plain numbers have a fast path. `node` is for the error.
 ///
 /// # Errors
 /// As [`parse_range`].
 pub(super) fn split_range(list: &str, node: u32) -> Result<((u64, u64), Option<&str>), MapError> {
     let digits = list.bytes().take(SHORT_DIGITS_MAX).take_while(u8::is_ascii_digit);
     let (number, len) = digits.fold((0_u64, 0_usize), |(number, len), digit| {
-        // So few digits fit.
+        // This few digits cannot overflow.
         (number.wrapping_mul(10).wrapping_add(u64::from(digit & 0xF)), len + 1)
     });
     match list.as_bytes().get(len) {

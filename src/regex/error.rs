@@ -81,7 +81,7 @@ pub enum MapError {
     NotANumber {
         /// Index of the node.
         node: u32,
-        /// What stands in its place.
+        /// The text in its place.
         text: Excerpt,
     },
     /// A number needs more than 64 bits.
@@ -136,7 +136,7 @@ pub enum MapError {
     /// The map is larger than this process accepts.
     #[error("map has {found} {limit}, this process accepts {max}; raise the limit or split the namespace")]
     Limit {
-        /// What is limited, with its unit.
+        /// The limited quantity, with its unit.
         limit: &'static str,
         /// The count found so far, or declared.
         found: u64,
@@ -149,7 +149,7 @@ pub enum MapError {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; EXCERPT_BYTES],
-    /// Length of the original, of which `bytes` may hold only the start.
+    /// Length of the original; `bytes` may hold only its start.
     original_bytes: usize,
 }
 
@@ -166,7 +166,7 @@ impl Excerpt {
 }
 
 impl fmt::Display for Excerpt {
-    /// Bytes that do not print appear as escapes; `...` stands for what was left out.
+    /// Unprintable bytes appear as escapes; `...` marks an omission.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kept = self.bytes.get(..self.original_bytes).unwrap_or(&self.bytes);
         let ellipsis = if self.original_bytes > EXCERPT_BYTES { "..." } else { "" };

@@ -13,8 +13,8 @@ use super::ranks::{RankMap, RankMapBuilder};
 /// the map are ignored.
 ///
 /// # Errors
-/// If the framing is unknown or damaged, the list does not follow its grammar, or `limits` are exceeded. The latter
-/// is noticed before ranges are counted out or text is inflated.
+/// If the framing is unknown or damaged, the list does not follow its grammar, or `limits` are exceeded. Limits are
+/// checked before ranges are expanded or text is inflated.
 pub fn expand_nodes(map: &[u8], limits: &MapLimits) -> Result<NodeList, MapError> {
     let mut names = NodeListBuilder::new(limits);
     match unframe(map, limits)? {

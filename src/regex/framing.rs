@@ -1,8 +1,8 @@
-//! Which of the known framings a map is in, where it ends, and the list inside it.
+//! The framing of a map: its kind, its end, and the list inside it.
 //!
 //! The PMIx Standard puts a NUL behind the identifier ("raw:" NUL list NUL); released libraries put none. Both are
-//! read. The one text that means something in either, `raw:` NUL followed by other bytes, is read the standard's
-//! way: a list is never empty in practice, and this module never writes an empty one in that form.
+//! read. Only `raw:` NUL followed by other bytes is ambiguous, and is read the standard's way: a list is never empty in
+//! practice, and this module never writes an empty list in that form.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -11,11 +11,11 @@ use super::blob;
 use super::error::{Excerpt, MapError};
 use super::limits::MapLimits;
 
-/// How many bytes the map at the start of `bytes` occupies.
+/// Number of bytes of the map at the start of `bytes`.
 ///
-/// A map of type regex is packed without a length (PMIx Standard, chapter on data packing, leaves that to the
-/// implementation): all framings but `blob:` end with their NUL, which counts, and a blob declares its size.
-/// What follows the map is not looked at. Only the framing is checked, not the list in it.
+/// A map of type regex is packed without a length; the PMIx Standard, chapter on data packing, leaves that to the
+/// implementation. All framings except `blob:` end with their NUL, which counts; a blob declares its size. Bytes behind
+/// the map are ignored. Only the framing is checked, not the list in it.
 ///
 /// # Errors
 /// If the framing is unknown or damaged, or `bytes` end before the map does.
@@ -55,7 +55,7 @@ pub(super) fn unframe<'a>(map: &'a [u8], limits: &MapLimits) -> Result<MapText<'
 pub(super) enum MapText<'a> {
     /// A plain list.
     List(Cow<'a, str>),
-    /// What stood between the brackets of `pmix[...]`.
+    /// The text between the brackets of `pmix[...]`.
     Items(&'a str),
 }
 
@@ -120,7 +120,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Where the list begins: behind the identifier, and behind the NUL that the standard puts there.
+/// Start of the list: behind the identifier, and behind the standard's NUL.
 fn list_start(bytes: &[u8], identifier: &[u8]) -> usize {
     match bytes.get(identifier.len()..) {
         Some([0, next, ..]) if *next != 0 => identifier.len() + 1,
@@ -128,8 +128,8 @@ fn list_start(bytes: &[u8], identifier: &[u8]) -> usize {
     }
 }
 
-/// Whether a list that has no known framing must not be taken for plain names or ranks: it has brackets, or an
-/// identifier and a colon come first.
+/// Whether a list without a known framing must not be read as plain names or ranks: it has brackets, or begins with an
+/// identifier and a colon.
 fn looks_framed(list: &[u8]) -> bool {
     let identifier = list.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
     let begins_with_letter = list.first().is_some_and(u8::is_ascii_alphabetic);

@@ -28,7 +28,7 @@ pub fn generate_ranks(ranks: &RankMap) -> Vec<u8> {
         ranks.text_of(node, &mut text);
     }
     if text.is_empty() {
-        // One node without ranks. `raw:` NUL alone would swallow whatever is packed behind it, see `framing`.
+        // One node without ranks. `raw:` NUL alone would include the data packed behind it, see `framing`.
         return generate_ranks_pmix(ranks);
     }
     frame(&text)

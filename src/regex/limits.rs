@@ -1,4 +1,4 @@
-//! How much one map may cost.
+//! Limits of the cost of one map.
 
 use super::error::MapError;
 

@@ -1,7 +1,7 @@
-//! Node maps and process maps: which nodes a namespace runs on, and which ranks each of them hosts.
+//! Node maps and process maps: the nodes of a namespace, and the ranks on each node.
 //!
-//! A host hands both over as opaque bytes made by "generate_regex" and "generate_ppn" (PMIx Standard, chapter
-//! "Process management: server", server setup). This module turns those bytes into compact tables and back.
+//! A host passes both as opaque bytes made by "generate_regex" and "generate_ppn" (PMIx Standard, chapter "Process
+//! management: server", server setup). This module turns the bytes into compact tables and back.
 //!
 //! ```text
 //! raw:n1,n2,n3 NUL                                    a plain list behind an identifier
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Promises:
-//! - No input panics; every input costs at most what [`MapLimits`] allows, also one that inflates or counts.
+//! - No input panics, and no input costs more than [`MapLimits`] allows, even if it inflates or counts.
 //! - Expanding is linear in the input plus the output.
 //! - Order survives, in both maps and both directions: field *i* of the process map belongs to node *i*.
 //! - An empty field of a process map is a node without ranks; it is never dropped.

@@ -12,7 +12,7 @@ use super::limits::{MapLimits, within};
 pub struct NodeList {
     /// All names, with a comma between them.
     text: String,
-    /// Where in `text` each name ends.
+    /// The end of each name in `text`.
     ends: Vec<u32>,
 }
 
@@ -109,7 +109,7 @@ impl<'a> NodeListBuilder<'a> {
         Ok(self.list)
     }
 
-    /// Appends what `write` writes as one name, and checks it.
+    /// Appends the text from `write` as one name, and checks it.
     fn push(&mut self, write: impl FnOnce(&mut String)) -> Result<(), MapError> {
         let node = self.count();
         within("nodes", u64::from(node) + 1, self.limits.nodes_max)?;

@@ -4,7 +4,7 @@ use super::decimal::Digits;
 use super::error::MapError;
 use super::limits::{MapLimits, within};
 
-/// The first number that is no rank of a process: from here on the PMIx Standard reserves ranks for wildcards,
+/// The first number that is not a rank of a process: the PMIx Standard reserves the ranks from here on for wildcards,
 /// local nodes and the like (chapter on data structures, "Rank").
 pub const RANK_END: u32 = u32::MAX - 50;
 
@@ -15,7 +15,7 @@ pub const RANK_END: u32 = u32::MAX - 50;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankMap {
     runs: Vec<RankRun>,
-    /// Where in `runs` the runs of each node end.
+    /// The end of each node's runs in `runs`.
     ends: Vec<u32>,
     rank_count: u32,
 }
@@ -191,7 +191,7 @@ const BITS_A_RANK_MAX: u32 = 64;
 /// Collects ranks node by node, within limits.
 pub(super) struct RankMapBuilder<'a> {
     map: RankMap,
-    /// Where the runs of the current node begin.
+    /// Start of the current node's runs.
     node_start: usize,
     limits: &'a MapLimits,
 }
