@@ -1,5 +1,5 @@
-//! Keys with something behind the NUL that ends them: the length on the wire carries it, and whoever takes the string
-//! for a C string, as every release of OpenPMIx does, does not see it.
+//! Keys with a note behind the final NUL. The length on the wire includes the note; OpenPMIx reads a C string and
+//! ignores it in every release.
 
 use std::ffi::CStr;
 
@@ -7,16 +7,16 @@ use super::text::{read_compulsory_string, write_string};
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};
 use crate::types::{DataType, Key, Kval, LentKey, Value};
 
-/// A key and what is behind it; nothing is a plain key.
+/// A key and its note; an empty note is a plain key.
 #[derive(Debug)]
 pub struct AnnotatedKey;
 
-/// Reads a key that stays where it is, and what is behind it.
+/// Borrows a key and its note.
 pub(super) fn read_lent_key<'a>(reader: &mut Reader<'a>) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
     read_likely_key(reader, None)
 }
 
-/// As [`read_lent_key`], of a key that is likely to be this one.
+/// As [`read_lent_key`]; `likely` is the expected key.
 pub(super) fn read_likely_key<'a>(
     reader: &mut Reader<'a>,
     likely: Option<LentKey<'a>>,

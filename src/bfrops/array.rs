@@ -6,10 +6,10 @@ use crate::types::{DataArray, DataType, Value};
 
 /// Element type, number of elements, elements.
 ///
-/// Releases differ at an array without a type. Up to 6.1 a count follows, in 6.1 not always, after 6.1 never. Every such
-/// release can speak V41, so the generation does not tell. A count is 0, one byte, and no byte 0 can follow the array but
-/// another array without a type: keys and lengths are not empty. So a byte 0 is the count. Such an array is never written:
-/// an empty array is sent as one of bytes instead.
+/// Releases differ at an array without a type. Up to 6.1 a count follows, in 6.1 not always, after 6.1 never. All these
+/// releases can speak V41, so the generation does not decide. The count is 0, one byte. Without a count no byte 0 can
+/// follow, except another array without a type, because keys and lengths are not empty. So a byte 0 is the count. This
+/// library never writes such an array: it sends an empty array of bytes instead.
 impl Encoding for DataArray {
     type Value = Self;
     const TYPE: DataType = DataType::DataArray;

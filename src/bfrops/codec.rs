@@ -2,10 +2,10 @@ use std::fmt;
 
 use crate::types::DataType;
 
-/// How values are packed on one connection. The client chooses; both directions use it.
+/// The encoding of values on one connection. The client chooses; both directions use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Codec {
-    /// Which integers and which data types.
+    /// Encoding of integers, and known data types.
     pub generation: Generation,
     /// Whether every pack operation says the type of its values.
     pub described: bool,
@@ -27,7 +27,7 @@ pub enum Generation {
 }
 
 impl Codec {
-    /// What 4.1 and every later release speak, and what this library offers: V41, not described.
+    /// The encoding that 4.1 and all later releases know and this library offers: V41, not described.
     pub const V41: Self = Self { generation: Generation::V41, described: false };
 
     /// Whether peers of this generation can read values of the given type. They refuse a whole message for one type
@@ -52,9 +52,9 @@ impl Generation {
     /// Every generation, oldest first.
     pub const ALL: [Self; 5] = [Self::V3, Self::V4, Self::V41, Self::V51, Self::V61];
 
-    /// Reads the module name that a client sends in its connect message; `None` for one that is not spoken here: `v20`
-    /// and `v12`, which send commands, buffers and the types in infos in other widths, and whatever comes after `v61`.
-    /// Releases with one of those have one of these, too, and choose it wherever a server offers it.
+    /// Reads the module name that a client sends in its connect message; `None` if it is not supported. These are `v20`
+    /// and `v12`, with other widths of commands, buffers and types in infos, and modules after `v61`. Releases with an
+    /// unsupported module also have a supported one, and choose it if the server offers it.
     #[must_use]
     pub fn from_module_name(name: &[u8]) -> Option<Self> {
         // v21 lacks two data types of v3 and is otherwise the same.

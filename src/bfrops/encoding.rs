@@ -5,7 +5,7 @@ use crate::types::DataType;
 ///
 /// Implemented by the records of `types` themselves and, for numbers and strings, by the names in [`super::wire`].
 pub trait Encoding {
-    /// What a value becomes.
+    /// The Rust type of the value.
     type Value;
 
     /// The type's number in described buffers.

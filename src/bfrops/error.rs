@@ -1,9 +1,9 @@
 use super::Generation;
 use crate::types::{DataType, KeyError, NamespaceError, RankError, Status, TextError};
 
-/// Why bytes of a peer are not the message they should be.
+/// Why a peer's bytes are not a valid message.
 ///
-/// No larger than a pointer: whatever is read is returned beside it, a million times for a large fence, and so in registers.
+/// No larger than a pointer, so that a result with it fits registers: a large fence returns it a million times.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{} at byte {}: {}", .0.field, .0.position, .0.problem)]
 pub struct DecodeError(Box<Details>);
@@ -17,7 +17,7 @@ struct Details {
     problem: DecodeProblem,
 }
 
-/// What is wrong with received bytes.
+/// A defect in received bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeProblem {
@@ -163,7 +163,7 @@ impl DecodeError {
         Self(Box::new(Details { field, position, problem }))
     }
 
-    /// What was being read.
+    /// The field being read.
     #[must_use]
     pub fn field(&self) -> &'static str {
         self.0.field
@@ -175,7 +175,7 @@ impl DecodeError {
         self.0.position
     }
 
-    /// What is wrong.
+    /// The defect.
     #[must_use]
     pub fn problem(&self) -> &DecodeProblem {
         &self.0.problem
@@ -242,7 +242,7 @@ pub enum EncodeError {
         expected: DataType,
         /// The element's type.
         found: DataType,
-        /// Which element.
+        /// Index of the element.
         index: usize,
     },
     /// A map expression that no reader could find the end of.

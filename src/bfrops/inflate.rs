@@ -49,14 +49,14 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
 #[derive(Debug)]
 pub struct InflatedPieces<'a> {
     content: Bounded<'a>,
-    /// What was unpacked and is still wanted.
+    /// Unpacked bytes that are still needed.
     window: Vec<u8>,
     declared: usize,
     found: usize,
 }
 
 impl<'a> InflatedPieces<'a> {
-    /// Begins to unpack what [`inflate`] would.
+    /// Begins to unpack the same content as [`inflate`].
     ///
     /// # Errors
     /// [`InflateError::NoLength`], [`InflateError::TooLarge`].
@@ -65,13 +65,13 @@ impl<'a> InflatedPieces<'a> {
         Ok(Self { content, window: Vec::new(), declared, found: 0 })
     }
 
-    /// What was unpacked and is still wanted.
+    /// Unpacked bytes that are still needed.
     #[must_use]
     pub fn window(&self) -> &[u8] {
         &self.window
     }
 
-    /// So many bytes of the window are no longer wanted.
+    /// Drops this many bytes of the window.
     pub fn forget(&mut self, bytes: usize) {
         self.window.drain(..bytes.min(self.window.len()));
     }
@@ -108,8 +108,8 @@ fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), Infla
     Ok((flate2::read::ZlibDecoder::new_with_decompress(stream, inflater()).take(ask), declared))
 }
 
-/// The form that [`inflate`] reads; `None` if that were not smaller. The beginning shows whether it is worth trying; what
-/// is larger than a server should spend its time on is left as it is.
+/// The form that [`inflate`] reads; `None` if it would not be smaller. The beginning decides whether compression is
+/// tried. Content beyond the limit is not compressed, because it would cost a server too much time.
 #[must_use]
 #[expect(clippy::host_endian_bytes, reason = "the wire form is the sender's memory; peers share this node's order")]
 pub fn deflate(content: &[u8]) -> Option<Vec<u8>> {
@@ -134,7 +134,7 @@ pub fn declared_bytes(compressed: &[u8]) -> Option<(usize, &[u8])> {
     Some((usize::try_from(declared).unwrap_or(usize::MAX), stream))
 }
 
-/// What a client makes of this, or of something of another length.
+/// A client's compressed form of this content, with any declared length.
 #[cfg(test)]
 pub(crate) fn deflated(content: &[u8], declared: u32) -> Vec<u8> {
     use std::io::Write as _;

@@ -64,8 +64,8 @@ const fn unzigzag(bits: u64) -> i64 {
     (bits >> 1).cast_signed() ^ -(bits & 1).cast_signed()
 }
 
-/// Least significant group first; the top bit says that more follow. Whatever is left after eight groups is a ninth
-/// byte without that bit, so that 64 bits take nine bytes and not ten.
+/// Least significant group first; the top bit means that more follow. The rest after eight groups is a ninth byte
+/// without that bit, so that 64 bits take nine bytes and not ten.
 fn write_groups(writer: &mut Writer, mut bits: u64) {
     for _ in 0..GROUP_COUNT_MAX {
         let [group, ..] = (bits & GROUP_MASK).to_le_bytes();
@@ -116,11 +116,11 @@ const GROUP_BITS: u32 = 7;
 const GROUP_MASK: u64 = 0x7F;
 const MORE_FOLLOW: u8 = 0x80;
 
-/// A number whose width differs between systems, so that old encodings send the width's type before it: once, even
-/// if several numbers follow each other in an array.
+/// A number whose width differs between systems. Old encodings send the width's type before it, once for consecutive
+/// numbers in an array.
 pub trait Tagged {
     type Value: Copy;
-    /// How it is sent from here.
+    /// The wire type of this system.
     type Sent: Integer;
     /// Its own type.
     const DATA_TYPE: DataType;

@@ -1,8 +1,8 @@
-/// What a peer may make this process hold while its bytes are decoded.
+/// Limits of a process's memory while it decodes a peer's bytes.
 ///
-/// A count is accepted only if at least as many bytes are left as it announces elements, and memory grows with the
-/// elements read. Because the smallest element takes one byte on the wire and up to some dozens in memory, the number
-/// of elements of one message has its own bound.
+/// A count is accepted only if at least as many bytes are left, and memory grows with the elements actually read. The
+/// smallest element takes one byte on the wire and up to some dozens in memory. So the number of elements of one
+/// message has its own bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Longest message in bytes, without its header. Release 6.1 receives 32 MiB.
@@ -11,7 +11,7 @@ pub struct DecodeLimits {
     pub string_bytes_max: usize,
     /// Elements of all arrays of one message together.
     pub element_count_max: usize,
-    /// How deep values may hold values. An array of infos takes two levels.
+    /// Nesting depth of values. An array of infos takes two levels.
     pub nesting_max: u32,
 }
 
@@ -30,7 +30,7 @@ impl DecodeLimits {
         nesting_max: Self::NESTING_MAX,
     };
 
-    /// The same for what is read where it lies: it may be as long as it is.
+    /// The same for borrowed data, whose length needs no limit.
     pub const IN_PLACE: Self = Self { message_bytes_max: usize::MAX, ..Self::EXCHANGE };
 
     /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few

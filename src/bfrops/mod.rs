@@ -1,4 +1,4 @@
-//! Bytes of the wire and the types they stand for.
+//! Wire format: bytes and the types they represent.
 //!
 //! A message is a sequence of *pack operations*. One operation is a count, in fully described buffers also the type
 //! of what follows, and then the values:
@@ -8,10 +8,9 @@
 //! described       type of the count, count, type of the values, value ...
 //! ```
 //!
-//! What a single value looks like is said by one implementation of [`Encoding`] for each data type, which writes and
-//! reads; so the two directions cannot drift apart. [`wire`] lists them. [`Writer`] and [`Reader`] hold the bytes:
-//! nothing outside [`Reader`] looks at a length that a peer sent, and nothing is allocated for a count before the
-//! bytes that it announces are known to be there (see [`DecodeLimits`]).
+//! Each data type has one implementation of [`Encoding`], which writes and reads; so the two directions cannot drift
+//! apart. [`wire`] lists them. [`Writer`] and [`Reader`] hold the bytes: only [`Reader`] evaluates a length from a
+//! peer. It allocates for a count only after the announced bytes are known to be there (see [`DecodeLimits`]).
 //!
 //! [`Codec`] is the generation of the encoding and the described flag, both chosen by the client for its connection.
 //!

@@ -6,10 +6,10 @@ use super::wire::{DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
 use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Namespace, Value, descend};
 
-/// Takes pack operations from a message. The only place that compares a foreign length with what is there.
+/// Takes pack operations from a message. Only this type compares a foreign length with the bytes available.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
-    /// What is left.
+    /// The remaining bytes.
     bytes: &'a [u8],
     /// Bytes taken, counted from the start of the outermost message.
     position: usize,
@@ -17,7 +17,7 @@ pub struct Reader<'a> {
     limits: DecodeLimits,
     elements_left: usize,
     depth: u32,
-    /// Of these the last ones without an array between.
+    /// The innermost levels without an array between them.
     bare: u32,
     field: &'static str,
     /// The namespace that was read last: lists of processes repeat it, and copies of one name are cheap to make and compare.
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
         &self.limits
     }
 
-    /// Goes on in another encoding: what several servers wrote stands in one message.
+    /// Continues in another encoding: one message may hold data written by several servers.
     pub(crate) const fn switch_to(&mut self, codec: Codec) {
         self.codec = codec;
     }
@@ -174,7 +174,7 @@ impl<'a> Reader<'a> {
         read_lent(self, key, entries)
     }
 
-    /// One pack operation with keys that stay where they are, each with what is behind it.
+    /// One pack operation with borrowed keys, each with its note.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
@@ -189,8 +189,8 @@ impl<'a> Reader<'a> {
         self.list(count, read_lent_key)
     }
 
-    /// One pack operation with an entry that stays where it is. It is added to `entries` if `is_wanted`. Returns its key, which
-    /// is likely to be this one, and what is behind it.
+    /// One pack operation with a borrowed entry. It is added to `entries` if `is_wanted`. Returns its key and the note
+    /// behind the key; `likely` is the expected key.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
@@ -208,10 +208,10 @@ impl<'a> Reader<'a> {
         Ok((key, note))
     }
 
-    /// Reads the bytes just taken as a message of their own. What it holds counts against the same limits.
+    /// Reads the bytes just taken as a message of their own. Its content counts against the same limits.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     #[inline]
     pub fn inside<'o, T>(
         &mut self,
@@ -229,10 +229,10 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// As [`Reader::inside`], with bytes of the message itself in its encoding: nothing is set up for them.
+    /// As [`Reader::inside`], with bytes of the message itself in its encoding: no new reader is set up.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     #[inline]
     pub fn within<T>(
         &mut self,
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         Ok(namespace)
     }
 
-    /// Names what is read next, for errors.
+    /// Names the next field, for errors.
     #[inline]
     pub(crate) const fn enter(&mut self, field: &'static str) {
         self.field = field;
@@ -313,7 +313,7 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// What is left, without taking it.
+    /// The remaining bytes, without taking them.
     #[inline]
     pub(crate) const fn peek(&self) -> &'a [u8] {
         self.bytes
@@ -360,8 +360,8 @@ impl<'a> Reader<'a> {
         self.length(declared)
     }
 
-    /// Reads `count` elements, which [`Reader::count`] has admitted. Memory follows what is really read: the first
-    /// allocation is at most as large as the bytes that are left.
+    /// Reads `count` elements, which [`Reader::count`] has admitted. Memory follows the elements actually read: the
+    /// first allocation is at most as large as the remaining bytes.
     pub(super) fn list<T>(
         &mut self,
         count: usize,
@@ -376,7 +376,7 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Whether what is read next is part of a value.
+    /// Whether the next field is part of a value.
     #[inline]
     pub(super) const fn is_in_value(&self) -> bool {
         self.depth > 0

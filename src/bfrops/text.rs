@@ -1,4 +1,4 @@
-//! Strings, and what is sent as a string: namespaces, keys, sets of processors, floating-point numbers.
+//! Strings, and types sent as strings: namespaces, keys, sets of processors, floating-point numbers.
 
 use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
 use crate::types::{DataType, Key, Namespace, Text};
@@ -125,7 +125,7 @@ macro_rules! floats {
             const TYPE: DataType = DataType::$name;
 
             fn write(writer: &mut Writer, value: &$type) -> Result<(), EncodeError> {
-                // Rust and C agree on all numbers, but not on the name of what is none.
+                // Rust and C print all numbers alike, but not NaN.
                 let text = if value.is_nan() { "nan".to_owned() } else { format!("{value:.6}") };
                 write_string(writer, text.as_bytes())
             }

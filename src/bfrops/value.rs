@@ -42,10 +42,11 @@ pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Resu
     reader.deeper(data_type, |reader| read_variant(reader, data_type))
 }
 
-/// Reads a value whose bytes, if it is a string or a byte object, stay where they are, and adds it to `entries`; without a
-/// key it is passed over.
+/// Reads a value and adds it to `entries`, or skips it without a key. The bytes of a string or byte object are
+/// borrowed.
 ///
-/// A byte object, which is what processes post, is put together where it will be: a value that is handed on whole is read
+/// A byte object, the usual posted value, is constructed in its final place. A value returned as a whole would be read
+/// again at once in other pieces, which stalls the processor.
 /// again as soon as it is written, in other pieces, and the processor waits for that.
 #[inline]
 pub(super) fn read_lent<'a>(
@@ -79,8 +80,8 @@ fn read_lent_other<'a>(reader: &mut Reader<'a>, data_type: DataType) -> Result<L
     }
 }
 
-/// Says how the content of each variant is sent. Three types are not a matter of one encoding: nothing is sent for an
-/// undefined value, NULL strings are a variant of their own, and a pointer is only said to exist.
+/// The encoding of each variant's content. There are three exceptions: an undefined value has no content, NULL strings
+/// are a variant of their own, and a pointer is only noted as present.
 macro_rules! contents {
     ($($variant:ident: $encoding:ty),* $(,)?) => {
         fn write_variant(writer: &mut Writer, value: &Value) -> Result<(), EncodeError> {
@@ -119,7 +120,7 @@ contents! {
     Device: Device, ResblockDirective: Byte, ResourceUnit: ResourceUnit, NodePid: NodePid, Regex2: Regex2,
 }
 
-/// What stands for a pointer, whose value means nothing elsewhere.
+/// Stands for a pointer, whose value is meaningless elsewhere.
 const POINTER_SENTINEL: u8 = 1;
 
 /// A map expression, which ends where its own form says; its terminating NUL belongs to it.

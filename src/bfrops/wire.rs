@@ -1,8 +1,8 @@
-//! The data types as the wire knows them, under the names of [`DataType`].
+//! The data types of the wire, under the names of [`DataType`].
 //!
-//! Records are their own encoding and appear here again, so that a message can be written down in one vocabulary.
-//! Everything else is a name without values: `Size` says how a `u64` is sent where the wire has a `size_t`, `Uint64`
-//! how it is sent where the wire has a `uint64_t`.
+//! Records are their own encoding and appear here again, so that a message can be written down in one vocabulary. Every
+//! other type is a name without values: `Size` sends a `u64` as a `size_t` of the wire, `Uint64` sends it as a
+//! `uint64_t`.
 
 use super::integer::Tagged;
 use super::{DecodeError, EncodeError, Encoding, Reader, Writer};

@@ -10,7 +10,7 @@ pub struct Writer {
     bytes: Vec<u8>,
     codec: Codec,
     depth: u32,
-    /// Of these the last ones without an array between.
+    /// The innermost levels without an array between them.
     bare: u32,
 }
 
@@ -21,7 +21,7 @@ impl Writer {
         Self { bytes: Vec::new(), codec, depth: 0, bare: 0 }
     }
 
-    /// An empty buffer in the memory of one that is not needed any more.
+    /// An empty buffer that reuses memory.
     #[must_use]
     pub fn reusing(codec: Codec, mut bytes: Vec<u8>) -> Self {
         bytes.clear();
@@ -34,7 +34,7 @@ impl Writer {
         self.codec
     }
 
-    /// How much was packed.
+    /// Number of bytes packed.
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.bytes.len()
@@ -46,8 +46,8 @@ impl Writer {
         self.bytes
     }
 
-    /// One pack operation with one value, or none: what was written of a value that turned out not to be writable is
-    /// taken back.
+    /// One pack operation with one value, or nothing: the bytes of a value that cannot be written completely are
+    /// removed.
     ///
     /// # Errors
     /// As [`Writer::pack`], with nothing written.
