@@ -1,4 +1,4 @@
-//! What is packed is unpacked again.
+//! Round trips of packed values.
 
 use modex::types::{DataArray, DataType, Status, Text, Value};
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ proptest! {
     fn what_is_packed_comes_out(value in values(), count in 1usize..4) {
         let value = owned(value);
         let element_type = value.data_type();
-        // Undefined values are no elements; map expressions are given otherwise, see below.
+        // Undefined values are no elements; map expressions are passed in another form, see below.
         prop_assume!(!matches!(element_type, DataType::Undefined | DataType::Regex));
         let given = DataArray { element_type, elements: vec![value; count] };
         match Single::<pmix_data_array_t>::new(&given) {

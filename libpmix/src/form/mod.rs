@@ -118,7 +118,7 @@ impl Depth {
 /// Reads an array.
 ///
 /// # Errors
-/// Those of the elements.
+/// Errors of the elements.
 ///
 /// # Safety
 /// P1 for the array and every pointer inside.
@@ -137,7 +137,7 @@ pub unsafe fn read_list<F: Form>(
 /// Puts values into a new array. `array` and `count` are empty before.
 ///
 /// # Errors
-/// Those of the elements; the array is then to be destructed by the caller (F1).
+/// Errors of the elements; the caller must then destruct the array (F1).
 pub fn write_list<F: Form>(owned: &[F::Owned], array: &mut *mut F::C, count: &mut usize) -> Result<(), CError> {
     *array = memory::zeroed(owned.len())?;
     *count = owned.len();
@@ -149,7 +149,7 @@ pub fn write_list<F: Form>(owned: &[F::Owned], array: &mut *mut F::C, count: &mu
 /// Copies an array.
 ///
 /// # Errors
-/// Those of the elements; the copy is then to be destructed by the caller (F1).
+/// Errors of the elements; the caller must then destruct the copy (F1).
 ///
 /// # Safety
 /// P1 for the array and every pointer inside.

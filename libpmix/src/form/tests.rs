@@ -17,13 +17,13 @@ use crate::{from_c, memory};
 #[path = "../../../tests/support/values.rs"]
 mod strategies;
 
-/// Values of every type: the statistics are in the one generation, the newest types in the other.
+/// Values of every type: only one generation has the statistics, only the other one the newest types.
 pub(crate) fn values() -> impl Strategy<Value = Value> {
     let codec = |generation| Codec { generation, described: false };
     prop_oneof![strategies::value(codec(Generation::V41)), strategies::value(codec(Generation::V61))]
 }
 
-/// The value as it is when C owns it: nothing in it belongs to somebody else.
+/// The value as C owns it: no part belongs to another owner.
 pub(crate) fn owned(mut value: Value) -> Value {
     disown(&mut value);
     value
@@ -47,7 +47,7 @@ fn disown_info(info: &mut Info) {
     disown(&mut info.value);
 }
 
-/// What has no structure, and texts that are no sets of processors or topologies.
+/// Errors of types without a structure, and of texts that are no sets of processors or topologies.
 pub(crate) fn is_expected(error: &CError) -> bool {
     matches!(error, CError::NoForm { data_type: DataType::Buffer | DataType::Kval } | CError::Hwloc { .. })
 }
@@ -144,7 +144,7 @@ fn counts_and_types_are_checked_before_anything_is_followed() {
     assert!(unsafe { from_c::infos(std::ptr::null(), 1) }.is_err());
 }
 
-/// A server process's calls to its own functions lost the address: the host found NULL.
+/// Regression: a server process's calls of its own functions lost the address, and the host found NULL.
 #[test]
 fn a_pointer_keeps_its_address_in_this_process_also_inside_others() {
     let mut target = 7_u8;
@@ -174,7 +174,8 @@ fn a_value_that_contains_itself_ends() {
     assert!(matches!(unsafe { pmix_data_array_t::read(&array, Depth::TOP) }, Err(CError::TooDeep { .. })));
 }
 
-/// Read, written, copied and released with little stack; what is deeper is an error, and released all the same.
+/// Deep arrays are read, written, copied and released with little stack. Deeper ones are an error, and are released all
+/// the same.
 #[test]
 fn deep_arrays_cross_on_a_small_stack() {
     let test = || {
@@ -240,7 +241,7 @@ fn a_set_of_processors_is_libhwlocs() {
     let mut copy = unsafe { Array::<pmix_cpuset_t>::copied(set.as_ptr(), 1) }.unwrap();
     // SAFETY: made just now.
     assert_eq!(unsafe { pmix_cpuset_t::read(&copy.as_mut_slice()[0], Depth::TOP) }.unwrap(), back);
-    // libhwloc took the second for an empty set.
+    // Regression: libhwloc took the second text for an empty set.
     for list in ["no list", "0\u{1}"] {
         assert!(matches!(Single::<pmix_cpuset_t>::new(&Some(Text::from(list))), Err(CError::Hwloc { .. })));
     }

@@ -1,6 +1,6 @@
 //! Arrays of strings that a NULL ends, and environments.
 //!
-//! The arrays are libc's blocks, and so is every string in them: callers grow, shorten and free them themselves.
+//! The arrays and all their strings are libc's blocks: callers grow, shorten and free them themselves.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn PMIx_Argv_join(argv: *mut *mut c_char, delimiter: c_int
     })
 }
 
-/// The pieces between delimiters that are not empty, for `PMIx_Argv_free`; NULL for none.
+/// The non-empty pieces between delimiters, for `PMIx_Argv_free`; NULL for none.
 ///
 /// Support: implemented.
 ///
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn PMIx_Argv_split_inter(
         let Ok(Some(text)) = (unsafe { pointer::text(src_string, "string") }) else { return std::ptr::null_mut() };
         let delimiter = delimiter_byte(delimiter);
         let pieces = text.to_bytes().split(|byte| *byte == delimiter);
-        // Nothing at all has no pieces, not one empty piece.
+        // An empty text has no pieces, not one empty piece.
         let keeps_empty = include_empty && !text.is_empty();
         let pieces: Vec<&[u8]> = pieces.filter(|piece| keeps_empty || !piece.is_empty()).collect();
         if pieces.is_empty() {
@@ -180,8 +180,8 @@ pub unsafe extern "C" fn PMIx_Argv_split_inter(
     })
 }
 
-/// Sets a variable in an environment: of the process when `env` is its `environ`, else of the array. A NULL value is
-/// an empty one. `PMIX_ERR_EXISTS` when it is there and may not be overwritten.
+/// Sets a variable in an environment: of the process when `env` is its `environ`, else of the array. A NULL value means
+/// an empty one. `PMIX_ERR_EXISTS` when the variable exists and may not be overwritten.
 ///
 /// Support: implemented.
 ///
@@ -219,7 +219,7 @@ unsafe extern "C" {
     static mut environ: *mut *mut c_char;
 }
 
-/// Not with libc's functions: this library's own threads read the environment under the standard library's lock.
+/// libc's functions are not used: this library's own threads read the environment under the standard library's lock.
 #[expect(clippy::disallowed_methods, reason = "the caller's wish is to change the environment")]
 fn set_in_process(name: &OsStr, value: &OsStr, overwrite: bool) -> Result<(), Failure> {
     if !overwrite && std::env::var_os(name).is_some() {
@@ -305,7 +305,7 @@ unsafe fn insert_block(array: &mut *mut *mut c_char, string: *mut c_char, place:
     Ok(())
 }
 
-/// A new array, with its NULL, even for no strings.
+/// A new array with its NULL, even without strings.
 fn new_array<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<*mut *mut c_char, CError> {
     let mut array = std::ptr::null_mut();
     if texts.len() == 0 {
@@ -319,7 +319,7 @@ fn new_array<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<*mut 
     outcome.map(|()| array)
 }
 
-/// C's `char` in an `int`: what does not fit is no delimiter that a string could hold.
+/// C's `char` in an `int`. A number out of range becomes a delimiter that no string can hold.
 fn delimiter_byte(delimiter: c_int) -> u8 {
     u8::try_from(delimiter).or_else(|_| i8::try_from(delimiter).map(i8::cast_unsigned)).unwrap_or(0)
 }

@@ -8,14 +8,14 @@ use crate::types::{pmix_byte_object_t, pmix_envar_t, pmix_regattr_t, pmix_regex2
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Byte_object_construct(p: *mut pmix_byte_object_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_byte_object_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Byte_object_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Byte_object_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -23,24 +23,24 @@ pub extern "C" fn PMIx_Byte_object_create(n: usize) -> *mut pmix_byte_object_t {
     family::create::<pmix_byte_object_t>(n)
 }
 
-/// Releases what a byte object holds and empties it.
+/// Releases the content of a byte object and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Byte_object_destruct(p: *mut pmix_byte_object_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_byte_object_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Byte_object_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Byte_object_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Byte_object_free(p: *mut pmix_byte_object_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -52,14 +52,14 @@ pub unsafe extern "C" fn PMIx_Byte_object_free(p: *mut pmix_byte_object_t, n: us
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Envar_construct(p: *mut pmix_envar_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_envar_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Envar_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Envar_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -67,24 +67,24 @@ pub extern "C" fn PMIx_Envar_create(n: usize) -> *mut pmix_envar_t {
     family::create::<pmix_envar_t>(n)
 }
 
-/// Releases what a variable holds and empties it.
+/// Releases the content of a variable and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Envar_destruct(p: *mut pmix_envar_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_envar_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Envar_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Envar_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Envar_free(p: *mut pmix_envar_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -96,14 +96,14 @@ pub unsafe extern "C" fn PMIx_Envar_free(p: *mut pmix_envar_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regex2_construct(p: *mut pmix_regex2_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_regex2_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Regex2_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Regex2_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -111,24 +111,24 @@ pub extern "C" fn PMIx_Regex2_create(n: usize) -> *mut pmix_regex2_t {
     family::create::<pmix_regex2_t>(n)
 }
 
-/// Releases what a map expression holds and empties it.
+/// Releases the content of a map expression and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regex2_destruct(p: *mut pmix_regex2_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_regex2_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Regex2_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Regex2_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regex2_free(p: *mut pmix_regex2_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -140,14 +140,14 @@ pub unsafe extern "C" fn PMIx_Regex2_free(p: *mut pmix_regex2_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regattr_construct(p: *mut pmix_regattr_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_regattr_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Regattr_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Regattr_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -155,24 +155,24 @@ pub extern "C" fn PMIx_Regattr_create(n: usize) -> *mut pmix_regattr_t {
     family::create::<pmix_regattr_t>(n)
 }
 
-/// Releases what an attribute's description holds and empties it.
+/// Releases the content of an attribute's description and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regattr_destruct(p: *mut pmix_regattr_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_regattr_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Regattr_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Regattr_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Regattr_free(p: *mut pmix_regattr_t, n: usize) {
     // SAFETY: the caller's contract.

@@ -1,6 +1,6 @@
 //! The standard's names of codes; tests compare them with [`modex::types::codes`], which come from the same list.
 
-/// What stands for a code without a name.
+/// Name of a code without a name.
 pub(super) const UNKNOWN: &str = "UNKNOWN";
 
 /// Declares the names of each kind of code.
@@ -19,7 +19,7 @@ macro_rules! names {
 }
 
 names! {
-    /// Of what to do with an allocation.
+    /// Directives for an allocation.
     alloc_directive(u8) {
         1 => "PMIX_ALLOC_NEW",
         2 => "PMIX_ALLOC_EXTEND",
@@ -28,7 +28,7 @@ names! {
         5 => "PMIX_ALLOC_REQ_CANCEL",
         128 => "PMIX_ALLOC_EXTERNAL",
     }
-    /// Of a range.
+    /// Ranges.
     data_range(u8) {
         0 => "PMIX_RANGE_UNDEF",
         1 => "PMIX_RANGE_RM",
@@ -40,14 +40,14 @@ names! {
         7 => "PMIX_RANGE_PROC_LOCAL",
         255 => "PMIX_RANGE_INVALID",
     }
-    /// Of an operation on a group.
+    /// Operations on a group.
     group_operation(u32) {
         0 => "PMIX_GROUP_CONSTRUCT",
         1 => "PMIX_GROUP_DESTRUCT",
         2 => "PMIX_GROUP_NONE",
         3 => "PMIX_GROUP_CANCEL",
     }
-    /// Of a job's state.
+    /// States of a job.
     job_state(u8) {
         0 => "PMIX_JOB_STATE_UNDEF",
         1 => "PMIX_JOB_STATE_AWAITING_ALLOC",
@@ -59,13 +59,13 @@ names! {
         20 => "PMIX_JOB_STATE_TERMINATED",
         50 => "PMIX_JOB_STATE_TERMINATED_WITH_ERROR",
     }
-    /// Of a link's state.
+    /// States of a link.
     link_state(u8) {
         0 => "PMIX_LINK_STATE_UNKNOWN",
         1 => "PMIX_LINK_DOWN",
         2 => "PMIX_LINK_UP",
     }
-    /// Of how long published data lives.
+    /// Persistence of published data.
     persistence(u8) {
         0 => "PMIX_PERSIST_INDEF",
         1 => "PMIX_PERSIST_FIRST_READ",
@@ -74,7 +74,7 @@ names! {
         4 => "PMIX_PERSIST_SESSION",
         255 => "PMIX_PERSIST_INVALID",
     }
-    /// Of a process's state.
+    /// States of a process.
     proc_state(u8) {
         0 => "PMIX_PROC_STATE_UNDEF",
         1 => "PMIX_PROC_STATE_PREPPED",
@@ -100,7 +100,7 @@ names! {
         62 => "PMIX_PROC_STATE_TERM_NON_ZERO",
         63 => "PMIX_PROC_STATE_FAILED_TO_LAUNCH",
     }
-    /// Of what to do with a resource block.
+    /// Directives for a resource block.
     resource_block_directive(u8) {
         1 => "PMIX_RESOURCE_BLOCK_DEFINE",
         2 => "PMIX_RESOURCE_BLOCK_EXTEND",
@@ -108,7 +108,7 @@ names! {
         4 => "PMIX_RESOURCE_BLOCK_DELETE",
         128 => "PMIX_RESOURCE_BLOCK_EXTERNAL",
     }
-    /// Of a scope.
+    /// Scopes.
     scope(u8) {
         0 => "PMIX_SCOPE_UNDEF",
         1 => "PMIX_LOCAL",
@@ -120,7 +120,7 @@ names! {
         7 => "PMIX_DEL_GLOBAL",
         8 => "PMIX_DEL_INTERNAL",
     }
-    /// Of the outcome of a comparison.
+    /// Results of a comparison.
     value_comparison(u32) {
         0 => "PMIX_EQUAL",
         1 => "PMIX_VALUE1_GREATER",
@@ -129,7 +129,7 @@ names! {
         4 => "PMIX_VALUE_INCOMPATIBLE_OBJECTS",
         5 => "PMIX_VALUE_COMPARISON_NOT_AVAIL",
     }
-    /// Of a device type; of several, of the set.
+    /// Device types; several become a set.
     device_type(u64) {
         0 => "PMIX_DEVTYPE_UNKNOWN",
         1 => "PMIX_DEVTYPE_BLOCK",
@@ -144,7 +144,7 @@ names! {
         512 => "PMIX_DEVTYPE_CPU",
         1024 => "PMIX_DEVTYPE_NODE",
     }
-    /// Of a channel; of several, of the set.
+    /// I/O channels; several become a set.
     iof_channel(u16) {
         0 => "PMIX_FWD_NO_CHANNELS",
         1 => "PMIX_FWD_STDIN_CHANNEL",

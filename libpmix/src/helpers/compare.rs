@@ -1,4 +1,4 @@
-//! Which of two values is greater.
+//! Comparison of two values.
 
 use std::cmp::Ordering;
 
@@ -9,16 +9,16 @@ use modex::types::codes::value_cmp::{
 
 use crate::types::pmix_value_cmp_t;
 
-/// What a comparison says.
+/// Result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
-    /// One, other, or neither is greater.
+    /// The first is less, equal or greater.
     Ordered(Ordering),
     /// Values of two types.
     TypesDiffer,
-    /// Two different objects, of which none is the greater.
+    /// Two different objects, neither of which is greater.
     Incompatible,
-    /// Nobody can say.
+    /// The result can't be known.
     NotAvailable,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn compare(one: &Value, other: &Value) -> Comparison {
         | (Value::CompressedByteObject(one), Value::CompressedByteObject(other))
         | (Value::Regex(one), Value::Regex(other)) => Comparison::Ordered(one.cmp(other)),
         (Value::ProcNamespace(one), Value::ProcNamespace(other)) => Comparison::Ordered(one.cmp(other)),
-        // Which pointers they were is not known here.
+        // The pointers' addresses are not known here.
         (Value::Pointer(_), Value::Pointer(_)) => Comparison::NotAvailable,
         _ => match (super::number::integer(one), super::number::integer(other)) {
             (Some(one), Some(other)) => Comparison::Ordered(one.cmp(&other)),

@@ -64,7 +64,7 @@ pub extern "C" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Data_array_destruct(d: *mut pmix_data_array_t) {
     // SAFETY: the caller's contract.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn PMIx_Data_array_destruct(d: *mut pmix_data_array_t) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds; the block is libc's.
+/// P1, and F1 for its content; the block is libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Data_array_free(p: *mut pmix_data_array_t) {
     // SAFETY: the caller's contract.

@@ -11,14 +11,14 @@ use crate::types::{
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Geometry_construct(p: *mut pmix_geometry_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_geometry_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Geometry_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Geometry_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -26,24 +26,24 @@ pub extern "C" fn PMIx_Geometry_create(n: usize) -> *mut pmix_geometry_t {
     family::create::<pmix_geometry_t>(n)
 }
 
-/// Releases what a place holds and empties it.
+/// Releases the content of a place and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Geometry_destruct(p: *mut pmix_geometry_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_geometry_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Geometry_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Geometry_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Geometry_free(p: *mut pmix_geometry_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -55,14 +55,14 @@ pub unsafe extern "C" fn PMIx_Geometry_free(p: *mut pmix_geometry_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_construct(p: *mut pmix_device_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_device_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Device_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Device_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -70,24 +70,24 @@ pub extern "C" fn PMIx_Device_create(n: usize) -> *mut pmix_device_t {
     family::create::<pmix_device_t>(n)
 }
 
-/// Releases what a device holds and empties it.
+/// Releases the content of a device and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_destruct(p: *mut pmix_device_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_device_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Device_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Device_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_free(p: *mut pmix_device_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -99,14 +99,14 @@ pub unsafe extern "C" fn PMIx_Device_free(p: *mut pmix_device_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_distance_construct(p: *mut pmix_device_distance_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_device_distance_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Device_distance_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Device_distance_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -114,24 +114,24 @@ pub extern "C" fn PMIx_Device_distance_create(n: usize) -> *mut pmix_device_dist
     family::create::<pmix_device_distance_t>(n)
 }
 
-/// Releases what a distance holds and empties it.
+/// Releases the content of a distance and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_distance_destruct(p: *mut pmix_device_distance_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_device_distance_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Device_distance_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Device_distance_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Device_distance_free(p: *mut pmix_device_distance_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -143,14 +143,14 @@ pub unsafe extern "C" fn PMIx_Device_distance_free(p: *mut pmix_device_distance_
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Endpoint_construct(p: *mut pmix_endpoint_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_endpoint_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Endpoint_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Endpoint_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -158,24 +158,24 @@ pub extern "C" fn PMIx_Endpoint_create(n: usize) -> *mut pmix_endpoint_t {
     family::create::<pmix_endpoint_t>(n)
 }
 
-/// Releases what an endpoint holds and empties it.
+/// Releases the content of an endpoint and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Endpoint_destruct(p: *mut pmix_endpoint_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_endpoint_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Endpoint_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Endpoint_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Endpoint_free(p: *mut pmix_endpoint_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -187,31 +187,31 @@ pub unsafe extern "C" fn PMIx_Endpoint_free(p: *mut pmix_endpoint_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Coord_construct(p: *mut pmix_coord_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_coord_t>(p) };
 }
 
-/// Releases what a coordinate holds and empties it.
+/// Releases the content of a coordinate and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Coord_destruct(p: *mut pmix_coord_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_coord_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Coord_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Coord_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Coord_free(p: *mut pmix_coord_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -223,14 +223,14 @@ pub unsafe extern "C" fn PMIx_Coord_free(p: *mut pmix_coord_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Cpuset_construct(p: *mut pmix_cpuset_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_cpuset_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Cpuset_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Cpuset_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -238,24 +238,24 @@ pub extern "C" fn PMIx_Cpuset_create(n: usize) -> *mut pmix_cpuset_t {
     family::create::<pmix_cpuset_t>(n)
 }
 
-/// Releases what a set of processors holds and empties it.
+/// Releases the content of a set of processors and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Cpuset_destruct(p: *mut pmix_cpuset_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_cpuset_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Cpuset_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Cpuset_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Cpuset_free(p: *mut pmix_cpuset_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -267,14 +267,14 @@ pub unsafe extern "C" fn PMIx_Cpuset_free(p: *mut pmix_cpuset_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Topology_construct(p: *mut pmix_topology_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_topology_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Topology_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Topology_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -282,24 +282,24 @@ pub extern "C" fn PMIx_Topology_create(n: usize) -> *mut pmix_topology_t {
     family::create::<pmix_topology_t>(n)
 }
 
-/// Releases what a topology holds and empties it.
+/// Releases the content of a topology and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Topology_destruct(p: *mut pmix_topology_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_topology_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Topology_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Topology_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Topology_free(p: *mut pmix_topology_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -311,14 +311,14 @@ pub unsafe extern "C" fn PMIx_Topology_free(p: *mut pmix_topology_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Resource_unit_construct(p: *mut pmix_resource_unit_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_resource_unit_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Resource_unit_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Resource_unit_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -326,24 +326,24 @@ pub extern "C" fn PMIx_Resource_unit_create(n: usize) -> *mut pmix_resource_unit
     family::create::<pmix_resource_unit_t>(n)
 }
 
-/// Releases what a number of devices holds and empties it.
+/// Releases the content of a number of devices and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Resource_unit_destruct(p: *mut pmix_resource_unit_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_resource_unit_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Resource_unit_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Resource_unit_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Resource_unit_free(p: *mut pmix_resource_unit_t, n: usize) {
     // SAFETY: the caller's contract.

@@ -1,11 +1,11 @@
-//! What `construct`, `create`, `destruct` and `free` do for every structure.
+//! The common part of `construct`, `create`, `destruct` and `free` for all structures.
 
 use crate::form::Form;
 use crate::guard::guard_or;
 use crate::to_c::Array;
 use crate::{memory, pointer};
 
-/// Makes a structure empty, whatever was in it; nothing for NULL.
+/// Makes a structure empty, whatever its old content; no effect for NULL.
 ///
 /// # Safety
 /// P1: `at` points to storage for one.
@@ -18,17 +18,17 @@ pub(super) unsafe fn construct<F: Form>(at: *mut F::C) {
     });
 }
 
-/// So many empty structures in one block; NULL for none, and when there is no memory.
+/// `count` empty structures in one block; NULL for none, and when there is no memory.
 pub(super) fn create<F: Form>(count: usize) -> *mut F::C {
     guard_or(std::ptr::null_mut(), || {
         Array::<F>::constructed(count).map_or(std::ptr::null_mut(), |array| array.into_raw().0)
     })
 }
 
-/// Releases what a structure holds; nothing for NULL.
+/// Releases the content of a structure; no effect for NULL.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 pub(super) unsafe fn destruct<F: Form>(at: *mut F::C) {
     guard_or((), || {
         // SAFETY: the caller's contract.
@@ -39,10 +39,10 @@ pub(super) unsafe fn destruct<F: Form>(at: *mut F::C) {
     });
 }
 
-/// Releases structures, what they hold, and their block; nothing for NULL.
+/// Releases structures, their content, and their block; no effect for NULL.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block is libc's.
+/// P1, and F1 for their content; the block is libc's.
 pub(super) unsafe fn free<F: Form>(first: *mut F::C, count: usize) {
     guard_or((), || {
         // SAFETY: the caller's contract.
@@ -55,7 +55,7 @@ pub(super) unsafe fn free<F: Form>(first: *mut F::C, count: usize) {
     });
 }
 
-/// Releases one structure, what it holds, and its block; nothing for NULL.
+/// Releases one structure, its content, and its block; no effect for NULL.
 ///
 /// # Safety
 /// As [`free`].

@@ -12,7 +12,7 @@ use crate::types::{
 };
 use crate::{from_c, memory, pointer};
 
-/// So many empty infos in one block, the last marked as such, for `PMIx_Info_free`; NULL for none.
+/// `n` empty infos in one block, the last with the end mark, for `PMIx_Info_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -25,7 +25,7 @@ pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
     first
 }
 
-/// Fills in key and value (a deep copy of the data, as `PMIx_Value_load`); what was in the info is forgotten.
+/// Sets key and value (a deep copy of the data, as `PMIx_Value_load`). The info's old content is not released.
 ///
 /// Support: implemented.
 ///
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn PMIx_Info_load(
 /// [`PMIx_Info_load`] inside the library.
 ///
 /// # Errors
-/// [`CError`] when the key is none, or as [`value::load`]; the info is then empty.
+/// [`CError`] when the key is invalid, or as [`value::load`]; the info is then empty.
 ///
 /// # Safety
 /// P1: `key` is a string, `data` points to an element of the type.
@@ -67,8 +67,8 @@ pub(super) unsafe fn load(
     pointer::put_fixed_text(name.as_bytes(), &mut info.key, "key")
 }
 
-/// Makes an info a deep copy of another; what was in it is forgotten. A persistent value, which belongs to somebody
-/// else, is lent on.
+/// Makes an info a deep copy of another; its old content is not released. A persistent value belongs to another owner:
+/// the copy points to it.
 ///
 /// Support: implemented.
 ///
@@ -106,7 +106,7 @@ pub(super) unsafe fn copy_over(from: &pmix_info_t, to: &mut pmix_info_t) -> Resu
     Ok(())
 }
 
-/// How many bytes an info takes, with everything it holds.
+/// Size of an info in bytes, with its content.
 ///
 /// Support: implemented.
 ///
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn PMIx_Info_get_size(val: *const pmix_info_t, size: *mut 
     })
 }
 
-/// What an info says about truth; see `PMIx_Value_true`.
+/// The truth value of an info; see `PMIx_Value_true`.
 ///
 /// Support: implemented.
 ///
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn PMIx_Info_true(p: *const pmix_info_t) -> pmix_boolean_t
     })
 }
 
-/// A description, for the caller to free; NULL when it is no info.
+/// A description, for the caller to free; NULL when the pointer is no info.
 ///
 /// Support: implemented.
 ///
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn PMIx_Info_string(info: *const pmix_info_t) -> *mut c_ch
     })
 }
 
-/// Marks the info: the operation must fail if nobody honours it.
+/// Marks the info as required: the operation must fail if the info is not honoured.
 ///
 /// Support: implemented.
 ///
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn PMIx_Info_required(p: *mut pmix_info_t) {
     unsafe { change(p, InfoFlags::REQUIRED, with) };
 }
 
-/// Unmarks the info: it need not be honoured.
+/// Marks the info as optional.
 ///
 /// Support: implemented.
 ///
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn PMIx_Info_qualifier(p: *mut pmix_info_t) {
     unsafe { change(p, InfoFlags::QUALIFIER, with) };
 }
 
-/// Marks the value as somebody else's.
+/// Marks the value as another owner's.
 ///
 /// Support: implemented.
 ///
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn PMIx_Info_set_end(p: *mut pmix_info_t) {
     unsafe { change(p, InfoFlags::ARRAY_END, with) };
 }
 
-/// Whether the operation must fail if nobody honours the info.
+/// Whether the operation must fail if the info is not honoured.
 ///
 /// Support: implemented.
 ///
@@ -283,7 +283,7 @@ pub unsafe extern "C" fn PMIx_Info_is_qualifier(p: *const pmix_info_t) -> bool {
     unsafe { has(p, InfoFlags::QUALIFIER) }
 }
 
-/// Whether the value is somebody else's.
+/// Whether the value belongs to another owner.
 ///
 /// Support: implemented.
 ///

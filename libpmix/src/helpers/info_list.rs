@@ -1,7 +1,7 @@
 //! Lists of infos that grow, behind an opaque pointer.
 //!
-//! A list is a Rust object that only this module looks into; its infos are what callers may look at, so they are laid
-//! out for C and stay where they are while the list lives.
+//! A list is a Rust object that only this module reads. Callers may read its infos, so they have C's layout and stay in
+//! place while the list lives.
 
 use modex::types::{DataType, InfoFlags, Status};
 
@@ -16,7 +16,7 @@ use crate::{from_c, pointer};
 #[derive(Default)]
 struct List(Vec<Entry>);
 
-/// An info that stays where it is.
+/// An info that stays in place.
 struct Entry(Box<pmix_info_t>);
 
 impl Drop for List {
@@ -36,7 +36,7 @@ pub extern "C" fn PMIx_Info_list_start() -> *mut c_void {
     guard_or(std::ptr::null_mut(), || Box::into_raw(Box::<List>::default()).cast())
 }
 
-/// Releases a list and what it holds.
+/// Releases a list and its content.
 ///
 /// Support: implemented.
 ///
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMIx_Info_list_prepend(
     })
 }
 
-/// As `PMIx_Info_list_add`, for a key that stands only once: one that is there is replaced if `overwrite`, else kept.
+/// As `PMIx_Info_list_add`, for a key that occurs only once: an existing entry is replaced if `overwrite`, else kept.
 ///
 /// Support: implemented.
 ///
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn PMIx_Info_list_add_value(
     })
 }
 
-/// As `PMIx_Info_list_add_value`, for a key that stands only once.
+/// As `PMIx_Info_list_add_value`, for a key that occurs only once.
 ///
 /// Support: implemented.
 ///
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn PMIx_Info_list_xfer(ptr: *mut c_void, info: *const pmix
     })
 }
 
-/// As `PMIx_Info_list_xfer`, for a key that stands only once.
+/// As `PMIx_Info_list_xfer`, for a key that occurs only once.
 ///
 /// Support: implemented.
 ///
@@ -212,7 +212,8 @@ pub unsafe extern "C" fn PMIx_Info_list_xfer_unique(
     })
 }
 
-/// Appends an info whose value stays the caller's: it must live as long as the list and the arrays made from it.
+/// Appends an info whose value still belongs to the caller: it must live as long as the list and the arrays made from
+/// it.
 ///
 /// Support: implemented.
 ///
@@ -258,8 +259,8 @@ pub unsafe extern "C" fn PMIx_Info_list_convert(ptr: *mut c_void, par: *mut pmix
     })
 }
 
-/// One info of the list: the first for `prev` NULL, else that which `*next` stood for after another call. `*next`
-/// becomes NULL with the last one.
+/// One info of the list: the first for `prev` NULL, else the one at the place that `*next` held after another call.
+/// With the last info `*next` becomes NULL.
 ///
 /// Support: implemented.
 ///
@@ -277,7 +278,7 @@ pub unsafe extern "C" fn PMIx_Info_list_get_info(
         else {
             return std::ptr::null_mut();
         };
-        // What stands for a place in the list is its number, never followed.
+        // A place in the list is a number in the form of a pointer, which is never followed.
         let index = prev.addr();
         let is_last = index.saturating_add(1) >= list.0.len();
         *next = if is_last { std::ptr::null_mut() } else { std::ptr::without_provenance_mut(index + 1) };

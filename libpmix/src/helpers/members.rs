@@ -1,4 +1,4 @@
-//! Members of structures: load, copy, and what belongs to one structure alone.
+//! Members of structures: load, copy, and operations for a single structure.
 
 use super::{family, info};
 use crate::error::CError;
@@ -10,19 +10,19 @@ use crate::types::{
 };
 use crate::{memory, pointer};
 
-/// Releases one application, what it holds, and its block.
+/// Releases one application, its content, and its block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds; the block is libc's.
+/// P1, and F1 for its content; the block is libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_App_release(p: *mut pmix_app_t) {
     // SAFETY: the caller's contract.
     unsafe { family::release::<pmix_app_t>(p) };
 }
 
-/// Gives an application so many empty infos.
+/// Gives an application `n` empty infos.
 ///
 /// Support: implemented.
 ///
@@ -38,19 +38,19 @@ pub unsafe extern "C" fn PMIx_App_info_create(p: *mut pmix_app_t, n: usize) {
     });
 }
 
-/// Releases one query, what it holds, and its block.
+/// Releases one query, its content, and its block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds; the block is libc's.
+/// P1, and F1 for its content; the block is libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Query_release(p: *mut pmix_query_t) {
     // SAFETY: the caller's contract.
     unsafe { family::release::<pmix_query_t>(p) };
 }
 
-/// Gives a query so many empty qualifiers.
+/// Gives a query `n` empty qualifiers.
 ///
 /// Support: implemented.
 ///
@@ -71,7 +71,7 @@ fn new_infos(count: usize) -> (*mut pmix_info_t, usize) {
     (first, if first.is_null() { 0 } else { count })
 }
 
-/// Gives a byte object its bytes, which it takes.
+/// Gives a byte object its bytes, which it then owns.
 ///
 /// Support: implemented.
 ///
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn PMIx_Byte_object_load(b: *mut pmix_byte_object_t, d: *m
     });
 }
 
-/// Fills in a variable with copies of its name and value.
+/// Sets a variable to copies of its name and value.
 ///
 /// Support: implemented.
 ///
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn PMIx_Envar_load(
     });
 }
 
-/// Fills in an attribute's description with copies.
+/// Sets an attribute's description to copies.
 ///
 /// Support: implemented.
 ///
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn PMIx_Regattr_xfer(dest: *mut pmix_regattr_t, src: *cons
     });
 }
 
-/// Fills in published data with a deep copy of the data, as `PMIx_Value_load`.
+/// Sets published data to a deep copy of the data, as `PMIx_Value_load`.
 ///
 /// Support: implemented.
 ///
@@ -230,7 +230,7 @@ pub unsafe extern "C" fn PMIx_Pdata_xfer(dest: *mut pmix_pdata_t, src: *mut pmix
     });
 }
 
-/// Coordinates with so many dimensions each, in one block, for `PMIx_Coord_free`; NULL for none.
+/// `number` coordinates with `dims` dimensions each, in one block, for `PMIx_Coord_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -265,7 +265,7 @@ pub unsafe extern "C" fn PMIx_Fabric_construct(p: *mut pmix_fabric_t) {
     });
 }
 
-/// Makes a structure a deep copy of another; what was in it is forgotten.
+/// Makes a structure a deep copy of another; its old content is not released.
 ///
 /// # Safety
 /// P1 for every pointer inside `from`.

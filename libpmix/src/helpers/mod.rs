@@ -1,7 +1,6 @@
 //! The helper functions of the standard: they make, fill, copy, compare and release the structures of the interface.
-//!
-//! None of them needs `PMIx_Init`, talks to anybody, or keeps what it is given. A file for each family; `family` says
-//! what `construct`, `create`, `destruct` and `free` do for all of them.
+//! None of them needs `PMIx_Init`, sends a message, or keeps its arguments. Each family has a file; `family` holds the
+//! common part of `construct`, `create`, `destruct` and `free`.
 //!
 //! Source: PMIx Standard, "Data Structures and Types"; exported since 4.2.3, macros before.
 

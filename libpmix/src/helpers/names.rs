@@ -31,7 +31,7 @@ pub unsafe extern "C" fn PMIx_Load_nspace(nspace: *mut c_char, str: *const c_cha
     unsafe { load(nspace, PMIX_MAX_NSLEN + 1, str) };
 }
 
-/// Fills in a process.
+/// Sets namespace and rank of a process.
 ///
 /// Support: implemented.
 ///
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn PMIx_Load_procid(p: *mut pmix_proc_t, ns: *const c_char
     });
 }
 
-/// Fills in a process.
+/// Sets namespace and rank of a process.
 ///
 /// Support: implemented.
 ///
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn PMIx_Check_key(key: *const c_char, str: *const c_char) 
     })
 }
 
-/// Whether two namespaces are equal; one that is NULL or empty equals all.
+/// Whether two namespaces are equal; a NULL or empty one equals all.
 ///
 /// Support: implemented.
 ///
@@ -254,7 +254,7 @@ unsafe fn load(to: *mut c_char, size_bytes: usize, from: *const c_char) {
     });
 }
 
-/// Writes a text, cut where it does not fit, and zeros behind it.
+/// Writes a text, cut if it does not fit, and zeros behind it.
 ///
 /// # Safety
 /// P1: `to` points to `size_bytes` bytes.
@@ -267,7 +267,7 @@ unsafe fn put(to: *mut c_char, size_bytes: usize, text: &[u8]) {
     }
 }
 
-/// The text up to its NUL, or to the limit: texts in place that lack their NUL are read no further.
+/// The text up to its NUL, or to the limit: a text without NUL is read no further.
 ///
 /// # Safety
 /// P1: a string, or as many bytes as the limit says, or NULL.

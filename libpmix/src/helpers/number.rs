@@ -1,4 +1,4 @@
-//! Numbers of one type as numbers of another.
+//! Conversion of numbers between types.
 
 use modex::types::{DataType, Rank, Status, Value};
 
@@ -31,11 +31,11 @@ enum Number {
     Real(f64),
 }
 
-/// The number as one of another type.
+/// The number as a value of another type.
 ///
 /// # Errors
-/// `ERR_BAD_PARAM` when one is no number, `ERR_CHANGE_SIGN` when the target has no negative numbers,
-/// `ERR_LOST_PRECISION` when it does not fit otherwise.
+/// `ERR_BAD_PARAM` when a value is no number, `ERR_CHANGE_SIGN` when the target has no negative numbers,
+/// `ERR_LOST_PRECISION` when it does not fit for another reason.
 pub(super) fn converted(value: &Value, target: DataType) -> Result<Value, Status> {
     let number = match value {
         Value::Float(v) => Number::Real(f64::from(*v)),
@@ -78,7 +78,7 @@ fn whole(number: Number) -> Result<i128, Status> {
 }
 
 fn of_type(number: i128, target: DataType) -> Result<Value, Status> {
-    /// The number in the variant's width, or why not.
+    /// The number in the variant's width, or the error.
     fn fit<T: TryFrom<i128>>(number: i128, is_unsigned: bool, wrap: fn(T) -> Value) -> Result<Value, Status> {
         let why = if is_unsigned && number < 0 { Status::ERR_CHANGE_SIGN } else { Status::ERR_LOST_PRECISION };
         T::try_from(number).map(wrap).map_err(|_| why)

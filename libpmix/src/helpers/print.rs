@@ -6,9 +6,9 @@ use modex::types::{App, DataArray, DataType, Info, InfoFlags, Query, Rank, Regat
 
 use super::code_names;
 
-/// Most bytes of a byte object that are shown.
+/// Limit of shown bytes of a byte object.
 const BYTES_SHOWN_MAX: usize = 32;
-/// Deepest level of values that is shown.
+/// Limit of shown levels of nested values.
 const DEPTH_MAX: u32 = 8;
 
 /// Type and content on one line; arrays take a line for each element.
@@ -88,7 +88,7 @@ fn nested(value: &Value, depth: u32) -> String {
     format!("{name}: {content}")
 }
 
-/// What holds no values.
+/// Types that hold no values.
 fn flat(value: &Value) -> String {
     if let Some(name) = code(value) {
         return name;
@@ -120,7 +120,7 @@ fn flat(value: &Value) -> String {
             code_names::proc_state(process.state)
         ),
         Value::Pointer(_) => "(a pointer)".to_owned(),
-        // Records are shown field by field, under the names of this library's documentation.
+        // Records are shown field by field, under the names in this library's documentation.
         record => match super::number::integer(record) {
             Some(number) => number.to_string(),
             None => format!("{record:?}"),

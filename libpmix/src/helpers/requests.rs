@@ -1,4 +1,4 @@
-//! What requests are made of: values, infos, published values, applications, queries.
+//! Parts of requests: values, infos, published values, applications, queries.
 
 use super::family;
 use crate::types::{pmix_app_t, pmix_info_t, pmix_pdata_t, pmix_query_t, pmix_value_t};
@@ -8,14 +8,14 @@ use crate::types::{pmix_app_t, pmix_info_t, pmix_pdata_t, pmix_query_t, pmix_val
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Value_construct(p: *mut pmix_value_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_value_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Value_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Value_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -23,24 +23,24 @@ pub extern "C" fn PMIx_Value_create(n: usize) -> *mut pmix_value_t {
     family::create::<pmix_value_t>(n)
 }
 
-/// Releases what a value holds and empties it.
+/// Releases the content of a value and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Value_destruct(p: *mut pmix_value_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_value_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Value_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Value_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Value_free(p: *mut pmix_value_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -52,31 +52,31 @@ pub unsafe extern "C" fn PMIx_Value_free(p: *mut pmix_value_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Info_construct(p: *mut pmix_info_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_info_t>(p) };
 }
 
-/// Releases what an info holds and empties it.
+/// Releases the content of an info and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Info_destruct(p: *mut pmix_info_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_info_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Info_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Info_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Info_free(p: *mut pmix_info_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -88,14 +88,14 @@ pub unsafe extern "C" fn PMIx_Info_free(p: *mut pmix_info_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Pdata_construct(p: *mut pmix_pdata_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_pdata_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Pdata_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Pdata_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -103,24 +103,24 @@ pub extern "C" fn PMIx_Pdata_create(n: usize) -> *mut pmix_pdata_t {
     family::create::<pmix_pdata_t>(n)
 }
 
-/// Releases what a published value holds and empties it.
+/// Releases the content of a published value and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Pdata_destruct(p: *mut pmix_pdata_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_pdata_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Pdata_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Pdata_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Pdata_free(p: *mut pmix_pdata_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -132,14 +132,14 @@ pub unsafe extern "C" fn PMIx_Pdata_free(p: *mut pmix_pdata_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_App_construct(p: *mut pmix_app_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_app_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_App_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_App_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -147,24 +147,24 @@ pub extern "C" fn PMIx_App_create(n: usize) -> *mut pmix_app_t {
     family::create::<pmix_app_t>(n)
 }
 
-/// Releases what an application holds and empties it.
+/// Releases the content of an application and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_App_destruct(p: *mut pmix_app_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_app_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_App_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_App_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_App_free(p: *mut pmix_app_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -176,14 +176,14 @@ pub unsafe extern "C" fn PMIx_App_free(p: *mut pmix_app_t, n: usize) {
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Query_construct(p: *mut pmix_query_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_query_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Query_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Query_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -191,24 +191,24 @@ pub extern "C" fn PMIx_Query_create(n: usize) -> *mut pmix_query_t {
     family::create::<pmix_query_t>(n)
 }
 
-/// Releases what a query holds and empties it.
+/// Releases the content of a query and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Query_destruct(p: *mut pmix_query_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_query_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Query_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Query_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Query_free(p: *mut pmix_query_t, n: usize) {
     // SAFETY: the caller's contract.

@@ -8,14 +8,14 @@ use crate::types::{pmix_disk_stats_t, pmix_net_stats_t, pmix_node_stats_t, pmix_
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Proc_stats_construct(p: *mut pmix_proc_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_proc_stats_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Proc_stats_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Proc_stats_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -23,24 +23,24 @@ pub extern "C" fn PMIx_Proc_stats_create(n: usize) -> *mut pmix_proc_stats_t {
     family::create::<pmix_proc_stats_t>(n)
 }
 
-/// Releases what a process's usage holds and empties it.
+/// Releases the content of a process's usage and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Proc_stats_destruct(p: *mut pmix_proc_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_proc_stats_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Proc_stats_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Proc_stats_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Proc_stats_free(p: *mut pmix_proc_stats_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -52,14 +52,14 @@ pub unsafe extern "C" fn PMIx_Proc_stats_free(p: *mut pmix_proc_stats_t, n: usiz
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Disk_stats_construct(p: *mut pmix_disk_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_disk_stats_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Disk_stats_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Disk_stats_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -67,24 +67,24 @@ pub extern "C" fn PMIx_Disk_stats_create(n: usize) -> *mut pmix_disk_stats_t {
     family::create::<pmix_disk_stats_t>(n)
 }
 
-/// Releases what a disk's usage holds and empties it.
+/// Releases the content of a disk's usage and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Disk_stats_destruct(p: *mut pmix_disk_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_disk_stats_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Disk_stats_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Disk_stats_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Disk_stats_free(p: *mut pmix_disk_stats_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -96,14 +96,14 @@ pub unsafe extern "C" fn PMIx_Disk_stats_free(p: *mut pmix_disk_stats_t, n: usiz
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Net_stats_construct(p: *mut pmix_net_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_net_stats_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Net_stats_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Net_stats_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -111,24 +111,24 @@ pub extern "C" fn PMIx_Net_stats_create(n: usize) -> *mut pmix_net_stats_t {
     family::create::<pmix_net_stats_t>(n)
 }
 
-/// Releases what an interface's usage holds and empties it.
+/// Releases the content of an interface's usage and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Net_stats_destruct(p: *mut pmix_net_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_net_stats_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Net_stats_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Net_stats_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Net_stats_free(p: *mut pmix_net_stats_t, n: usize) {
     // SAFETY: the caller's contract.
@@ -140,14 +140,14 @@ pub unsafe extern "C" fn PMIx_Net_stats_free(p: *mut pmix_net_stats_t, n: usize)
 /// Support: implemented.
 ///
 /// # Safety
-/// P1: `p` points to storage for one, whatever is in it.
+/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Node_stats_construct(p: *mut pmix_node_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::construct::<pmix_node_stats_t>(p) };
 }
 
-/// So many empty ones in one block, for `PMIx_Node_stats_free`; NULL for none.
+/// `n` empty ones in one block, for `PMIx_Node_stats_free`; NULL for none.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -155,24 +155,24 @@ pub extern "C" fn PMIx_Node_stats_create(n: usize) -> *mut pmix_node_stats_t {
     family::create::<pmix_node_stats_t>(n)
 }
 
-/// Releases what a node's usage holds and empties it.
+/// Releases the content of a node's usage and empties it.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what it holds.
+/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Node_stats_destruct(p: *mut pmix_node_stats_t) {
     // SAFETY: the caller's contract.
     unsafe { family::destruct::<pmix_node_stats_t>(p) };
 }
 
-/// Releases `n` of them, with what they hold, and their block.
+/// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
 ///
 /// # Safety
-/// P1, and F1 for what they hold; the block came from `PMIx_Node_stats_create` or libc's allocator.
+/// P1, and F1 for their content; the block came from `PMIx_Node_stats_create` or libc's allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Node_stats_free(p: *mut pmix_node_stats_t, n: usize) {
     // SAFETY: the caller's contract.

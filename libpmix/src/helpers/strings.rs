@@ -1,4 +1,4 @@
-//! Names of codes. What is returned lives as long as the process.
+//! Names of codes. The returned strings live as long as the process.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -19,7 +19,7 @@ pub extern "C" fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
     lasting(Status::from_raw(status).name().unwrap_or("PMIX_ERR_UNNAMED"))
 }
 
-/// The number of a status that is given by its name; the smallest number there is for a name that none has.
+/// The number of a status by its name; the smallest number for an unknown name.
 ///
 /// Support: implemented.
 ///
@@ -44,7 +44,7 @@ pub extern "C" fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_cha
     lasting(DataType::from_raw(type_).map_or(code_names::UNKNOWN, DataType::name))
 }
 
-/// The key string of an attribute that is given by its macro's name; what is no attribute comes back as it is.
+/// The key string of an attribute by its macro's name; another text is returned unchanged.
 ///
 /// Support: implemented.
 ///
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn PMIx_Get_attribute_string(attribute: *const c_char) -> 
     })
 }
 
-/// The macro's name of an attribute that is given by its key string; what is no attribute comes back as it is.
+/// The macro's name of an attribute by its key string; another text is returned unchanged.
 ///
 /// Support: implemented.
 ///
@@ -82,7 +82,7 @@ pub extern "C" fn PMIx_Info_directives_string(directives: pmix_info_directives_t
     guard_or(std::ptr::null_mut(), || memory::string(print::info_flags(directives).as_bytes()))
 }
 
-/// The standard's name of what to do with an allocation.
+/// The standard's name of a directive for an allocation.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -122,7 +122,7 @@ pub extern "C" fn PMIx_Link_state_string(state: pmix_link_state_t) -> *const c_c
     lasting(code_names::link_state(state))
 }
 
-/// The standard's name of how long published data lives.
+/// The standard's name of a persistence of published data.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -138,7 +138,7 @@ pub extern "C" fn PMIx_Proc_state_string(state: pmix_proc_state_t) -> *const c_c
     lasting(code_names::proc_state(state))
 }
 
-/// The standard's name of what to do with a resource block.
+/// The standard's name of a directive for a resource block.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -178,7 +178,7 @@ pub extern "C" fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const
     lasting(code_names::iof_channel(channel))
 }
 
-/// A description of an application, for the caller to free; NULL when it is none.
+/// A description of an application, for the caller to free; NULL when the pointer is no application.
 ///
 /// Support: implemented.
 ///
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char 
     })
 }
 
-/// Namespace and rank of a process, for the caller to free; NULL when it is none.
+/// Namespace and rank of a process, for the caller to free; NULL when the pointer is no process.
 ///
 /// Support: implemented.
 ///
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_ch
     })
 }
 
-/// A description of a number of devices, for the caller to free; NULL when it is none.
+/// A description of a number of devices, for the caller to free; NULL when the pointer is none.
 ///
 /// Support: implemented.
 ///
@@ -228,8 +228,8 @@ pub unsafe extern "C" fn PMIx_Resource_unit_string(unit: *const pmix_resource_un
     })
 }
 
-/// The text with a NUL behind it, for ever. There are as many as the library has names. No lock is taken: a forked child
-/// would wait for ever for a thread of its parent.
+/// The text with a NUL behind it. It lives as long as the process; there are as many as the library has names. It takes
+/// no lock: a forked child would wait for ever for a thread of its parent.
 fn lasting(text: &'static str) -> *const c_char {
     guard_or(c"".as_ptr(), || {
         // Acquire pairs with the Release below.
@@ -252,7 +252,7 @@ fn lasting(text: &'static str) -> *const c_char {
     })
 }
 
-/// A text that callers may keep, and those that were made before it.
+/// A text that callers may keep, and a link to the older ones.
 struct Lasting {
     text: &'static str,
     string: CString,

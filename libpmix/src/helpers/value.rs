@@ -12,8 +12,9 @@ use crate::types::{
 };
 use crate::{from_c, memory, pointer};
 
-/// Makes a value hold a deep copy of the data; what was in it is forgotten. Strings, map expressions and pointers are
-/// given themselves, everything else by its address. Without data a boolean is true, and everything else is zero.
+/// Makes a value hold a deep copy of the data; its old content is not released. `data` is the string, map expression or
+/// pointer itself; for other types it is the element's address. Without data a boolean is true, and every other type is
+/// zero.
 ///
 /// Support: implemented.
 ///
@@ -36,7 +37,7 @@ pub unsafe extern "C" fn PMIx_Value_load(
 /// [`PMIx_Value_load`] inside the library.
 ///
 /// # Errors
-/// [`CError`] when the type is unknown or the data cannot be; the value is then empty.
+/// [`CError`] when the type is unknown or the data is invalid; the value is then empty.
 ///
 /// # Safety
 /// P1: `data` points to an element of the type.
@@ -89,9 +90,12 @@ unsafe fn load_some(value: &mut pmix_value_t, data: *const c_void, data_type: Da
     }
 }
 
-/// Takes the data out of a value. Numbers and processes are copied to where `*data` points; strings are copies for the
-/// caller to free (NULL ones leave the outputs alone); byte objects are lent: pointer and length of the value's own.
-/// Of everything else a deep copy in a block of its own is handed out.
+/// Takes the data out of a value:
+///
+/// - Numbers and processes are copied to the place that `*data` points to.
+/// - Strings are copies for the caller to free; a NULL string leaves the outputs unchanged.
+/// - Byte objects are lent: pointer and length are the value's own.
+/// - Every other type is a deep copy in a new block.
 ///
 /// Support: implemented.
 ///
@@ -158,7 +162,7 @@ unsafe fn unload(value: &pmix_value_t, data: &mut *mut c_void, size: &mut usize)
     }
 }
 
-/// Makes a value hold a deep copy of another's content; what was in it is forgotten.
+/// Makes a value hold a deep copy of another's content; its old content is not released.
 ///
 /// Support: implemented.
 ///
@@ -176,7 +180,7 @@ pub unsafe extern "C" fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pm
     })
 }
 
-/// Makes a value hold a deep copy of another's content; what was in it is forgotten.
+/// Makes a value hold a deep copy of another's content; its old content is not released.
 ///
 /// # Errors
 /// As [`Form::copy`]; the value is then empty.
@@ -185,7 +189,7 @@ pub unsafe extern "C" fn PMIx_Value_xfer(dest: *mut pmix_value_t, src: *const pm
 /// P1 for every pointer inside `from`.
 pub unsafe fn copy_over(from: &pmix_value_t, to: &mut pmix_value_t) -> Result<(), CError> {
     pmix_value_t::construct(to);
-    // A NULL pointer where a structure belongs is carried over as it is.
+    // A NULL pointer in place of a structure is copied as NULL.
     let is_null =
         element::is_pointed(element::type_of(from)?) && element::address(from, element::type_of(from)?).is_null();
     if is_null {
@@ -201,7 +205,7 @@ pub unsafe fn copy_over(from: &pmix_value_t, to: &mut pmix_value_t) -> Result<()
     outcome
 }
 
-/// Which of two values is greater, if they can be compared.
+/// The greater of two values, if they can be compared.
 ///
 /// Support: implemented.
 ///
@@ -220,7 +224,7 @@ pub unsafe extern "C" fn PMIx_Value_compare(v1: *mut pmix_value_t, v2: *mut pmix
     })
 }
 
-/// What a value says about truth: booleans themselves, strings that say so, and no value at all, which means true.
+/// The truth value of a value: booleans, strings with a truth value, and no value at all, which means true.
 ///
 /// Support: implemented.
 ///
@@ -267,7 +271,7 @@ fn truth_of_text(text: &str) -> Option<bool> {
     }
 }
 
-/// How many bytes a value takes, with everything it holds.
+/// Size of a value in bytes, with its content.
 ///
 /// Support: implemented.
 ///
@@ -285,8 +289,8 @@ pub unsafe extern "C" fn PMIx_Value_get_size(val: *const pmix_value_t, size: *mu
     })
 }
 
-/// Gives a number of one type as one of another, with `PMIX_ERR_LOST_PRECISION` or `PMIX_ERR_CHANGE_SIGN` when it does
-/// not fit, and `PMIX_ERR_BAD_PARAM` when one is no number.
+/// Converts a number to another type. `PMIX_ERR_LOST_PRECISION` or `PMIX_ERR_CHANGE_SIGN` when it does not fit,
+/// `PMIX_ERR_BAD_PARAM` when one is no number.
 ///
 /// Support: implemented.
 ///
@@ -311,7 +315,7 @@ pub unsafe extern "C" fn PMIx_Value_get_number(
     })
 }
 
-/// A description, for the caller to free; NULL when it is no value.
+/// A description, for the caller to free; NULL when the pointer is no value.
 ///
 /// Support: implemented.
 ///

@@ -87,10 +87,11 @@ fn distances_are_computed_for_the_process_that_asks() {
     unsafe { pmix_topology_t::destruct(&mut topology) };
 }
 
-/// A host with a libhwloc of its own, of another release, handed over what ours misread: memory was corrupted.
+/// Regression: a host with its own libhwloc, of another release, passed an object that this libhwloc misread: memory
+/// was corrupted.
 #[test]
 fn a_topology_of_another_layout_is_as_if_none_was_given() {
-    // Every libhwloc puts the number of its layout first.
+    // Every libhwloc stores the number of its layout first.
     let mut other = [u64::MAX; 64];
     // SAFETY: only its first number is looked at.
     assert!(unsafe { Given::described(other.as_mut_ptr().cast()) }.is_none());
@@ -98,16 +99,16 @@ fn a_topology_of_another_layout_is_as_if_none_was_given() {
     let mut to = pmix_topology_t { source: null_mut(), topology: null_mut() };
     // SAFETY: as above.
     let refused = unsafe { pmix_topology_t::copy(&from, &mut to, Depth::TOP) };
-    // Where there is no libhwloc, nothing is read whoever made it: that would prove nothing here.
+    // Without libhwloc no object is read, so the test would prove nothing.
     assert!(matches!(refused, Err(CError::HwlocLayout { .. })), "{refused:?}");
 }
 
-/// hwloc's own parser, which it has without libxml2, takes no other quotes.
+/// hwloc's own parser, used without libxml2, accepts no other quotes.
 fn in_double_quotes(xml: &str) -> Text {
     Text::from(xml.replace('\'', "\""))
 }
 
-/// The object was the host's for ever, and callers were given what it had destroyed.
+/// Regression: callers got the host's own object, also after the host had destroyed it.
 #[test]
 fn what_callers_are_given_is_not_the_hosts_object() {
     let xml = "<topology version='2.0'><object type='Machine' cpuset='0x1' complete_cpuset='0x1' allowed_cpuset='0x1' nodeset='0x1' \
@@ -126,8 +127,8 @@ fn what_callers_are_given_is_not_the_hosts_object() {
     assert_eq!(topology.object().unwrap(), ours, "one for all who ask");
 }
 
-/// A host that schedules reads processors, too, that its processes may not use: numbers of cores were not those of the
-/// topology that the same processes loaded.
+/// Regression: a scheduling host reads processors that its processes may not use. Its numbers of cores differed from
+/// those in the topology that the same processes loaded.
 #[test]
 fn parts_have_the_numbers_of_the_topology_that_processes_load() {
     let set = |name: &str| format!("{name}='0x3' complete_{name}='0x3'");
