@@ -1,4 +1,4 @@
-//! The attribute names this module knows. Source: PMIx Standard, "Data Access and Sharing", "Reserved Keys".
+//! The attribute names that this module knows. Source: PMIx Standard, "Data Access and Sharing", "Reserved Keys".
 //!
 //! As text, because a `match` takes no typed keys.
 
@@ -6,7 +6,7 @@ use crate::keys;
 
 /// Look only in the caller's own store.
 pub(super) const OPTIONAL: &str = keys::OPTIONAL.name();
-/// The server answers from what it has.
+/// The server answers from its own data.
 pub(super) const IMMEDIATE: &str = keys::IMMEDIATE.name();
 /// Fetch again what may be cached.
 pub(super) const REFRESH_CACHE: &str = keys::GET_REFRESH_CACHE.name();
@@ -32,7 +32,7 @@ pub(super) const HOSTNAME: &str = keys::HOSTNAME.name();
 pub(super) const NODE_ID: &str = keys::NODEID.name();
 /// Number of an application.
 pub(super) const APP_NUMBER: &str = keys::APPNUM.name();
-/// What names a device in the whole system.
+/// A device's identity in the whole system.
 pub(super) const DEVICE_ID: &str = keys::DEVICE_ID.name();
 /// The name of a device of a fabric on its node.
 pub(super) const DEVICE_NAME: &str = keys::FABRIC_DEVICE_NAME.name();

@@ -1,4 +1,4 @@
-//! Values that came over the socket, because this process has no segment that holds them.
+//! Values received over the socket, for processes whose segment lacks them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use crate::types::{Key, Namespace, ProcId, Rank, Value, footprint};
 
 /// Values received from the server, by process and key; the newest wins.
 ///
-/// Bounded: when it is full the oldest values are forgotten, those of processes before those of jobs, because a
-/// process's values can be asked for again. Only answers to unqualified questions belong here (see
+/// Bounded: when it is full, the oldest values are dropped. Values of processes go before those of jobs, because they
+/// can be fetched again. Only answers to unqualified requests belong here (see
 /// [`Output::Received`](super::Output::Received)).
 #[derive(Debug)]
 pub struct Cache {
     limits: CacheLimits,
     entries: BTreeMap<ProcId, BTreeMap<Key, Cached>>,
-    /// Which entry to forget next: processes before jobs, old before new.
+    /// Order of removal: processes before jobs, old before new.
     by_age: BTreeMap<Age, (ProcId, Key)>,
     size_bytes: usize,
     last: u64,
@@ -25,9 +25,9 @@ pub struct Cache {
 /// Bounds of a [`Cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Most values.
+    /// Limit of the number of values.
     pub entry_count_max: usize,
-    /// Most bytes of all values with their keys.
+    /// Limit of the bytes of all values with their keys.
     pub total_bytes_max: usize,
 }
 
@@ -49,7 +49,7 @@ struct Cached {
     age: Age,
 }
 
-/// Job-level values compare greater: they are forgotten last.
+/// Job-level values compare greater, so they are removed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Age {
     is_job_level: bool,
@@ -63,7 +63,7 @@ impl Cache {
         Self { limits, entries: BTreeMap::new(), by_age: BTreeMap::new(), size_bytes: 0, last: 0 }
     }
 
-    /// Takes the data of a reply. Within it, too, later values replace earlier ones, and an undefined one none.
+    /// Takes the data of a reply. Later values of the reply replace earlier ones; an undefined value removes them.
     pub fn receive(&mut self, data: &[RankData]) {
         for of in data {
             for entry in &of.entries {
@@ -78,8 +78,8 @@ impl Cache {
         }
     }
 
-    /// Takes one value. Returns whether it is cached: an undefined one, or one larger than the cache, is not, and what it
-    /// would have replaced is forgotten all the same, because it is out of date.
+    /// Takes one value. Returns whether it is cached: an undefined value, or one larger than the cache, is not. The old
+    /// value is removed in any case, because it is out of date.
     pub fn insert(&mut self, proc: &ProcId, key: &Key, value: &Value) -> bool {
         self.remove(proc, key);
         if *value == Value::Undefined {
@@ -111,19 +111,19 @@ impl Cache {
         self.entries.get(proc)?.get(key).map(|cached| &cached.value)
     }
 
-    /// How many values are held.
+    /// Number of values.
     #[must_use]
     pub fn entry_count(&self) -> usize {
         self.by_age.len()
     }
 
-    /// How many bytes the values take.
+    /// Size of the values in bytes.
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.size_bytes
     }
 
-    /// Forgets what processes posted: it may have been replaced. What holds for a job stays.
+    /// Removes values of processes, which may have been replaced. Values of jobs stay.
     pub fn forget_processes(&mut self) {
         while let Some(oldest) = self.by_age.first_entry().filter(|oldest| !oldest.key().is_job_level) {
             let (proc, key) = oldest.remove();
@@ -131,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Forgets all that is known of a namespace, of the job and of its processes.
+    /// Removes all values of a namespace, of the job and of its processes.
     pub fn forget_namespace(&mut self, namespace: &Namespace) {
         let first = ProcId::new(namespace.clone(), Rank::Process(0));
         let of_it = self.entries.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);

@@ -1,4 +1,4 @@
-//! The core's doors as types.
+//! The types of the core's inputs and outputs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,39 +9,39 @@ use crate::gds::AsStatus;
 use crate::proto::{Abort, Command, Commit, RankData, Reply, Request, Tag};
 use crate::types::{Namespace, ProcId, Status};
 
-/// Names a call, chosen by the caller. Not to be used again before the call is done.
+/// A call's id, chosen by the caller. It must not be used again before the call is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What the process asks of its server.
+/// A request of the process to its server.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Call {
     /// Wait for every named process; an empty list means the caller's namespace. Outcome: [`Outcome::Complete`].
     Fence {
-        /// The participants as written.
+        /// The participants as the caller named them.
         procs: Vec<ProcId>,
         /// Directives.
         directives: FenceDirectives,
     },
-    /// Hand over what [`Staging::take_commit`](super::Staging::take_commit) gave. Outcome: [`Outcome::Complete`].
+    /// Hand over the result of [`Staging::take_commit`](super::Staging::take_commit). Outcome: [`Outcome::Complete`].
     Commit(Commit),
-    /// Ask for what [`resolve`](super::resolve) did not find. Outcome: [`Outcome::Answered`] or
-    /// [`Outcome::LookAgain`]. Before asking again after the latter, take what was spent off its time limit
+    /// Fetch a value that [`resolve`](super::resolve) did not find. Outcome: [`Outcome::Answered`] or
+    /// [`Outcome::LookAgain`]. Before a retry after the latter, subtract the spent time from the time limit
     /// ([`GetDirectives::spend`](super::GetDirectives::spend)): each call has a time limit of its own.
     Get(GetRequest),
     /// End processes. Outcome: [`Outcome::Complete`].
     Abort(Abort),
-    /// Leave in order. Every later call is refused. Outcome: [`Outcome::Complete`], also when the server answers by
-    /// closing.
+    /// Leave in order. Every later call is refused. Outcome: [`Outcome::Complete`], also when the server closes the
+    /// connection instead of answering.
     Finalize,
-    /// Any other request; the reply is passed on as it came, a status other than success as an error.
-    /// Outcome: [`Outcome::Reply`], or [`Outcome::Complete`] for a request that has no reply.
+    /// Any other request. The reply is passed on unchanged; a status other than success becomes an error. Outcome:
+    /// [`Outcome::Reply`], or [`Outcome::Complete`] for a request without a reply.
     Exchange(Request),
-    /// As [`Call::Exchange`], given up after this time and what the core adds to it.
+    /// As [`Call::Exchange`], with a time limit, to which the core adds its grace time.
     ExchangeWithin(Request, Duration),
-    /// Sends nothing: for what others bring about by events. The command is what errors name. Ends with
-    /// [`Input::Settle`] ([`Outcome::Complete`]), when this time is over, or with the connection.
+    /// Sends nothing: a wait for events of other processes. Errors name the command. Ends with [`Input::Settle`]
+    /// ([`Outcome::Complete`]), after this time, or with the connection.
     Await(Command, Option<Duration>),
 }
 
@@ -61,36 +61,36 @@ impl Call {
     }
 }
 
-/// How a call ended well.
+/// Result of a successful call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// It is done and there is nothing more to say.
+    /// The call is complete, without a result.
     Complete,
-    /// The server answered this very Get. Empty: published where the caller can read it.
+    /// The server answered this very Get. Empty: the value is published where the caller can read it.
     Answered(Arc<[RankData]>),
-    /// Something about the process asked for has become available; resolve the Get from the start.
+    /// New data of the process is available; resolve the Get from the start.
     LookAgain,
     /// The server's reply.
     Reply(Reply),
 }
 
-/// Why a call failed.
+/// Reason of a failed call.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The server said so.
+    /// The server refused.
     #[error("the server answered command {command:?} with {status}{}", remedy(*command, *status))]
     Refused {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
         /// The server's status.
         status: Status,
     },
-    /// The server said so, and which processes were missing.
+    /// The server refused because processes were missing.
     #[error("the server answered command {command:?} with {status}: {} left before taking part", names(.missing))]
     Incomplete {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
         /// The server's status.
         status: Status,
@@ -100,41 +100,41 @@ pub enum CallError {
     /// No answer within the caller's time limit.
     #[error("no answer to command {command:?} within the time limit of the call")]
     TimedOut {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
     },
     /// The connection ended before the answer came.
     #[error("the connection to the server was lost ({reason:?}) before command {command:?} was answered")]
     Lost {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
-        /// How the connection ended.
+        /// The way in which the connection ended.
         reason: LossReason,
     },
     /// The process has finalized.
     #[error("command {command:?} came after finalize; no call is possible any more")]
     Finalized {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
     },
-    /// The answer has the shape of another command's.
+    /// The reply has the form of another command's reply.
     #[error("the reply to command {command:?} has the wrong shape; the server does not speak our protocol")]
     WrongReply {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
     },
-    /// The request can't be put into a message that the server takes.
+    /// The request does not fit a message that the server accepts.
     #[error("command {command:?} can't be sent to this server: {reason}")]
     NotSendable {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
-        /// Why not.
+        /// The reason.
         reason: Unsendable,
     },
-    /// More calls in flight than the core accepts.
+    /// More calls are in flight than the core accepts.
     #[error("{limit} calls are in flight already; wait for some of them before making command {command:?}")]
     TooManyCalls {
-        /// What was asked.
+        /// The command of the call.
         command: Command,
         /// The limit.
         limit: usize,
@@ -145,7 +145,7 @@ fn names(procs: &[ProcId]) -> String {
     procs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// What can be done about an answer, where that is known.
+/// Advice about a refusal, where some is known.
 fn remedy(command: Command, status: Status) -> &'static str {
     match (command, status) {
         (Command::Query, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
@@ -174,27 +174,27 @@ impl AsStatus for CallError {
     }
 }
 
-/// Why a request was not sent. The connection is as it was.
+/// Reason of an unsent request. The connection is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsendable {
-    /// Longer than this release receives: it would close the connection.
+    /// The message is longer than this release receives: it would close the connection.
     #[error("its message has {size_bytes} bytes and servers of this release take {limit}; send less at once")]
     TooLarge {
         /// Length of the message.
         size_bytes: usize,
-        /// What the server takes.
+        /// The server's limit.
         limit: usize,
     },
-    /// The encoding of the connection has no form for a value in it.
+    /// The connection's encoding has no form for a value of the request.
     #[error("it holds a value of a type that this release does not know; use an older type")]
     NoForm,
-    /// A process in it has an empty namespace, as one that nobody has filled in.
+    /// The request names a process with an empty namespace, as in an unfilled structure.
     #[error("it names a process with an empty namespace, which is nobody; name the process, or none")]
     Nobody,
 }
 
-/// How a connection ended.
+/// The way in which a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LossReason {
@@ -208,11 +208,11 @@ pub enum LossReason {
     Closed,
     /// This process is a forked copy of the one that the connection belongs to.
     Forked,
-    /// There never was one: no launcher started this process.
+    /// There was no connection: no launcher started this process.
     Alone,
 }
 
-/// What happens to the core.
+/// An input of the core.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Input {
@@ -220,9 +220,9 @@ pub enum Input {
     Call(CallId, Call),
     /// The server answers; decoded according to [`Client::command_of`](super::Client::command_of).
     Reply(Tag, Reply),
-    /// What [`Output::Send`] asked for is not possible.
+    /// The request of [`Output::Send`] can't be sent.
     NotSent(Tag, Unsendable),
-    /// What a [`Call::Await`] waits for has come about. One that has ended is left alone.
+    /// The event that a [`Call::Await`] waits for has come. A call that has ended is ignored.
     Settle(CallId),
     /// The connection has ended.
     Lost(LossReason),
@@ -232,52 +232,53 @@ pub enum Input {
     SegmentAvailable(Namespace),
 }
 
-/// What the core wants done, to be executed in order.
+/// An output of the core, to be executed in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Send a request.
     Send(Tag, Request),
-    /// Data of a reply that belong into the [`Cache`](super::Cache). Always before the calls they complete. An undefined
-    /// value says that there is none any more.
+    /// Data of a reply for the [`Cache`](super::Cache). It comes before the calls that it completes. An undefined value
+    /// means that there is no value any more.
     Received(Arc<[RankData]>),
-    /// What is kept of another job may be of the past: its server was asked what holds now. Always before the data of the
-    /// answer.
+    /// The cached data of another job may be out of date: its server was asked for current data. It comes before the
+    /// data of the answer.
     Forget(Namespace),
-    /// A fence is over: processes may have posted newer values than those in the cache. Always before the fence is done.
+    /// A fence is over: processes may have posted newer values than the cached ones. It comes before the end of the
+    /// fence.
     Outdated,
     /// A call has ended.
     Done(CallId, Result<Outcome, CallError>),
-    /// The server did something that no correct server does; for the log.
+    /// A protocol violation by the server, for the log.
     Report(Anomaly),
     /// Close the connection; nothing follows.
     Close,
 }
 
-/// Something odd that costs nobody anything.
+/// A harmless anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Anomaly {
-    /// A reply to nothing that was asked.
+    /// A reply without a request.
     UnknownTag(Tag),
-    /// A call with the id of one that is still in flight; the newer one was dropped.
+    /// A call with the id of a call in flight; the newer one was dropped.
     DuplicateCall(CallId),
 }
 
-/// Times and bounds of the core.
+/// Times and limits of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long after a call's own time limit the core waits for the server to report the expiry. The server starts
-    /// its clock later than the caller, and its answer says more.
+    /// Time after a call's own time limit in which the core waits for the server's report of the expiry. The server's
+    /// clock starts later than the caller's, and its answer has more details.
     pub timeout_grace: Duration,
-    /// How long a Get waits behind another one for the same process before it is sent on its own. Bounds the harm of
-    /// a first Get that asks for a key that never comes.
+    /// Time that a Get waits behind another Get for the same process before it is sent on its own. It limits the harm
+    /// of a first Get for a key that never comes.
     pub queue_patience: Duration,
-    /// How long finalize waits for the server; `None`: for ever.
+    /// Time that finalize waits for the server; `None` means no limit.
     pub finalize_wait: Option<Duration>,
-    /// Most Gets in flight, and most other calls, counting abandoned ones whose answer is still due.
+    /// Limit of Gets in flight, and of other calls. Abandoned calls count until their answer arrives.
     pub calls_max: usize,
-    /// Most Gets that the server has at a time; more wait for room, the oldest first. Our servers hold 4096 requests of
-    /// a connection: the rest is for other calls.
+    /// Limit of Gets sent at a time; more Gets wait for room, the oldest first. Our servers accept 4096 requests of a
+    /// connection: the rest is for other calls.
     pub gets_sent_max: usize,
 }
 

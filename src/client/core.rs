@@ -1,4 +1,4 @@
-//! The conversation with the server.
+//! The core of the protocol with the server.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Client {
     outputs: VecDeque<Output>,
 }
 
-/// How far the process has come.
+/// State of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
@@ -42,7 +42,7 @@ enum State {
 struct InFlight {
     command: Command,
     deadline: Option<Time>,
-    /// The request that is the call's alone. Gets share theirs, see [`Gets`].
+    /// The request of this call alone. Gets share requests, see [`Gets`].
     tag: Option<Tag>,
 }
 
@@ -55,14 +55,14 @@ struct Awaited {
     call: Option<CallId>,
 }
 
-/// What to make of a reply.
+/// Expected form of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Only a status.
+    /// A status alone.
     Status,
-    /// Data of processes; [`Gets`] knows who waits.
+    /// Data of processes; [`Gets`] knows the waiting calls.
     Data,
-    /// Whatever came is the result.
+    /// Any reply; it is the result.
     Any,
 }
 
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// Takes in what has happened. Poll the outputs afterwards.
+    /// Handles an input. Poll the outputs afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Call(id, call) => self.start(now, id, call),
@@ -100,21 +100,21 @@ impl Client {
         }
     }
 
-    /// The next thing to do, until there is none.
+    /// The next output, or none.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// When to give [`Input::Timeout`], if nothing else happens before. A time in the past means at once.
+    /// The time for [`Input::Timeout`], unless another input comes before. A time in the past means at once.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
         deadline.into_iter().chain(self.gets.next_overdue()).min()
     }
 
-    /// The command that a reply with this tag answers, which tells how to decode it. `None`: the tag is unknown, and
-    /// the reply may be skipped.
+    /// The command of the request with this tag, needed to decode its reply. `None` for an unknown tag, whose reply may
+    /// be skipped.
     #[must_use]
     pub fn command_of(&self, tag: Tag) -> Option<Command> {
         self.requests.get(&tag).map(|awaited| awaited.command)
@@ -126,7 +126,7 @@ impl Client {
         &self.own
     }
 
-    /// How many calls are not done.
+    /// Number of calls in flight.
     #[must_use]
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
@@ -143,7 +143,7 @@ impl Client {
             return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
         }
         if let (Command::Finalize, State::Lost(_)) = (command, self.state) {
-            // The server knows that this process is gone; there is nobody to tell.
+            // The server knows that this process is gone, so no message is needed.
             self.state = State::Finalized;
             return self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
         }
@@ -167,12 +167,13 @@ impl Client {
             }
             Call::Exchange(request @ Request::DeregisterEvents(_))
             | Call::ExchangeWithin(request @ Request::DeregisterEvents(_), _) => {
-                // The only request that is never answered.
+                // The only request without an answer.
                 let tag = self.next_tag();
                 self.outputs.push_back(Output::Send(tag, request));
                 self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
             }
-            // A message of its own, which servers of OpenPMIx count, too. A server that watches the process gives no answer.
+            // A message type of its own, which servers of OpenPMIx count, too. A server that monitors the process gives
+            // no answer.
             Call::Exchange(request) | Call::ExchangeWithin(request, _) if is_heartbeat(&request) => {
                 self.outputs.push_back(Output::Send(Tag::HEARTBEAT, request));
                 self.outputs.push_back(Output::Done(id, Ok(Outcome::Reply(Reply::Infos(Vec::new())))));
@@ -252,9 +253,9 @@ impl Client {
         if shape == Shape::Data {
             return self.answer_gets(tag, data_of(reply));
         }
-        // Without a call: it has given up, and has been told so.
+        // Without a call: the call gave up and has its result.
         let Some(call) = call else { return };
-        // What a Get of this library's own brought may be about a node or a device that it named.
+        // Data of a Get sent as an exchange may be about a node or a device that the Get named.
         let jobs = if command == Command::Get { Vec::new() } else { jobs_in(&reply) };
         if !jobs.is_empty() {
             self.outputs.push_back(Output::Received(jobs.into()));
@@ -269,7 +270,7 @@ impl Client {
         self.done(call, result);
     }
 
-    /// Ends who waits for an answer to a request that was never sent.
+    /// Fails the calls that wait for a request that was not sent.
     fn give_back(&mut self, tag: Tag, reason: Unsendable) {
         let Some(Awaited { command, shape, call }) = self.requests.remove(&tag) else { return };
         let error = CallError::NotSendable { command, reason };
@@ -293,7 +294,7 @@ impl Client {
         let is_timed = sent.request.directives.timeout.is_some();
         for call in sent.waiters.into_values() {
             let result = match &answer {
-                // The server measured the leader's time; a call that joined later has some left.
+                // The server measured the first caller's time; a call that joined later has time left.
                 Err(CallError::Refused { status: Status::ERR_TIMEOUT, .. }) if is_timed && call != sent.leader => {
                     Ok(Outcome::LookAgain)
                 }
@@ -306,9 +307,9 @@ impl Client {
         }
     }
 
-    /// What an answer shows to be of the past, where it was asked what holds now of another job. What it brings does not
-    /// belong beside what was told of that job before: who has its name may be another one. That there is no such value
-    /// says so of this value alone. What a server told of the own job when it started it does not tell again.
+    /// The cached data that an answer about another job invalidates, if the Get asked for current data. After an answer
+    /// with data all older data of that job is dropped, because another job may now have its name. A missing key
+    /// invalidates its own value alone. The own job is exempt: a server does not repeat the data that it sent at the start.
     fn out_of_date(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> Option<Output> {
         let GetRequest { proc, key, directives, .. } = request;
         if !directives.refresh || proc.namespace == self.own.namespace {
@@ -331,13 +332,13 @@ impl Client {
                 self.state = State::Lost(reason);
                 self.fail_all(reason);
             }
-            // Some servers close instead of answering, and the process leaves either way.
+            // Some servers close the connection instead of answering, and the process leaves in both cases.
             State::Finalizing(call) => self.leave(call, Ok(Outcome::Complete)),
             State::Finalized | State::Lost(_) => {}
         }
     }
 
-    /// Ends the finalize call and, before it, every call that is still open.
+    /// Ends the finalize call and, before it, every open call.
     fn leave(&mut self, finalize: CallId, result: Result<Outcome, CallError>) {
         self.state = State::Finalized;
         self.retire(finalize);
@@ -367,7 +368,8 @@ impl Client {
         }
     }
 
-    /// Ends a call whose time is over. Its request stays with the server, and the tag in use until the reply comes.
+    /// Ends a call whose time is over. Its request stays with the server, and the tag stays in use until the reply
+    /// comes.
     fn give_up(&mut self, id: CallId) {
         let Some(InFlight { command, tag, .. }) = self.retire(id) else { return };
         if let Some(awaited) = tag.and_then(|tag| self.requests.get_mut(&tag)) {
@@ -387,7 +389,7 @@ impl Client {
         }
     }
 
-    /// Takes a call off the books. This is the only way to its [`Output::Done`], so there is only one.
+    /// Removes a call. This is the only way to its [`Output::Done`], so there is only one.
     fn retire(&mut self, id: CallId) -> Option<InFlight> {
         let call = self.calls.remove(&id)?;
         if let Some(deadline) = call.deadline {
@@ -418,7 +420,7 @@ fn result_of(command: Command, shape: Shape, reply: Reply) -> Result<Outcome, Ca
     }
 }
 
-/// Data of other jobs that a reply brings along: of those one is connected to now, or has started.
+/// Data of other jobs in a reply: of newly connected or started jobs.
 fn jobs_in(reply: &Reply) -> Vec<RankData> {
     let job = |name: &Text, entries: &Vec<Kval>| {
         let namespace = Namespace::from_bytes(name.as_bytes()).ok()?;
@@ -443,12 +445,12 @@ fn data_of(reply: Reply) -> Result<Arc<[RankData]>, CallError> {
     }
 }
 
-/// A host may say "done at once" where others say "done".
+/// Hosts may report success with either of two codes.
 fn is_success(status: Status) -> bool {
     status == Status::SUCCESS || status == Status::OPERATION_SUCCEEDED
 }
 
-/// Whether a request only says that this process is alive.
+/// Whether a request is a heartbeat.
 fn is_heartbeat(request: &Request) -> bool {
     matches!(request, Request::Monitor(monitor) if monitor.monitor.key.as_str() == keys::SEND_HEARTBEAT.name())
 }

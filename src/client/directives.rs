@@ -1,4 +1,4 @@
-//! Directives of Get and Fence: from arrays of infos to structures.
+//! Directives of Get and Fence: conversion of arrays of infos to structures.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::types::{Info, Key, Scope, Status, Value};
 pub struct GetDirectives {
     /// Look only in the process's own stores.
     pub optional: bool,
-    /// The server must answer from what it has.
+    /// The server must answer from its own data.
     pub immediate: bool,
     /// Fetch again what may be cached.
     pub refresh: bool,
-    /// Give up after this long; `None`: never.
+    /// Time limit; `None`: none.
     pub timeout: Option<Duration>,
     /// Only values posted with this scope.
     pub scope: Option<Scope>,
-    /// The realm asked for.
+    /// The requested realm.
     pub realm: RealmDirective,
     /// Node by name.
     pub hostname: Option<String>,
@@ -33,14 +33,13 @@ pub struct GetDirectives {
     pub app_number: Option<u32>,
     /// Session by number.
     pub session_id: Option<u32>,
-    /// Only a value with these qualifiers: the entries that are flagged so.
+    /// Only a value with these qualifiers: the entries with the qualifier flag.
     pub qualifiers: Vec<Info>,
     /// Give a pointer into the store.
     pub pointer_values: bool,
     /// Fill the caller's storage.
     pub static_values: bool,
-    /// What the server must be told: everything but the entries that are honoured here alone. Unknown entries are among
-    /// them unchanged.
+    /// Entries for the server: all but those that are honoured here alone. Unknown entries are included unchanged.
     pub upward: Vec<Info>,
 }
 
@@ -53,33 +52,33 @@ pub struct FenceDirectives {
     pub collect: bool,
     /// Whether job data computed by servers is exchanged; `None`: not said (the standard's default is yes).
     pub collect_generated_job_info: Option<bool>,
-    /// Give up after this long; `None`: never.
+    /// Time limit; `None`: none.
     pub timeout: Option<Duration>,
-    /// What the server must be told: every entry, unchanged.
+    /// Entries for the server: all, unchanged.
     pub upward: Vec<Info>,
 }
 
-/// Why directives were refused.
+/// Reason of refused directives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectiveError {
-    /// The value has a type that this directive can't have, or is out of its range.
+    /// The value has a wrong type, or is out of range.
     #[error("directive {key:?} needs {wanted}; the given value is not one")]
     WrongValue {
         /// The directive.
         key: Key,
-        /// What it needs, for people.
+        /// The expected value, for people.
         wanted: &'static str,
     },
     /// Two directives exclude each other.
     #[error("directive {second:?} contradicts {first:?}; give one of them")]
     Conflict {
-        /// The one that came first.
+        /// The directive that came first.
         first: &'static str,
-        /// The other.
+        /// The other directive.
         second: &'static str,
     },
-    /// A directive is marked as required, and neither this library nor its servers know it.
+    /// A required directive that neither this library nor its servers know.
     #[error("directive {key:?} is required, but nothing here honours it; leave it out or do not mark it as required")]
     NotSupported {
         /// The directive.
@@ -97,12 +96,12 @@ impl AsStatus for DirectiveError {
 }
 
 impl GetDirectives {
-    /// Reads the directives of a Get. Unknown entries are kept for the server, but for required ones: none is to be had
-    /// that honours them, as servers tell their hosts none of a Get's directives.
+    /// Reads the directives of a Get. Unknown entries are kept for the server, unless they are required: nothing would
+    /// honour them, as servers pass none of a Get's directives to their hosts.
     ///
     /// # Errors
-    /// [`DirectiveError`] for a known directive with an impossible value, for pointer and static values at once, and for
-    /// a required directive that nobody knows.
+    /// [`DirectiveError`] for a known directive with an impossible value, for pointer and static values at once, and
+    /// for an unknown required directive.
     pub fn parse(infos: &[Info]) -> Result<Self, DirectiveError> {
         if let Some(info) = Get::unmet(infos) {
             return Err(DirectiveError::NotSupported { key: info.key.clone() });
@@ -126,7 +125,7 @@ impl GetDirectives {
         Ok(directives)
     }
 
-    /// Sets the field that the entry is about, and says who else must see the entry.
+    /// Sets the entry's field. Returns where the entry is honoured.
     fn apply(&mut self, info: &Info) -> Result<Honoured, DirectiveError> {
         match info.key.as_str() {
             attribute::OPTIONAL => return here(&mut self.optional, info),
@@ -159,7 +158,7 @@ impl GetDirectives {
         Ok(())
     }
 
-    /// Leaves out the realms that do not count: servers of the reference go by the order of several.
+    /// Removes the realms that do not count: servers of the reference use the first of several.
     fn name_one_realm(&mut self) {
         let named = directive_of(self.realm);
         self.upward.retain(|info| {
@@ -182,8 +181,8 @@ impl GetDirectives {
         qualifiers.request()
     }
 
-    /// Whether the answer is what anybody asking for the same key of the same process gets: no realm, qualifier, scope
-    /// or device narrows it. Only such answers may be cached.
+    /// Whether every Get for the same key of the same process has this answer: no realm, qualifier, scope or device
+    /// narrows it. Only such answers may be cached.
     #[must_use]
     pub fn is_unqualified(&self) -> bool {
         let is_device = |info: &Info| [attribute::DEVICE_ID, attribute::DEVICE_NAME].contains(&info.key.as_str());
@@ -194,7 +193,7 @@ impl GetDirectives {
             && self.qualifiers.is_empty()
     }
 
-    /// Says so if a session is meant that only its number names: servers of the reference don't take that for it.
+    /// Adds the session directive when only a number names the session: servers of the reference need the directive.
     pub(super) fn name_session(&mut self) {
         if self.realm != RealmDirective::Session {
             self.realm = RealmDirective::Session;
@@ -203,7 +202,7 @@ impl GetDirectives {
         }
     }
 
-    /// Makes the request one that the server answers from what it has.
+    /// Turns the request into one that the server answers from its own data.
     pub(crate) fn demand_immediate(&mut self) {
         if !self.immediate {
             self.immediate = true;
@@ -212,8 +211,8 @@ impl GetDirectives {
         }
     }
 
-    /// Takes what was spent off the time limit, for asking again. Returns whether anything is left. The server is told
-    /// whole seconds, rounded up.
+    /// Subtracts the spent time from the time limit, for a retry. Returns whether any is left. The server gets whole
+    /// seconds, rounded up.
     #[must_use]
     pub fn spend(&mut self, spent: Duration) -> bool {
         let Some(timeout) = self.timeout else { return true };
@@ -227,7 +226,7 @@ impl GetDirectives {
     }
 }
 
-/// The directive that names a realm.
+/// The directive of a realm.
 const fn directive_of(realm: RealmDirective) -> &'static str {
     match realm {
         RealmDirective::Default => "",
@@ -259,7 +258,7 @@ impl FenceDirectives {
     }
 }
 
-/// The time limit among the directives of any other operation; `None`: none. It stays among them for the server.
+/// The time limit among the directives of any other operation, if there is one. It stays among them for the server.
 ///
 /// # Errors
 /// [`DirectiveError`] when it is no number of seconds.
@@ -267,7 +266,7 @@ pub fn time_limit(infos: &[Info]) -> Result<Option<Duration>, DirectiveError> {
     infos.iter().rev().find(|info| info.key.as_str() == attribute::TIMEOUT).map_or(Ok(None), timeout)
 }
 
-/// Who needs to see an entry.
+/// The places that honour an entry.
 enum Honoured {
     Here,
     Upward,

@@ -1,4 +1,4 @@
-//! Gets in flight: one request for each process, the others wait for its answer.
+//! Gets in flight: one request for each process, while other Gets wait for its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -10,31 +10,31 @@ use super::resolve::GetRequest;
 use crate::proto::Tag;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Time};
 
-/// Which Gets are sent and which wait.
+/// The Gets that are sent and those that wait.
 ///
-/// A server usually answers with all that a process posted, so while one request for it is under way, another one is
-/// held back and looks again when the answer is there. It is held back for a bounded time only: the server may hold
-/// the first request until a key appears that never does. Then it is sent as soon as the server has room for it, the
+/// A server usually answers with all values that a process posted. So while one request for a process is in flight,
+/// another Get is held back and looks again after the answer. The wait is bounded, because the server may hold the
+/// first request until a key appears that never does. Then the Get is sent as soon as the server has room for it, the
 /// oldest first.
 ///
-/// What one Get costs does not depend on how many there are: requests are found by what they ask, and a Get that has
-/// looked in vain before sits out twice as many answers each time.
+/// The cost of a Get does not depend on the number of Gets: requests are found by a key made of their content, and a
+/// Get that has looked in vain waits for twice as many answers each time.
 #[derive(Debug)]
 pub(super) struct Gets {
     patience: Duration,
     sent_max: usize,
     sent: BTreeMap<Tag, Sent>,
-    /// The requests that the server has, by what they ask: nearly always one each.
+    /// The requests that the server has, by content: nearly always one each.
     questions: BTreeMap<Question, Vec<Tag>>,
     calls: BTreeMap<CallId, Position>,
-    /// Processes for which something is sent or held back.
+    /// Processes with Gets that are sent or held back.
     procs: BTreeMap<ProcId, InFlight>,
-    /// Those for whose process nothing is sent: they only wait for room.
+    /// Gets of processes with no request in flight: they only wait for room.
     first: BTreeSet<Age>,
-    /// Those behind another one for the same process.
+    /// Gets behind a request for the same process.
     behind: BTreeSet<Age>,
     joined: u64,
-    /// How many requests were compared with each other.
+    /// Number of comparisons of requests.
     #[cfg(test)]
     pub(super) compared: usize,
 }
@@ -42,15 +42,16 @@ pub(super) struct Gets {
 /// One request that the server has.
 #[derive(Debug)]
 pub(super) struct Sent {
-    /// What was asked.
+    /// The request.
     pub(super) request: GetRequest,
     /// The call whose time limit the server knows.
     pub(super) leader: CallId,
-    /// The calls that want exactly this answer, in the order they came, the leader among them unless it has given up.
+    /// The calls that want exactly this answer, in the order of arrival. The leader is among them unless it has given
+    /// up.
     pub(super) waiters: BTreeMap<u64, CallId>,
 }
 
-/// What to do with a new Get.
+/// The place of a new Get.
 #[derive(Debug)]
 pub(super) enum Placement {
     /// Send it, then call [`Gets::sent`].
@@ -59,10 +60,10 @@ pub(super) enum Placement {
     Waits,
 }
 
-/// What tells requests apart, the directives by a fingerprint.
+/// The content that distinguishes requests; a fingerprint stands for the directives.
 type Question = (ProcId, Option<Key>, u64);
 
-/// Since when a call is held back.
+/// Time since which a call is held back.
 type Age = (Time, CallId);
 
 #[derive(Debug)]
@@ -75,13 +76,13 @@ enum Position {
 struct InFlight {
     sent: usize,
     answers: u64,
-    /// Who is held back, by the number of the answer that wakes it.
+    /// The calls held back, by the number of the answer that wakes them.
     queued: BTreeSet<(u64, CallId)>,
     by_age: BTreeSet<Age>,
 }
 
 impl Gets {
-    /// Of `sent_max` requests an eighth is for processes about which nothing is asked yet.
+    /// An eighth of `sent_max` requests is reserved for processes without a request in flight.
     pub(super) const fn new(patience: Duration, sent_max: usize) -> Self {
         Self {
             patience,
@@ -98,7 +99,8 @@ impl Gets {
         }
     }
 
-    /// Joins a Get to an equal one, queues it behind one for the same process or for want of room, or has it sent.
+    /// Joins a Get to an equal one, or queues it behind a request for the same process or for lack of room, or has it
+    /// sent.
     pub(super) fn place(&mut self, now: Time, call: CallId, request: GetRequest) -> Placement {
         if let Some(tag) = self.alike(&request) {
             self.join(call, tag);
@@ -126,7 +128,7 @@ impl Gets {
         self.join(call, tag);
     }
 
-    /// Ends a request: who waited for this answer, and who was held back behind it and looks again.
+    /// Ends a request. Returns it with its waiting calls, and the calls that were held back behind it and look again.
     pub(super) fn end(&mut self, tag: Tag) -> Option<(Sent, Vec<CallId>)> {
         let sent = self.sent.remove(&tag)?;
         for call in sent.waiters.values() {
@@ -173,12 +175,12 @@ impl Gets {
         }
     }
 
-    /// When [`Gets::take_overdue`] will have something.
+    /// The time at which [`Gets::take_overdue`] has a result.
     pub(super) fn next_overdue(&self) -> Option<Time> {
         self.next_in_line().map(|(due, _)| due)
     }
 
-    /// Forgets a call that has given up. If it was sent the request stays with the server: its answer is still worth
+    /// Removes a call that has given up. If it was sent, the request stays with the server: its answer is still worth
     /// caching.
     pub(super) fn forget(&mut self, call: CallId) {
         match self.calls.get(&call) {
@@ -195,17 +197,17 @@ impl Gets {
         }
     }
 
-    /// Gets that are not done, and requests without an answer, those included whose calls have given up.
+    /// Number of Gets in flight, and of requests without an answer, including those whose calls have given up.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.calls.len(), self.sent.len())
     }
 
-    /// Forgets everything.
+    /// Removes all Gets.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.patience, self.sent_max);
     }
 
-    /// The request that the server has of the same kind, if any.
+    /// An equal request that the server has, if there is one.
     fn alike(&mut self, request: &GetRequest) -> Option<Tag> {
         let tags = self.questions.get(&question(request))?;
         for tag in tags {
@@ -238,14 +240,14 @@ impl Gets {
         self.sent.len() < self.sent_max
     }
 
-    /// Takes calls out of the queues, and gives them the oldest first.
+    /// Takes calls out of the queues. Returns them, the oldest first.
     fn wake(&mut self, calls: Vec<CallId>) -> Vec<CallId> {
         let mut woken: Vec<Age> = calls.into_iter().filter_map(|call| Some((self.unqueue(call)?.0, call))).collect();
         woken.sort_unstable();
         woken.into_iter().map(|(_, call)| call).collect()
     }
 
-    /// Where nothing is sent any more for a process, there is nothing to be patient with: the next is sent.
+    /// Moves the oldest call of a process to the queue without delay, if the process has no request in flight.
     fn prefer_oldest(&mut self, proc: &ProcId) {
         let Some(in_flight) = self.procs.get(proc).filter(|in_flight| in_flight.sent == 0) else { return };
         if let Some(age) = in_flight.by_age.first()
@@ -286,7 +288,8 @@ fn question(request: &GetRequest) -> Question {
     (request.proc.clone(), request.key.clone(), fingerprint(&request.directives.upward))
 }
 
-/// Values have no order, but each has its text. Where different ones have the same, [`is_same`] tells.
+/// A hash of the directives' text, because values have no order. If two texts are equal, [`is_same`] compares the
+/// values.
 fn fingerprint(directives: &[Info]) -> u64 {
     struct Text(DefaultHasher);
     impl Write for Text {

@@ -1,8 +1,8 @@
-//! Groups by invitation: who was asked, who has answered, and what comes of it. Leader and invitee tell each other by
-//! events; servers only carry them.
+//! Groups by invitation: the invited processes, their answers, and the result. Leader and invitees notify each other by events; servers
+//! only carry them.
 //!
-//! Source: PMIx Standard, "Process Sets and Groups"; what OpenPMIx clients send (their releases up to 6.1 name no group in
-//! an answer, so such an answer counts for every invitation that is open to its sender).
+//! Source: PMIx Standard, "Process Sets and Groups"; messages of OpenPMIx clients. Their releases up to 6.1 name no group in an answer, so
+//! such an answer counts for every invitation that is open to its sender.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::keys;
 use crate::proto::{GROUP_LEADER_TELLS, GROUP_LEFT_OUT};
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Status, Text, Value};
 
-/// An invitation as its leader sees it.
+/// An invitation on the leader's side.
 #[derive(Debug)]
 pub struct Invitation {
     id: Text,
@@ -20,22 +20,22 @@ pub struct Invitation {
     /// In the order of their ranks in the group.
     invited: Vec<ProcId>,
     answers: BTreeMap<ProcId, bool>,
-    /// Who has accepted at some time, whether that counted or not: they wait for what comes of it.
+    /// Processes that have accepted at some time, whether that counted or not: they wait for the result.
     waiting: BTreeSet<ProcId>,
     is_asked: bool,
 }
 
-/// What comes of an invitation.
+/// Result of an invitation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conclusion {
-    /// Who is in the group, in the order of their ranks in it; empty: the construction is aborted.
+    /// Members, in the order of their ranks in the group; empty if the construction is aborted.
     pub members: Vec<ProcId>,
-    /// Who declined, ended, or said nothing.
+    /// Processes that declined, ended, or did not answer.
     pub refused: Vec<ProcId>,
 }
 
 impl Invitation {
-    /// Nobody has answered yet but the leader, if it is among those invited.
+    /// An invitation without answers. The leader has accepted if it is among the invited processes.
     #[must_use]
     pub fn new(id: Text, leader: ProcId, servers: Namespace, invited: impl IntoIterator<Item = ProcId>) -> Self {
         let mut seen = BTreeSet::new();
@@ -50,19 +50,19 @@ impl Invitation {
         &self.id
     }
 
-    /// Everybody who was invited.
+    /// All invited processes.
     #[must_use]
     pub fn invited(&self) -> &[ProcId] {
         &self.invited
     }
 
-    /// Those who have to be told of it.
+    /// The processes to notify of the invitation.
     #[must_use]
     pub fn others(&self) -> Vec<ProcId> {
         self.invited.iter().filter(|proc| **proc != self.leader).cloned().collect()
     }
 
-    /// What the event says by which they are told.
+    /// The infos of the event that invites them.
     #[must_use]
     pub fn question(&mut self) -> Vec<Info> {
         self.is_asked = true;
@@ -71,9 +71,9 @@ impl Invitation {
         info
     }
 
-    /// Something has happened that may be an answer. One that names no group is one if it is meant for the leader by name;
-    /// of the end of others, only they and servers are believed. The first answer of a process counts, except that one which has ended
-    /// is no member, whatever it said before.
+    /// Handles an event that may be an answer. An answer that names no group counts if it is addressed to the leader by name. An end of a
+    /// process counts if that process or a server reports it. The first answer of a process counts, but a process that has ended is no
+    /// member, whatever its answer.
     pub fn hear(&mut self, status: Status, source: Option<&ProcId>, info: &[Info]) {
         if named(info).is_some_and(|id| id != &self.id) {
             return;
@@ -96,13 +96,13 @@ impl Invitation {
         }
     }
 
-    /// Whether everybody has answered.
+    /// Whether all have answered.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.answers.len() == self.invited.len()
     }
 
-    /// The result, with silence for a no. Unless it is optional a single no ends it.
+    /// The result; a missing answer counts as a refusal. Unless the invitation is optional, a single refusal aborts it.
     #[must_use]
     pub fn conclude(&self, is_optional: bool) -> Conclusion {
         let accepts = |proc: &&ProcId| self.answers.get(*proc) == Some(&true);
@@ -112,16 +112,16 @@ impl Invitation {
         Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
     }
 
-    /// The event by which everybody learns that nothing comes of it, since the leader could not go on. `None`: nobody was asked.
+    /// The event that reports the end of the construction, when the leader can't go on. `None` if no process was invited.
     #[must_use]
     pub fn withdrawal(&self) -> Option<(Status, Vec<Info>)> {
         self.is_asked.then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &self.others())))
     }
 
-    /// The events by which everybody learns what came of it. Whoever has accepted and is not in the group, since its end was heard of or
-    /// it had declined before, learns that, too: it would wait. The first event names these. A server of ours tells them then, as it tells
-    /// others who accept, too late for the leader; where the server does not, the leader does. Who said no, or nothing, hears nothing of
-    /// a group that there is.
+    /// The events that announce the result. A process that accepted but is not in the group (it had ended or declined before) waits, so it
+    /// is notified, too. The first event names these processes: a server of this library then notifies them, as it notifies processes that
+    /// accept too late for the leader. Other servers do not, so the leader does it in a second event. Processes that declined or did not
+    /// answer hear nothing of a formed group.
     #[must_use]
     pub fn announcements(
         &self,
@@ -148,7 +148,7 @@ impl Invitation {
     }
 }
 
-/// What is said of a group: its members, and the number that the host has given it.
+/// The data of a group: its members, and the number that the host has assigned.
 #[must_use]
 pub fn description(members: &[ProcId], context_id: Option<u64>) -> Vec<Info> {
     let members = Info::new(Key::from_static(keys::GROUP_MEMBERSHIP.name()), processes(members));
@@ -156,37 +156,37 @@ pub fn description(members: &[ProcId], context_id: Option<u64>) -> Vec<Info> {
     [members].into_iter().chain(context_id.map(number)).collect()
 }
 
-/// An accepted invitation as the invitee sees it.
+/// An accepted invitation on the invitee's side.
 #[derive(Debug)]
 pub struct Acceptance {
     /// The group's name.
     pub id: Text,
-    /// Who accepted.
+    /// The accepting process.
     pub own: ProcId,
     /// The namespace of the servers.
     pub servers: Namespace,
-    /// Who forms it; `None`: whoever says so.
+    /// The leader; `None`: any source counts.
     pub leader: Option<ProcId>,
 }
 
-/// How a construction ended that a process takes part in.
+/// Result of a construction for a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Construction {
-    /// There is a group of these.
+    /// The group is formed.
     Formed {
-        /// In the order of their ranks in the group.
+        /// Members, in the order of their ranks in the group.
         members: Vec<ProcId>,
-        /// What the host assigned.
+        /// The number that the host assigned.
         context_id: Option<u64>,
     },
-    /// There is none.
+    /// The construction is aborted.
     Aborted,
-    /// There will be none: the leader has ended.
+    /// The construction fails: the leader has ended.
     LeaderLost,
 }
 
 impl Acceptance {
-    /// What an event means for it.
+    /// The result that an event means for this invitee.
     #[must_use]
     pub fn hear(&self, status: Status, source: Option<&ProcId>, info: &[Info]) -> Option<Construction> {
         if named(info).is_some_and(|id| id != &self.id) {
@@ -199,7 +199,7 @@ impl Acceptance {
                 let members = members_in(info)?;
                 match members.contains(&self.own) {
                     true => Some(Construction::Formed { members, context_id }),
-                    // The group of the one who asked is without it. Another's of that name is no news.
+                    // The leader's group is without this process. Another leader's group of that name has no meaning here.
                     false => self.leader.is_some().then_some(Construction::Aborted),
                 }
             }
@@ -213,7 +213,7 @@ impl Acceptance {
     }
 }
 
-/// What a leader listens to: answers, and what says that a process has ended.
+/// Events for a leader: answers, and ends of processes.
 pub const ANSWERS: [Status; 6] = [
     Status::GROUP_INVITE_ACCEPTED,
     Status::GROUP_INVITE_DECLINED,
@@ -223,7 +223,7 @@ pub const ANSWERS: [Status; 6] = [
     Status::ERR_PROC_TERM_WO_SYNC,
 ];
 
-/// What an invitee listens to.
+/// Events for an invitee.
 pub const ENDINGS: [Status; 6] = [
     Status::GROUP_CONSTRUCT_COMPLETE,
     Status::GROUP_CONSTRUCT_ABORT,
@@ -240,7 +240,7 @@ pub fn processes(procs: &[ProcId]) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
 
-/// What an event about a group says to those it is for, and to nobody else.
+/// The infos that address an event about a group to its targets alone.
 #[must_use]
 pub fn addressed(id: &Text, targets: &[ProcId]) -> Vec<Info> {
     vec![
@@ -271,7 +271,7 @@ fn named(info: &[Info]) -> Option<&Text> {
     }
 }
 
-/// Who has ended, if that is said by itself, a server, or the environment.
+/// The process that has ended, if the process itself, a server, or the environment reports it.
 fn ended<'a>(source: Option<&ProcId>, info: &'a [Info], servers: &Namespace) -> Option<&'a ProcId> {
     match find(info, keys::EVENT_AFFECTED_PROC.name()) {
         Some(Value::Proc(proc)) => {
@@ -282,7 +282,7 @@ fn ended<'a>(source: Option<&ProcId>, info: &'a [Info], servers: &Namespace) -> 
     }
 }
 
-/// Whom an event is addressed to by name.
+/// The processes that an event is addressed to by name.
 fn targets(info: &[Info]) -> impl Iterator<Item = &ProcId> {
     let elements = match find(info, keys::EVENT_CUSTOM_RANGE.name()) {
         Some(Value::DataArray(array)) => array.elements.as_slice(),
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn nobody_is_a_member() {
-        // A list with a place that nobody has filled in was a group with a process of a job whose name is empty.
+        // Regression: a list with an unfilled entry was a group with a process of a job without a name.
         let acceptance = Acceptance { id: Text::from("g"), own: proc(1), servers: servers(), leader: Some(proc(0)) };
         let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc(2) };
         let hear = |members: &[ProcId]| {
@@ -369,7 +369,7 @@ mod tests {
         }
     }
 
-    /// One whose first life had ended, and that accepted again, was left out and never told: it waited for ever.
+    /// Regression: a process whose first life had ended, and that accepted again, was left out and not notified: it waited for ever.
     #[test]
     fn who_is_left_out_of_a_group_is_told() {
         let mut invitation = invitation();
@@ -387,8 +387,8 @@ mod tests {
         assert_eq!(announced, [(Status::GROUP_CONSTRUCT_ABORT, [0, 1, 2].map(proc).to_vec())]);
     }
 
-    /// A process that had declined heard of the abort of a group that there was, and its join to another leader's group of that name
-    /// ended with it in the reference's releases, which go by the name alone.
+    /// Regression: a process that had declined was notified of the abort of a formed group. In the reference's releases, which compare
+    /// only the name, that ended its join of another leader's group of that name.
     #[test]
     fn who_does_not_wait_hears_nothing_of_a_group_without_it() {
         let mut invitation = Invitation::new(Text::from("g"), proc(0), servers(), (0..5).map(proc));
@@ -411,7 +411,7 @@ mod tests {
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(7)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("other"));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(0)), &of("g"));
-        // Meant for everybody, or another leader's invitation; and one process can't end another.
+        // Answers without an address, or to another leader's invitation, do not count; and one process can't end another.
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &[]);
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &to(2));
         invitation.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(1));
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, None, &about(2)), None);
         assert_eq!(acceptance.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(0)), None, "a forged end");
         let left_out = Acceptance { own: proc(5), ..acceptance };
-        // Where a leader says it to all there is no other word for those who are not in the group.
+        // The leader sends the result to all processes, so left-out ones learn it from the same event.
         assert_eq!(left_out.hear(done, Some(&proc(0)), &complete("g")), Some(Construction::Aborted));
         assert_eq!(left_out.hear(done, Some(&proc(2)), &complete("g")), None, "another's group");
         let strangers = Acceptance { leader: None, ..left_out };

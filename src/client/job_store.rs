@@ -1,4 +1,4 @@
-//! Job data that came over the socket, kept as segments keep it.
+//! Job data received over the socket, kept in the form of segments.
 
 use crate::gds::registration::{Context, ReceivedJob};
 use crate::gds::{NamespaceReader, OTHER_SESSIONS, Publish, Store, StoreError, StoreOptions};
@@ -6,10 +6,10 @@ use crate::keys;
 use crate::proto::{Dialect, RankData, job_blob};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
 
-/// What a server told of jobs, in segments that only this process has.
+/// Job data of a server, in segments that only this process has.
 ///
-/// So a Get under a server that shares no memory is the same search as under one that does, over the same structures and
-/// without a lock. What is missing there the server may still know: it is no complete copy.
+/// So a Get is the same search whether the server shares memory or not: over the same structures and without a lock.
+/// The copy is incomplete: the server may have values that are missing here.
 #[derive(Debug)]
 pub struct JobStore {
     store: Store,
@@ -26,10 +26,10 @@ impl JobStore {
         Self { store: Store::new(options), context }
     }
 
-    /// Takes what a server told of a job. What it told before stays where nothing newer came.
+    /// Takes a server's data about a job. Older data stays unless newer data replaces it.
     ///
     /// # Errors
-    /// [`StoreError`] when the parts contradict each other, or there is no memory left. What was there stays.
+    /// [`StoreError`] when the parts contradict each other, or there is no memory left. The old data stays.
     pub fn receive(&mut self, namespace: &Namespace, entries: &[Kval], dialect: Dialect) -> Result<(), StoreError> {
         let mut job = ReceivedJob::new(namespace.clone());
         for entry in entries {
@@ -41,19 +41,19 @@ impl JobStore {
         Ok(())
     }
 
-    /// Forgets what was told of a job. Who reads it reads on.
+    /// Removes the data of a job. Existing readers stay valid.
     pub fn forget(&mut self, namespace: &Namespace) {
         self.store.deregister(namespace);
     }
 
-    /// What is known of a job, and will be; `None` if nothing was told yet.
+    /// A reader of a job's present and future data; `None` if there is none yet.
     #[must_use]
     pub fn reader(&self, namespace: &Namespace) -> Option<NamespaceReader> {
         let handle = self.store.reader(namespace)?.segment().handle();
         NamespaceReader::attach(handle).ok()
     }
 
-    /// The values among the entries of a job, for a job that can't be kept: those of the job itself and of each process.
+    /// The values among the entries of a job that can't be stored: those of the job itself and of each process.
     #[must_use]
     pub fn spread(job: &ProcId, entries: &[Kval], dialect: Dialect) -> Vec<RankData> {
         const PROCESS: &str = keys::PROC_BLOB.name();
@@ -75,7 +75,7 @@ impl JobStore {
         std::iter::once(of(Rank::Wildcard, loose)).chain(processes).collect()
     }
 
-    /// Whether an entry is more than a value of the job: it describes parts of it, and only this store can take it apart.
+    /// Whether an entry describes parts of the job and needs this store to be taken apart.
     #[must_use]
     pub fn is_structured(key: &Key) -> bool {
         STRUCTURED.contains(&key.as_str())
@@ -101,7 +101,7 @@ fn kval_of(element: &Value) -> Option<Kval> {
     }
 }
 
-/// Files an entry, taken apart if it is packed. One that can't be read is left out: the server may be asked for it.
+/// Files an entry, unpacked if it is packed. An unreadable entry is left out: the server may be asked for it.
 fn unpack(job: &mut ReceivedJob, namespace: &Namespace, entry: &Kval, dialect: Dialect) {
     const PROCESS: &str = keys::PROC_BLOB.name();
     const MAP: &str = keys::MAP_BLOB.name();

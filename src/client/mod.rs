@@ -1,11 +1,11 @@
-//! What a client process decides, without sockets, clocks or threads.
+//! The decisions of a client process, without sockets, clocks or threads.
 //!
 //! Two paths, which share nothing mutable:
 //!
-//! - *Reading.* [`resolve`] puts the places where a value may be in order: the process's own [`Staging`], the segments,
-//!   the [`Cache`] of values that came over the socket. It ends with a value, a status, or a [`GetRequest`] to ask for.
+//! - *Reading.* [`resolve`] searches the places of a value in order: the process's own [`Staging`], the segments, the
+//!   [`Cache`] of values received over the socket. It ends with a value, a status, or a [`GetRequest`] for the server.
 //!   A hit touches neither the core nor a lock.
-//! - *Asking.* [`Client`] owns the conversation with the server: it numbers requests, matches replies, merges Gets for
+//! - *Requests.* [`Client`] owns the protocol with the server. It numbers requests, matches replies, merges Gets for
 //!   one process, enforces time limits and ends every accepted call exactly once.
 //!
 //! ```text

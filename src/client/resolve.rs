@@ -1,4 +1,4 @@
-//! Where a Get looks, and in which order.
+//! The places that a Get searches, and their order.
 
 use super::attribute;
 use super::directives::GetDirectives;
@@ -8,48 +8,48 @@ use crate::keys::{DefaultRealm, default_realm};
 use crate::proto::RankData;
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
 
-/// What a process wants to know.
+/// A Get.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GetRequest {
-    /// Whose data; for a NULL process see [`GetRequest::new`].
+    /// Owner of the data; for a NULL process see [`GetRequest::new`].
     pub proc: ProcId,
-    /// The key; `None`: everything about one process.
+    /// The key; `None`: all values of one process.
     pub key: Option<Key>,
     /// Directives.
     pub directives: GetDirectives,
-    /// How often it was made before and told to look again ([`Outcome::LookAgain`](super::Outcome::LookAgain)): each
-    /// time it sits out more answers to others.
+    /// Number of earlier rounds that ended with [`Outcome::LookAgain`](super::Outcome::LookAgain): each round waits for
+    /// more answers to other Gets.
     pub looks: u32,
 }
 
-/// Why a request makes no sense.
+/// Reason of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Everything about nobody in particular.
+    /// All values, but no process.
     #[error("a get without a key needs a process; name one by namespace and rank")]
     EverythingOfNobody,
-    /// A process that nobody has filled in.
+    /// A process with an empty namespace, as in an unfilled structure.
     #[error("a process with an empty namespace is nobody; name its namespace, or no process")]
     Nobody,
-    /// Everything about a whole job, or about an unknown process.
+    /// All values of a whole job, or of an unknown process.
     #[error("a get without a key needs one process, not rank {rank}")]
     EverythingOfRank {
-        /// The rank given.
+        /// The given rank.
         rank: Rank,
     },
-    /// A rank that names neither a process nor a job.
+    /// A rank that means neither a process nor a job.
     #[error("rank {rank} names no process; use a number, the wildcard or undefined")]
     NoSuchRank {
-        /// The rank given.
+        /// The given rank.
         rank: Rank,
     },
-    /// A group's name stands for its members, and a Get is about one.
+    /// A group's name with a rank that means several members; a Get is about one process.
     #[error("rank {rank} of a group stands for {count} processes; name one member by its rank in the group")]
     SeveralMembers {
-        /// The rank given.
+        /// The given rank.
         rank: Rank,
-        /// How many members that are.
+        /// Number of members.
         count: usize,
     },
 }
@@ -67,11 +67,11 @@ impl AsStatus for Refusal {
 }
 
 impl GetRequest {
-    /// Takes the arguments of a Get. Without a process the caller's namespace is meant, and its own rank where the
-    /// realm is a node or an application, which a rank picks; else no rank in particular.
+    /// Takes the arguments of a Get. Without a process it means the caller's namespace. If the realm is a node or an
+    /// application, which a rank selects, it means the caller's rank, else no particular rank.
     ///
     /// # Errors
-    /// [`Refusal`] when a key is missing where there must be one, or the rank is one that no data belongs to.
+    /// [`Refusal`] when a necessary key is missing, or the rank owns no data.
     pub fn new(
         proc: Option<ProcId>,
         key: Option<Key>,
@@ -92,7 +92,7 @@ impl GetRequest {
             return Err(Refusal::Nobody);
         }
         let rank = proc.rank;
-        // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks that way.
+        // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks in this way.
         let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));
         match (rank, &key) {
             (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_about_self => {
@@ -103,7 +103,7 @@ impl GetRequest {
         }
     }
 
-    /// Asked for a session's value, it is the caller's session that is meant, whatever process is named.
+    /// A Get of a session's value means the caller's session, whatever process it names.
     fn aimed_by_realm(mut self, own: &ProcId) -> Self {
         if self.is_of_session() {
             self.proc = ProcId { rank: Rank::Wildcard, ..own.clone() };
@@ -112,12 +112,12 @@ impl GetRequest {
         self
     }
 
-    /// Whether a session is asked about.
+    /// Whether the Get is about a session.
     fn is_of_session(&self) -> bool {
         matches!(self.realm(), RealmRequest::Session(_) | RealmRequest::SessionNode(..))
     }
 
-    /// The realm in which to look. A session number says whose session only for a key that a session has.
+    /// The realm of the search. A session number selects the session realm only for keys of a session.
     #[must_use]
     pub fn realm(&self) -> RealmRequest<'_> {
         let directives = &self.directives;
@@ -129,7 +129,7 @@ impl GetRequest {
         }
     }
 
-    /// Whether the answer depends on where a process runs or which application it belongs to.
+    /// Whether the answer depends on the node or the application of a process.
     fn is_about_place(&self) -> bool {
         match self.realm() {
             RealmRequest::Node(_) | RealmRequest::App(_) | RealmRequest::AppNode(..) => true,
@@ -149,14 +149,14 @@ impl GetRequest {
     }
 }
 
-/// What is looked for in one of the stores.
+/// A search in one of the stores.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The namespace.
     pub namespace: &'a Namespace,
     /// The rank: a process, the wildcard (the job), or undefined (a key unique in the namespace).
     pub rank: Rank,
-    /// The key; `None`: everything about the process.
+    /// The key; `None`: all values of the process.
     pub key: Option<KeyRef<'a>>,
     /// The realm.
     pub realm: RealmRequest<'a>,
@@ -166,74 +166,74 @@ pub struct Question<'a> {
     pub qualifiers: &'a [Info],
 }
 
-/// Why a segment gave nothing.
+/// Reason of a failed search in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Miss {
-    /// There is no such value, and the segment is all that the server knows.
+    /// There is no such value, and the segment holds all data of the server.
     NotFound,
     /// There is one, but its scope excludes this process.
     OutsideScope,
-    /// This process has no segment of the namespace, or only what the server told it: the server may know more.
+    /// This process has no segment of the namespace, or only received data: the server may know more.
     NotMapped,
     /// The segment can't be trusted.
     Damaged,
 }
 
-/// The places where a value may be without asking anybody.
+/// The places of values that can be read without a request.
 pub trait Stores {
-    /// A value, perhaps borrowed from where it is.
+    /// A value, borrowed if possible.
     type Value;
 
-    /// What this process put or stored itself.
+    /// A value that this process put or stored itself.
     fn staged(&self, question: &Question<'_>) -> Option<Self::Value>;
 
-    /// What the server published in the segment of the namespace.
+    /// A value that the server published in the segment of the namespace.
     ///
     /// # Errors
-    /// [`Miss`] says why there is no value.
+    /// [`Miss`] with the reason.
     fn published(&self, question: &Question<'_>) -> Result<Self::Value, Miss>;
 
-    /// All that the host registered for a process, for a question without a key.
+    /// All values that the host registered for a process, for a Get without a key.
     fn described(&self, _: &Question<'_>) -> Option<Self::Value> {
         None
     }
 
-    /// What came over the socket. Only asked unqualified questions.
+    /// A value received over the socket. Only for unqualified Gets.
     fn cached(&self, question: &Question<'_>) -> Option<Self::Value>;
 
-    /// Whether the server's own segment of this namespace can be read, so that nothing newer can be asked for.
+    /// Whether the server's own segment of this namespace can be read, so that a request would find nothing newer.
     fn is_mapped(&self, namespace: &Namespace) -> bool;
 
-    /// Whether there is a server to ask.
+    /// Whether there is a server.
     fn is_connected(&self) -> bool;
 }
 
-/// How far a Get has come.
+/// Stage of a Get.
 #[derive(Clone, Copy, Debug)]
 pub enum Round<'a> {
-    /// Nobody was asked yet, or something has changed since.
+    /// No request was made yet, or data has changed since.
     First,
     /// The server answered this very request with these data.
     Answered(&'a [RankData]),
 }
 
-/// What becomes of a Get.
+/// The decision about a Get.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision<V> {
-    /// It is in one of the stores.
+    /// A store holds the value.
     Found(V),
-    /// It follows from who the caller is, or was in the server's answer.
+    /// The value follows from the caller's identity, or was in the server's answer.
     Known(Value),
     /// There is no such value, or none that this process may see.
     NotFound(Status),
-    /// Ask the server for this.
+    /// Send this request to the server.
     Ask(GetRequest),
 }
 
-/// Decides what becomes of a Get. Pure: the same request and stores give the same decision.
+/// Decides about a Get. Pure: the same request and stores give the same decision.
 ///
-/// The order is: what the caller is itself; the server's answer, if this is about one; what the process staged; the
-/// segment; the cache; and only then the server.
+/// The order is: the caller's identity; the server's answer, in that round; staged values; the segment; the cache; and
+/// only then the server.
 ///
 /// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Get`, retrieval rules for reserved and other keys).
 pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, stores: &S) -> Decision<S::Value> {
@@ -252,7 +252,7 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
     }
     let decision = search(request, own, round, stores, rank);
     match decision {
-        // Of a process that has posted nothing, and is not waited for, the rest is everything.
+        // The process has posted nothing, and the Get does not wait: the registered values are all.
         Decision::NotFound(_) if request.key.is_none() && request.directives.scope.is_none() => {
             stores.described(&question(request, rank)).map_or(decision, Decision::Found)
         }
@@ -260,7 +260,7 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
     }
 }
 
-/// Looks into the stores, and decides whether to ask the server if it finds nothing.
+/// Searches the stores. After a miss, decides whether to ask the server.
 fn search<S: Stores>(
     request: &GetRequest,
     own: &ProcId,
@@ -283,7 +283,7 @@ fn search<S: Stores>(
     }
 }
 
-/// Questions that a process answers from its own identity.
+/// Gets that a process answers from its own identity.
 fn about_self(request: &GetRequest, own: &ProcId) -> Option<Value> {
     let is_own_namespace = request.proc.namespace == own.namespace;
     match request.key.as_ref()?.as_str() {
@@ -307,7 +307,7 @@ fn is_about_self(key: &str, proc: &ProcId, own: &ProcId) -> bool {
     }
 }
 
-/// A reserved key is never "unique, publisher unknown": without a rank the job is meant.
+/// A reserved key is never "unique, publisher unknown": without a rank it means the job.
 fn aimed_rank(request: &GetRequest) -> Rank {
     match request.proc.rank {
         Rank::Undefined if request.is_reserved() => Rank::Wildcard,
@@ -321,22 +321,22 @@ fn aimed_at(rank: Rank, request: &GetRequest) -> GetRequest {
     request
 }
 
-/// What a process posted itself is always current, and so is a job's record in a segment.
+/// Own values are always current, and so is a job's record in a segment.
 fn must_refresh<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
     let is_current = request.proc == *own || (rank == Rank::Wildcard && stores.is_mapped(&request.proc.namespace));
     request.directives.refresh && stores.is_connected() && !is_current
 }
 
-/// A value that was found.
+/// A value in a store.
 enum Seen<V> {
-    /// Nothing newer is to be had.
+    /// No newer value can exist.
     Current(V),
-    /// What the host registered under a key that is not reserved, and nothing of what the process may have posted, behind
-    /// which it stands. A server's own segment has both; what a server told of the job has the former alone.
+    /// A value that the host registered under a key that is not reserved. A value that the process posted takes
+    /// precedence. A server's own segment has both; received job data has only the registered one.
     Told(V),
 }
 
-/// Whether the server may know something newer than what was told.
+/// Whether the server may have a newer value than the received one.
 fn may_be_replaced<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
     let is_postable = rank.process().is_some() && request.key.is_some() && request.proc != *own;
     let is_staged = || stores.staged(&question(request, rank)).is_some();
@@ -356,7 +356,7 @@ fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
 
 fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<Seen<S::Value>, Miss> {
     let question = question(request, rank);
-    // What a process staged has no realm but its own. A part of what it staged is not "everything".
+    // Staged values belong to the process's own realm alone. A part of the staged values is not "all values".
     if question.realm == RealmRequest::Default && question.key.is_some() {
         let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
         let rank = if is_unique_key { own.rank } else { rank };
@@ -370,46 +370,46 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
         }
         found => found.map(Seen::Told),
     };
-    // What was asked for since is newer than what was told.
+    // A requested value is newer than the received job data.
     let cached = if request.directives.is_unqualified() { stores.cached(&question) } else { None };
     cached.map_or(found, |value| Ok(Seen::Current(value)))
 }
 
-/// Nothing is here: whether the server may know more.
+/// Decides after a miss whether the server may know more.
 fn ask<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S, miss: Miss) -> Decision<S::Value> {
     let not_found = Decision::NotFound(Status::ERR_NOT_FOUND);
     let directives = &request.directives;
     if directives.optional || !stores.is_connected() {
         return not_found;
     }
-    // What other jobs were told of a session is in no segment of this one, and what comes and goes with sets and groups in
-    // none at all.
+    // Other jobs' session data is in no segment of this job. Data that changes with sets and groups is in no segment at
+    // all.
     let is_elsewhere = request.is_of_session() || request.key.as_ref().is_some_and(is_of_sets);
     let is_segment_complete = miss == Miss::NotFound && !is_elsewhere;
     let is_own_namespace = request.proc.namespace == own.namespace;
     let mut request = aimed_at(rank, request);
-    // What is for its process alone comes from nobody else: what the host registered is all that there may be.
+    // Internal values come from their own process alone: nothing but registered values can exist.
     let is_registered = request.is_reserved() && is_own_namespace || directives.scope == Some(Scope::Internal);
     if is_registered {
-        // The job's data are complete before the job starts, so a segment that lacks the key has the last word. A
-        // process without one asks what its server has at hand: peers leave keys out of the start-up message.
+        // The job's data is complete before the job starts, so a segment without the key settles the matter. Without a
+        // segment the server's present data is requested, because peers omit keys in the start-up message.
         if is_segment_complete {
             return not_found;
         }
         request.directives.demand_immediate();
     } else if is_segment_complete && request.directives.immediate {
-        // The segment is all that the server has at hand.
+        // The segment holds all present data of the server.
         return not_found;
     }
     Decision::Ask(request)
 }
 
-/// Whether the answer changes with process sets and groups: the server alone knows it, and the next may be another.
+/// Whether the answer changes with process sets and groups: only the server knows it, and the next answer may differ.
 pub(super) fn is_of_sets(key: &Key) -> bool {
     matches!(key.as_str(), attribute::PSET_NAMES | attribute::GROUP_NAMES | attribute::GROUP_CONTEXT_ID)
 }
 
-/// Finds what was asked for in the server's answer.
+/// Finds the wanted value in the server's answer.
 fn in_answer(request: &GetRequest, rank: Rank, data: &[RankData]) -> Option<Value> {
     let is_wanted = |of: &&RankData| {
         of.proc.namespace == request.proc.namespace && (of.proc.rank == rank || rank == Rank::Undefined)

@@ -1,4 +1,4 @@
-//! What the process itself put or stored: visible to itself at once, to others after a commit.
+//! Values that the process itself put or stored: visible to itself at once, to other processes after a commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use crate::types::{Info, Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value
 /// | `Global` v | v | v | v |
 /// | `Internal` v | as before | as before | v |
 ///
-/// The process itself always sees the value it put last. So a commit never holds two values for one reader, and the
-/// server need not know in which order they were put.
+/// The process itself always sees the value it put last. A commit never holds two values for one reader, so the server need not
+/// know the order of the puts.
 ///
-/// Everything stays after a commit: the process finds its own data here even if the server keeps none.
+/// All values stay after a commit: the process finds its own data here even if the server keeps none.
 ///
 /// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Put`, `PMIx_Commit`, `PMIx_Store_internal`).
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub struct Staging {
     own: ProcId,
     limits: StagingLimits,
     entries: BTreeMap<Key, Entry>,
-    /// Key of every put that still has a value for others, in the order of the puts.
+    /// Key of every put that still has a value for other processes, in the order of the puts.
     changes: BTreeMap<Sequence, Key>,
-    /// What was stored for other processes.
+    /// Values stored for other processes.
     others: BTreeMap<ProcId, BTreeMap<Key, Slot>>,
     key_count: usize,
     size_bytes: usize,
@@ -43,16 +43,16 @@ pub struct Staging {
     has_spoken: bool,
 }
 
-/// Bounds of [`Staging`].
+/// Limits of [`Staging`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagingLimits {
-    /// Most keys, over all processes.
+    /// Limit of the number of keys, over all processes.
     pub key_count_max: usize,
-    /// Most bytes of one value.
+    /// Limit of the bytes of one value.
     pub value_bytes_max: usize,
-    /// Most bytes of all values.
+    /// Limit of the bytes of all values.
     pub total_bytes_max: usize,
-    /// Bytes of keys and values in one commit message; one value alone may take more. Release 6.1 takes messages of
+    /// Limit of the bytes of keys and values in one commit message; a single value may exceed it. Release 6.1 accepts messages of
     /// 32 MiB, release 3.2 of 16 MiB.
     pub commit_bytes_max: usize,
 }
@@ -68,19 +68,19 @@ impl Default for StagingLimits {
     }
 }
 
-/// Why a value was refused. What was there before is untouched.
+/// Reason of a refused value. The old value stays.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StagingError {
     /// The key can't be put.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A reserved key of a whole job: only the host says what holds for a job.
+    /// A reserved key of a whole job: only the host sets data of a job.
     #[error("key {key:?} describes the job {proc}; only the host may set it")]
     JobData {
         /// The key.
         key: Key,
-        /// For whom it was to be stored.
+        /// The owner of the value.
         proc: ProcId,
     },
     /// More keys than allowed.
@@ -115,7 +115,7 @@ pub enum StagingError {
         /// The type's name.
         data_type: &'static str,
     },
-    /// A qualified value that is none.
+    /// An invalid qualified value.
     #[error(
         "a qualified value is an array of infos: first the key with its value, then the qualifiers, flagged as such"
     )]
@@ -123,7 +123,7 @@ pub enum StagingError {
     /// All values together are larger than allowed.
     #[error("values of this process would take {needed_bytes} bytes, the limit is {limit}")]
     Full {
-        /// What would be held.
+        /// The sum with the new value.
         needed_bytes: usize,
         /// The limit.
         limit: usize,
@@ -141,16 +141,16 @@ impl AsStatus for StagingError {
     }
 }
 
-/// What [`Staging::take_commit`] gives.
+/// The result of [`Staging::take_commit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Staged {
-    /// To be sent.
+    /// The commit to send.
     pub commit: Commit,
-    /// For [`Staging::put_back`] if it could not be delivered.
+    /// For [`Staging::put_back`] if the commit could not be delivered.
     pub mark: StagingMark,
 }
 
-/// A state of the staging area to which a failed commit returns.
+/// A state of the staging area, to which a failed commit returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StagingMark(Sequence);
 
@@ -164,7 +164,7 @@ struct Entry {
     internal: Option<Slot>,
 }
 
-/// One value and the put it came with. A global put fills two slots with the same number.
+/// One value and the number of its put. A global put fills two slots with the same number.
 #[derive(Clone, Debug)]
 struct Slot {
     put: Sequence,
@@ -190,7 +190,7 @@ impl Staging {
         }
     }
 
-    /// Puts a value. Others see it after the next commit, if the scope lets them.
+    /// Puts a value. Other processes see it after the next commit, if the scope permits.
     ///
     /// # Errors
     /// [`StagingError`] for a key that is reserved or malformed, and at the limits.
@@ -204,7 +204,7 @@ impl Staging {
         self.insert_own(scope, key, value)
     }
 
-    /// As [`Staging::put`], of any key, reserved or not. A qualified value is put under `PMIX_QUALIFIED_VALUE`.
+    /// As [`Staging::put`], for any key, reserved or not. A qualified value is put under `PMIX_QUALIFIED_VALUE`.
     ///
     /// # Errors
     /// [`StagingError`] at the limits.
@@ -212,7 +212,7 @@ impl Staging {
         self.insert_own(scope, key, value)
     }
 
-    /// Refuses a value of so many bytes if it is too large, before anybody copies it.
+    /// Refuses a value of `size_bytes` if it is too large, before it is copied.
     ///
     /// # Errors
     /// [`StagingError`] for a key that can't be put, and for too large a value.
@@ -226,8 +226,8 @@ impl Staging {
 
     /// Stores a value for any process, of any namespace, known or not. Only this process sees it.
     ///
-    /// Reserved keys are accepted for one process (MPI libraries note the locality of their peers so) and refused for
-    /// a job: what holds for a job is the host's to say.
+    /// Reserved keys are accepted for one process, because MPI libraries store the locality of their peers. For a job they are
+    /// refused: only the host sets data of a job.
     ///
     /// # Errors
     /// [`StagingError`] for a key that can't be stored, and at the limits.
@@ -249,8 +249,8 @@ impl Staging {
         Ok(())
     }
 
-    /// What this process holds for a key of a process; with a scope, only what that scope's audience sees. The global one
-    /// excludes nothing that the process has put itself.
+    /// This process's value of a key of a process. With a scope, only the value that the scope's audience sees. The global scope
+    /// excludes no value that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
         let slot = match scope {
@@ -273,13 +273,13 @@ impl Staging {
         qualified::best(key, qualifiers, values.map(|value| &**value)).and_then(qualified::inner)
     }
 
-    /// All that this process holds of its own, by the names it is stored under; with a scope, only what that scope's audience sees.
+    /// All own values of this process, by their stored names. With a scope, only those that the scope's audience sees.
     pub fn own(&self, scope: Option<Scope>) -> impl Iterator<Item = (&Key, &Arc<Value>)> {
         self.entries.iter().filter_map(move |(key, entry)| Some((key, &entry.find(scope)?.value)))
     }
 
-    /// What was put since the last commit, and nothing that was replaced meanwhile; `None` if nothing is new. In the
-    /// order of the puts, and not more than a peer takes in one message: what is left is there for the next call.
+    /// The values put since the last commit, without those replaced meanwhile; `None` if there are none. They come in the order of
+    /// the puts, and fit one message of a peer: the rest is left for the next call.
     #[must_use]
     pub fn take_commit(&mut self) -> Option<Staged> {
         let mark = StagingMark(self.committed);
@@ -306,21 +306,21 @@ impl Staging {
         (!parts.is_empty()).then_some(Staged { commit: Commit { parts }, mark })
     }
 
-    /// A commit of nothing, if none was taken before: it tells the server, which others ask, that this process has had its
-    /// say. For when [`Staging::take_commit`] has nothing.
+    /// An empty commit, if none was taken before: other processes wait at the server for this process's first commit. For use when
+    /// [`Staging::take_commit`] gives nothing.
     #[must_use]
     pub fn take_first_commit(&mut self) -> Option<Staged> {
         let is_first = !std::mem::replace(&mut self.has_spoken, true);
         is_first.then(|| Staged { commit: Commit { parts: Vec::new() }, mark: StagingMark(self.committed) })
     }
 
-    /// Returns to before a commit that was not delivered: its values are part of the next one.
+    /// Undoes a commit that was not delivered: its values are part of the next one.
     pub fn put_back(&mut self, mark: StagingMark) {
         self.committed = self.committed.min(mark.0);
         self.has_spoken = false;
     }
 
-    /// How many bytes the values take.
+    /// Size of the values in bytes.
     #[must_use]
     pub const fn size_bytes(&self) -> usize {
         self.size_bytes
@@ -361,7 +361,7 @@ impl Staging {
         Ok(size_bytes)
     }
 
-    /// Books a value, if there is room for it.
+    /// Accounts for a value, if there is room for it.
     fn admit(&mut self, is_new_key: bool, freed_bytes: usize, size_bytes: usize) -> Result<(), StagingError> {
         let limit = self.limits.key_count_max;
         if is_new_key && self.key_count >= limit {
@@ -378,7 +378,7 @@ impl Staging {
     }
 }
 
-/// The name that a value is kept under.
+/// The name and value in their stored form.
 fn named(key: Key, value: Value) -> Result<(Key, Value), StagingError> {
     match qualified::stored(key, value) {
         (key, _) if key.as_str() == QUALIFIED_VALUE => Err(StagingError::NotQualified),
@@ -387,7 +387,7 @@ fn named(key: Key, value: Value) -> Result<(Key, Value), StagingError> {
 }
 
 impl Entry {
-    /// Every put is visible to the process itself, so each ends what was internal before.
+    /// Every put is visible to the process itself, so it replaces an older internal value.
     fn set(&mut self, scope: Scope, slot: Slot) {
         self.internal = None;
         match scope {
@@ -401,7 +401,8 @@ impl Entry {
         }
     }
 
-    /// What the scope's audience sees; without a scope, or with that of all, what this process put last.
+    /// The value that the scope's audience sees. Without a scope, or with the global one, it is the value that this process put
+    /// last.
     fn find(&self, scope: Option<Scope>) -> Option<&Slot> {
         match scope {
             None | Some(Scope::Global) => self.slots().max_by_key(|slot| slot.put),
@@ -419,7 +420,7 @@ impl Entry {
         [&self.same_node, &self.other_nodes, &self.internal].map(|slot| slot.as_ref().map(|slot| slot.put))
     }
 
-    /// Bytes held; a value that two audiences share counts once.
+    /// Size in bytes; a value that two audiences share counts once.
     fn size_bytes(&self) -> usize {
         let all = self.slots().fold(0, |sum: usize, slot| sum.saturating_add(slot.size_bytes));
         let shared = self.same_node.as_ref().filter(|slot| self.is_global(slot)).map_or(0, |slot| slot.size_bytes);
@@ -430,7 +431,7 @@ impl Entry {
         self.other_nodes.as_ref().is_some_and(|other| other.put == slot.put)
     }
 
-    /// What others are to see of one put: the part of its audience that no later put has taken.
+    /// The value of one put for other processes: the part of its audience that no later put has taken.
     fn for_others(&self, put: Sequence) -> Option<(Scope, &Slot)> {
         let of_put = |slot: &'_ &Slot| slot.put == put;
         match (self.same_node.as_ref().filter(of_put), self.other_nodes.as_ref().filter(of_put)) {

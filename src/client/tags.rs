@@ -2,7 +2,7 @@
 
 use crate::proto::Tag;
 
-/// Hands out tags in order, from [`Tag::DYNAMIC_FIRST`] to [`Tags::LAST`] and round again.
+/// Hands out tags in order, from [`Tag::DYNAMIC_FIRST`] to [`Tags::LAST`], then from the start again.
 #[derive(Debug)]
 pub(super) struct Tags {
     next: u32,
@@ -16,7 +16,7 @@ impl Tags {
         Self { next: Tag::DYNAMIC_FIRST.0 }
     }
 
-    /// The next tag that is not in use. Ends because far fewer requests may be in flight than there are tags.
+    /// The next tag that is not in use. It ends, because far fewer requests may be in flight than there are tags.
     pub(super) fn next(&mut self, is_used: impl Fn(Tag) -> bool) -> Tag {
         loop {
             let tag = Tag(self.next);

@@ -1,4 +1,4 @@
-//! The core of a client, through its doors.
+//! Tests of the client core through its public functions.
 
 mod ending;
 mod gets;

@@ -24,8 +24,8 @@ fn a_flag_without_a_value_is_true() {
 
 #[test]
 fn a_get_that_asks_again_has_only_the_rest_of_its_time() {
-    // A Get that was held back behind another one, or joined one that timed out, asked again with its whole time limit,
-    // so a limit of some seconds took twice as long. Whoever asks again first takes off what was spent.
+    // Regression: a Get that was held back behind another one, or joined one that timed out, repeated its whole time
+    // limit. A limit of some seconds took twice as long. The rule: a retry subtracts the spent time first.
     let mut directives = parse(&[info(attribute::TIMEOUT, 5), info(attribute::IMMEDIATE, true)]);
     assert!(directives.spend(Duration::from_millis(1_500)));
     assert_eq!(directives.timeout, Some(Duration::from_millis(3_500)));
@@ -52,9 +52,8 @@ fn entries_the_server_honours_are_sent_unchanged() {
 
 #[test]
 fn a_required_entry_that_nobody_knows_is_not_supported() {
-    // A Get was answered as if a directive that it must honour, and that nobody knows, were not there: about something
-    // else than was asked. Whoever says "required" is told that it can't be had; what is known, qualifies the value, or was
-    // honoured by somebody else before, stays welcome.
+    // Regression: a Get ignored a required directive that nothing knows, and answered another question. The rule: such
+    // a Get is refused. Directives that are known, qualify the value, or were honoured before are accepted.
     let flagged = |key, flags: InfoFlags| Info { flags: flags.bits(), ..info(key, true) };
     let refused = GetDirectives::parse(&[flagged("vendor.thing", InfoFlags::REQUIRED)]).unwrap_err();
     assert!(matches!(&refused, DirectiveError::NotSupported { key } if key.as_str() == "vendor.thing"));
@@ -113,8 +112,8 @@ fn a_realm_directive_takes_its_qualifier() {
 
 #[test]
 fn of_several_realms_one_counts_and_is_sent() {
-    // Two realms were refused, where programs that were written for OpenPMIx have an answer. Servers of the reference go by
-    // the order in which they are told, so they are told of one.
+    // Regression: two realms were refused, but programs written for OpenPMIx expect an answer. Servers of the reference
+    // use the first realm, so the message names only one.
     const NAMED: [(&str, RealmDirective); 4] = [
         (attribute::SESSION_INFO, RealmDirective::Session),
         (attribute::NODE_INFO, RealmDirective::Node),

@@ -4,13 +4,13 @@ use super::*;
 use crate::keys;
 use crate::types::{Info, Value};
 
-/// Stores that hold what a test says, under "where namespace:rank key".
+/// Stores with the values of a test, given as place, process and key.
 struct Fake {
     values: Vec<(Place, ProcId, &'static str)>,
     miss: Miss,
     is_connected: bool,
     asked: RefCell<Vec<Place>>,
-    /// Whether the host registered anything for anybody.
+    /// Whether the host registered any values.
     is_described: bool,
 }
 
@@ -133,7 +133,7 @@ fn a_get_without_key_and_process_is_refused() {
 
 #[test]
 fn a_get_of_nobody_is_refused() {
-    // A process that was read from a value may be one that nobody has filled in. Its empty namespace was taken for a name.
+    // Regression: a process read from a value may be unfilled; its empty namespace was taken for a name.
     let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..own() };
     for key in [Some(Key::from_static("k")), Some(Key::from_static(attribute::RANK)), None] {
         let refused = GetRequest::new(Some(nobody.clone()), key, GetDirectives::default(), &own()).unwrap_err();
@@ -214,8 +214,8 @@ fn staging_comes_before_the_segment_and_the_segment_before_the_cache() {
     }
 }
 
-/// A host had registered a value for a process under a key that the process posted, too: over the socket the former was
-/// found, in the segment the latter.
+/// Regression: a host had registered a value for a process under a key that the process posted, too. A Get found the
+/// registered value over the socket, but the posted one in the segment.
 #[test]
 fn what_a_server_told_of_a_process_may_have_been_replaced_by_the_process() {
     let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");
@@ -230,7 +230,7 @@ fn what_a_server_told_of_a_process_may_have_been_replaced_by_the_process() {
     assert_eq!(first(&plain(proc("mine", 1), "pmix.lrank"), &reserved), Decision::Found(Place::Published));
 }
 
-/// It was looked up once to see whether to ask, and once more to answer.
+/// Regression: the value was looked up twice, once for the decision and once for the answer.
 #[test]
 fn what_a_server_told_is_looked_up_once() {
     let told = || Fake::new(Miss::NotMapped).with(Place::Published, proc("mine", 1), "k");

@@ -61,8 +61,8 @@ fn a_commit_holds_what_changed_since_the_last_one() {
     assert_eq!(second.commit.parts, [(Scope::Global, vec![Kval { key: key("a"), value: Value::Uint32(3) }])]);
 }
 
-/// Three values of 15 MiB made one message that no peer takes: the connection broke, and with it the job. A commit is
-/// now cut into messages that every peer takes.
+/// Regression: three values of 15 MiB made one message that no peer accepts. The connection broke, and with it the job.
+/// The rule: a commit is split into messages that every peer accepts.
 #[test]
 fn more_than_a_message_holds_is_committed_in_pieces() {
     let limits = StagingLimits { commit_bytes_max: 100, ..StagingLimits::default() };
@@ -251,10 +251,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one audience sees, by key.
+/// The values that one audience sees, by key.
 type View = BTreeMap<String, u32>;
 
-/// What a server makes of a commit: each value goes to the audiences of its scope.
+/// The server's handling of a commit: each value goes to the audiences of its scope.
 fn apply(commit: &Commit, same_node: &mut View, other_nodes: &mut View) {
     // Backwards, to show that the order inside a commit does not matter.
     for (scope, kvals) in commit.parts.iter().rev() {

@@ -23,7 +23,7 @@ fn finalize_ends_with_the_reply_and_closes() {
     let mut client = client();
     let open = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
     let tag = sent_tag(&call(&mut client, at(0), 2, Call::Finalize));
-    // What was under way may still end.
+    // A pending call may still end.
     let ended = input(&mut client, at(0), Input::Reply(open, Reply::Status(Status::SUCCESS)));
     assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
     let ended = input(&mut client, at(1), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
@@ -78,7 +78,7 @@ fn a_silent_server_ends_a_call_after_its_timeout_and_the_grace() {
     assert_eq!(input(&mut client, at(2999), Input::Timeout), []);
     let ended = input(&mut client, at(3000), Input::Timeout);
     assert_eq!(error_of(&ended, 1).status(), Status::ERR_TIMEOUT);
-    // The late reply belongs to nobody, but is no surprise.
+    // The late reply has no call, but its tag is known.
     assert_eq!(client.command_of(tag), Some(Command::Fence));
     assert_eq!(input(&mut client, at(4000), Input::Reply(tag, Reply::Status(Status::SUCCESS))), []);
 }

@@ -1,4 +1,4 @@
-//! Gets share requests, wait for each other, and see what came meanwhile.
+//! Gets share requests, wait for each other, and see data that came meanwhile.
 
 use super::*;
 
@@ -11,11 +11,12 @@ fn the_data_of_an_answer_are_received_before_the_call_is_done() {
     assert_eq!(ended, [Output::Received(std::sync::Arc::clone(&data)), done(1, Outcome::Answered(data))]);
 }
 
-/// Two registrations of a name were mixed: what the newer one lacks was found as the older one had it.
+/// Regression: two registrations of a name were mixed: a key that the newer one lacks was found with the older value.
 #[test]
 fn a_refresh_forgets_what_it_shows_to_be_of_the_past() {
-    // A key that is nowhere cost all that was kept of its job: a Get of anything else from what is here (PMIX_OPTIONAL) then
-    // found nothing. What is not there takes itself away alone; what is there may be of another job of the name.
+    // Regression: a missing key removed all cached data of its job, and a local Get of another key (PMIX_OPTIONAL) then
+    // found nothing. The rule: a missing key removes its own value alone; an answer with data may be of another job of
+    // that name.
     const KEY: Key = Key::from_static("k");
     let refresh = Info::new(Key::from_static(attribute::REFRESH_CACHE), true);
     let narrowed = Info::new(Key::from_static(attribute::HOSTNAME), "n1");
@@ -90,8 +91,8 @@ fn gets_of_different_processes_do_not_wait_for_each_other() {
     assert_ne!(first, second);
 }
 
-// With one request per process and no bound on the wait, a Get for a key that exists would hang for ever behind one
-// for a key that is never posted: the server holds the first and never learns of the second.
+// Without a limit on the wait, a Get for an existing key would hang for ever behind one for a key that is never posted:
+// the server holds the first request and never learns of the second.
 #[test]
 fn a_get_does_not_wait_for_ever_behind_one_that_is_never_answered() {
     let mut client = client();
@@ -170,8 +171,8 @@ fn gets_with_other_directives_are_not_alike() {
     assert_eq!(input(&mut client, due, Input::Timeout).len(), 2);
 }
 
-/// A server that waits no longer for a process that has committed says so of its own: one of those who share the
-/// question was told, and the others asked again in turn.
+/// Regression: a server that stops waiting for a committed process reports a timeout of its own. Only one of the calls
+/// that share the request got it, and the others asked again in turn.
 #[test]
 fn the_servers_own_time_limit_is_everybodys_answer() {
     let mut client = client();
@@ -189,7 +190,8 @@ fn sent_tags(outputs: &[Output]) -> Vec<Tag> {
     outputs.iter().filter_map(tag).collect()
 }
 
-/// The server refused what was too much for it, and one who asked much of one process had no room for a fence.
+/// Regression: the server refused requests beyond its limit, and a process with many Gets of one process had no room
+/// for a fence.
 #[test]
 fn the_server_gets_as_many_gets_as_it_has_room_for_and_the_others_in_their_order() {
     let mut client = Client::new(proc(0), Config { gets_sent_max: 8, ..Config::default() });
@@ -204,14 +206,14 @@ fn the_server_gets_as_many_gets_as_it_has_room_for_and_the_others_in_their_order
     assert_eq!(tags.len(), 8);
     assert_eq!(call(&mut client, at(100), 21, get(3, "a", &[])), []);
     let _ = sent_tag(&call(&mut client, at(100), 22, fence(&[])));
-    // Room for one: it is for the process of which nothing is known.
+    // The room for one request is reserved for a process without a request in flight.
     let not_found = || Reply::Status(Status::ERR_NOT_FOUND);
     let ended = input(&mut client, at(110), Input::Reply(tags[7], not_found()));
     assert_eq!(error_of(&ended, 20).status(), Status::ERR_NOT_FOUND);
     assert!(client.poll_timeout().is_some_and(|due| due <= at(110)));
     let third = sent_tag(&input(&mut client, at(110), Input::Timeout));
     assert_eq!(client.poll_timeout(), None);
-    // What was held back looks again with the answer, and is sent when it comes again.
+    // Held-back Gets look again with the answer, and are sent in the next round.
     let ended = input(&mut client, at(120), Input::Reply(tags[0], not_found()));
     assert_eq!(ended[1..], [done(7, Outcome::LookAgain), done(8, Outcome::LookAgain)]);
     let _ = input(&mut client, at(120), Input::Reply(third, not_found()));
@@ -232,8 +234,8 @@ fn a_get_without_room_keeps_its_time_limit() {
     assert_eq!(client.poll_timeout(), None);
 }
 
-/// Gets of so many keys that are not there, each answered by itself, as a client makes them: who is told to look again
-/// does so, in vain. The server has many at a time if it holds them. Gives how often calls were made and requests compared.
+/// Gets of `get_count` missing keys, each answered by itself, with a client that looks again whenever an outcome says
+/// so. If `is_held`, the server holds many requests at a time. Returns the number of calls and comparisons.
 fn work_of(get_count: u32, is_held: bool) -> usize {
     let mut client = client();
     let ask = |number: u32, looks: u32| {
@@ -269,8 +271,8 @@ fn work_of(get_count: u32, is_held: bool) -> usize {
     calls.len() + client.gets_compared()
 }
 
-/// Forty thousand of one process kept a client's thread busy for good: each was compared with all that were sent, and
-/// each answer had all others look again.
+/// Regression: forty thousand Gets of one process kept a client's thread busy without end. Each was compared with all
+/// sent ones, and each answer made all others look again.
 #[test]
 fn twice_as_many_gets_of_one_process_are_twice_the_work() {
     for is_held in [false, true] {

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, every call is done exactly once.
+//! Every call is done exactly once, for all inputs in all orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What may happen to a client.
+/// An input of a client.
 #[derive(Clone, Debug)]
 enum Step {
     Call(Call),
     /// The server answers one of its requests.
     Answer(prop::sample::Index, AnswerKind),
-    /// A reply to nothing.
+    /// A reply without a request.
     Stray(u32),
     Wait(u64),
     SegmentAvailable,
@@ -61,14 +61,14 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A client, its clock, and a server that remembers what it was asked.
+/// A client, its clock, and a server that remembers its requests.
 struct World {
     client: Client,
     now: Time,
     next_call: u64,
-    /// Calls made and not done.
+    /// Calls in flight.
     open: BTreeSet<CallId>,
-    /// Requests the server has not answered.
+    /// Requests that the server has not answered.
     asked: BTreeMap<Tag, Request>,
     received: Vec<std::sync::Arc<[RankData]>>,
     is_closed: bool,

@@ -1,4 +1,4 @@
-//! Requests, their replies, and the bounds of both.
+//! Requests, their replies, and the limits of both.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn a_fence_that_fails_names_who_was_missing() {
     );
 }
 
-/// What a host keeps silent about ends with the caller's own limit.
+/// A request that the host does not answer ends with the caller's own time limit.
 #[test]
 fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody() {
     let mut client = client();
@@ -28,7 +28,7 @@ fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody(
     assert_eq!(input(&mut client, at(3001), Input::Reply(tag, Reply::Infos(Vec::new()))), []);
 }
 
-/// One value of a wrong type ended the connection, and with it the job.
+/// Regression: one value of a wrong type ended the connection, and with it the job.
 #[test]
 fn a_request_that_can_not_be_sent_ends_alone() {
     let mut client = client();
@@ -158,8 +158,8 @@ fn a_request_without_reply_is_complete_when_sent() {
     assert_eq!(client.calls_in_flight(), 0);
 }
 
-/// A heartbeat went as a request for monitoring, which servers of OpenPMIx do not count. They reported a process that beat as
-/// silent. The rule: a heartbeat is the message of its own tag, and nobody waits for an answer.
+/// Regression: a heartbeat was sent as a request for monitoring, which servers of OpenPMIx do not count. They reported a live
+/// process as silent. The rule: a heartbeat is a message with its own tag, without an answer.
 #[test]
 fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
     let mut client = client();
@@ -181,7 +181,7 @@ fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
     let _ = input(&mut client, at(2000), Input::Timeout);
     assert_eq!(client.calls_in_flight(), 0);
     assert_eq!(error_of(&call(&mut client, at(2000), 4, fence(&[])), 4).status(), Status::ERR_OUT_OF_RESOURCE);
-    // The way out is never barred.
+    // A finalize is accepted at every limit.
     let _ = sent_tag(&call(&mut client, at(2000), 5, Call::Finalize));
 }
 
@@ -207,7 +207,7 @@ fn an_id_in_use_is_reported_and_the_first_call_goes_on() {
     assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
 }
 
-/// What events bring about has no request, and still one end.
+/// A wait for events has no request, but still one end.
 #[test]
 fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connection() {
     let mut client = client();
@@ -224,7 +224,7 @@ fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connec
     assert_eq!(error_of(&input(&mut client, at(5001), Input::Lost(LossReason::EndOfFile)), 1), lost);
 }
 
-/// The server could not read it, and said so (`PMIX_ERR_UNPACK_FAILURE`) of what is a mistake of the caller.
+/// Regression: the server could not read the request, and reported a caller's mistake as `PMIX_ERR_UNPACK_FAILURE`.
 #[test]
 fn a_request_that_names_nobody_is_a_mistake_and_is_not_sent() {
     let mut client = client();
