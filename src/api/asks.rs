@@ -1,4 +1,4 @@
-//! What the typed functions of [`Client`](super::Client) send, and how they read the answer.
+//! Requests of the typed functions of [`Client`](super::Client), and conversion of their replies.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::proto::{self, Reply, Request};
 use crate::server::Credential;
 use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
 
-/// A request, its time limit, and what becomes of the reply.
+/// A request, its time limit, and the conversion of its reply.
 pub(super) struct Ask<T> {
     pub(super) request: Request,
     pub(super) time_limit: Option<Duration>,
@@ -63,7 +63,7 @@ pub(super) fn spawn(job: Vec<Info>, apps: Vec<App>) -> Asked<Namespace> {
 pub(super) fn connect_processes(procs: Vec<ProcId>, directives: Vec<Info>) -> Asked<()> {
     let limit = time_limit(&directives);
     ask(Request::Connect(proto::Collective { procs, directives }), limit, |reply| match reply {
-        // Without other jobs there are no data of any.
+        // Without other jobs there is no job data.
         Reply::Data(_) | Reply::Status(_) => Some(()),
         _ => None,
     })
@@ -120,7 +120,7 @@ pub(super) fn group_construct(id: &str, procs: Vec<ProcId>, directives: Vec<Info
     let id = Text::from(id);
     ask(Request::GroupConstruct(group), limit, move |reply| {
         answered(reply, |results| match results {
-            // Our own layout says 0 where there is none.
+            // Our own layout uses 0 for a missing number.
             Reply::Group { members, context_id, info, .. } => {
                 Some(Group { id, members, context_id: context_id.filter(|number| wants_id || *number != 0), info })
             }
@@ -173,13 +173,13 @@ fn done(reply: Reply) -> Option<()> {
 fn infos(reply: Reply) -> Option<Answered<Vec<Info>>> {
     answered(reply, |results| match results {
         Reply::Infos(infos) => Some(infos),
-        // Servers of 4.2 say nothing more of a monitor request.
+        // Servers of 4.2 answer a monitor request with a status alone.
         Reply::Status(_) => Some(Vec::new()),
         _ => None,
     })
 }
 
-/// Results with what the server says of them.
+/// Results with the server's status.
 fn answered<T>(reply: Reply, read: impl FnOnce(Reply) -> Option<T>) -> Option<Answered<T>> {
     let (status, results) = match reply {
         Reply::Partial { status, results } => (status, *results),
@@ -188,5 +188,5 @@ fn answered<T>(reply: Reply, read: impl FnOnce(Reply) -> Option<T>) -> Option<An
     Some(Answered { status, results: read(results)? })
 }
 
-/// The server goes by the kernel's word; what is sent is of no use to anybody.
+/// The server uses the uid that the kernel reports; the sent one is ignored.
 const OWN_UID: u32 = u32::MAX;

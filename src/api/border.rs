@@ -1,4 +1,5 @@
-//! For those who pass on what others ask: the C library and bindings. Arguments may be missing, keys may be reserved.
+//! Functions for the C library and bindings, which pass on requests of others. Arguments may be missing, keys may be
+//! reserved.
 
 use std::io;
 use std::sync::Arc;
@@ -12,11 +13,11 @@ use super::client::{Client, GetError, get_error};
 
 impl Client {
     /// A process that no launcher started, as a job of one: named `singleton.HOST.PID`, rank 0. It knows its host, its
-    /// size and its local rank; commits and fences with itself succeed; whatever else would need a server is
+    /// size and its local rank. Commits, and fences with itself, succeed; all other requests to a server are
     /// unreachable.
     ///
     /// # Errors
-    /// There are no descriptors left.
+    /// When there are no descriptors left.
     pub fn alone() -> io::Result<Self> {
         Ok(Self::of(Arc::new(runtime::alone()?)))
     }
@@ -24,20 +25,20 @@ impl Client {
     /// As [`Client::alone`], under a name that the process has already.
     ///
     /// # Errors
-    /// There are no descriptors left.
+    /// When there are no descriptors left.
     pub fn alone_as(proc: ProcId) -> io::Result<Self> {
         Ok(Self::of(Arc::new(runtime::alone_as(proc)?)))
     }
 
-    /// Connects a process that no launcher started to the node's system server. `None`: there is none, or none that
-    /// wants it.
+    /// Connects a process that no launcher started to the node's system server. `None` when there is none, or it
+    /// refuses the process.
     #[must_use]
     pub fn connect_singleton() -> Option<Self> {
         let environment: Vec<_> = runtime::environment().into_iter().collect();
         Some(Self::of(Arc::new(runtime::connect_singleton(&environment)?)))
     }
 
-    /// Connects to the server that the directions lead to; [`Tool`](super::Tool) does this for Rust.
+    /// Connects to a server by its directions; [`Tool`](super::Tool) does this for Rust.
     ///
     /// # Errors
     /// [`runtime::ToolError`].
@@ -52,9 +53,9 @@ impl Client {
         self.session().is_alone()
     }
 
-    /// A value that this process can read without asking, of a process of its job or of the job: no lock, no system
-    /// call, no allocation unless it stored values for others or asks for a text that follows from a rule. `None`:
-    /// [`Client::find`] may know more.
+    /// A value of the process's job, or of a process of it, that can be read without a request. This takes no lock, no
+    /// system call and no allocation, unless the process stored values for others or asks for a text that follows from
+    /// a rule. After `None`, [`Client::find`] may know more.
     #[must_use]
     #[inline]
     pub fn peek_value(&self, rank: Rank, key: &str) -> Option<Fetched<'_>> {
@@ -65,8 +66,8 @@ impl Client {
         }
     }
 
-    /// As [`Client::get_value`], with what may be missing: without a process the caller's job is meant (and its own
-    /// rank where the realm is a node or an application), without a key everything of the process.
+    /// As [`Client::get_value`], with optional arguments. Without a process it means the caller's job (and its own rank
+    /// if the realm is a node or an application). Without a key it means all values of the process.
     ///
     /// # Errors
     /// [`GetError`].
@@ -94,8 +95,8 @@ impl Client {
         begun.map_err(|error| GetError::Thread(error.kind()))
     }
 
-    /// As [`Client::put`], of any key. Reserved keys are the host's by the standard, but MPI libraries put some of their
-    /// own for peers to read (the node's name, their binding).
+    /// As [`Client::put`], for any key. The standard reserves keys for the host, but MPI libraries put some for their
+    /// peers (the node's name, their binding).
     ///
     /// # Errors
     /// [`StagingError`].
@@ -103,17 +104,17 @@ impl Client {
         self.session().put_any(scope, key, value)
     }
 
-    /// Runs something on the thread of the client where callbacks run, after those that are due.
+    /// Runs a job on the client's thread for callbacks, after those that are due.
     ///
     /// # Errors
-    /// The thread could not be started; it will not run.
+    /// When the thread could not be started; the job will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.session().later(job)
     }
 
-    /// As [`Client::finalize`], for a client that others hold, too: their calls end with an error from then on. Callbacks
-    /// that are due have run when this returns, unless one of them is the caller or takes longer than a second; what was
-    /// published can still be read.
+    /// As [`Client::finalize`], for a client with other owners: their calls end with an error from then on. Due
+    /// callbacks have run when this returns, unless one of them is the caller or takes longer than a second. Published
+    /// values can still be read.
     ///
     /// # Errors
     /// [`CallError`] when the server refused or took too long; the connection is closed all the same.

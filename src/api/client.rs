@@ -14,13 +14,12 @@ use super::typed::KeyType;
 
 /// A process's membership in its job.
 ///
-/// Reading what the job or its processes published takes no lock and asks nobody: it is in memory that the server
-/// shares with its clients. A client runs no thread of its own unless a callback or an event handler is given
-/// to it.
+/// Reading published values of the job and its processes takes no lock and sends no request: they lie in memory that the server
+/// shares with its clients. A client has no thread of its own until it gets a callback or an event handler.
 ///
-/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the
-/// client is the parent's: the child may read what is in shared memory and drop its copy, but every call to the server
-/// ends with [`CallError::Lost`]. A child that wants to be a client connects itself.
+/// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the client
+/// belongs to the parent. The child may read shared memory and drop its copy, but every call to the server ends with
+/// [`CallError::Lost`]. A child that wants to be a client connects itself.
 ///
 /// Source: PMIx Standard, "Client Initialization and Finalization" and "Data Access and Sharing".
 #[derive(Debug)]
@@ -28,7 +27,7 @@ pub struct Client {
     pub(super) session: Arc<Session>,
 }
 
-/// How a client connects. See [`Client::builder`].
+/// Options of a connection. See [`Client::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ClientBuilder {
@@ -37,42 +36,42 @@ pub struct ClientBuilder {
     prover: Option<Arc<dyn Prover>>,
 }
 
-/// Why a Get gave no value.
+/// Reason of a failed Get.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GetError {
-    /// There is none.
+    /// There is no value.
     #[error("key {key:?} of {proc} is not there")]
     NotFound {
         /// The key.
         key: Cow<'static, str>,
-        /// Whose.
+        /// Owner of the value.
         proc: ProcId,
     },
     /// The process has posted nothing at all.
     #[error("{proc} has posted nothing that this process may see")]
     NothingPosted {
-        /// Whose values were wanted.
+        /// Owner of the values.
         proc: ProcId,
     },
-    /// There is one, but not for this process.
+    /// There is a value, but not for this process.
     #[error("key {key:?} of {proc} was posted with a scope that excludes this process")]
     OutsideScope {
         /// The key.
         key: Cow<'static, str>,
-        /// Whose.
+        /// Owner of the value.
         proc: ProcId,
     },
-    /// There is one of another type.
+    /// The value has another type.
     #[error("key {key:?} of {proc} holds {}, not {expected}", found.name())]
     WrongType {
         /// The key.
         key: Cow<'static, str>,
-        /// Whose.
+        /// Owner of the value.
         proc: ProcId,
-        /// What the key should hold.
+        /// Type that the key should hold.
         expected: &'static str,
-        /// What is stored.
+        /// Type of the stored value.
         found: DataType,
     },
     /// The stored bytes are damaged.
@@ -80,16 +79,16 @@ pub enum GetError {
     Damaged {
         /// The key.
         key: Cow<'static, str>,
-        /// Whose.
+        /// Owner of the value.
         proc: ProcId,
     },
-    /// The key can't be one.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The directives make no sense.
+    /// The directives are invalid.
     #[error(transparent)]
     Directive(#[from] DirectiveError),
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error(transparent)]
     Refusal(#[from] Refusal),
     /// The server could not be asked, refused, or did not answer in time.
@@ -97,30 +96,30 @@ pub enum GetError {
     Call {
         /// The key.
         key: Cow<'static, str>,
-        /// Whose.
+        /// Owner of the value.
         proc: ProcId,
-        /// What happened to the request.
+        /// Error of the request.
         error: CallError,
     },
     /// The client was dropped before the value came.
     #[error("the client was dropped before the value came")]
     Dropped,
-    /// No thread could be started for the callback; the Get was not begun.
+    /// No thread could be started for the callback; the Get was not started.
     #[error("no thread for the callback can be started: {}", .0)]
     Thread(std::io::ErrorKind),
 }
 
-/// Why a fence failed.
+/// Reason of a failed fence.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FenceError {
-    /// The directives make no sense.
+    /// The directives are invalid.
     #[error(transparent)]
     Directive(#[from] DirectiveError),
     /// The server refused, could not be asked, or did not answer in time.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// No thread could be started for the callback; the fence was not begun.
+    /// No thread could be started for the callback; the fence was not started.
     #[error("no thread for the callback can be started: {}", .0)]
     Thread(std::io::ErrorKind),
 }
@@ -160,14 +159,13 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the server may take to admit this process; one minute if not given. The server's host is asked
-    /// meanwhile.
+    /// Time limit for the server to admit this process; the default is one minute. The server's host may be asked meanwhile.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Who makes credentials of munge, for servers of other libraries that want them; without one they are refused.
+    /// Source of munge credentials, for servers of other libraries that demand them. Without it such servers are refused.
     pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
         self.prover = Some(prover);
         self
@@ -188,13 +186,14 @@ impl Client {
     /// Connects to the server that the launcher put into the environment.
     ///
     /// # Errors
-    /// [`ConnectError::NotLaunched`] when no launcher is at work, [`ConnectError::ServerUnreachable`] when its server can't
-    /// be reached, and the other variants for an environment that makes no sense.
+    /// [`ConnectError::NotLaunched`] without a launcher, [`ConnectError::ServerUnreachable`] when its server can't be reached,
+    /// and the other variants for an invalid environment.
     pub fn connect() -> Result<Self, ConnectError> {
         Self::builder().connect()
     }
 
-    /// What the launcher that started this process calls it; `None` if none did. Says nothing about its server.
+    /// The launcher's name for this process; `None` if no launcher started it. This holds whether its server is reachable or
+    /// not.
     #[must_use]
     pub fn launched_as() -> Option<ProcId> {
         runtime::launched_as(runtime::environment())
@@ -206,7 +205,7 @@ impl Client {
         self.session.server()
     }
 
-    /// Begins to describe how to connect.
+    /// Builder of a connection.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
@@ -217,19 +216,20 @@ impl Client {
         self.session.proc()
     }
 
-    /// The server's name for this node, if it told.
+    /// The server's name for this node, if the server sent it.
     #[must_use]
     pub fn hostname(&self) -> Option<&str> {
         self.session.hostname()
     }
 
-    /// Whether values are read from shared memory. If not, the server is asked for each.
+    /// Whether values are read from shared memory. If not, each Get is a request to the server.
     #[must_use]
     pub fn reads_segment(&self) -> bool {
         self.session.reads_segment()
     }
 
-    /// Puts a value, of at most 16 MiB. Others can see it after [`Client::commit`], those elsewhere after a collecting fence.
+    /// Puts a value, of at most 16 MiB. Processes of this node can see it after [`Client::commit`], those of other nodes after a
+    /// collecting fence.
     ///
     /// # Errors
     /// [`StagingError`]: reserved key, or more data than a process may put.
@@ -238,8 +238,8 @@ impl Client {
     }
 
     /// Puts one of several values of a key, which differ in their qualifiers (`PMIX_QUALIFIED_VALUE`). A Get with
-    /// [`GetOptions::qualifier`](crate::GetOptions::qualifier) finds the one that has all of its qualifiers, one without finds
-    /// what was put without.
+    /// [`GetOptions::qualifier`](crate::GetOptions::qualifier) finds the value that has all of the Get's qualifiers. A Get
+    /// without qualifiers finds the value that was put without.
     ///
     /// # Errors
     /// As [`Client::put`].
@@ -264,7 +264,7 @@ impl Client {
         self.session.store_internal(proc, key, value.into())
     }
 
-    /// Makes visible what was put since the last commit, and waits until it is.
+    /// Makes the values put since the last commit visible, and waits for that.
     ///
     /// # Errors
     /// [`CallError`]; the values are then part of the next commit.
@@ -272,7 +272,7 @@ impl Client {
         self.session.commit()
     }
 
-    /// Waits until everybody named is there, and exchanges data if asked to.
+    /// Waits until all named processes have entered the fence, and exchanges data if the options say so.
     ///
     /// # Errors
     /// [`FenceError`].
@@ -281,17 +281,17 @@ impl Client {
         Ok(self.session.fence(options.procs.clone(), directives)?)
     }
 
-    /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the commit fails
-    /// the fence takes place all the same, before this returns.
+    /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the commit
+    /// fails, the fence still takes place before this returns.
     ///
     /// # Errors
-    /// [`FenceError`]: of the commit if that failed, else of the fence.
+    /// [`FenceError`] of the commit if that failed, else of the fence.
     pub fn commit_and_fence(&self, options: &FenceOptions) -> Result<(), FenceError> {
         let directives = FenceDirectives::parse(&options.directives)?;
         Ok(self.session.commit_and_fence(options.procs.clone(), directives)?)
     }
 
-    /// Begins a fence; the result is picked up later.
+    /// Starts a fence; the result is picked up later.
     ///
     /// # Errors
     /// [`FenceError::Directive`].
@@ -300,7 +300,7 @@ impl Client {
         Ok(self.session.start_fence(options.procs.clone(), directives))
     }
 
-    /// Begins a fence; the result goes to `callback`, on a thread of the client that the first callback starts.
+    /// Starts a fence; the result goes to `callback`, on a thread of the client that the first callback starts.
     ///
     /// # Errors
     /// [`FenceError`]: the callback will not run.
@@ -314,8 +314,8 @@ impl Client {
         begun.map_err(|error| FenceError::Thread(error.kind()))
     }
 
-    /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a value
-    /// that is not there yet; see [`Client::get_value`] for other ways.
+    /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a missing value;
+    /// see [`Client::get_value`] for other options.
     ///
     /// # Errors
     /// [`GetError`].
@@ -372,9 +372,9 @@ impl Client {
         self.fetch(proc.clone(), Some(Key::new(key.to_owned())?), GetDirectives::parse(&options.directives)?)
     }
 
-    /// Everything of a process (a Get without a key): what it posted and this one may see, and what the host registered for
-    /// it. Waits until the process has committed something; where the options forbid that, what is registered is all. What
-    /// this process has put but not committed is not part of it.
+    /// All values of a process (a Get without a key): those that it posted for this process, and those that the host registered
+    /// for it. Waits until the process has committed. If the options forbid the wait, the registered values are the result.
+    /// Values that this process has put but not committed are not included.
     ///
     /// # Errors
     /// [`GetError`].
@@ -408,8 +408,8 @@ impl Client {
         begun.map_err(|error| GetError::Thread(error.kind()))
     }
 
-    /// Asks the server to end processes; an empty list means this process's whole job. Whether and when it happens is
-    /// the host's to say.
+    /// Asks the server to end processes; an empty list means this process's whole job. The host decides whether and when it
+    /// happens.
     ///
     /// # Errors
     /// [`CallError`].
@@ -418,7 +418,7 @@ impl Client {
         self.session.abort(status, message, procs)
     }
 
-    /// Leaves the job in order. A later [`Client::connect`] finds the job again.
+    /// Leaves the job in order. A later [`Client::connect`] joins the job again.
     ///
     /// # Errors
     /// [`CallError`] when the server refused or took too long; the connection is closed all the same.
@@ -434,7 +434,7 @@ impl Client {
         &self.session
     }
 
-    /// One body for all types of [`Client::get`]. Takes the key in parts, which travel in registers.
+    /// One body for all types of [`Client::get`]. The key comes in parts, which are passed in registers.
     #[inline(never)]
     fn quick(&self, rank: Rank, name: &str, hash: u64) -> Option<Fetched<'_>> {
         self.session.quick(rank, KeyRef { name, hash })

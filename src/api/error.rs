@@ -8,7 +8,7 @@ use super::requests::RequestError;
 use super::server::ServerError;
 use super::server_builder::BuildError;
 
-/// Whatever a [`Client`](crate::Client) or [`Server`](crate::Server) can refuse, for callers that treat all alike.
+/// Any error of a [`Client`](crate::Client) or [`Server`](crate::Server), for callers that treat all alike.
 ///
 /// ```no_run
 /// use modex::types::{Rank, Scope};
@@ -42,7 +42,7 @@ pub enum Error {
     Request(#[from] RequestError),
     /// A commit, an abort or the leave failed.
     Call(#[from] CallError),
-    /// Events can't be had, or an event can't be told.
+    /// Events are not available, or a notification failed.
     Event(#[from] EventError),
     /// No server.
     Build(#[from] BuildError),

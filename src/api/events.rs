@@ -14,12 +14,12 @@ use super::server::{Server, ServerError};
 macro_rules! handler_functions {
     ($who:ident, |$this:ident| $conversation:expr, $first:literal, $thread:literal, $waits:literal) => {
         impl $who {
-            /// Has `handler` called for events with these codes (none: every event that is not marked otherwise, a default
-            /// handler), and gives the registration's number, counted from
+            /// Registers `handler` for events with these codes (none: a default handler, for every event that is not
+            /// marked otherwise). Returns the registration's number, counted from
             #[doc = concat!($first, ".")]
             /// Handlers run on
             #[doc = concat!($thread, ",")]
-            /// one at a time; they may call any function. When this returns, events are delivered; those that the
+            /// one at a time; they may call any function. When this returns, events are delivered; events that the
             /// server has kept follow.
             #[doc = $waits]
             ///
@@ -41,7 +41,7 @@ macro_rules! handler_functions {
 
             /// As
             #[doc = concat!("[`", stringify!($who), "::register_event_handler`],")]
-            /// without waiting: the number goes to `done`, on the thread of the handlers, before any event does.
+            /// without waiting: the number goes to `done`, on the thread of the handlers, before any event.
             ///
             /// # Errors
             /// [`EventError`]: `done` will not run.
@@ -56,9 +56,9 @@ macro_rules! handler_functions {
                 handler_calls::register_with($conversation, codes, directives, Arc::new(handler), done)
             }
 
-            /// Ends a registration. When this returns the handler will not be called again, and runs nowhere, except when
-            /// a handler is what calls this, or the handler has not returned for a second: it may wait for what the
-            /// caller holds. A number that no handler has counts as ended.
+            /// Ends a registration. When this returns, the handler will not be called again, and runs nowhere.
+            /// Exceptions: the caller is a handler, or the handler has not returned for a second, because it may wait
+            /// for a lock of the caller. An unknown number counts as ended.
             pub fn deregister_event_handler(&self, id: usize) {
                 let $this = self;
                 handler_calls::deregister($conversation, id);
@@ -66,8 +66,7 @@ macro_rules! handler_functions {
 
             /// As
             #[doc = concat!("[`", stringify!($who), "::deregister_event_handler`],")]
-            /// without waiting for a call that is under way: `done` runs when there is none, on the thread of the
-            /// handlers.
+            /// without waiting for a running call: `done` runs after it, on the thread of the handlers.
             ///
             /// # Errors
             /// [`EventError`]: `done` will not run.
@@ -94,11 +93,11 @@ handler_functions!(
 );
 
 impl Client {
-    /// Tells those in range (`codes::range`) of an event; this process's own handlers among them. Other processes
-    /// see this process as the source, whatever `source` says to its own handlers (`None`: this process).
+    /// Notifies the processes in range (`codes::range`) of an event, including this process's own handlers. Other
+    /// processes see this process as the source. `source` is for this process's own handlers (`None`: this process).
     ///
     /// # Errors
-    /// [`CallError`]: the server refused or could not be asked. Own handlers are called all the same.
+    /// [`CallError`]: the server refused or is unreachable. Own handlers are called all the same.
     pub fn notify_event(
         &self,
         status: Status,
@@ -124,8 +123,8 @@ impl Client {
         self.session.notify_event_with(self.event(status, source, range, info), done)
     }
 
-    /// Delivers an event to this process's own handlers alone, on the calling thread, before it returns. What comes
-    /// after a handler that completes its call later runs on the thread of the handlers.
+    /// Delivers an event to this process's own handlers alone, on the calling thread, before it returns. If a handler
+    /// completes its call later, the handlers after it run on the thread of the handlers.
     pub fn deliver_locally(&self, status: Status, source: Option<&ProcId>, info: &[Info]) {
         self.session.deliver_locally(self.event(status, source, range::RANGE_PROC_LOCAL, info));
     }
@@ -136,8 +135,8 @@ impl Client {
 }
 
 impl Server {
-    /// Tells local clients in range (`codes::range`) and this process's own handlers of an event that the host
-    /// knows of. `source` `None`: the host. The host is not told again.
+    /// Notifies local clients in range (`codes::range`) and this process's own handlers of an event of the host.
+    /// `source` `None` means the host. The host gets no upcall for it.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -172,7 +171,7 @@ impl Server {
         }
     }
 
-    /// Tells the handlers of this process of an event that must not leave it; gives the call that tells of any other.
+    /// Delivers an event that must not leave this process to its handlers; returns the host call for any other event.
     fn share(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Option<HostCall> {
         let event = Event { status, source: source.cloned(), range, info: info.to_vec() };
         if range == range::RANGE_PROC_LOCAL {

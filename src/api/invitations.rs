@@ -8,14 +8,14 @@ use crate::runtime::{Formed, GroupCallback, GroupError};
 use crate::types::{Info, Key, ProcId, Text};
 
 impl Client {
-    /// Invites processes into a group and waits until all have answered; this process is a member if it is among them. The
-    /// order is that of the ranks in the group.
+    /// Invites processes into a group and waits until all have answered. This process is a member if `procs` names it.
+    /// The order of `procs` is the order of the ranks in the group.
     ///
-    /// Each is told by an event ([`Status::GROUP_INVITED`](crate::types::Status::GROUP_INVITED), with `PMIX_GROUP_ID` and
-    /// this process as its source) and answers with [`Client::group_join`]. Whoever declines, ends, or has not answered
-    /// within `PMIX_TIMEOUT` is reported to this process's handlers (`GROUP_INVITE_FAILED`) and ends the construction.
-    /// With `PMIX_GROUP_OPTIONAL` the group is formed of the others: a success, whose results name the missing processes
-    /// (`PMIX_EVENT_AFFECTED_PROCS`). `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
+    /// Each process gets an event ([`Status::GROUP_INVITED`](crate::types::Status::GROUP_INVITED), with `PMIX_GROUP_ID`
+    /// and this process as its source) and answers with [`Client::group_join`]. A process that declines, ends, or does
+    /// not answer within `PMIX_TIMEOUT` is reported to this process's handlers (`GROUP_INVITE_FAILED`) and ends the
+    /// construction. With `PMIX_GROUP_OPTIONAL` the others form the group. This is a success, whose results name the
+    /// missing processes (`PMIX_EVENT_AFFECTED_PROCS`). `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
     ///
     /// # Errors
     /// [`GroupError`]. A handler or callback can't wait for this.
@@ -42,9 +42,10 @@ impl Client {
         self.session().invite(id, procs, &directives, callback)
     }
 
-    /// Answers an invitation. Accepting waits until the leader has formed the group; `None` after a refusal. `leader` is
-    /// the source of the invitation; without it everybody in the session is told. `PMIX_TIMEOUT` bounds the wait: leaders
-    /// that use OpenPMIx up to 6.1 tell the group's end only through a server of this library.
+    /// Answers an invitation. Accepting waits until the leader has formed the group; the result is `None` after a
+    /// refusal. `leader` is the source of the invitation; without it every process of the session is notified.
+    /// `PMIX_TIMEOUT` limits the wait: leaders that use OpenPMIx up to 6.1 report the group's end only through a server
+    /// of this library.
     ///
     /// # Errors
     /// [`GroupError`]. A handler or callback can't wait for this, and answers with [`Client::group_join_with`].
@@ -65,7 +66,7 @@ impl Client {
     /// As [`Client::group_join`], without waiting: the result goes to `callback`, on the thread of the callbacks.
     ///
     /// # Errors
-    /// [`GroupError`]: nobody was told, and the callback will not run.
+    /// [`GroupError`]: no notification was sent, and the callback will not run.
     pub fn group_join_with(
         &self,
         id: &str,
@@ -81,7 +82,7 @@ impl Client {
         self.session().join(id, leader.cloned(), is_accepted, &directives, callback)
     }
 
-    /// Leaves a group. The other members are told (`GROUP_LEFT`); this does not wait for them.
+    /// Leaves a group. The other members are notified (`GROUP_LEFT`); this does not wait for them.
     ///
     /// # Errors
     /// [`GroupError`].

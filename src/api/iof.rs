@@ -13,9 +13,9 @@ use super::requests::RequestError;
 
 impl Client {
     /// Asks for the output of processes (wildcard rank: all of a namespace) on some channels
-    /// ([`crate::types::codes::iof_channel`]; standard input is none of them). It goes to `handler`, piece by piece, on
-    /// a thread of the client; no bytes mean that the source has closed the channel. The client reads its connection
-    /// unasked from then on. Gives the number for [`Client::iof_deregister`], counted from 1.
+    /// ([`crate::types::codes::iof_channel`], without standard input). It goes to `handler`, piece by piece, on a
+    /// thread of the client; no bytes mean that the source has closed the channel. From then on the client reads its
+    /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1.
     ///
     /// # Errors
     /// [`RequestError`].
@@ -58,7 +58,8 @@ impl Client {
         })
     }
 
-    /// Ends what [`Client::iof_pull`] began. Output that arrived before may still be handled; later output is not.
+    /// Ends the forwarding that [`Client::iof_pull`] began. Output that arrived before may still be handled; later
+    /// output is not.
     ///
     /// # Errors
     /// [`RequestError`].
@@ -106,7 +107,7 @@ fn pull(procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, id: u64) -> Re
     Request::IofPull(proto::IofPull { procs, directives, channels, local_id: Some(id) })
 }
 
-/// What becomes of a pull with the server's answer.
+/// Settles a pull after the server's answer.
 fn settle_pull(session: &Session, id: u64, reply: Result<Reply, CallError>) -> Result<u64, RequestError> {
     let error = match reply {
         Ok(Reply::IofPulled(reference)) => {

@@ -1,4 +1,4 @@
-//! What Rust users see: [`Server`] with its [`Host`] for those who start processes, [`Client`] for the processes.
+//! The Rust interface: [`Server`] with its [`Host`] for launchers of processes, [`Client`] for the processes.
 
 mod asks;
 mod border;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use crate::keys;
 use crate::types::{Info, InfoFlags, Key, ProcId, Scope, Value};
 
-/// How a fence is done. The default is a barrier over the caller's namespace, without data, without time limit.
+/// Options of a fence. The default is a barrier over the caller's namespace, without data, without time limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,18 +26,18 @@ impl FenceOptions {
         Self::default()
     }
 
-    /// Who takes part. Everyone must name the same set the same way; an empty list is the caller's namespace.
+    /// The participants. Every process must name the same set in the same way; an empty list is the caller's namespace.
     pub fn procs(mut self, procs: impl IntoIterator<Item = ProcId>) -> Self {
         self.procs = procs.into_iter().collect();
         self
     }
 
-    /// Whether everybody's committed data is exchanged (`PMIX_COLLECT_DATA`).
+    /// Whether committed data of all participants is exchanged (`PMIX_COLLECT_DATA`).
     pub fn collect(self, collect: bool) -> Self {
         self.directive(keys::COLLECT_DATA.name(), collect)
     }
 
-    /// Give up after this long, rounded up to whole seconds (`PMIX_TIMEOUT`).
+    /// Time limit, rounded up to whole seconds (`PMIX_TIMEOUT`).
     pub fn timeout(self, timeout: Duration) -> Self {
         self.directive(keys::TIMEOUT.name(), seconds(timeout))
     }
@@ -54,7 +54,7 @@ impl FenceOptions {
     }
 }
 
-/// How a value is looked for. The default waits for a value that is not there yet, without time limit.
+/// Options of a Get. The default waits for a missing value, without time limit.
 ///
 /// Source: PMIx Standard, "Data Access and Sharing" (`PMIx_Get`).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,22 +69,22 @@ impl GetOptions {
         Self::default()
     }
 
-    /// Look only at what is in this process or its segment (`PMIX_OPTIONAL`).
+    /// Search only this process and its segment (`PMIX_OPTIONAL`).
     pub fn optional(self) -> Self {
         self.directive(keys::OPTIONAL.name(), true)
     }
 
-    /// The server answers from what it has, without waiting and without asking the host (`PMIX_IMMEDIATE`).
+    /// The server answers from its own data, without waiting and without an upcall (`PMIX_IMMEDIATE`).
     pub fn immediate(self) -> Self {
         self.directive(keys::IMMEDIATE.name(), true)
     }
 
-    /// Fetch again what may be out of date (`PMIX_GET_REFRESH_CACHE`).
+    /// Fetch values again that may be out of date (`PMIX_GET_REFRESH_CACHE`).
     pub fn refresh(self) -> Self {
         self.directive(keys::GET_REFRESH_CACHE.name(), true)
     }
 
-    /// Give up after this long, rounded up to whole seconds (`PMIX_TIMEOUT`).
+    /// Time limit, rounded up to whole seconds (`PMIX_TIMEOUT`).
     pub fn timeout(self, timeout: Duration) -> Self {
         self.directive(keys::TIMEOUT.name(), seconds(timeout))
     }
@@ -94,7 +94,7 @@ impl GetOptions {
         self.directive(keys::DATA_SCOPE.name(), Value::Scope(scope.to_raw()))
     }
 
-    /// Only a value that was put, or registered, with this qualifier, and maybe others.
+    /// Only a value that was put, or registered, with this qualifier. It may have others, too.
     pub fn qualifier(self, key: Key, value: impl Into<Value>) -> Self {
         self.info(Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key, value) })
     }
@@ -111,13 +111,13 @@ impl GetOptions {
     }
 }
 
-/// The last word on a directive counts.
+/// The last value of a directive counts.
 fn set(directives: &mut Vec<Info>, key: &'static str, value: Value) {
     directives.retain(|info| info.key.as_str() != key);
     directives.push(Info::new(Key::from_static(key), value));
 }
 
-/// The standard counts whole seconds, and 0 means for ever: a short limit becomes one second.
+/// The standard counts whole seconds, and 0 means no limit: a short limit becomes one second.
 fn seconds(timeout: Duration) -> i32 {
     let seconds = timeout.as_secs().saturating_add(u64::from(timeout.subsec_nanos() > 0));
     i32::try_from(seconds.max(1)).unwrap_or(i32::MAX)

@@ -1,4 +1,4 @@
-//! The requests of a client that go up to the host.
+//! Client requests that need the host.
 
 use crate::client::{CallError, DirectiveError};
 use crate::gds::AsStatus;
@@ -9,10 +9,10 @@ use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text
 use super::asks::{self, Ask};
 use super::client::Client;
 
-/// Results, and whether they are all that was wanted.
+/// Results, and a status that says whether they are complete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answered<T> {
-    /// Success, or what the host says of results that are not all (`PARTIAL_SUCCESS`) or come with an error.
+    /// Success, or the host's status for partial results (`PARTIAL_SUCCESS`) or results with an error.
     pub status: Status,
     /// The results.
     pub results: T,
@@ -31,23 +31,23 @@ pub struct Group {
     pub info: Vec<Info>,
 }
 
-/// Why a request failed.
+/// Reason of a failed request.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// The directives make no sense.
+    /// The directives are invalid.
     #[error(transparent)]
     Directive(#[from] DirectiveError),
-    /// The server or its host refused, could not be asked, or did not answer in time.
+    /// The server or its host refused, is unreachable, or did not answer in time.
     #[error(transparent)]
     Call(#[from] CallError),
     /// No thread could be started for the callback; the request was not sent.
     #[error("no thread for the callback can be started: {}", .0)]
     Thread(std::io::ErrorKind),
-    /// The number is not one that [`Client::iof_pull`] has given.
+    /// The number is not from [`Client::iof_pull`].
     #[error("no output is pulled under number {id}; use the number that the pull has given")]
     NoSuchPull {
-        /// As given.
+        /// The given number.
         id: u64,
     },
 }
@@ -63,7 +63,7 @@ impl AsStatus for RequestError {
     }
 }
 
-/// Two functions for each request: one that waits, and one with a callback.
+/// Two functions for each request: a blocking one and one with a callback.
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident, $with:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         impl Client {
@@ -71,7 +71,7 @@ macro_rules! requests {
                 $(#[$doc])*
                 ///
                 /// # Errors
-                /// [`RequestError`]: among others what the host says.
+                /// [`RequestError`], with the host's status among others.
                 pub fn $name(&self, $($argument: $type),*) -> Result<$result, RequestError> {
                     self.exchange(asks::$name($($argument),*)?)
                 }
@@ -94,60 +94,62 @@ macro_rules! requests {
 }
 
 requests! {
-    /// Publishes data: every entry that is no directive. Waits until they can be looked up.
+    /// Publishes data: every entry that is no directive. Waits until the data can be looked up.
     publish, publish_with(info: Vec<Info>) -> ();
 
-    /// Finds published data. Some keys missing: the status says so. None found: an error with the status `NOT_FOUND`.
+    /// Finds published data. If some keys are missing, the status says so. If all are missing, the result is an error
+    /// with the status `NOT_FOUND`.
     lookup, lookup_with(keys: Vec<Key>, directives: Vec<Info>) -> Answered<Vec<Pdata>>;
 
-    /// Withdraws data that this process has published; no keys: all of it.
+    /// Withdraws data that this process has published; without keys, all of it.
     unpublish, unpublish_with(keys: Vec<Key>, directives: Vec<Info>) -> ();
 
-    /// Starts a job and waits until all its processes have started. Its data can be had under the namespace given back.
+    /// Starts a job and waits until all its processes have started. Gets of the returned namespace find its data.
     spawn, spawn_with(job: Vec<Info>, apps: Vec<App>) -> Namespace;
 
-    /// Has the host treat processes as belonging together. Every one of them must ask, and name the same set the same
-    /// way. Job data of all their namespaces can be had afterwards.
+    /// Connects processes: the host treats them as belonging together. Each of them must call this, and name the same
+    /// set in the same way. Job data of all their namespaces is available afterwards.
     connect_processes, connect_processes_with(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
 
-    /// Takes back what [`Client::connect_processes`] did. Every one of the processes must ask.
+    /// Undoes [`Client::connect_processes`]. Each of the processes must call this.
     disconnect_processes, disconnect_processes_with(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
 
-    /// Asks for facts about the system. Not all of them known: the status says so.
+    /// Queries facts about the system. If some are unknown, the status says so.
     query, query_with(queries: Vec<Query>) -> Answered<Vec<Info>>;
 
-    /// Logs data, one entry for each channel. Waits until the host has taken it.
+    /// Logs data, one entry for each channel. Waits until the host has accepted it.
     log, log_with(data: Vec<Info>, directives: Vec<Info>) -> ();
 
     /// Asks for a change of the allocation: one of [`crate::types::codes::alloc_directive`].
     allocate, allocate_with(directive: u8, info: Vec<Info>) -> Answered<Vec<Info>>;
 
-    /// Asks for processes to be paused, resumed, signalled, ended ...; no targets: this process's namespace.
+    /// Asks for processes to be paused, resumed, signalled, ended ...; without targets, those of this process's
+    /// namespace.
     job_control, job_control_with(targets: Vec<ProcId>, directives: Vec<Info>) -> Answered<Vec<Info>>;
 
-    /// Asks for something to be watched; `error` is the event to raise.
+    /// Asks for an object to be monitored; `error` is the event to raise.
     monitor, monitor_with(monitor: Info, error: Status, directives: Vec<Info>) -> Answered<Vec<Info>>;
 
     /// Asks for a credential.
     get_credential, get_credential_with(directives: Vec<Info>) -> Credential;
 
-    /// Has a credential checked; the results are what it proves.
+    /// Validates a credential; the results say what it proves.
     validate_credential, validate_credential_with(credential: Vec<u8>, directives: Vec<Info>) -> Answered<Vec<Info>>;
 
-    /// Forms a group. Every member must ask. Some members lost on the way: the status may say so.
+    /// Forms a group. Every member must call this. If members were lost meanwhile, the status may say so.
     group_construct, group_construct_with(id: &str, procs: Vec<ProcId>, directives: Vec<Info>) -> Answered<Group>;
 
-    /// Dissolves a group. Every member must ask.
+    /// Dissolves a group. Every member must call this.
     group_destruct, group_destruct_with(id: &str, directives: Vec<Info>) -> ();
 
-    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). None there: an empty list.
+    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). The list may be empty.
     resolve_peers, resolve_peers_with(node: Option<&str>, namespace: Option<&Namespace>) -> Vec<ProcId>;
 
     /// The nodes of a namespace (`None`: of all), as a list with commas.
     resolve_nodes, resolve_nodes_with(namespace: Option<&Namespace>) -> Text;
 
-    /// Sends bytes to the standard input of processes; no bytes: its end. Waits until the host has taken them, not
-    /// until they are read.
+    /// Sends bytes to the standard input of processes; no bytes mean its end. Waits until the host has accepted them,
+    /// not until they are read.
     iof_push, iof_push_with(targets: Vec<ProcId>, directives: Vec<Info>, bytes: Vec<u8>) -> ();
 }
 
@@ -174,8 +176,8 @@ impl Client {
     }
 }
 
-/// The result in a reply. An error with remains of results, where none are of use, is that error: servers of the reference
-/// append an empty name to a spawn that failed.
+/// The result in a reply. An error with unreadable results is returned as that error: servers of the reference append
+/// an empty name to a failed spawn.
 fn result_of<T>(reply: Reply, command: Command, read: impl FnOnce(Reply) -> Option<T>) -> Result<T, RequestError> {
     let status = match &reply {
         Reply::Partial { status, .. } => Some(*status),
@@ -192,7 +194,8 @@ fn result_of<T>(reply: Reply, command: Command, read: impl FnOnce(Reply) -> Opti
 mod tests {
     use super::*;
 
-    /// Under a server of 4.2.2 a spawn that failed ended with "wrong reply", and so did a monitor request that was granted.
+    /// Regression: under a server of 4.2.2 a failed spawn ended with "wrong reply", and so did a granted monitor
+    /// request.
     #[test]
     fn a_failed_spawn_has_the_hosts_status_and_a_bare_success_no_results() {
         let spawned = Reply::Spawned { namespace: Text::from(""), entries: Vec::new() };

@@ -25,25 +25,24 @@ pub struct Server {
     pub(super) handle: ServerHandle,
 }
 
-/// Why a call to the server failed.
+/// Reason of a failed call to the server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// The server said no.
+    /// The server refused.
     #[error("the server can't {doing}: {reason}")]
     Refused {
-        /// What was to be done.
+        /// The refused action.
         doing: &'static str,
-        /// Why not, in the standard's terms.
+        /// The reason, as a status of the standard.
         status: Status,
-        /// Why not, for people: which value of which object, and what to do. The name of the status where the server
-        /// knows no more.
+        /// The reason for people: the wrong value of an object, and the remedy. Without details it is the status's name.
         reason: String,
     },
-    /// The process named is not one process.
+    /// The name does not stand for a single process.
     #[error("{proc} is not one process; name it by namespace and number")]
     NoProcess {
-        /// What was given.
+        /// The given name.
         proc: ProcId,
     },
     /// The server has ended.
@@ -62,7 +61,7 @@ impl AsStatus for ServerError {
 }
 
 impl Server {
-    /// Begins to describe a server.
+    /// Builder of a server.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::new()
     }
@@ -73,14 +72,14 @@ impl Server {
         &self.handle.environment().address.server
     }
 
-    /// Where tools reach the server, whatever their library, in the form `<namespace>.<rank>;<place>`. Without clients of other
-    /// libraries it is the server's socket.
+    /// The address for tools of any library, in the form `<namespace>.<rank>;<place>`. Without clients of other libraries it is the
+    /// server's socket.
     #[must_use]
     pub fn uri(&self) -> String {
         self.handle.environment().uri()
     }
 
-    /// What the server's thread has done so far: how many requests it has handled, and its longest turn.
+    /// Statistics of the server's thread: number of handled requests, and its longest turn.
     #[must_use]
     pub fn work(&self) -> Work {
         self.handle.work()
@@ -99,18 +98,18 @@ impl Server {
         socket.parent().unwrap_or(socket)
     }
 
-    /// Describes a job, before its first local process starts. `local_count` is how many of its processes this node
-    /// will have. With `PMIX_REGISTER_NODATA` only the job's name is kept.
+    /// Describes a job, before its first local process starts. `local_count` is the number of its processes on this node. With
+    /// `PMIX_REGISTER_NODATA` only the job's name is kept.
     ///
-    /// A host registers each job with every server that has processes which may do something together with it, also where
-    /// none of its own are: with 0 local processes. Fences, connects and disconnects, and the forming and ending of groups
-    /// wait until all jobs that they name are registered, for ever if nobody named a time limit. A host that learns of jobs
-    /// only by being asked to connect to them says so ([`Capabilities::REGISTERS_ON_CONNECT`]).
+    /// A host registers each job with every server whose processes may act together with it, with 0 local processes if the server has
+    /// none of them. Fences, connects, disconnects, and the construction and destruction of groups wait until all jobs that they name
+    /// are registered. Without a time limit this wait has no end. A host that learns of jobs only from connect requests says so
+    /// ([`Capabilities::REGISTERS_ON_CONNECT`]).
     ///
-    /// A second call for the same job adds to what is told: its values replace those under the same keys, and all others
-    /// stay. Where it brings a map of nodes or processes, what followed from the earlier map is made anew, and nodes that
-    /// the new one lacks are forgotten. To describe a job from the beginning, deregister it first.
-    /// [`Server::extend_namespace`] treats values alike, but never begins a job and leaves `local_count` as it was.
+    /// A second call for the same job extends the description: its values replace those under the same keys, and all others stay. If it
+    /// brings a map of nodes or processes, values derived from the earlier map are derived anew, and nodes missing in the new map are
+    /// removed. To describe a job from the beginning, deregister it first. [`Server::extend_namespace`] treats values alike, but never
+    /// begins a job and leaves `local_count` unchanged.
     ///
     /// # Errors
     /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
@@ -124,9 +123,8 @@ impl Server {
         self.status("register the namespace", call)
     }
 
-    /// Adds to the description of a job that has been registered, as a second [`Server::register_namespace`] would: what it
-    /// said under the same keys is replaced. A job that nobody has registered is not begun, and the number of local processes
-    /// stays.
+    /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the same keys are
+    /// replaced. It never begins a job, and the number of local processes stays.
     ///
     /// # Errors
     /// As [`Server::register_namespace`]; with `NOT_FOUND` for a job that has not been registered.
@@ -153,7 +151,7 @@ impl Server {
         self.status_with("add to the description of the namespace", call, callback)
     }
 
-    /// Forgets a job. Whatever waits on it ends with an error, its clients are disconnected.
+    /// Removes a job. Its pending operations end with an error, its clients are disconnected.
     ///
     /// # Errors
     /// [`ServerError::Stopped`]; unknown names are harmless.
@@ -164,12 +162,12 @@ impl Server {
     /// Announces a local process, before it starts. The kernel must report these ids for its connections.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] when the rank is not that of a process of the job. The namespace may follow.
+    /// [`ServerError::Refused`] when the rank is not that of a process of the job. The namespace may be registered later.
     pub fn register_client(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<(), ServerError> {
         self.register_client_object(proc, uid, gid, 0)
     }
 
-    /// As [`Server::register_client`], with a number that upcalls about the process hand back.
+    /// As [`Server::register_client`], with a number that upcalls about the process carry.
     ///
     /// # Errors
     /// As [`Server::register_client`].
@@ -178,9 +176,9 @@ impl Server {
         self.status("register the process", HostCall::RegisterClient(registration))
     }
 
-    /// Says that a local process has ended. The kernel or its connection tell that, too, unless a copy of the process lives
-    /// (a `fork` without `exec` keeps the connection open) and the kernel can't be asked (over TCP, out of another pid namespace, before
-    /// Linux 5.3): others wait for such a one until the host says so.
+    /// Says that a local process has ended. The kernel or the connection usually report this, too. Exception: a copy of the process
+    /// lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked (over TCP, out of another pid namespace,
+    /// before Linux 5.3). Then other processes wait until the host calls this.
     ///
     /// # Errors
     /// [`ServerError::Stopped`]; unknown processes are harmless.
@@ -188,11 +186,11 @@ impl Server {
         self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
-    /// Environment variables that a process should not inherit: they belong to a server of an outer job, or tune another
-    /// PMIx library in ways that keep it from talking to this one.
+    /// Environment variables that a process should not inherit. They belong to a server of an outer job, or tune another PMIx library in
+    /// ways that keep it from talking to this one.
     pub const REMOVED_VARIABLES: &'static [&'static str] = &ServerEnvironment::REMOVED;
 
-    /// The environment variables that lead a process to this server. To be added to the process's own, without
+    /// The environment variables that lead a process to this server. Add them to the process's own, without
     /// [`Server::REMOVED_VARIABLES`].
     ///
     /// # Errors
@@ -204,11 +202,11 @@ impl Server {
         }
     }
 
-    /// What a local process posted for other nodes, or job-level data (wildcard rank). Waits until the process has
-    /// committed: do not call it from a host function that must not wait.
+    /// Data that a local process posted for other nodes, or job-level data (wildcard rank). Waits until the process has committed: do
+    /// not call it from a host function that must not wait.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] when the process is unknown, is gone, or the time is over.
+    /// [`ServerError::Refused`] when the process is unknown, has ended, or the time is over.
     pub fn direct_modex(
         &self,
         proc: &ProcId,
@@ -234,8 +232,8 @@ impl Server {
         Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
     }
 
-    /// What a client on this node would get: one value or, without a key, everything. Waits for what a process here may
-    /// still post, and for the host to fetch what one elsewhere has, unless the directives say otherwise.
+    /// The result of a Get by a client on this node: one value or, without a key, all values. Unless the directives say otherwise, it
+    /// waits for values of local processes, and for the host to fetch those of remote ones.
     ///
     /// # Errors
     /// [`ServerError::Refused`] when there is no such value for this process.
@@ -258,10 +256,10 @@ impl Server {
         Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
     }
 
-    /// Runs something on the thread of the host's functions, after what was given before.
+    /// Runs a job on the thread of the host's functions, after earlier ones.
     ///
     /// # Errors
-    /// [`ServerError::Stopped`]: it will not run.
+    /// [`ServerError::Stopped`]: the job will not run.
     pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
         Ok(self.handle.run(Box::new(deferred))?)
     }
@@ -322,8 +320,8 @@ impl Server {
         self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
     }
 
-    /// The host has other functions from now on: [`Host::capabilities`](crate::Host::capabilities) was asked when the
-    /// server started.
+    /// Replaces the capabilities, after the host has got other functions. [`Host::capabilities`](crate::Host::capabilities) is called
+    /// only when the server starts.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].
@@ -331,7 +329,7 @@ impl Server {
         Ok(self.handle.set_capabilities(capabilities)?)
     }
 
-    /// Says what is known of a process since it was started, for those who ask for the table of processes.
+    /// Records facts about a started process, for requests of the table of processes.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].
@@ -340,8 +338,8 @@ impl Server {
         self.status("describe the process", HostCall::DescribeProcess(facts))
     }
 
-    /// Gives a set of processes a name, or the name to another set, and tells the processes of this node
-    /// (`PMIX_PROCESS_SET_DEFINE`). Queries find it.
+    /// Defines a process set, or redefines the set of that name, and notifies the processes of this node (`PMIX_PROCESS_SET_DEFINE`).
+    /// Queries find the set.
     ///
     /// # Errors
     /// [`ServerError::Refused`] with `BAD_PARAM` for a set without name or members.
@@ -362,7 +360,7 @@ impl Server {
         self.status_with("define the process set", self.definition(name, members), callback)
     }
 
-    /// Forgets a process set, and tells the processes of this node (`PMIX_PROCESS_SET_DELETE`).
+    /// Removes a process set, and notifies the processes of this node (`PMIX_PROCESS_SET_DELETE`).
     ///
     /// # Errors
     /// [`ServerError::Refused`] with `NOT_FOUND`.
@@ -389,11 +387,11 @@ impl Server {
         HostCall::DefineProcessSet(ProcessSet { name, members, source })
     }
 
-    /// Hands over output of a process, for the clients that have pulled it. If there is none yet it is kept for the
-    /// first, up to a bound, beyond which it is dropped.
+    /// Hands over output of a process, for the clients that have pulled it. Without such a client it is kept for the first one, up to a
+    /// limit, beyond which it is dropped.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] with `BAD_PARAM` when the channel is not one that comes out of a process.
+    /// [`ServerError::Refused`] with `BAD_PARAM` for a channel that is no output channel.
     pub fn iof_deliver(&self, output: IofOutput) -> Result<(), ServerError> {
         self.status("deliver output", HostCall::IofDeliver(output))
     }
@@ -410,16 +408,15 @@ impl Server {
         self.status_with("deliver output", HostCall::IofDeliver(output), callback)
     }
 
-    /// Ends the server as [`Server::shutdown`] does, while others still hold it: whatever they wait for ends with an
-    /// error, and so does everything they begin. Then waits until the host's functions have been told, though not
-    /// longer than `time_max`, and not when one of them is what calls this.
+    /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then
+    /// waits for the host's functions, at most for `time_max`, and not if the caller is one of them.
     pub fn close(&self, time_max: Duration) {
         self.handle.close();
         self.handle.wait_drained(time_max);
     }
 
-    /// Ends the server: its clients are disconnected, its socket is removed, its segments are gone once nobody maps
-    /// them. The same happens when it is dropped.
+    /// Ends the server: its clients are disconnected, its socket is removed, its segments vanish with their last mapping. Dropping the
+    /// server does the same.
     pub fn shutdown(self) {
         drop(self);
     }
@@ -456,7 +453,7 @@ fn refused(doing: &'static str, failure: HostResult) -> ServerError {
     match failure {
         HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
         HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },
-        // Data are no failure, except where none belong.
+        // Data is no failure, but an error where none is expected.
         HostResult::Entries(_) => {
             ServerError::Refused { doing, status: Status::ERROR, reason: "unexpected data".into() }
         }

@@ -13,7 +13,7 @@ use crate::types::{Namespace, NamespaceError, ProcId, Status};
 
 use super::server::Server;
 
-/// How a server is made. See [`Server::builder`].
+/// Options of a server. See [`Server::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ServerBuilder {
@@ -34,7 +34,7 @@ pub struct ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// A server as it is if nothing is said of it.
+    /// The default options.
     pub(super) fn new() -> Self {
         Self {
             namespace: "modex".to_owned(),
@@ -78,58 +78,58 @@ impl ServerBuilder {
         self
     }
 
-    /// Directory for the files of the node, told to clients; the system's temporary directory if not given.
+    /// Directory for the files of the node, which clients learn; the system's temporary directory if not given.
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.system_tmpdir = Some(directory.into());
         self
     }
 
-    /// Which users can reach the UNIX-domain socket; the server's own if not given.
+    /// Users that can reach the UNIX-domain socket; the server's own user if not given.
     pub fn access(mut self, access: SocketAccess) -> Self {
         self.access = access;
         self
     }
 
-    /// Whether clients of other PMIx libraries can connect; they are welcome if not given. They use TCP, and the server
-    /// listens on the loopback interface for them. The kernel tells it whose each connection is; whether they are let in
-    /// depends on that, not on [`ServerBuilder::access`].
+    /// Whether clients of other PMIx libraries can connect; the default is yes. They use TCP, and the server listens on
+    /// the loopback interface for them. The kernel reports the user of each connection; this decides about admission,
+    /// not [`ServerBuilder::access`].
     pub fn foreign_clients(mut self, clients: ForeignClients) -> Self {
         self.foreign_clients = clients;
         self
     }
 
-    /// Which tools may connect, and how they find the server; none if not given.
+    /// Admission of tools, and the ways in which they find the server; the default admits none.
     pub fn tools(mut self, support: ToolSupport) -> Self {
         self.tools = support;
         self
     }
 
-    /// Who makes and checks credentials of munge. If that works when the server starts, foreign clients are offered to prove
-    /// themselves by munge before the kernel's word alone; else, and if none is given, they are not.
+    /// Maker and checker of munge credentials. If it works when the server starts, the server offers foreign clients
+    /// munge before the kernel's word alone. Otherwise, and without a prover, it does not.
     pub fn prover(mut self, prover: Arc<dyn Prover>) -> Self {
         self.prover = Some(prover);
         self
     }
 
-    /// Where the segments live; in sealed memfds if not given.
+    /// Place of the segments; sealed memfds if not given.
     pub fn backing(mut self, backing: BackingKind) -> Self {
         self.backing = backing;
         self
     }
 
-    /// What a namespace may store.
+    /// Storage limits of a namespace.
     pub fn store_limits(mut self, limits: StoreLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What connections may hold, and for how long.
+    /// Limits of connections in memory and time.
     pub fn connection_limits(mut self, limits: ConnectionLimits) -> Self {
         self.connections = limits;
         self
     }
 
-    /// How long the host may take to answer an upcall; for ever if not given.
+    /// Time limit for the host's answer to an upcall; none if not given.
     pub fn host_timeout(mut self, timeout: Duration) -> Self {
         self.core.host_timeout = Some(timeout);
         self
@@ -143,7 +143,7 @@ impl ServerBuilder {
         self.start_shared(Arc::new(host))
     }
 
-    /// As [`ServerBuilder::start`], for a host that others hold, too.
+    /// As [`ServerBuilder::start`], for a host with other owners.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -178,14 +178,14 @@ impl ServerBuilder {
     }
 }
 
-/// Why no server could be built.
+/// Reason of a failed start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The server's own namespace is not one.
+    /// The server's own namespace is invalid.
     #[error("the server can't have that namespace: {0}")]
     Namespace(#[from] NamespaceError),
-    /// The node's name is none, or could not be told from two in a list.
+    /// The node's name is empty, or would look like two names in a list.
     #[error(
         "the server's node can't be called {name:?}: give one name without a comma, with ServerBuilder::hostname or PMIX_HOSTNAME"
     )]
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::api::LocalHost;
 
-    /// In lists of names such a one is none, or two.
+    /// An empty name, or one with a comma, is ambiguous in lists of names.
     #[test]
     fn a_node_whose_name_is_none_or_two_has_no_server() {
         for name in ["", "n0,n1"] {

@@ -15,10 +15,11 @@ use super::server::Server;
 use super::server_builder::ServerBuilder;
 use super::{ToolAdmission, ToolSupport};
 
-/// A process that chooses its servers itself, of ours or of another library: a debugger, a monitor, a launcher.
+/// A process that chooses its servers itself, of this or another library: a debugger, a monitor, a launcher.
 ///
-/// A tool keeps one name with all its servers. Requests go to one of them, the primary one; [`Tool::client`] has
-/// all functions for them: queries, events, forwarded output, spawn, job control. Its namespace holds nothing but itself.
+/// A tool keeps one name with all its servers. Requests go to one of them, the primary one. [`Tool::client`] has all
+/// functions for them: queries, events, forwarded output, spawn, job control. The tool's namespace holds the tool
+/// alone.
 ///
 /// ```no_run
 /// use modex::Tool;
@@ -44,7 +45,7 @@ struct Connections {
     attached: Vec<Arc<Client>>,
 }
 
-/// How a tool finds its first server; see [`ToolDirections`] for what decides. See [`Tool::builder`].
+/// Options of a tool's first connection; see [`ToolDirections`] for their precedence. See [`Tool::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct ToolBuilder {
@@ -54,23 +55,23 @@ pub struct ToolBuilder {
     environment: Option<Vec<(OsString, OsString)>>,
 }
 
-/// Why a tool can't do something with its servers.
+/// Reason of a tool's failed operation on its servers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ToolError),
-    /// It has no connection to that server.
+    /// The tool has no connection to that server.
     #[error("this tool is not attached to {server}; attach it first")]
     NotAttached {
         /// The server.
         server: ProcId,
     },
-    /// Requests go nowhere: the primary server was left, or there never was one.
+    /// There is no primary server: the tool left it, or never had one.
     #[error("this tool has no primary server; attach it to one, or choose one of those it has")]
     NoPrimary,
-    /// There are no descriptors left.
+    /// When there are no descriptors left.
     #[error("this process can't be a tool without a server: {}", .0)]
     Alone(std::io::Error),
 }
@@ -87,8 +88,7 @@ impl AsStatus for AttachError {
 }
 
 impl Tool {
-    /// Begins to say which server is wanted. Nothing said: the one that started this process, else the only one that can
-    /// be found.
+    /// Builder of a tool. The default server is the one that started this process, else the only one found.
     pub fn builder() -> ToolBuilder {
         ToolBuilder::default()
     }
@@ -105,7 +105,7 @@ impl Tool {
         self.client().is_ok()
     }
 
-    /// The connection to the primary server, with all functions of a client. It stays with that server when another one
+    /// The connection to the primary server, with all functions of a client. It stays with that server when another
     /// becomes primary.
     ///
     /// # Errors
@@ -123,14 +123,14 @@ impl Tool {
         found.ok_or_else(|| AttachError::NotAttached { server: server.clone() })
     }
 
-    /// The servers it is attached to: the primary one, then the others, the oldest first.
+    /// The attached servers: the primary one, then the others, the oldest first.
     #[must_use]
     pub fn servers(&self) -> Vec<ProcId> {
         self.connections.lock().roster().servers()
     }
 
-    /// Attaches to one more server and says its name; one that it has is a success. It becomes the primary one if there is
-    /// none. What the directions say of the tool's name is not looked at.
+    /// Attaches to one more server and returns its name; a server that is attached already is a success. The server
+    /// becomes the primary one if there is none. The tool's name in the directions is ignored.
     ///
     /// # Errors
     /// [`AttachError::Connect`].
@@ -150,8 +150,7 @@ impl Tool {
         Ok(server)
     }
 
-    /// Chooses the server that requests go to from now on. Handlers and pulls of output stay with the connections they
-    /// were made on.
+    /// Chooses the primary server. Handlers and pulls of output stay with their connections.
     ///
     /// # Errors
     /// [`AttachError::NotAttached`].
@@ -160,20 +159,20 @@ impl Tool {
         is_there.then_some(()).ok_or_else(|| AttachError::NotAttached { server: server.clone() })
     }
 
-    /// Leaves a server. If it was the primary one there is none until another is chosen.
+    /// Leaves a server. If it was the primary one, there is none until another is chosen.
     ///
     /// # Errors
     /// [`AttachError::NotAttached`].
     pub fn disconnect(&self, server: &ProcId) -> Result<(), AttachError> {
         let left = self.connections.lock().roster().remove(server, None);
         let left = left.ok_or_else(|| AttachError::NotAttached { server: server.clone() })?;
-        // What the server says to that does not change that it is left.
+        // The server's answer does not matter: the server is left in any case.
         let _ = left.leave();
         Ok(())
     }
 
-    /// A server inside this tool, under its name: for a tool that launches processes, or that others attach to. It admits
-    /// tools that bring a name.
+    /// Builder of a server inside this tool, under the tool's name: for a tool that launches processes, or that other
+    /// tools attach to. It admits tools that bring a name.
     pub fn server_builder(&self) -> ServerBuilder {
         let tools = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
         let rank = self.proc.rank.process().unwrap_or_default();
@@ -202,25 +201,25 @@ impl Connections {
 }
 
 impl ToolBuilder {
-    /// Takes all of this.
+    /// Sets all directions.
     pub fn directions(mut self, directions: ToolDirections) -> Self {
         self.directions = directions;
         self
     }
 
-    /// Its name; without one the server gives it one.
+    /// The tool's name; without one the server assigns a name.
     pub fn name(mut self, proc: ProcId) -> Self {
         self.directions.name = Some(proc);
         self
     }
 
-    /// It starts jobs.
+    /// The tool starts jobs.
     pub fn launcher(mut self) -> Self {
         self.directions.is_launcher = true;
         self
     }
 
-    /// The server whose rendezvous file this is, or a copy of it.
+    /// The server of this rendezvous file, or of a copy of it.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.directions.file = Some(path.into());
         self
@@ -250,38 +249,38 @@ impl ToolBuilder {
         self
     }
 
-    /// Where the session's servers keep their files.
+    /// Directory of the session's servers for their files.
     pub fn session_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directions.session_tmpdir = Some(directory.into());
         self
     }
 
-    /// Where the node's servers keep their files.
+    /// Directory of the node's servers for their files.
     pub fn system_tmpdir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directions.system_tmpdir = Some(directory.into());
         self
     }
 
-    /// Looks again so often for a server that is not there yet, after this time each.
+    /// Repeats the search for a missing server `count` times, each after `delay`.
     pub fn retries(mut self, count: u32, delay: Duration) -> Self {
         self.directions.retries = count;
         self.directions.retry_delay = delay;
         self
     }
 
-    /// Something the server's host is to know of the tool.
+    /// An info for the server's host about the tool.
     pub fn info(mut self, info: Info) -> Self {
         self.directions.info.push(info);
         self
     }
 
-    /// No server is no error: the tool is without one then.
+    /// A missing server is no error: the tool then has none.
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
         self
     }
 
-    /// Looks for no server.
+    /// Search for no server.
     pub fn alone(mut self) -> Self {
         self.is_alone = true;
         self
@@ -294,8 +293,8 @@ impl ToolBuilder {
         self
     }
 
-    /// Connects. A tool that another one has started (`PMIX_LAUNCHER_RNDZ_URI` says where that one listens) is attached
-    /// to it as well; its primary server is its own.
+    /// Connects. If another tool started this one (`PMIX_LAUNCHER_RNDZ_URI` holds its address), this tool is attached
+    /// to that one as well; its primary server is its own.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -331,9 +330,9 @@ fn environment(given: Option<&Vec<(OsString, OsString)>>) -> Vec<(OsString, OsSt
     given.cloned().unwrap_or_else(runtime::environment)
 }
 
-/// A tool's connections: which there are, and which of them is the primary one. What holds them has the lock.
+/// A tool's connections, and the primary one among them. The owner of the references holds the lock.
 pub struct Roster<'a, C> {
-    /// One of those attached, or one without a server.
+    /// One of the attached connections, or one without a server.
     pub primary: &'a mut Option<Arc<C>>,
     /// The oldest first.
     pub attached: &'a mut Vec<Arc<C>>,
@@ -353,7 +352,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
         primary.chain(others).map(|client| client.as_ref().as_ref().server().clone()).collect()
     }
 
-    /// Takes a connection in; it becomes the primary one if that is wanted, or if there is none with a server.
+    /// Adds a connection. It becomes the primary one if `is_primary`, or if there is none with a server.
     pub fn add(&mut self, client: Arc<C>, is_primary: bool) {
         let has_server = self.primary.as_ref().is_some_and(|primary| !primary.as_ref().as_ref().is_alone());
         if is_primary || !has_server {
@@ -362,7 +361,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
         self.attached.push(client);
     }
 
-    /// Makes a server the primary one; whether it is attached.
+    /// Makes a server the primary one. Returns whether it is attached.
     pub fn choose(&mut self, server: &ProcId) -> bool {
         let found = self.find(server);
         let is_there = found.is_some();
@@ -372,7 +371,7 @@ impl<C: AsRef<Client>> Roster<'_, C> {
         is_there
     }
 
-    /// Takes a connection out, to be left; if it was the primary one `instead` takes its place.
+    /// Removes a connection, for the caller to leave it; if it was the primary one, `instead` takes its place.
     pub fn remove(&mut self, server: &ProcId, instead: Option<Arc<C>>) -> Option<Arc<C>> {
         let found = self.find(server)?;
         self.attached.retain(|attached| !Arc::ptr_eq(attached, &found));

@@ -1,4 +1,4 @@
-//! The hardware, for servers and for clients.
+//! Hardware topology, for servers and for clients.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl TopologySource for Hwloc {
     }
 }
 
-/// A topology that is known already: of a file, or of a host that has read it itself.
+/// A topology that is known already: from a file, or from a host that has read it itself.
 pub struct KnownTopology(pub Topology);
 
 impl TopologySource for KnownTopology {
@@ -46,22 +46,22 @@ impl fmt::Debug for KnownTopology {
 }
 
 impl ServerBuilder {
-    /// Who reads the topology of this node, at most once; with none, questions about the hardware end with "not
-    /// supported".
+    /// Reader of this node's topology, which reads it at most once. Without a reader, questions about the hardware end
+    /// with "not supported".
     pub fn topology(mut self, source: Arc<dyn TopologySource>) -> Self {
         self.topology.source = Some(source);
         self
     }
 
-    /// When the topology is read, and for whom; on the first question of anybody if not given.
+    /// Time of reading the topology, and its clients; on the first request if not given.
     pub fn topology_sharing(mut self, sharing: TopologySharing) -> Self {
         self.topology.sharing = sharing;
         self
     }
 
-    /// How long anybody waits for the topology, from the first question; 10 s if not given. Reading can hang with a
-    /// device or a file system. Clients of other libraries then start without it, questions end with
-    /// [`TopologyError::TooSlow`], and both find it if it is there later.
+    /// Time limit of a wait for the topology, from the first request; 10 s if not given. Reading can hang with a device
+    /// or a file system. Clients of other libraries then start without it, and requests end with
+    /// [`TopologyError::TooSlow`]. A later result reaches both.
     pub fn topology_time_max(mut self, time_max: Duration) -> Self {
         self.topology.time_max = time_max;
         self
@@ -69,13 +69,13 @@ impl ServerBuilder {
 }
 
 impl Server {
-    /// What hardware this node has, in short. The first question about it reads the topology, and waits for that. Where
-    /// there is nothing to read it with, or it may not be read, it is what the kernel says: processors and memory.
+    /// The hardware inventory of this node. The first request reads the topology, and waits for that. Without a reader,
+    /// or if the machine may not be read, it holds the kernel's data: processors and memory.
     ///
     /// Source: PMIx Standard, `PMIx_server_collect_inventory`.
     ///
     /// # Errors
-    /// [`TopologyError`] of a topology that could not be read.
+    /// [`TopologyError`] of an unreadable topology.
     pub fn collect_inventory(&self) -> Result<Inventory, TopologyError> {
         match self.topology() {
             Ok(shared) => Ok(Inventory::of(self.hostname(), shared.machine())),
@@ -84,14 +84,14 @@ impl Server {
         }
     }
 
-    /// Takes inventories of nodes, as [`Inventory::encode`] wrote them there; that of a node takes the place of its older
-    /// one. All are taken or none. Queries for [`Server::INVENTORY`], `PMIX_FABRIC_DEVICES` and `PMIX_FABRIC_DEVICE`, and
-    /// Gets of these, are answered from them.
+    /// Takes inventories of nodes in the form of [`Inventory::encode`]; a node's newer inventory replaces its older
+    /// one. A call takes all of them or none. Queries and Gets for [`Server::INVENTORY`], `PMIX_FABRIC_DEVICES` and
+    /// `PMIX_FABRIC_DEVICE` read them.
     ///
     /// Source: PMIx Standard, `PMIx_server_deliver_inventory`.
     ///
     /// # Errors
-    /// [`ServerError::Refused`] for bytes that are no inventory, and for more nodes than are kept.
+    /// [`ServerError::Refused`] for bytes that are no inventory, and for too many nodes.
     pub fn deliver_inventory(&self, blobs: Vec<Vec<u8>>) -> Result<(), ServerError> {
         self.status("take the inventories", HostCall::DeliverInventories(blobs))
     }
@@ -108,21 +108,21 @@ impl Server {
         self.status_with("take the inventories", HostCall::DeliverInventories(blobs), callback)
     }
 
-    /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all that were delivered.
+    /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all delivered ones.
     pub const INVENTORY: &'static str = crate::server::INVENTORY;
 
-    /// The topology of this node. The first question reads it, and waits for that; clients are handed the same.
+    /// The topology of this node. The first request reads it, and waits for that. Clients get the same topology.
     ///
     /// # Errors
-    /// [`TopologyError`], the same for ever, except for [`TopologyError::TooSlow`].
+    /// [`TopologyError`], the same at every call, except for [`TopologyError::TooSlow`].
     pub fn topology(&self) -> Result<Arc<SharedMachine>, TopologyError> {
         self.handle.topology().wait()
     }
 }
 
 impl Client {
-    /// The topology of this node, as its server shares it. The first question is a message; nothing is read from the
-    /// machine by this process.
+    /// The topology of this node, as its server shares it. The first call sends a message; this process does not read
+    /// the machine.
     ///
     /// # Errors
     /// [`TopologyError`] when the server has none, or does not share it.

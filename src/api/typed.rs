@@ -4,17 +4,17 @@ use crate::keys::marker;
 use crate::runtime::Fetched;
 use crate::types::{DataArray, Envar, Geometry, ProcId, Rank, Status, Text, Timeval, Topology, Value};
 
-/// What a key yields: implemented for the type parameters of [`TypedKey`](crate::keys::TypedKey).
+/// The Rust type of a key's value: implemented for the type parameters of [`TypedKey`](crate::keys::TypedKey).
 ///
 /// Hosts differ in the width they use for a number, so every integer type that holds the value is read.
 pub trait KeyType {
     /// The Rust type of the value; may borrow from the segment.
     type Output<'a>;
 
-    /// What is expected, for the error message.
+    /// The expected type, for the error message.
     const EXPECTED: &'static str;
 
-    /// Reads the value; `None` if its type is another.
+    /// Reads the value; `None` if it has another type.
     fn read(fetched: Fetched<'_>) -> Option<Self::Output<'_>>;
 }
 
@@ -32,7 +32,7 @@ macro_rules! key_types {
     };
 }
 
-/// Reads a value that is exactly of one type.
+/// Reads a value of exactly one type.
 macro_rules! variant {
     ($variant:ident) => {
         |fetched| match fetched.into_value().ok()? {
