@@ -29,12 +29,12 @@ pub(super) struct Rule {
     /// For keys that hold an unsigned number: its type.
     number_type: Option<DataType>,
     special: Special,
-    /// Whether registration itself reads the value, and so must understand it.
+    /// Whether registration itself reads the value, and so needs a valid one.
     is_needed: bool,
 }
 
-/// Keys that registration itself reads: maps, the size, whether there is data, and the names and numbers that say whose
-/// a value is.
+/// Keys that registration itself reads: maps, the size, whether there is data, and the names and numbers that identify
+/// the subject of values.
 const NEEDED: [&str; 13] = [
     keys::NODE_MAP.name(),
     keys::PROC_MAP.name(),
@@ -51,7 +51,7 @@ const NEEDED: [&str; 13] = [
     keys::HOSTNAME_ALIASES.name(),
 ];
 
-/// Keys whose values have other forms than the table says.
+/// Keys whose values have other forms than the table of attributes says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     None,
@@ -61,7 +61,7 @@ enum Special {
     Peers,
     /// A list of names or masks: text, or an array of strings, kept as given.
     StringList,
-    /// The name of a node: not empty, and without the comma that stands between names in lists of them.
+    /// The name of a node: not empty, and without a comma, which separates names in lists.
     Name,
     /// An array of elements of one type.
     ArrayOf(Elements),
@@ -81,14 +81,14 @@ impl Rule {
         Self { kinds, number_type, special: Special::of(key), is_needed: NEEDED.contains(&key) }
     }
 
-    /// Converts a host's value to the type of the attribute where nothing is lost. A value that does not fit stays as it
-    /// is, because OpenPMIx stores any type under any key, and hosts rely on that.
+    /// Converts a host's value to the type of the attribute if nothing is lost. Any other value stays unchanged,
+    /// because OpenPMIx stores any type under any key, and hosts rely on that.
     ///
     /// A string of digits is not converted to a number: no OpenPMIx (4.2.2, 5.0.11) reads one as a number at registration.
     /// Under `PMIX_JOB_SIZE` it takes bytes of the pointer for the size; under other keys it stores the string as given.
     ///
     /// # Errors
-    /// [`RegisterError`] for a value that does not fit under a key that registration itself reads.
+    /// [`RegisterError`] for an unsuitable value of a key that registration itself reads.
     pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
         match self.fit(key, value) {
             Err(_) if !self.is_needed => Ok(Cell::Borrowed(value)),
@@ -96,12 +96,12 @@ impl Rule {
         }
     }
 
-    /// Why a value does not have the type of its attribute, if it has not.
+    /// The difference between the value's type and the attribute's, if any.
     pub(super) fn misfit(&self, key: &str, value: &Value) -> Option<RegisterError> {
         self.fit(key, value).err()
     }
 
-    /// The value as the attribute has it.
+    /// The value in the attribute's type.
     fn fit<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
         // Fast path: nearly every value of a large job takes it.
         if let (Some(number_type), Some((data_type, number))) = (self.number_type, number_of(value))
@@ -130,7 +130,7 @@ impl Rule {
         }
     }
 
-    /// The value that a cell of this key stands for.
+    /// The value of a cell of this key.
     pub(super) fn value(&self, cell: Cell<'_>) -> Value {
         match cell {
             Cell::Number(number) => number_value(self.number_type.unwrap_or(DataType::Uint64), number),
@@ -228,7 +228,7 @@ const ARRAYS: [(&str, Elements); 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Elements {
     of: DataType,
-    /// In the words of an error.
+    /// The type in the words of an error.
     said: &'static str,
 }
 
@@ -274,7 +274,7 @@ impl Special {
         }
     }
 
-    /// The forms that are legal besides the one of the table.
+    /// The legal forms besides the one in the table.
     fn accept<'a>(self, value: &'a Value) -> Option<Cell<'a>> {
         match (self, value) {
             (Self::Map, Value::Regex(_) | Value::ByteObject(_)) | (Self::StringList, Value::String(_)) => {
@@ -293,7 +293,7 @@ impl Special {
     }
 }
 
-/// A key as the record keeps it: keys of the standard cost no memory.
+/// The key for the record: keys of the standard cost no memory.
 pub(super) fn record_key(key: &Key) -> Key {
     match keys::by_name(key.as_str()) {
         Some(attribute) => Key::from_static(attribute.name),
@@ -301,7 +301,7 @@ pub(super) fn record_key(key: &Key) -> Key {
     }
 }
 
-/// Type and number of a value that can stand in a column of numbers.
+/// Type and number of a value that fits a column of numbers.
 pub(super) fn number_of(value: &Value) -> Option<(DataType, u64)> {
     Some(match value {
         Value::Byte(v) => (DataType::Byte, (*v).into()),
@@ -326,8 +326,8 @@ pub(in crate::gds) const fn is_of_numbers(data_type: DataType) -> bool {
     )
 }
 
-/// The value of a number of one of the types of [`number_of`]; a number too large for its type saturates, which no
-/// caller lets happen.
+/// The value of a number of one of the types of [`number_of`]. A number too large for its type saturates; no caller
+/// passes one.
 pub(super) fn number_value(data_type: DataType, number: u64) -> Value {
     let as_u32 = || u32::try_from(number).unwrap_or(u32::MAX);
     match data_type {
@@ -378,7 +378,7 @@ impl Refused {
     }
 }
 
-/// The value as an attribute of this kind has it.
+/// The value in the type of an attribute of this kind.
 fn convert(kind: ValueKind, value: &Value) -> Result<Cow<'_, Value>, Refused> {
     let Some(wanted) = data_type(kind) else { return Ok(Cow::Borrowed(value)) };
     if value.data_type() == wanted {
@@ -460,7 +460,7 @@ fn number_type(kind: ValueKind) -> Option<DataType> {
     }
 }
 
-/// The data type of an attribute; `None` if any will do.
+/// The data type of an attribute; `None` if any is legal.
 fn data_type(kind: ValueKind) -> Option<DataType> {
     match kind {
         ValueKind::Pointer | ValueKind::EnvironmentVariable => None,

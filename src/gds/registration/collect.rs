@@ -40,7 +40,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// Confirms that the caller gave no more than one array for each process.
+    /// Confirms that the caller gave at most one array for each process.
     pub(super) fn check_processes(&self) -> Result<(), RegisterError> {
         let given = self.ranks.get(self.added_ranks..).unwrap_or_default();
         match repeated(given) {
@@ -87,7 +87,7 @@ pub(super) struct PartFacts<'a> {
     pub(super) columns: Columns<'a>,
 }
 
-/// A node array, to be read when all nodes are known by name.
+/// A node array, to be read once all nodes are known by name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeArray<'a> {
     /// Its position among all node arrays.
@@ -135,7 +135,7 @@ pub(super) fn collect<'a>(
     Ok(walk.facts)
 }
 
-/// Whose values the entries of the current container are.
+/// The subject of the entries of the current container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Session(u32),
@@ -155,7 +155,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Sorts the entry at a position of the array around it.
+    /// Sorts the entry at a position of its array.
     fn entry_at(&mut self, position: u64, info: &'a Info, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         self.entry(info, scope, depth).map_err(|error| error.in_entry(info, position))
     }
@@ -238,7 +238,7 @@ impl<'a> Walk<'a> {
             DefaultRealm::Session => self.facts.sessions.loose().insert(info),
             DefaultRealm::Application => self.facts.loose_app.insert(info),
             DefaultRealm::Node => {
-                // Checked here, where its place is known; filed when the own node is.
+                // Checked here, where its place is known; filed once the own node is known.
                 Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value)?;
                 self.facts.loose_node.push(info);
                 Ok(())
@@ -247,7 +247,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Files the values of a process. This is the path that a million process arrays take.
+    /// Files the values of a process. This is the hot path of large jobs.
     fn proc_array(&mut self, infos: Infos<'a>, scope: Scope, depth: u32) -> Result<(), RegisterError> {
         let rank = self.identify_process(infos)?;
         self.proc_count += 1;
@@ -350,7 +350,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The application's number. It may stand anywhere, and be left out while no application is known.
+    /// The application's number. It may be anywhere in the array, and may be missing while no application is known.
     fn identify_app(&mut self, infos: Infos<'a>) -> Result<u32, RegisterError> {
         let mut numbers = infos.with_key(keys::APPNUM.name());
         let number = match numbers.next() {
@@ -377,7 +377,7 @@ impl<'a> Walk<'a> {
         Ok(number)
     }
 
-    /// The rank a process array is about: its first entry, `PMIX_RANK` or `PMIX_PROCID`.
+    /// The rank of a process array, from its first entry, `PMIX_RANK` or `PMIX_PROCID`.
     fn identify_process(&self, infos: Infos<'a>) -> Result<u32, RegisterError> {
         let unidentified = RegisterError::Unidentified {
             container: "PMIX_PROC_INFO_ARRAY",

@@ -25,7 +25,7 @@ pub(super) struct Columns<'a> {
     places: Vec<usize>,
 }
 
-/// Places of an array whose columns are remembered.
+/// Positions of an array whose columns are remembered.
 const PLACES_MAX: usize = 256;
 /// The position of no column.
 const NO_COLUMN: usize = usize::MAX;
@@ -64,12 +64,12 @@ enum Rest<'a> {
 }
 
 impl<'a> Columns<'a> {
-    /// The column of a key that some value was given for already.
+    /// The column of a key that has a value already.
     pub(super) fn existing(&mut self, key: &str) -> Option<&mut ColumnBuilder<'a>> {
         self.positions.get(key).and_then(|&position| self.columns.get_mut(position))
     }
 
-    /// The same for the key at a place of an array.
+    /// The same for the key at a position of an array.
     #[inline]
     pub(super) fn existing_at(&mut self, place: usize, key: &str) -> Option<&mut ColumnBuilder<'a>> {
         let is_of_key = |column: &ColumnBuilder<'a>| column.key.as_str() == key;
@@ -81,7 +81,7 @@ impl<'a> Columns<'a> {
         self.columns.get_mut(position)
     }
 
-    /// The column of a key, to be expected at this place from now on.
+    /// The column of a key, remembered for this position.
     #[inline(never)]
     fn find_at(&mut self, place: usize, key: &str) -> Option<usize> {
         let position = self.positions.get(key).copied()?;
@@ -138,7 +138,7 @@ impl<'a> ColumnBuilder<'a> {
         Ok(())
     }
 
-    /// Stores a value that continues the front, as nearly every one of a million processes does. Returns whether it does.
+    /// Stores a value that continues the front, the hot path of large jobs. Returns whether it did.
     #[inline]
     pub(super) fn continues(&mut self, index: u32, value: &Value) -> bool {
         if !self.entries.is_empty() || usize::try_from(index) != Ok(self.front.len()) {
@@ -155,7 +155,7 @@ impl<'a> ColumnBuilder<'a> {
         true
     }
 
-    /// Stores the values of a table's column, which were checked when they were filed there.
+    /// Stores the values of a table's column, which were checked when they entered the table.
     pub(super) fn extend(&mut self, column: &'a TableColumn) {
         if self.entries.is_empty() && self.front.len() == 0 {
             self.front = Front::Numbers(column.numbers_from_zero());
@@ -289,7 +289,7 @@ impl<'a> ColumnBuilder<'a> {
         }
     }
 
-    /// Whether some index was given a value.
+    /// Whether any index has a given value.
     pub(super) fn is_told(&self) -> bool {
         !self.entries.is_empty() || self.front.len() > 0 || !self.is_open()
     }
@@ -312,7 +312,7 @@ impl<'a> ColumnBuilder<'a> {
         is_taken
     }
 
-    /// Whether some index may still be without a value.
+    /// Whether any index may still lack a value.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.rest, Rest::Absent)
     }
@@ -467,7 +467,7 @@ impl<'a> ColumnBuilder<'a> {
         ColumnValues::Values(entries.into_iter().map(|(_, cell)| Some(rule.value(cell))).collect())
     }
 
-    /// A column with gaps: listed singly if most are gaps, else as long as the column.
+    /// A column with gaps: sparse if most values are missing, else as long as the column.
     fn partial(&mut self, count: usize) -> ColumnValues {
         let rule = self.rule;
         let entries = std::mem::take(&mut self.entries).into_iter();

@@ -45,7 +45,7 @@ impl Maps {
         Ok(Self { nodes, ranks, nodes_key, ranks_key })
     }
 
-    /// Confirms that with both maps each node has its field.
+    /// Confirms that, with both maps, each node has its field.
     pub(super) fn check_lengths(&self) -> Result<(), RegisterError> {
         match (&self.nodes, &self.ranks) {
             (Some(nodes), Some(ranks)) if nodes.len() != ranks.node_count() => {
@@ -55,7 +55,7 @@ impl Maps {
         }
     }
 
-    /// Whether there is either.
+    /// Whether there is any map.
     pub(super) fn is_some(&self) -> bool {
         self.nodes.is_some() || self.ranks.is_some()
     }
@@ -121,7 +121,7 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &Ran
         return;
     }
     let is_all = count(ranks.node_count()) == node_count && indexes().all(|(_, node)| !ranks.runs_of(node).is_empty());
-    // Every node has ranks that no other one has.
+    // All different, because every node has ranks that no other node has.
     if let (true, false, Some((text, ends))) = (is_all, peers.is_told(), ranks.texts()) {
         return peers.fill_every_text(Texts::new(text, ends));
     }
@@ -160,7 +160,7 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, 
             false
         }
     };
-    // Both are 16 bits wide: a node with more processes than that has no such numbers.
+    // Both are 16 bits wide, so nodes with more processes have no such numbers.
     if places.local_rank_max <= u64::from(u16::MAX) {
         let local_ranks = places.local_ranks.clone();
         places.fill_local_ranks(columns.column(&Key::from_static(keys::NODE_RANK.name())), local_ranks);
@@ -186,8 +186,8 @@ pub(super) fn fill_node_ids(columns: &mut Columns<'_>, nodes: &Nodes<'_, '_>) {
     }
 }
 
-/// The host name of each process: a reference to its node if that says the same, else spelled out. `leads_to_node`: each
-/// process has the number of the node that the map places it on.
+/// The host name of each process: a reference to its node if the name is the same, else written out. `leads_to_node`:
+/// each process has the number of its node in the map.
 fn fill_hostnames(
     columns: &mut Columns<'_>,
     nodes: &mut Nodes<'_, '_>,
@@ -254,12 +254,12 @@ fn some_of(ranks: Option<&[u32]>, rank_count: u32) -> Option<&[u32]> {
     ranks.filter(|ranks| count(ranks.len()) != rank_count)
 }
 
-/// The node of each rank and its position there. No rank has two.
+/// The node of each rank and its position there. No rank has two nodes.
 struct Places {
     nodes: Vec<u32>,
     local_ranks: Vec<u64>,
     local_rank_max: u64,
-    /// Whether every rank is somewhere.
+    /// Whether every rank has a node.
     is_complete: bool,
 }
 
@@ -305,7 +305,7 @@ impl Places {
 pub(super) const MAPS: [&str; 4] =
     [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name(), keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()];
 
-/// No index of a node: there are fewer.
+/// Stands for no node; larger than any index.
 const NOWHERE: u32 = u32::MAX;
 
 pub(super) fn map_bytes(value: &Value) -> Option<&[u8]> {
@@ -316,7 +316,7 @@ pub(super) fn map_bytes(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// A count that limits keep far below the end of the type.
+/// A count that limits keep far below the type's maximum.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

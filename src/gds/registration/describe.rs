@@ -1,5 +1,5 @@
-//! Describing a job from the host's side: everything the standard requires of a host, from the few things a launcher
-//! knows.
+//! Builds the description of a job: from the few facts that a launcher knows to all keys that the standard requires of
+//! a host.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::error::RegisterError;
 
 /// Builder of a job's description: nodes, processes, applications and further values of the host.
 ///
-/// [`Self::build`] makes all keys the standard requires of a host (PMIx Standard, chapter on server-specific
-/// interfaces, `PMIx_server_register_nspace`), except those only the caller can know: add them with
-/// [`Self::server`], [`Self::own_node`], [`Self::node_value`] and [`Self::process_value`].
+/// [`Self::build`] makes all keys that the standard requires of a host (PMIx Standard, chapter on server-specific
+/// interfaces, `PMIx_server_register_nspace`). Only the caller knows some of them: add these with [`Self::server`],
+/// [`Self::own_node`], [`Self::node_value`] and [`Self::process_value`].
 #[derive(Clone, Debug)]
 pub struct JobDescription {
     namespace: Namespace,
@@ -302,7 +302,7 @@ impl JobDescription {
             info(keys::REINCARNATION.name(), 0_u32),
             info(keys::SPAWNED.name(), self.is_spawned),
         ];
-        // A node with more processes than 16 bits can count has no such numbers for the rest.
+        // Processes of a node beyond 16 bits have no such numbers.
         if let Ok(local_rank) = u16::try_from(local_rank) {
             entries.push(info(keys::LOCAL_RANK.name(), local_rank));
             entries.push(info(keys::NODE_RANK.name(), local_rank));

@@ -53,7 +53,7 @@ impl Description {
         self.infos.push(info);
     }
 
-    /// The table for process arrays that come now.
+    /// The table for the next process arrays.
     pub fn processes(&mut self) -> &mut ProcessTable {
         if !self.is_open || self.tables.is_empty() {
             self.arrays_in_closed += self.tables.last().map_or(0, |(_, table)| table.array_count());
@@ -65,7 +65,7 @@ impl Description {
         &mut self.tables[last].1
     }
 
-    /// Puts infos before all others.
+    /// Puts infos in front of all others.
     pub fn prepend(&mut self, infos: Vec<Info>) {
         self.tables.iter_mut().for_each(|(position, _)| *position += infos.len());
         self.prepended += infos.len();
@@ -77,7 +77,7 @@ impl Description {
         u64::try_from(self.prepended).unwrap_or(u64::MAX)
     }
 
-    /// The infos that are in no table.
+    /// The infos outside tables.
     #[must_use]
     pub fn infos(&self) -> &[Info] {
         &self.infos
@@ -91,7 +91,7 @@ impl Description {
             || key.as_str() == keys::PROC_INFO_ARRAY.name() && in_table()
     }
 
-    /// All of it as infos, process arrays spelled out.
+    /// The whole description as infos, with the process arrays written out.
     #[must_use]
     pub fn to_infos(&self) -> Cow<'_, [Info]> {
         if self.tables.is_empty() {
@@ -133,7 +133,7 @@ impl Description {
 /// A part of a description.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part<'a> {
-    /// An info that came from elsewhere, in front of all that the caller gave, and its position among these.
+    /// A prepended info from the server, and its position among these.
     Added(u64, &'a Info),
     /// An info, and its position in the caller's description.
     Info(u64, &'a Info),
@@ -154,7 +154,7 @@ pub(super) struct Positions<'a> {
 }
 
 impl Positions<'_> {
-    /// The position of an array of the table. Looks at every info: for errors.
+    /// The position of an array of the table. Walks all infos, so it is only for errors.
     pub(super) fn of(self, array: u64) -> u64 {
         let array = array + self.filed;
         let infos = u64::try_from(self.description.infos.len() - self.description.prepended).unwrap_or(u64::MAX);
@@ -163,7 +163,7 @@ impl Positions<'_> {
     }
 }
 
-/// Whether an info is, or holds, something that may be about a single process.
+/// Whether an info is, or holds, an entry about a single process.
 fn may_describe_processes(info: &Info) -> bool {
     let info = unwrapped(info);
     let is_container = |info: &Info| Container::of(info.key.as_str()).is_some();

@@ -6,7 +6,7 @@ use crate::types::{Key, Namespace, Value};
 
 use super::coerce::{Rule, number_value};
 
-/// Warnings for one description, at most. The last one says how many more keys there are.
+/// Limit of warnings for one description. The last warning gives the number of further keys.
 const DOUBTS_MAX: usize = 16;
 
 /// Warns of doubtful values, once for each key. An update does not repeat the warnings of the earlier description.
@@ -25,7 +25,7 @@ pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, 
     }
 }
 
-/// One text for each key with a value that does not fit it, and one for ranks beyond the size of the job.
+/// One text for each key with an unsuitable value, and one for ranks beyond the size of the job.
 pub(super) fn doubts(record: &JobRecord) -> Vec<String> {
     let told = record.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
     let beyond = told.filter(|told| *told < record.rank_count).map(|told| {
@@ -61,7 +61,7 @@ fn misfit(key: &Key, value: &Value) -> Option<String> {
     Some(Rule::of(key.as_str()).misfit(key.as_str(), value)?.to_string())
 }
 
-/// Why the first value of a column that does not fit its key does not. Numbers and texts of a column have one type.
+/// The misfit of the first unsuitable value of a column. Numbers and texts of a column have one type.
 fn misfit_in(column: &Column) -> Option<String> {
     let rule = Rule::of(column.key.as_str());
     let misfit = |value: &Value| rule.misfit(column.key.as_str(), value).map(|misfit| misfit.to_string());

@@ -9,7 +9,7 @@ use super::container::Container;
 use super::description::Part;
 use super::place::{Anchor, Place};
 
-/// Why a host's description of a job was refused. Nothing of it was stored.
+/// Why a host's description of a job was refused. No part of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
@@ -32,7 +32,7 @@ pub enum RegisterError {
         key: String,
         /// Type of the attribute.
         expected: &'static str,
-        /// Type of the value given.
+        /// Type of the value.
         found: &'static str,
     },
     /// A number does not fit the type of its attribute.
@@ -40,12 +40,12 @@ pub enum RegisterError {
     Range {
         /// The key.
         key: String,
-        /// The number given.
+        /// The number.
         number: i128,
         /// Type of the attribute.
         expected: &'static str,
     },
-    /// A container does not say what it describes.
+    /// A container does not identify its subject.
     #[error("{container} {position} does not say what it describes: add {missing}")]
     Unidentified {
         /// The container's key.
@@ -58,7 +58,7 @@ pub enum RegisterError {
     /// A process array names no process.
     #[error("a process array names rank {rank}, which is not a process; pass one array for each process")]
     NotAProcess {
-        /// The rank given.
+        /// The rank.
         rank: Rank,
     },
     /// Two process arrays of one description are about the same process.
@@ -70,7 +70,7 @@ pub enum RegisterError {
     /// A process array holds the identifier of another process.
     #[error("the array of rank {rank} holds a PMIX_PROCID with rank {found}; pass one array for each process")]
     OtherProcess {
-        /// The rank the array is about.
+        /// The rank of the array.
         rank: u32,
         /// The rank in the identifier.
         found: Rank,
@@ -136,7 +136,7 @@ pub enum RegisterError {
         id: u32,
         /// Index of the node that has it.
         first: u32,
-        /// Index of the node that claims it, too.
+        /// Index of the other node.
         second: u32,
     },
     /// A rank is not in the job.
@@ -149,7 +149,7 @@ pub enum RegisterError {
         /// Number of processes.
         job_size: u32,
     },
-    /// A text that should list ranks holds something else.
+    /// A text that is not a list of ranks.
     #[error("holds {part:?} where a rank should be; give ranks and runs of them with commas, as \"0,2,4-7\"")]
     NoRankList {
         /// The unexpected part of the text.
@@ -171,7 +171,7 @@ pub enum RegisterError {
         /// Ranks in the process map.
         in_map: u32,
     },
-    /// A text that names something is empty.
+    /// A name is empty.
     #[error("is empty; give a name or leave it out")]
     EmptyName,
     /// A comma in a node's name makes it look like two names.
@@ -183,10 +183,10 @@ pub enum RegisterError {
     /// A qualified value without a value.
     #[error("is an empty array; its first entry must be the key with its value, the others its qualifiers")]
     NoValue,
-    /// A qualified value in a qualified value.
+    /// A qualified value inside a qualified value.
     #[error("holds another qualified value; its first entry must be the key with its value, the others its qualifiers")]
     NestedQualified,
-    /// A value that no segment takes.
+    /// A value that cannot be stored.
     #[error("cannot be stored: {0}")]
     Value(ValueError),
     /// The key of this entry exceeds the limit.
@@ -197,7 +197,7 @@ pub enum RegisterError {
         /// The limit.
         keys_max: u32,
     },
-    /// The applications of a job to be described do not add up.
+    /// The numbers of processes of applications and nodes differ.
     #[error(
         "the applications have {in_apps} processes, but the nodes have {job_size}; give each process an application"
     )]
@@ -207,7 +207,7 @@ pub enum RegisterError {
         /// Processes on all nodes.
         job_size: u32,
     },
-    /// More than this process accepts.
+    /// More than the limit of this server.
     #[error("the description has {found} {limit}, this server accepts {max}; raise the limit or split the job")]
     Limit {
         /// The limited quantity.
@@ -275,7 +275,7 @@ impl RegisterError {
         }
     }
 
-    /// Says that it is about an entry of this key.
+    /// Adds the key of the entry.
     pub(super) fn about(self, key: &str) -> Self {
         match self {
             Self::At { .. } => self,
@@ -293,7 +293,7 @@ impl RegisterError {
         }
     }
 
-    /// Says that it is an entry of the description, or something in there.
+    /// Adds an entry of the description around the place.
     pub(super) fn in_entry(self, info: &Info, position: u64) -> Self {
         let key = info.key.as_str();
         // A value that is not an array has no entries.
@@ -336,12 +336,12 @@ impl RegisterError {
     }
 }
 
-/// The name of a data type as people say it.
+/// The plain name of a data type.
 fn plain(data_type: &str) -> String {
     data_type.replace("PMIX_", "").to_lowercase().replace('_', " ")
 }
 
-/// Passes `found` on if it is within `max`.
+/// Returns `found` if it is within `max`.
 ///
 /// # Errors
 /// [`RegisterError::Limit`], naming `limit`, if it is not.

@@ -41,7 +41,7 @@ impl Homes {
         size: u32,
     ) -> Option<Self> {
         let length = usize::try_from(size).ok()?;
-        // A size alone costs no memory.
+        // A size alone must not allocate memory.
         if size == 0 || facts.ranks.len() + earlier.map_or(0, EarlierHomes::told_count) < length {
             return None;
         }
@@ -169,7 +169,7 @@ pub(super) struct EarlierHomes<'r> {
     record: &'r JobRecord,
     /// The nodes by their numbers.
     indexes: FxHashMap<u32, u32>,
-    /// The index of the node that the process's number leads to, by rank.
+    /// The index of each process's node according to its number, by rank.
     nodes: Vec<u32>,
     ids: Option<&'r ColumnValues>,
     hostnames: Option<&'r ColumnValues>,
@@ -284,5 +284,5 @@ fn home(homes: &[u32], rank: u32) -> Option<u32> {
     homes.get(usize::try_from(rank).ok()?).copied().filter(|home| *home != NOWHERE)
 }
 
-/// No index of a node, and no rank.
+/// Stands for no node; larger than any index and rank.
 const NOWHERE: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! Ranks that values of nodes and applications name: the job must have them.
+//! Ranks in values of nodes and applications: they must be in the job.
 
 use crate::keys;
 use crate::types::{Info, Rank, Value};
@@ -10,7 +10,8 @@ use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::sessions::Settled;
 
-/// Confirms that the local peers and leaders in a description are ranks, of the job if its size is known. Each value is read once.
+/// Confirms that local peers and leaders in a description are ranks, and in the job if its size is known. Reads each
+/// value once.
 pub(super) fn check(
     facts: &Facts<'_>,
     sessions: &mut Settled<'_>,
@@ -66,7 +67,7 @@ fn leader(value: &Value) -> Option<u32> {
     }
 }
 
-/// The highest rank in a list with commas of ranks, and runs of them such as `4-7`; a node may have none.
+/// The highest rank in a comma-separated list of ranks and runs such as `4-7`; a node may have none.
 fn highest_in(list: &str) -> Result<Option<u32>, RegisterError> {
     if list.trim().is_empty() {
         return Ok(None);

@@ -98,7 +98,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(())
     }
 
-    /// Takes node arrays of the job; values are filed in the order given, so that the last one stays.
+    /// Takes node arrays of the job; values are filed in order, so that the last one counts.
     pub(super) fn add_arrays(&mut self, arrays: &[NodeArray<'a>]) -> Result<(), RegisterError> {
         let mut columns = std::mem::take(&mut self.columns);
         let added = self.file(arrays, &mut columns);
@@ -106,7 +106,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         added
     }
 
-    /// Takes node arrays of an application or a session: their nodes are known from now on, their values are the part's.
+    /// Takes node arrays of an application or a session: their nodes join the job's, their values stay with the part.
     pub(super) fn add_part(&mut self, part: &mut PartFacts<'a>) -> Result<(), RegisterError> {
         self.file(&part.nodes, &mut part.columns)
     }
@@ -219,7 +219,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         self.node(index)?.id
     }
 
-    /// Whether some node was given this number.
+    /// Whether any node has this number from the host.
     pub(super) fn is_given(&self, id: u32) -> bool {
         self.by_id.contains_key(&id)
     }
@@ -241,7 +241,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     /// The index of a node with this name, or with one of these aliases as its name.
     ///
-    /// Two aliases that are equal prove nothing: every node may have `localhost` among its own.
+    /// Two equal aliases prove nothing: every node may have the alias `localhost`.
     fn index_of_names(&self, hostname: &str, aliases: &[String]) -> Option<u32> {
         let by_alias = || aliases.iter().find_map(|alias| self.by_hostname.get(alias.as_str()).copied());
         self.index_of_name(hostname).or_else(by_alias)

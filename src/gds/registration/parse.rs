@@ -1,4 +1,4 @@
-//! From a description to the record: the order of the steps.
+//! The steps from a description to the record.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,17 @@ use super::table::Table;
 
 /// Turns the host's description of a job into its record.
 ///
-/// With `previous`, the description updates it: values of the description replace earlier ones, all others stay. If the
-/// description brings a node map or process map, what is derived from it replaces earlier values, too, and nodes that
-/// are not in the new map are forgotten. Without `previous` the description stands for itself.
+/// With `previous`, the description is an update: its values replace earlier ones, all others stay. If it brings a node
+/// map or process map, the values derived from that map are replaced, too, and nodes outside the new map are removed.
+/// Without `previous` the description is complete.
 ///
-/// With `PMIX_REGISTER_NODATA` nothing of the description is kept: the record is the previous one, else empty.
+/// With `PMIX_REGISTER_NODATA` the whole description is ignored: the record is the previous one, else empty.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`.
 ///
 /// # Errors
-/// [`RegisterError`] if the description contradicts itself or exceeds the limits, or if a key that registration itself reads has a
-/// value of another type.
+/// [`RegisterError`] if the description contradicts itself or exceeds the limits, or if the value of a key that
+/// registration itself reads has another type.
 pub fn parse(
     namespace: &Namespace,
     context: &Context,
@@ -243,7 +243,7 @@ fn has_map<'v>(value: impl Fn(&str) -> Option<&'v Value>) -> bool {
     MAPS.iter().any(|key| value(key).is_some())
 }
 
-/// One new map alone pairs with the earlier other one.
+/// A single new map is paired with the other earlier one.
 fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, RegisterError> {
     let fresh_key = match (&fresh.nodes, &fresh.ranks) {
         (Some(_), None) => fresh.nodes_key,
@@ -258,7 +258,7 @@ fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, Reg
 /// Number of processes of the job.
 #[derive(Clone, Copy)]
 struct Size {
-    /// As the host said, or as the process map tells.
+    /// According to the host, or to the process map.
     known: Option<u32>,
     /// At least one more than the highest rank with a value. It exceeds `known` if the process map has ranks beyond
     /// `PMIX_JOB_SIZE`. OpenPMIx accepts such a map, and hosts that give each server a part of the job rely on that.
@@ -294,12 +294,12 @@ impl Size {
         Ok(Self { known, rank_count: job_size })
     }
 
-    /// The number of processes, if anybody said it.
+    /// The number of processes, if known.
     fn told(self) -> Option<u32> {
         self.known.map(|_| self.rank_count)
     }
 
-    /// Confirms that the map places all processes that the host said there are.
+    /// Confirms that the map places as many processes as the host declared.
     fn check_map(self, maps: &Maps) -> Result<(), RegisterError> {
         match (self.known, maps.ranks.as_ref().map(RankMap::rank_count)) {
             (Some(job_size), Some(in_map)) if job_size > in_map => {
@@ -344,7 +344,7 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Op
 fn fill_as_told(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
     nodes.fill_identities();
     derive::fill_node_ids(&mut facts.procs, nodes);
-    // A server tells nothing of a process but in an array, which its rank heads.
+    // A server gives values of a process only in its array, which begins with the rank.
     let told = told_ranks(facts);
     derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
 }
@@ -419,7 +419,7 @@ fn assemble(
     }
 }
 
-/// Moves application values outside application arrays to the only application there is.
+/// Moves application values outside application arrays to the only application.
 fn settle_loose(facts: &mut Facts<'_>, previous: Option<&JobRecord>) -> Result<(), RegisterError> {
     let loose = std::mem::take(&mut facts.loose_app);
     let Some(key) = loose.first_key() else { return Ok(()) };

@@ -102,7 +102,7 @@ impl Place {
         self
     }
 
-    /// Whether nothing is known.
+    /// Whether the place is unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.key.is_none() && !self.is_added
@@ -138,7 +138,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The walk of the collector once more, after it has succeeded: it ends, and no deeper than the limit.
+/// Repeats the walk of the collector after its success, so it ends within the limit of depth.
 struct Search {
     anchor: Anchor,
     node_arrays: u64,

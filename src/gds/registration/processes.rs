@@ -1,7 +1,7 @@
 //! Process arrays on their way into a description, by key instead of by process.
 //!
-//! A host describes each process by an array, all with the same keys in the same order. Filed here as they are read,
-//! a hundred thousand of them are a few runs of numbers, and no array is ever held as a whole.
+//! A host describes each process by an array, all with the same keys in the same order. Filed here one by one, a
+//! hundred thousand of them become a few runs of numbers, and no array is kept as a whole.
 
 use std::hash::BuildHasher;
 
@@ -25,7 +25,7 @@ pub struct ProcessTable {
     array_count: u64,
     columns: Vec<TableColumn>,
     positions: FxHashMap<Key, ColumnId>,
-    /// The column of each place in the arrays, the rank's not counted.
+    /// The column of each position in the arrays, without the rank's.
     places: Vec<ColumnId>,
 }
 
@@ -33,17 +33,17 @@ pub struct ProcessTable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnId(usize);
 
-/// A value as it will stand in its column.
+/// A value in the form of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCell {
     column: ColumnId,
     number: u64,
 }
 
-/// A value as its host has it.
+/// A value in the host's form.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given<'v> {
-    /// A 16- or 32-bit number, or a rank below [`Rank::PROCESS_MAX`]: its type and itself.
+    /// A 16- or 32-bit number, or a rank below [`Rank::PROCESS_MAX`]: type and number.
     Number(DataType, u32),
     /// A string without NUL.
     Text(&'v [u8]),
@@ -65,14 +65,14 @@ pub(super) struct TableColumn {
 }
 
 impl ProcessTable {
-    /// The column at this place of the array read before, if its key is still this one.
+    /// The column of this position in the previous array, if the key is still the same.
     #[must_use]
     pub fn column_at(&self, place: usize, is_key: impl FnOnce(&str) -> bool) -> Option<ColumnId> {
         let column = *self.places.get(place)?;
         is_key(self.columns.get(column.0)?.key.as_str()).then_some(column)
     }
 
-    /// The column of the key at this place, from now on; `None` if an array with such an entry does not belong here.
+    /// The column of a key, remembered for this position; `None` if such an entry does not belong into a table.
     pub fn column(&mut self, place: usize, key: &Key) -> Option<ColumnId> {
         let column = match self.positions.get(key) {
             Some(&column) => column,
@@ -92,20 +92,20 @@ impl ProcessTable {
         Some(column)
     }
 
-    /// A value for a column; `None` if an array with such a value does not belong here.
+    /// A value for a column; `None` if such a value does not belong into a table.
     pub fn cell(&mut self, column: ColumnId, given: Given<'_>) -> Option<TableCell> {
         let number = self.columns.get_mut(column.0)?.cell(given)?;
         Some(TableCell { column, number })
     }
 
-    /// Whether a column of numbers has no room for a value of another kind.
+    /// Whether a column of numbers cannot take a value because it is not a number.
     pub(super) fn is_apart(&self, column: ColumnId, value: &Value) -> bool {
         self.columns.get(column.0).is_some_and(|column| {
             column.rule.number_type().is_some() && column.rule.misfit(column.key.as_str(), value).is_some()
         })
     }
 
-    /// Files an array: its rank and all its other values.
+    /// Files an array: its rank and all other values.
     pub fn push(&mut self, rank: u32, cells: &[TableCell]) {
         let entry_count = u64::try_from(cells.len()).unwrap_or(u64::MAX).saturating_add(1);
         self.arrays.push(rank, entry_count);
@@ -132,7 +132,7 @@ impl ProcessTable {
         self.columns.iter().filter(|column| !column.numbers.is_empty())
     }
 
-    /// Arrays that say the same, in order: one for each run of values that stood in one array.
+    /// Equivalent arrays, in order: one for each run of values from one array.
     pub(super) fn to_infos(&self) -> Vec<Info> {
         let mut columns: Vec<_> = self.columns().map(|column| (column, column.numbers.iter().peekable())).collect();
         let array = |(rank, entry_count): (u32, u64)| {
@@ -181,7 +181,8 @@ impl TableColumn {
         self.rule.value(cell)
     }
 
-    /// The numbers of the ranks from zero, if it has numbers, and these ranks in this order; else none.
+    /// The numbers of the ranks from zero, if the column is numeric and has exactly these ranks in this order; else
+    /// empty.
     pub(super) fn numbers_from_zero(&self) -> Vec<u64> {
         if self.rule.number_type().is_none() || !self.numbers.counts_from_zero() {
             return Vec::new();
@@ -224,7 +225,7 @@ impl TableColumn {
     }
 
     fn other(&mut self, value: Value) -> Option<u64> {
-        // Equal floating point numbers may differ in their sign.
+        // Equal floating point numbers may differ in sign.
         let is_exact = matches!(value, Value::Bool(_) | Value::NullString) || number_of(&value).is_some();
         if is_exact && self.rule.number_type().is_none() && self.values.last() == Some(&value) {
             return u64::try_from(self.values.len() - 1).ok();
@@ -234,7 +235,7 @@ impl TableColumn {
             Cell::Borrowed(_) => None,
             Cell::Owned(converted) => Some(*converted),
         };
-        // A column of numbers has no other values: an array with one belongs into the description as it is.
+        // A column of numbers has no other values: an array with another value belongs into the description.
         self.rule.number_type().is_none().then_some(())?;
         self.values.push(converted.unwrap_or(value));
         u64::try_from(self.values.len() - 1).ok()
@@ -248,7 +249,7 @@ impl PartialEq for TableColumn {
     }
 }
 
-/// Whether an entry of this key is more than a value of the process.
+/// Whether an entry of this key has a meaning besides its value.
 fn is_special(key: &str) -> bool {
     [keys::RANK.name(), keys::PROCID.name(), keys::NSPACE.name(), QUALIFIED_VALUE].contains(&key)
         || Container::of(key).is_some()

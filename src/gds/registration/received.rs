@@ -27,7 +27,7 @@ pub struct ReceivedJob {
     description: Description,
     /// Application values outside application arrays are of application 0.
     loose_app: Vec<Info>,
-    /// The arrays of sessions that are not the job's.
+    /// The arrays of sessions besides the job's.
     other_sessions: Vec<Info>,
     has_session: bool,
     has_node_map: bool,
@@ -160,7 +160,7 @@ impl ReceivedJob {
             NODE_MAP => std::mem::replace(&mut self.has_node_map, true),
             PROC_MAP => std::mem::replace(&mut self.has_proc_map, true),
             NSPACE => text_of(&info.value).is_some_and(|name| name != self.namespace.as_str()),
-            // A word from a host to its server.
+            // A directive from a host to its server, not a value.
             NODATA => true,
             _ => false,
         };
@@ -216,7 +216,7 @@ fn usable(info: &Info, depth: u32) -> Option<Info> {
     }
 }
 
-/// The process that an array is about, by its first entry.
+/// The process of an array, from its first entry.
 fn rank_in(infos: Infos<'_>) -> Option<u32> {
     let first = infos.iter().next().filter(|info| info.key.as_str() == keys::RANK.name())?;
     match &first.value {
@@ -225,7 +225,7 @@ fn rank_in(infos: Infos<'_>) -> Option<u32> {
     }
 }
 
-/// Whether the key only repeats which process is meant.
+/// Whether the key only repeats the identity of the process.
 fn is_identity(key: &Key) -> bool {
     [keys::RANK.name(), keys::PROCID.name(), keys::NSPACE.name()].contains(&key.as_str())
 }

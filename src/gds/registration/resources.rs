@@ -102,7 +102,7 @@ impl<'a> Indexed<'a> {
     }
 }
 
-/// The name that no job has: arrays that name a job are none of its.
+/// A name that no job has.
 const NOBODY: &str = "\u{1}resources";
 
 /// Keys that name the job of an array outside a registration.
@@ -158,7 +158,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether an entry says that the array around it is of another job.
+    /// Whether an entry names another job as the subject of its array.
     fn is_other(&self, entry: &Info) -> bool {
         match (entry.key.as_str(), &entry.value) {
             (key, Value::Proc(proc)) if key == keys::PROCID.name() => proc.namespace != *self.namespace,
@@ -225,7 +225,7 @@ fn jobs_in(info: &Info, names: &mut Vec<String>) {
     }
 }
 
-/// The rank that an entry of a process array names.
+/// The rank in an entry of a process array.
 fn rank_of(entry: &Info) -> Option<u32> {
     match &entry.value {
         Value::Proc(proc) if entry.key.as_str() == keys::PROCID.name() => proc.rank.process(),

@@ -19,7 +19,7 @@ impl Runs {
         if let Some(run) = self.0.last_mut()
             && run.index.checked_add(run.count) == Some(index)
         {
-            // With one pair alone the step is still open.
+            // After a single pair the step is still unknown.
             if run.count == 1 {
                 run.step = number.wrapping_sub(run.number);
             }

@@ -8,12 +8,12 @@ use super::description::{Description, Part, parts_of};
 use super::error::RegisterError;
 use super::place::Anchor;
 
-/// Says of a writer's error where in the description its cause stands.
+/// Adds the place in the description to a writer's error.
 pub(in crate::gds) fn located_in(error: StoreError, description: &Description, value_bytes_max: u32) -> StoreError {
     located(error, || description.parts(), value_bytes_max)
 }
 
-/// As [`located_in`], of a description without tables.
+/// As [`located_in`], for a description without tables.
 pub(in crate::gds) fn located_in_infos(error: StoreError, infos: &[Info], value_bytes_max: u32) -> StoreError {
     located(error, || parts_of(infos), value_bytes_max)
 }
