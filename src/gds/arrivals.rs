@@ -1,8 +1,8 @@
 //! Values of remote processes, as a fence delivers them: a few values from each of very many processes. They are
 //! collected in pieces, so that the cost of a process is little more than its bytes.
 //!
-//! A piece is an image with the blocks of many ranks. Its memory is bounded and used again, so receiving any amount of data
-//! takes no second copy of it in ordinary memory. Within a piece each rank has one block at most.
+//! A piece is an image with the blocks of many ranks. Its memory is bounded and reused, so any amount of data is
+//! received without a second copy in ordinary memory. A piece has at most one block of each rank.
 
 use super::block;
 use super::cell::Encoded;
@@ -43,7 +43,7 @@ impl NamespaceWriter {
             self.publish_arrivals()?;
             self.ensure_modex_table(rank.saturating_add(1))?;
         }
-        // A block leads to the one before, which must have been linked.
+        // A block refers to the previous one, which must have been linked.
         if self.arrivals.links.last().is_some_and(|&(last, _)| rank <= last) {
             self.publish_arrivals()?;
         }
@@ -142,7 +142,7 @@ impl NamespaceWriter {
         let value_bytes_max = usize::try_from(self.limits.value_bytes_max).unwrap_or(usize::MAX);
         for (LentEntry { key, value }, &(_, id)) in entries.iter().zip(ids) {
             let cell = match value {
-                // Nearly everything that is posted is this, and for the first time: it goes where it will be.
+                // The usual case, a new byte object: it is written to its final place.
                 LentValue::ByteObject(bytes) if is_first && bytes.len() <= value_bytes_max => {
                     image.push_bytes(DataType::ByteObject, bytes, false)?
                 }
@@ -180,7 +180,7 @@ impl NamespaceWriter {
         image
     }
 
-    /// Keeps the image if there is anything in it.
+    /// Keeps the image if it is not empty.
     fn keep(&mut self, image: Image) {
         if image.size_bytes() == 0 {
             self.arrivals.spare = Some(image);
@@ -192,11 +192,11 @@ impl NamespaceWriter {
 
 /// Result of placing a rank's values.
 enum Placed {
-    /// Its block will be here.
+    /// Offset of its block.
     At { offset: u64, payload_bytes: u64 },
-    /// Readers find all of them already.
+    /// Readers find all of its values already.
     Nothing,
-    /// A key was given twice.
+    /// A key occurs twice.
     Ambiguous,
 }
 

@@ -1,9 +1,8 @@
 //! Modex blocks: the committed values of one rank, newest first.
 //!
-//! A block holds all values of one commit, and those of earlier blocks that are not much larger than it: before a new
-//! block is written it absorbs the blocks before it until the next one has at least twice its entries. So a rank with
-//! `n` values is at most `log2(n) + 1` blocks deep however often it commits, and each value is copied (as a cell, never
-//! its payload) about `log2(n)` times.
+//! A block holds all values of one commit, and those of small earlier blocks: a new block absorbs the blocks before it
+//! until the next one has at least twice its entries. So a rank with `n` values has at most `log2(n) + 1` blocks,
+//! however often it commits. Each value is copied about `log2(n)` times, as a cell without its payload.
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
@@ -14,7 +13,7 @@ use super::value_ref::ValueRef;
 /// Blocks a reader follows at most: more than any chain the writer makes can have.
 pub(crate) const CHAIN_MAX: usize = 64;
 
-/// Bytes of a block's head, behind which its entries stand.
+/// Bytes of a block's head; its entries follow.
 pub(crate) const HEAD_BYTES: u64 = 16;
 const _: () = assert!(size_of::<BlockHead>() == 16);
 
@@ -34,7 +33,7 @@ impl<'a> BlockView<'a> {
         Ok(Self { offset, previous: head.previous, entries: memory.array(entries)? })
     }
 
-    /// The entries of one key, newest first: two at most, of scopes that don't overlap.
+    /// The entries of one key, newest first: at most two, with disjoint scopes.
     #[inline(always)]
     pub(crate) fn entries_of(&self, key: KeyId) -> impl Iterator<Item = &'a Entry> + use<'a> {
         let start = self.entries.partition_point(|entry| entry.id < key.0);
@@ -118,7 +117,7 @@ pub(crate) fn find<'a>(
     Ok(posting)
 }
 
-/// Whether an audience may see an entry; without one, whether a process on the writer's node may.
+/// Whether an audience may see an entry; `None`: whether a process on the writer's node may see it.
 #[inline]
 pub(crate) const fn is_visible(entry: &Entry, audience: Option<Audience>) -> bool {
     scope_admits(entry.scope, entry.origin, audience)

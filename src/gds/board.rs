@@ -35,7 +35,7 @@ pub enum Verdict {
     InMessage,
 }
 
-/// Tags from here on have no word.
+/// End of the range of tags.
 pub const REQUESTS_END: u32 = IN_MESSAGE;
 const IN_MESSAGE: u32 = 1 << 31;
 

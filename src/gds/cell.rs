@@ -1,7 +1,7 @@
-//! Values to stored form and back.
+//! The stored form of values, and the way back.
 //!
-//! Three forms: a number in the cell, bytes, or an rkyv archive of the whole value. Which one a data type uses is fixed
-//! by the type (a missing string or cpuset apart), so a reader can ask for the data it expects without decoding.
+//! There are three forms: a number in the cell, bytes, or an rkyv archive of the whole value. The data type determines
+//! the form, except for a missing string or cpuset. So a reader can ask for the data it expects without decoding.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ impl<'v> Encoded<'v> {
         Self::of(value)?.within(size_bytes_max)
     }
 
-    /// As [`Encoded::new`], of a value that may lie elsewhere.
+    /// As [`Encoded::new`], for a borrowed value.
     ///
     /// # Errors
     /// As [`Encoded::new`].
@@ -98,7 +98,7 @@ impl<'v> Encoded<'v> {
         }
     }
 
-    /// Something that is equal for equal values and only for them.
+    /// The same for equal values, and different for different ones.
     pub(crate) fn identity(&self) -> Identity<'_> {
         let bits = match self {
             Self::Scalar { bits, .. } => Some(*bits),
@@ -283,7 +283,7 @@ impl Bits for Rank {
 
 macro_rules! scalars {
     ($($variant:ident)*) => {
-        /// The number of a value that is one.
+        /// The number of a value with a numeric type.
         fn scalar_of(value: &Value) -> Option<u64> {
             match *value {
                 Value::Undefined | Value::Pointer(_) => Some(0),
@@ -292,7 +292,7 @@ macro_rules! scalars {
             }
         }
 
-        /// Whether a type is a number that can have these bits: whether [`value_of_scalar`] makes a value of them,
+        /// Whether a type is numeric and can have these bits; equals whether [`value_of_scalar`] returns a value,
         /// without making it.
         #[inline]
         pub(crate) fn is_scalar_of(data_type: DataType, bits: u64) -> bool {
@@ -306,7 +306,7 @@ macro_rules! scalars {
             }
         }
 
-        /// The value of a type that is a number; `None` if it is not, or the number is impossible for it.
+        /// The value of a numeric type; `None` for other types, and for numbers outside the type's range.
         pub(crate) fn value_of_scalar(data_type: DataType, bits: u64) -> Option<Value> {
             match data_type {
                 DataType::Undefined => (bits == 0).then_some(Value::Undefined),
@@ -329,7 +329,8 @@ mod tests {
     use super::*;
     use crate::types::DataArray;
 
-    /// Arrays of arrays were taken by everybody but the store, so that no later commit of the process succeeded.
+    /// Regression: every layer except the store accepted arrays of arrays, so that all later commits of the process
+    /// failed.
     #[test]
     fn what_can_be_sent_can_be_stored() {
         let array = |value: Value| DataArray { element_type: value.data_type(), elements: vec![value] };

@@ -1,11 +1,11 @@
 //! The key dictionary: from the text of a key to its number.
 //!
 //! A table of slots, open addressing with linear probing. A slot holds the upper half of the key's hash and the key's
-//! id; the lower bits of the hash choose where probing starts. Slots are only ever filled, never changed, so a reader
-//! that races with an insertion finds the key or does not, and both are right. The writer keeps the table at most half
-//! full and replaces it by one of twice the size before it would be fuller.
+//! id; the lower bits of the hash are the start of the probing. Slots are filled once and never changed, so a reader
+//! that races with an insertion finds the key or does not, and both are correct. The writer keeps the table at most
+//! half full: before, it replaces the table by one of twice the size.
 //!
-//! An id is the position of the key's entry, so that the way back from id to text needs no table.
+//! An id is the position of the key's entry, so finding the text of an id needs no table.
 
 use super::format::{KEY_ALIGN, KeyHead, SLOT_ID_BITS, realm};
 use super::memory::{Damage, Memory, root};
@@ -18,7 +18,7 @@ use crate::shmem::TableRef;
 pub(crate) struct KeyId(pub(crate) u32);
 
 impl KeyId {
-    /// The id of the key whose entry stands at `offset`; `None` beyond 32 GiB.
+    /// The id of the key with its entry at `offset`; `None` beyond 32 GiB.
     pub(crate) fn at(offset: u64) -> Option<Self> {
         u32::try_from(offset / KEY_ALIGN).ok().map(Self)
     }

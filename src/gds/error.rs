@@ -1,4 +1,4 @@
-//! Why something could not be stored.
+//! Reasons why data could not be stored.
 
 use super::memory::Damage;
 use super::publish::AsStatus;
@@ -10,7 +10,7 @@ use crate::types::{DataType, Key, Namespace, Rank, Status};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The namespace has not been registered, or no longer is.
+    /// The namespace is not registered, or no longer registered.
     #[error("namespace {namespace} is not registered with this server; register it before committing to it")]
     UnknownNamespace {
         /// The namespace.
@@ -43,12 +43,12 @@ pub enum StoreError {
     /// The namespace uses more different keys than allowed.
     #[error("key {key} would be the namespace's key number {}, one too many; reuse keys", .keys_max + 1)]
     TooManyKeys {
-        /// The key that is too many.
+        /// The key beyond the limit.
         key: String,
         /// The limit.
         keys_max: u32,
     },
-    /// A value of this scope never leaves its process.
+    /// A value of this scope must not leave its process.
     #[error("key {key} has scope internal, which must not reach the store")]
     InternalScope {
         /// The key.
@@ -84,7 +84,7 @@ pub enum StoreError {
     Share {
         /// The shared quantity.
         shared: Shared,
-        /// Whose share.
+        /// The process.
         rank: u32,
         /// Amount used by the process.
         held: u64,
@@ -117,7 +117,7 @@ pub enum StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shared {
-    /// Different keys that it was the first to put.
+    /// Different keys, counted for the process that put them first.
     Keys,
     /// Bytes of the segment.
     Bytes,
@@ -200,7 +200,7 @@ pub enum RecordError {
         /// The number.
         number: u64,
     },
-    /// A node column, or the column that says where processes are, refers to the node's value.
+    /// A node column, or the column of node ids, refers to the node's value.
     #[error("column {key} cannot take its values from the node")]
     OfNode {
         /// The key.

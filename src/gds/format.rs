@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::regex::DEALT_RANKS_MAX;
 
-/// A stored value: a number, a few bytes, or where the bytes are.
+/// A stored value: a number, a few bytes, or a reference to bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Cell {
@@ -45,7 +45,7 @@ pub(crate) mod form {
     pub(crate) const DEALT: u16 = 6;
 }
 
-/// Most bytes a cell holds itself: its payload less the NUL.
+/// Maximum number of bytes in the cell itself: its payload less the NUL.
 pub(crate) const INLINE_BYTES_MAX: usize = 7;
 
 /// A value under a name. In tables and blocks `id` is a key id; in sparse columns it is the index.
@@ -79,9 +79,9 @@ pub(crate) mod origin {
 pub(crate) struct DealtMap {
     /// Ranks at a time.
     pub(crate) block: u32,
-    /// To how many nodes.
+    /// Number of nodes.
     pub(crate) node_count: u32,
-    /// The first rank that is not dealt.
+    /// The first rank beyond.
     pub(crate) end: u32,
     /// Zero.
     pub(crate) reserved: u32,
@@ -118,7 +118,7 @@ pub(crate) const KEY_ALIGN: u64 = 8;
 
 /// Default realm of a key, as stored.
 pub(crate) mod realm {
-    /// The rank asked about decides between job and process.
+    /// Job or process, depending on the rank of the lookup.
     pub(crate) const BY_RANK: u8 = 0;
     /// The session.
     pub(crate) const SESSION: u8 = 1;
@@ -165,17 +165,17 @@ pub(crate) struct JobHead {
     pub(crate) host_names: Array,
     /// [`NodeId`] by id; empty if ids are indexes.
     pub(crate) node_ids: Array,
-    /// Sessions that have a number, the job's own among them: [`PartHead`] by number.
+    /// Sessions with a number, including the job's own: [`PartHead`] by number.
     pub(crate) sessions: Array,
 }
 
 /// No such index.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// More processes than this no record has.
+/// Limit of processes in a record.
 pub(crate) const RANKS_MAX: u32 = DEALT_RANKS_MAX;
 
-/// More nodes than this no record has.
+/// Limit of nodes in a record.
 pub(crate) const NODES_MAX: u32 = 1 << 24;
 
 /// One application, or one session.
@@ -244,11 +244,11 @@ pub(crate) mod function {
     pub(crate) const STRIDE: u16 = 1;
     /// `base + array[index]`; parameters: base, offset of the array.
     pub(crate) const NARROW: u16 = 2;
-    /// The [`super::Run`] the index falls into; parameters: offset, number of runs.
+    /// The [`super::Run`] of the index; parameters: offset, number of runs.
     pub(crate) const RUNS: u16 = 3;
     /// An [`super::Entry`] of the index holds the value; parameters: offset, number of entries.
     pub(crate) const SPARSE: u16 = 4;
-    /// The value that the process's node has under the same key; no parameters.
+    /// The value of the process's node under the same key; no parameters.
     pub(crate) const OF_NODE: u16 = 5;
     /// The list of ranks of the index, if the ranks below an end are dealt to the column's indexes in turns.
     /// Parameters: ranks at a time, the end, the index whose list is in the first cell (or [`super::NONE`]).
@@ -290,7 +290,7 @@ pub(crate) struct BlockHead {
     pub(crate) reserved: u32,
 }
 
-/// A text that says all there is to say about the layout above; hashed into the segment's layout id.
+/// A text with all facts of the layout above; hashed into the segment's layout id.
 pub(crate) fn layout() -> &'static str {
     &LAYOUT
 }

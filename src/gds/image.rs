@@ -13,7 +13,7 @@ use super::format::{Array, Cell, DealtMap, INLINE_BYTES_MAX, form};
 use crate::regex::DealtRanks;
 use crate::types::DataType;
 
-/// Bytes that will stand at a known place in the segment.
+/// Bytes with a known future place in the segment.
 #[derive(Debug)]
 pub(crate) struct Image {
     base: u64,
@@ -30,7 +30,7 @@ impl Image {
         Self { base, bytes: Vec::new(), size_bytes_max }
     }
 
-    /// Begins anew in the place of another image, in the memory that this one has.
+    /// Restarts empty, with another image's base and limit; keeps the memory.
     pub(crate) fn restart(&mut self, other: &Self) {
         (self.base, self.size_bytes_max) = (other.base, other.size_bytes_max);
         self.bytes.clear();
@@ -54,7 +54,7 @@ impl Image {
         self.base
     }
 
-    /// Whether the image was made for this place.
+    /// Whether the image's base is this offset.
     pub(crate) const fn is_at(&self, base: u64) -> bool {
         self.base == base
     }
@@ -64,14 +64,14 @@ impl Image {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 
-    /// Appends bytes at a multiple of `align` (a power of two up to [`Image::ALIGN`]); returns where they will be.
+    /// Appends bytes at a multiple of `align` (a power of two up to [`Image::ALIGN`]); returns their future offset.
     pub(crate) fn push(&mut self, align: usize, bytes: &[u8]) -> Result<u64, StoreError> {
         let offset = self.start(align, bytes.len())?;
         self.bytes.extend_from_slice(bytes);
         Ok(offset)
     }
 
-    /// Goes to where so many bytes can follow; returns where they will be.
+    /// Aligns the end and checks that `len` bytes fit; returns their future offset.
     fn start(&mut self, align: usize, len: usize) -> Result<u64, StoreError> {
         let start = self.bytes.len().next_multiple_of(align);
         let need = start.saturating_add(len);
@@ -108,7 +108,7 @@ impl Image {
         Ok(Array { offset, count: u64::try_from(count).unwrap_or(u64::MAX) })
     }
 
-    /// Puts an array of as many structures into the room taken for it.
+    /// Fills a reserved array.
     pub(crate) fn fill_array<T: IntoBytes + Immutable>(&mut self, room: Array, elements: &[T]) {
         assert!(room.count == u64::try_from(elements.len()).unwrap_or(u64::MAX), "an array must fill its room");
         let start = usize::try_from(room.offset.saturating_sub(self.base)).unwrap_or(usize::MAX);
@@ -116,7 +116,7 @@ impl Image {
         room.iter_mut().zip(elements.as_bytes()).for_each(|(to, from)| *to = *from);
     }
 
-    /// Stores the rule of a process map; returns the cell of its text.
+    /// Stores the rule of a process map; returns a cell whose text follows from it.
     pub(crate) fn push_map(&mut self, dealt: DealtRanks) -> Result<Cell, StoreError> {
         let rule = DealtMap { block: dealt.block(), node_count: dealt.node_count(), end: dealt.end(), reserved: 0 };
         let payload = self.push_record(&rule)?;
@@ -142,7 +142,7 @@ impl Image {
         let (form, payload) = if bytes.len() <= INLINE_BYTES_MAX {
             (form::INLINE, inline(bytes))
         } else {
-            // Byte objects are aligned like words: C programs look at them through structures.
+            // Byte objects are aligned like words, because C programs read them as structures.
             let offset = self.start(if is_text { 1 } else { 8 }, bytes.len().saturating_add(1))?;
             self.bytes.extend_from_slice(bytes);
             self.bytes.push(0);
@@ -168,7 +168,7 @@ impl Image {
     }
 }
 
-/// Memory that an image keeps when it begins anew.
+/// Memory that an image keeps on restart.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Up to seven bytes as the payload of a cell, zeros after them.

@@ -7,7 +7,7 @@ use super::memory::{Damage, Memory, root};
 use super::value_ref::ValueRef;
 use crate::regex::DealtRanks;
 
-/// The job record of a segment, as it was when looked at.
+/// The job record of a segment at the time of the lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobView<'a> {
     memory: Memory<'a>,
@@ -17,7 +17,7 @@ pub(crate) struct JobView<'a> {
 type Found<'a> = Result<Option<ValueRef<'a>>, Damage>;
 
 impl<'a> JobView<'a> {
-    /// The record now in force; `None` if the job has not been described.
+    /// The present record; `None` if the job has not been described.
     #[inline(always)]
     pub(crate) fn current(memory: Memory<'a>) -> Result<Option<Self>, Damage> {
         match memory.root(root::JOB) {
@@ -37,7 +37,7 @@ impl<'a> JobView<'a> {
         if self.head.own_node == NONE { None } else { Some(self.head.own_node) }
     }
 
-    /// A session value, of the given session if one is given.
+    /// A session value, of the own session or a given one.
     #[inline]
     pub(crate) fn session_value(&self, session: Option<u32>, key: KeyId) -> Found<'a> {
         match session {
@@ -178,7 +178,7 @@ impl<'a> JobView<'a> {
         }
     }
 
-    /// The text of a process map that is a rule: of no more processes and nodes than the job has.
+    /// The text of a process map by rule, with no more processes and nodes than the job has.
     #[cold]
     fn map_value(&self, rule: u64) -> Result<ValueRef<'a>, Damage> {
         let DealtMap { block, node_count, end, .. } = *self.memory.record::<DealtMap>(rule)?;

@@ -15,7 +15,7 @@ use crate::types::{DataType, Info, Key, Kval, Rank, Value};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JobEntry<'a> {
-    /// A value of the job, or all of the session, an application or a node.
+    /// A value of the job, or all values of the session, an application or a node.
     One(Kval),
     /// The sessions besides the job's, under [`OTHER_SESSIONS`]. Only readers of modex know this key: an OpenPMIx
     /// client would take a second session for the job's, or fail.
@@ -24,7 +24,7 @@ pub enum JobEntry<'a> {
     Process(u32, &'a [Option<Kval>]),
 }
 
-/// An array of the session arrays that are not of the job's own session.
+/// The key of an array of the session arrays besides the job's own.
 pub const OTHER_SESSIONS: &str = "modex.sessions";
 
 impl JobEntry<'_> {
@@ -44,9 +44,8 @@ impl NamespaceReader {
     /// All job-level information as key-values: the job's values, and one array of infos for the session, for each
     /// application, for each node and for each process. Other sessions are left out.
     ///
-    /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers understand these
-    /// as well as the packed form (`pmix.pblob`), whose bytes depend on the encoding of the peer's release: making
-    /// them is for the layer that knows the peer.
+    /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers also understand
+    /// the packed form (`pmix.pblob`), but its bytes depend on the peer's release, which this layer does not know.
     ///
     /// # Errors
     /// [`Damage`].
@@ -157,7 +156,7 @@ fn renew(entry: &mut Option<Kval>, key: &Key, found: Option<ValueRef<'_>>) -> Re
     Ok(())
 }
 
-/// The session's values, its number first; none if nothing is known about the session.
+/// The session's values, number first; `None` if the session has no data.
 fn session_array(tables: &JobTables<'_>) -> Result<Option<Kval>, Damage> {
     let nodes = node_arrays(&tables.session_nodes, tables.node_count)?;
     if tables.session.is_empty() && tables.session_id.is_none() && nodes.is_empty() {
@@ -174,7 +173,7 @@ fn session(id: u32, values: &[(&str, ValueRef<'_>)], nodes: Vec<Info>) -> Result
     Ok(array(keys::SESSION_INFO_ARRAY.name(), infos))
 }
 
-/// The arrays of the sessions that are not the job's.
+/// The arrays of the sessions besides the job's.
 fn other_sessions(tables: &JobTables<'_>) -> Result<Vec<Info>, Damage> {
     let mut arrays = Vec::with_capacity(tables.other_sessions.len());
     for other in &tables.other_sessions {
@@ -212,7 +211,7 @@ fn name_first<'c, 'a>(columns: &'c [StoredColumn<'a>]) -> impl Iterator<Item = &
     columns.iter().filter(is_name).chain(columns.iter().filter(move |column| !is_name(column)))
 }
 
-/// Table entries as infos, without one key that has been written already.
+/// Table entries as infos, except one key that has been written already.
 fn other_infos(values: &[(&str, ValueRef<'_>)], without: &str) -> Result<Vec<Info>, Damage> {
     let mut infos = Vec::with_capacity(values.len());
     for (key, value) in values.iter().filter(|(key, _)| *key != without) {

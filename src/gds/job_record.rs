@@ -1,4 +1,4 @@
-//! A job as the host described it, sorted into realms: what registration produces and the segment writer stores.
+//! A job as the host described it, sorted into realms: the result of registration, and the input of the segment writer.
 //!
 //! Session, job and applications are small tables. Values of each process or node are columnar from the start, so that
 //! a million ranks never become a million small tables.
@@ -67,7 +67,7 @@ pub struct Column {
 /// The values of a column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnValues {
-    /// The same for everyone.
+    /// The same for every rank or node.
     Constant(Value),
     /// Unsigned numbers (or ranks) of one type, one for each rank or node.
     Numbers {
@@ -83,19 +83,19 @@ pub enum ColumnValues {
         /// The number of the first rank or node.
         first: u64,
     },
-    /// Texts, one for each rank or node, no two of them alike.
+    /// Texts, one for each rank or node, all different.
     Texts(Texts),
     /// Any values; `None` where the key is absent. As long as the column.
     Values(Vec<Option<Value>>),
-    /// Few of many: index and value, ascending.
+    /// Index and value of few indexes, ascending.
     Sparse(Vec<(u32, Value)>),
-    /// The local peers of each node, as a rule; only of that node column. A node without ranks has no value.
+    /// The local peers of each node, by rule; only in that node column. A node without ranks has no value.
     RankLists(DealtRanks),
-    /// Process columns only: the value that the process's node has under the same key.
+    /// Process columns only: the node's value under the same key.
     OfNode,
 }
 
-/// Texts in two allocations, however many there are.
+/// Any number of texts in two allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     text: String,
@@ -104,7 +104,7 @@ pub struct Texts {
 }
 
 impl Texts {
-    /// Takes texts that stand one behind the other, and where each ends.
+    /// Takes concatenated texts, and the end of each.
     #[must_use]
     pub(crate) const fn new(text: String, ends: Vec<u32>) -> Self {
         Self { text, ends }
@@ -147,7 +147,7 @@ impl Texts {
 }
 
 impl JobRecord {
-    /// A value of the job realm; of a key given twice the later one, as in the segment.
+    /// A value of the job realm; the last value of a key, as in the segment.
     #[must_use]
     pub fn job_value(&self, key: &str) -> Option<&Value> {
         self.job.iter().rfind(|(k, _)| k.as_str() == key).map(|(_, value)| value)

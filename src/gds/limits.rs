@@ -1,12 +1,12 @@
 //! Limits of a namespace's data.
 
-/// Bounds on what one namespace stores. Each is checked before anything is written.
+/// Limits of the data in one namespace. Each is checked before any write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
     /// Bytes of a namespace's segment, header and superseded data included. Local processes may post at most half of
     /// them together. Half of that is guaranteed to them in equal parts.
     pub segment_bytes_max: u64,
-    /// Different keys in a namespace. Half of them are kept for its processes here, the same part for each.
+    /// Different keys in a namespace. Half of them are guaranteed to local processes, in equal parts.
     pub keys_max: u32,
     /// Bytes of one value as stored.
     pub value_bytes_max: u32,

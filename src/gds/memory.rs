@@ -1,4 +1,4 @@
-//! Reading a segment: every access bounds-checked, every failure named.
+//! Access to a segment, with checks of bounds and typed errors.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
@@ -9,16 +9,16 @@ use crate::shmem::{CellTable, Corrupt, Offset, RootIndex, SegmentReader, Stretch
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The bytes are not where they should be.
+    /// The bytes are not readable.
     #[error(transparent)]
     Memory(#[from] Corrupt),
-    /// A reference that must not be empty is.
+    /// A compulsory reference is empty.
     #[error("a reference to {what} is zero")]
     Missing {
         /// The expected structure.
         what: &'static str,
     },
-    /// A code that this build does not know, in spite of the layout id.
+    /// A code unknown to this build, despite the matching layout id.
     #[error("{what} has the unknown code {code}")]
     Code {
         /// The field.
@@ -26,7 +26,7 @@ pub enum Damage {
         /// Its content.
         code: u64,
     },
-    /// A number that is impossible for its data type.
+    /// A number outside the range of its data type.
     #[error("{bits:#x} is not a value of data type {data_type}")]
     Number {
         /// The standard's number of the type.
@@ -34,7 +34,7 @@ pub enum Damage {
         /// The number found.
         bits: u64,
     },
-    /// A string or name with bytes it must not have.
+    /// A string or name with illegal bytes.
     #[error("a {what} of {len} bytes is malformed")]
     Text {
         /// The structure.
@@ -42,7 +42,7 @@ pub enum Damage {
         /// Its length.
         len: u64,
     },
-    /// An archive that does not pass validation, or holds another type than its cell says.
+    /// An archive that fails validation, or holds another type than its cell.
     #[error("an archived value of {len} bytes is malformed")]
     Archive {
         /// Its length.
@@ -51,7 +51,7 @@ pub enum Damage {
     /// A chain of blocks that is too long or does not lead backwards.
     #[error("the block at {offset:#x} of a chain does not lead backwards within {} steps", super::block::CHAIN_MAX)]
     Chain {
-        /// The block at which following it was given up.
+        /// The last block followed.
         offset: u64,
     },
 }
@@ -95,7 +95,7 @@ impl<'a> Memory<'a> {
         Self { near: self.segment.stretch_around(offset), ..self }
     }
 
-    /// The target of a root; `None` while nothing has been stored there.
+    /// The target of a root; `None` before the first store.
     #[inline(always)]
     pub(crate) fn root(self, root: RootIndex) -> Option<u64> {
         self.segment.root(root).map(Offset::get)
@@ -107,7 +107,7 @@ impl<'a> Memory<'a> {
         Ok(self.segment.root_cells(root)?)
     }
 
-    /// A cell of a table that no root leads to yet.
+    /// A cell of a table that no root refers to yet.
     pub(crate) fn cell(self, table: TableRef, index: u64) -> Result<u64, Damage> {
         Ok(self.segment.cell(table, index)?)
     }

@@ -1,4 +1,4 @@
-//! The reference model of a datastore: plain ordered maps with the meaning of [`Publish`] and nothing else.
+//! The reference model of a datastore: plain ordered maps with the semantics of [`Publish`].
 //!
 //! Property tests and simulations drive the server core with it, and real segments are compared with it. It takes
 //! descriptions literally: loose entries and job arrays are job-level values, process arrays are values of their rank.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish, qualified};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
-/// A datastore of ordered maps. `Clone` gives a snapshot to compare with later.
+/// A datastore of ordered maps. `Clone` makes a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct MapStore {
     namespaces: BTreeMap<Namespace, Job>,
@@ -64,13 +64,13 @@ impl MapStore {
         Self::default()
     }
 
-    /// An empty store that refuses commits once it holds `values_max` posted values: memory running out.
+    /// An empty store that refuses commits once it holds `values_max` posted values, to simulate a lack of memory.
     #[must_use]
     pub fn with_values_max(values_max: usize) -> Self {
         Self { values_max: Some(values_max), ..Self::default() }
     }
 
-    /// The newest value visible under the lookup's rules, found by plain search.
+    /// The newest value visible under the lookup's rules, found by linear search.
     fn search(&self, namespace: &Namespace, job: &Job, lookup: &Lookup<'_>) -> Result<Value, LookupError> {
         let key = lookup.key.name;
         let not_found = || LookupError::NotFound { key: key.to_owned(), whose: format!("{namespace}:{}", lookup.rank) };
@@ -87,7 +87,7 @@ impl MapStore {
         }
     }
 
-    /// The newest value of each key that the audience may see, by the names that they are stored under.
+    /// The newest value of each key that the audience may see, by stored name.
     fn newest_posted(
         &self,
         namespace: &Namespace,

@@ -7,13 +7,13 @@ use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Status, V
 /// Origin of a block of values, which decides the scope rules for readers on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A process on this node committed it: readers here see `local` and `global` values.
+    /// Committed by a process on this node: local readers see `local` and `global` values.
     Local,
-    /// A fence or direct modex brought it from another node: readers here see `remote` and `global` values.
+    /// Received from another node by a fence or direct modex: local readers see `remote` and `global` values.
     Remote,
 }
 
-/// For whom values are collected.
+/// The readers for whom values are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// Processes on the publisher's node: `local` and `global` values.
@@ -61,7 +61,7 @@ pub enum RealmRequest<'a> {
     Session(Option<u32>),
     /// The job.
     Job,
-    /// The application of the process asked about, or the one with this number.
+    /// The application of the lookup's process, or the one with this number.
     App(Option<u32>),
     /// A node.
     Node(NodeSelector<'a>),
@@ -136,7 +136,7 @@ impl<'a> RealmQualifiers<'a> {
         }
     }
 
-    /// A host name wins over a number: it is the more precise of the two when a caller gives both.
+    /// A host name wins over a number, because it is more precise.
     const fn node(&self) -> NodeSelector<'a> {
         match (self.hostname, self.node_id) {
             (Some(name), _) => NodeSelector::Name(name),
@@ -149,7 +149,7 @@ impl<'a> RealmQualifiers<'a> {
 /// The node of a lookup in the node realm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeSelector<'a> {
-    /// The node this server runs on or, when a process is named, that process's node.
+    /// The node of the lookup's process, else this server's node.
     #[default]
     Implied,
     /// By number.
@@ -172,7 +172,7 @@ impl<'a> KeyRef<'a> {
     #[must_use]
     #[inline(always)]
     pub fn new(name: &'a str) -> Self {
-        // The number alone comes back from the call, in a register.
+        // The call returns only the number, in a register.
         Self { name, hash: hash(name) }
     }
 }
@@ -185,7 +185,7 @@ fn hash(name: &str) -> u64 {
 /// A value to look up.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup<'a> {
-    /// Whose: a process, or the wildcard for the job, or undefined for a key unique in the namespace.
+    /// A process, the wildcard for the job, or undefined for a key unique in the namespace.
     pub rank: Rank,
     /// The key.
     pub key: KeyRef<'a>,
@@ -195,7 +195,7 @@ pub struct Lookup<'a> {
     pub audience: Option<Audience>,
 }
 
-/// Why a lookup gave nothing.
+/// Why a lookup found no value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
@@ -207,7 +207,7 @@ pub enum LookupError {
         /// Namespace and rank or realm, for people.
         whose: String,
     },
-    /// There is a value, but not for this reader.
+    /// The value is not visible to this reader.
     #[error("key {key:?} of {whose} was posted with a scope that excludes this reader")]
     OutsideScope {
         /// The key.
@@ -234,7 +234,7 @@ pub enum LookupError {
 /// Facts about a job from its registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobSummary {
-    /// Number of processes of the job, if the host said so or the maps tell; the larger of both.
+    /// Number of processes of the job, the larger of the host's and the maps'; `None` if neither is known.
     pub job_size: Option<u32>,
     /// Number of nodes, if known.
     pub node_count: Option<u32>,
@@ -242,7 +242,7 @@ pub struct JobSummary {
 
 /// A datastore as the server core sees it. A failed call leaves earlier data unchanged.
 pub trait Publish {
-    /// Why a registration or commit was refused; knows its PMIx status.
+    /// Why a registration or commit was refused, with its PMIx status.
     type Error: std::error::Error + AsStatus;
 
     /// Makes the namespace's data visible, or replaces it by a newer description.
@@ -352,8 +352,8 @@ pub trait Publish {
     /// [`LookupError::UnknownNamespace`].
     fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError>;
 
-    /// All that one process posted and the audience may see; newest value of each key; empty if it posted nothing.
-    /// Qualified values come under the key of these.
+    /// All posted values of a process that the audience may see; the newest of each key; empty if there are none.
+    /// Qualified values come under the key of qualified values.
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
@@ -372,31 +372,31 @@ pub trait Publish {
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError>;
 
-    /// Whether the audience sees this very value of a process. Copies nothing.
+    /// Whether the audience sees this same value of a process. Copies nothing.
     fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
         let found = self.posted_of(namespace, rank, audience, &[posted.key.as_str()]).unwrap_or_default();
         let mut named = found.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
         named.any(|(key, value)| key == posted.key && value == posted.value)
     }
 
-    /// Whether all that a process posted, values that were replaced included, takes at most so many bytes as values. Copies
-    /// nothing, and looks at no more than that.
+    /// Whether all posted values of a process, including replaced ones, take at most `bytes_max` bytes. Copies nothing,
+    /// and stops at that size.
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool;
 
-    /// All that the host registered for a process.
+    /// All registered values of a process.
     ///
     /// # Errors
     /// [`LookupError`].
     fn described(&self, namespace: &Namespace, rank: u32) -> Result<Vec<Kval>, LookupError>;
 
-    /// All job-level information in the form peers without segments receive it (wire.md 7.1).
+    /// All job-level information, in the form for peers without segments (wire.md 7.1).
     ///
     /// # Errors
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError>;
 }
 
-/// An error that knows which PMIx status it means.
+/// An error with a PMIx status.
 pub trait AsStatus {
     /// The status a peer receives.
     fn status(&self) -> Status;

@@ -29,7 +29,8 @@ pub struct Qualified<'v> {
 }
 
 impl<'v> Qualified<'v> {
-    /// Takes a value under `PMIX_QUALIFIED_VALUE` apart; `None` if it is no array of infos, or its first one has no key.
+    /// Takes a value under `PMIX_QUALIFIED_VALUE` apart; `None` if it is not an array of infos, or its first info has
+    /// no key.
     #[must_use]
     pub fn of(value: &'v Value) -> Option<Self> {
         let Value::DataArray(array) = value else { return None };
@@ -59,7 +60,7 @@ impl<'v> Qualified<'v> {
         &self.first.value
     }
 
-    /// The infos behind the first that are flagged as qualifiers.
+    /// The infos flagged as qualifiers, behind the first info.
     pub fn qualifiers(&self) -> impl Iterator<Item = &'v Info> {
         let behind = self.infos.iter().skip(1);
         behind
@@ -67,7 +68,7 @@ impl<'v> Qualified<'v> {
             .filter(is_qualifier)
     }
 
-    /// The name under which it is stored; without qualifiers its key.
+    /// The stored name; the key itself without qualifiers.
     #[must_use]
     pub fn name(&self) -> Key {
         let mut qualifiers: Vec<Vec<u8>> = self.qualifiers().map(spelled_out).collect();

@@ -1,4 +1,4 @@
-//! The short way of a Get.
+//! The fast path of a Get.
 //!
 //! Nearly every Get finds an undamaged value near the previous reads. This module handles only that case. Anything else
 //! ends it with `None`, and [`Search`](super::search::Search) then finds the value or the reason of its absence. So no
@@ -21,7 +21,7 @@ use super::value_ref::ValueRef;
 use crate::shmem::{Offset, SegmentReader, Stretch};
 use crate::types::{DataType, Rank};
 
-/// The value that a lookup without a realm or an audience finds, if it is found without a detour.
+/// The value of a lookup without a realm or an audience, if the fast path finds it.
 #[inline(always)]
 pub(crate) fn find<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'a>> {
     let is_reserved = key.name.as_bytes().starts_with(b"pmix");
@@ -35,7 +35,7 @@ pub(crate) fn find<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) 
     }
 }
 
-/// The cell of a value that a process posted, or of one of the job's own.
+/// The cell of a posted value, or of a value of the job itself.
 #[inline(never)]
 fn cell_of<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> Option<&'a Cell> {
     let Key { near, id, head } = Key::find(segment, key)?;
@@ -49,7 +49,7 @@ fn cell_of<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> Optio
     }
 }
 
-/// The segment, and the stretch of it in which the last thing was found.
+/// The segment, and the stretch of the last read.
 #[derive(Clone, Copy)]
 struct Near<'a> {
     segment: &'a SegmentReader,
@@ -91,7 +91,7 @@ impl<'a> Key<'a> {
                 let near = Near { segment, stretch: segment.stretch_around(id.offset()) };
                 let head: &KeyHead = near.stretch.read(id.offset())?;
                 let text = near.stretch.slice(id.text_offset(), head.len.into())?;
-                // Two keys whose hashes agree that far are for the long way.
+                // A collision of the compared hash bits is left to the slow path.
                 return (head.hash == key.hash && text == key.name.as_bytes()).then_some(Self { near, id, head });
             }
             at = at.wrapping_add(1);
@@ -102,7 +102,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Slots looked at. The table is at most half full, so hardly any key is further from its place.
+/// Limit of slots examined. The table is at most half full, so hardly any key is further from its start.
 const PROBES_MAX: u64 = 16;
 
 /// A process's posted value: the newest, if this reader may see it.
@@ -152,7 +152,7 @@ fn of_own_node<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> O
     in_column(near, column_of(near.array(job.node_columns)?, id)?, job.own_node)
 }
 
-/// The job record now in force.
+/// The present job record.
 #[inline(always)]
 fn job(near: Near<'_>) -> Option<(Near<'_>, &JobHead)> {
     let offset = near.segment.root(root::JOB).map(Offset::get)?;
@@ -222,7 +222,7 @@ fn element<T: FromBytes + KnownLayout + Immutable>(near: Near<'_>, offset: u64, 
     near.stretch.read(offset.checked_add(u64::from(index) * size)?)
 }
 
-/// The value of a cell, if it is a number, or bytes that need not be unpacked.
+/// The value of a cell, if it is a number or uncompressed bytes.
 #[inline(always)]
 fn value_of<'a>(segment: &'a SegmentReader, cell: &'a Cell) -> Option<ValueRef<'a>> {
     match cell.form {

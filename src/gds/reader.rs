@@ -33,17 +33,17 @@ use crate::types::{Info, Rank, Value};
 #[derive(Debug)]
 pub struct NamespaceReader {
     segment: SegmentReader,
-    /// The process of this namespace that reads, if it is one.
+    /// The reading process, if it belongs to this namespace.
     own_rank: Option<u32>,
 }
 
-/// Why a value was not read. Without allocation, so that asking in vain costs as little as asking.
+/// Why a value was not read. Does not allocate, so a failed lookup costs as little as a successful one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The key is not stored.
     #[error("the key is not stored there")]
     NotFound,
-    /// There is a value, but not for this reader.
+    /// The value is not visible to this reader.
     #[error("the key was posted with a scope that excludes this reader")]
     OutsideScope,
     /// The stored bytes are damaged.
@@ -52,10 +52,10 @@ pub enum ReadError {
 }
 
 impl NamespaceReader {
-    /// Maps a segment that a server handed over.
+    /// Maps a segment received from a server.
     ///
     /// # Errors
-    /// [`AttachError`] if it is no segment, was made by another build, or cannot be mapped. The caller then asks the
+    /// [`AttachError`] if it is not a segment, was made by another build, or cannot be mapped. The caller then asks the
     /// server instead.
     pub fn attach(handle: ReaderHandle) -> Result<Self, AttachError> {
         Self::attach_with(handle, &ReaderOptions::default())
@@ -70,8 +70,8 @@ impl NamespaceReader {
         Ok(Self { segment, own_rank: None })
     }
 
-    /// The same for a process of this namespace: its own application and its own node are meant where a lookup names
-    /// neither these nor another process.
+    /// The same for a process of this namespace: a lookup without application, node or another process means its own
+    /// application and node.
     #[must_use]
     pub fn of_process(self, own_rank: Option<u32>) -> Self {
         Self { own_rank, ..self }
@@ -160,7 +160,7 @@ impl NamespaceReader {
         Ok(values)
     }
 
-    /// As [`NamespaceReader::posted`], of these keys alone, in this order. Looks at no other key.
+    /// As [`NamespaceReader::posted`], for these keys only, in this order. Examines no other key.
     ///
     /// # Errors
     /// [`ReadError::Damaged`].
@@ -181,7 +181,7 @@ impl NamespaceReader {
         Ok(values)
     }
 
-    /// Whether the values in all blocks of a rank take at most so many bytes. Looks at no more entries than that allows.
+    /// Whether the values in all blocks of a rank take at most `bytes_max` bytes. Stops at that size.
     pub(crate) fn posts_at_most(&self, rank: u32, bytes_max: usize) -> Result<bool, Damage> {
         let mut left = bytes_max;
         for block in Chain::of_rank(self.memory(), rank)? {

@@ -19,7 +19,7 @@ use crate::types::{Key, Value};
 /// Ids of the keys that a record uses.
 pub(crate) type KeyIds<'r> = FxHashMap<&'r str, KeyId>;
 
-/// Refuses a record that contradicts itself as a whole; columns are checked when they are written.
+/// Refuses a record that contradicts itself as a whole; each column is checked when it is written.
 pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), RecordError> {
     let within = |what, found, max| if found > max { Err(RecordError::TooLarge { what, found, max }) } else { Ok(()) };
     within("ranks", record.rank_count, limits.ranks_max.min(RANKS_MAX))?;
@@ -39,7 +39,7 @@ pub(crate) fn check(record: &JobRecord, limits: &StoreLimits) -> Result<(), Reco
     check_rank_lists(record)
 }
 
-/// Lists by rule are of ranks that there are, and in columns whose texts nothing else is made of.
+/// Rank lists by rule must be of existing ranks, and in a column whose texts are used for nothing else.
 fn check_rank_lists(record: &JobRecord) -> Result<(), RecordError> {
     let is_misplaced = |column: &&Column| match &column.values {
         ColumnValues::RankLists(dealt) => {
@@ -53,7 +53,7 @@ fn check_rank_lists(record: &JobRecord) -> Result<(), RecordError> {
     }
 }
 
-/// Every key of a record, some of them more than once.
+/// Every key of a record, with repetitions.
 pub(crate) fn keys(record: &JobRecord) -> impl Iterator<Item = &Key> {
     let of_parts = record.apps.iter().map(|app| &app.entries);
     let of_parts = of_parts.chain(record.other_sessions.iter().map(|session| &session.entries));
@@ -177,7 +177,7 @@ impl RecordWriter<'_> {
         Ok(room)
     }
 
-    /// The rule that a value follows from: of a process map that is spelled out.
+    /// The rule behind a value that is a process map as text.
     fn rule_of(&self, key: &Key, text: &[u8]) -> Option<DealtRanks> {
         let is_map = [keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()].contains(&key.as_str());
         self.dealt.filter(|dealt| is_map && dealt.is_map_text(text))
@@ -194,7 +194,7 @@ impl RecordWriter<'_> {
         self.image.push_array(&heads)
     }
 
-    /// All sessions; the values of the own one, `own`, stand already.
+    /// All sessions; the values of the own one, `own`, are already written.
     fn sessions(&mut self, record: &JobRecord, own: Array) -> Result<Array, StoreError> {
         let mut heads: BTreeMap<u32, PartHead> = BTreeMap::new();
         for session in &record.other_sessions {
@@ -220,7 +220,7 @@ impl RecordWriter<'_> {
         columns.iter().map(|column| (self.id(&column.key), column)).collect()
     }
 
-    /// Columns by key, their heads also in the room taken for them.
+    /// Writes columns by key; their heads also go into the reserved array.
     fn columns(
         &mut self,
         room: Array,
@@ -288,7 +288,7 @@ impl RecordWriter<'_> {
     }
 
     fn id(&self, key: &Key) -> KeyId {
-        // Every key was interned before; an id without entry would only make this value unreachable.
+        // Every key was interned before; the default id would only make this value unreachable.
         self.ids.get(key.as_str()).copied().unwrap_or(KeyId(0))
     }
 }

@@ -14,12 +14,12 @@ use crate::keys::{self, DefaultRealm};
 use crate::shmem::CellTable;
 use crate::types::Rank;
 
-/// One lookup of a key that the dictionary knows.
+/// One lookup of a key in the dictionary.
 #[derive(Debug)]
 pub(crate) struct Search<'a, 'l> {
     pub(crate) key: KnownKey<'a>,
     pub(crate) lookup: &'l Lookup<'l>,
-    /// The process that asks, if it is one of the namespace.
+    /// The reading process, if it belongs to the namespace.
     pub(crate) own_rank: Option<u32>,
 }
 
@@ -119,8 +119,8 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// A key that is unique in its namespace: of the job, else of the only process that posted it. Looks at every
-    /// rank, as nothing is known about the owner.
+    /// A key that is unique in its namespace: the job's value, else that of the only process with it. Searches every
+    /// rank, because the owner is unknown.
     fn of_anyone(&self, job: Option<JobView<'a>>) -> Found<'a> {
         if let Some(value) = self.of_job(job)? {
             return Ok(Some(value));
@@ -165,7 +165,7 @@ impl<'a> Search<'a, '_> {
         }
     }
 
-    /// The rarer part of [`Self::of_default_realm`], kept out of the way of the frequent one.
+    /// The rarer part of [`Self::of_default_realm`], separate from the hot path.
     #[inline(never)]
     fn of_special_realm(&self, job: JobView<'a>, realm: DefaultRealm) -> Result<Option<ValueRef<'a>>, Damage> {
         match realm {

@@ -18,7 +18,7 @@ pub(crate) struct Shares {
     common_held: u64,
 }
 
-/// A piece is more than its holder may take.
+/// A piece exceeds the holder's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exceeded {
     /// Present holding.
@@ -33,7 +33,7 @@ impl Shares {
         Self { whole, holders: 0, held: FxHashMap::default(), guaranteed_held: 0, common_held: 0 }
     }
 
-    /// There are so many holders, or as many as have something if these are more.
+    /// Sets the number of holders; at least the number of those with a holding.
     pub(crate) fn share_among(&mut self, holders: u32) {
         let holders = u64::from(holders).max(u64::try_from(self.held.len()).unwrap_or(u64::MAX));
         if holders == self.holders {
@@ -84,7 +84,7 @@ impl Shares {
         if piece <= left { Ok(()) } else { Err(Exceeded { held, left }) }
     }
 
-    /// A holder has taken a piece.
+    /// Adds a piece to a holder's holding.
     pub(crate) fn take(&mut self, holder: u32, piece: u64) {
         let before = self.held_by(holder);
         let after = before.saturating_add(piece);
@@ -117,7 +117,7 @@ mod tests {
         shares.held.values().sum()
     }
 
-    /// Takes pieces as long as it may; how much that was.
+    /// Takes pieces as long as permitted; returns their sum.
     fn take_all(shares: &mut Shares, holder: u32, piece: u64) -> u64 {
         let mut sum = 0;
         while shares.permit(Some(holder), piece, WHOLE - taken(shares)).is_ok() {

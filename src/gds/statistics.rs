@@ -7,7 +7,7 @@ use crate::shmem::CellTable;
 /// A part of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Section {
-    /// Keys and the tables that find them.
+    /// Keys and their tables.
     Dictionary,
     /// Session, job and application tables, node indexes.
     JobRecord,
@@ -17,7 +17,7 @@ pub enum Section {
     ModexTable,
     /// Heads and entries of blocks.
     Blocks,
-    /// Strings, byte objects and archives that processes posted.
+    /// Posted strings, byte objects and archives.
     Payload,
     /// Verdicts for connections.
     Board,
@@ -56,7 +56,7 @@ impl Section {
     }
 }
 
-/// Cells of the table of statistics: one for each section, and some to spare.
+/// Cells of the table of statistics: one for each section, and some in reserve.
 pub(crate) const STATISTICS_CELLS: u64 = 8;
 
 /// Sizes of a segment, in bytes. Superseded data (old records, absorbed blocks) is counted too: it stays.
@@ -66,7 +66,7 @@ pub struct Statistics {
     pub sections: [u64; Section::ALL.len()],
     /// The segment's header.
     pub header_bytes: u64,
-    /// Bytes that readers may read, header and padding included.
+    /// Readable bytes, header and padding included.
     pub published_bytes: u64,
     /// Bytes of memory taken; `None` for a reader, which cannot know.
     pub reserved_bytes: Option<u64>,
@@ -74,7 +74,7 @@ pub struct Statistics {
     pub protection: String,
     /// Number of keys.
     pub key_count: u64,
-    /// Number of ranks that the modex table has room for; 0 before anything was posted.
+    /// Capacity of the modex table in ranks; 0 before the first posted value.
     pub rank_count: u64,
 }
 

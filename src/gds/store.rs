@@ -30,7 +30,7 @@ pub struct StoreOptions {
     pub span_bytes: u64,
     /// Limits of a namespace.
     pub limits: StoreLimits,
-    /// Identity of this server, written into every segment: `namespace.rank` as a rule.
+    /// Identity of this server, written into every segment: usually `namespace.rank`.
     pub owner: String,
     /// Context of registrations: the server's own node, and limits.
     pub registration: Context,
@@ -98,7 +98,7 @@ impl Store {
     /// [`StoreError`]; the namespace is then as it was, or still unknown.
     pub fn register_record(&mut self, namespace: &Namespace, record: &JobRecord) -> Result<JobSummary, StoreError> {
         match self.namespaces.get_mut(namespace).map(|writer| (writer.is_private(), writer.write_record(record))) {
-            // It no longer fits the memory that it began in.
+            // It has outgrown its first, private memory.
             Some((true, Err(StoreError::Grow(GrowError::SpanExhausted { .. })))) => {
                 self.shared(namespace)?.write_record(record)?;
             }
@@ -108,7 +108,7 @@ impl Store {
         Ok(summary(record))
     }
 
-    /// A new namespace with its description: in memory of this process if that suits it.
+    /// A new namespace with its description, in private memory if it is small.
     fn create(&self, namespace: &Namespace, record: &JobRecord) -> Result<NamespaceWriter, StoreError> {
         let written = |options: &SegmentOptions| {
             let mut writer = NamespaceWriter::create(options, self.options.limits)?;
@@ -341,18 +341,18 @@ impl Publish for Store {
     }
 }
 
-/// The most processes and nodes of a job that begins in memory of this process: more make it likely that it has to move.
+/// Limit of processes and nodes of a job that begins in private memory: larger jobs would probably move soon.
 const PRIVATE_PARTS_MAX: u32 = 1024;
-/// Address space of a namespace in memory of this process, in bytes. Many take little of it.
+/// Address space of a private namespace, in bytes. Many use little of it.
 const PRIVATE_BYTES_MAX: u64 = 256 << 10;
 
-/// Under the name that it is stored by.
+/// With its stored name.
 fn stored(posted: &Posted) -> Posted {
     let (key, value) = qualified::stored(posted.key.clone(), posted.value.clone());
     Posted { scope: posted.scope, key, value }
 }
 
-/// Values with their keys, out of the segment.
+/// Copies of values with their keys.
 fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
     let copy = |(name, value): (&str, ValueRef<'_>)| {
         let key = Key::new(qualified::told_name(name).to_owned()).map_err(|error| damaged(namespace, &error))?;
@@ -378,8 +378,7 @@ fn lookup_error(namespace: &Namespace, key: &str, rank: Rank, error: ReadError) 
     }
 }
 
-/// The size of the job as the host said it, else as it follows from the record. A process map with ranks beyond
-/// `PMIX_JOB_SIZE` adds these processes to the job.
+/// The size of the job: the host's, else that of the record. Ranks of a process map beyond `PMIX_JOB_SIZE` count.
 fn summary(record: &JobRecord) -> JobSummary {
     let said = |key: &str| record.job_value(key).and_then(Value::as_u32);
     let derived = |count: u32| (count > 0).then_some(count);

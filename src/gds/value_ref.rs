@@ -16,9 +16,9 @@ use super::memory::{Damage, Memory};
 use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value, with_stack};
 
-/// A value where it is stored. Copying it copies a reference, not the value.
+/// A value in its stored place. A copy is a copy of the reference.
 ///
-/// Numbers have been checked against their type; strings and archives are checked when they are asked for.
+/// Numbers have been checked against their type; strings and archives are checked on access.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueRef<'a> {
     data_type: DataType,
@@ -35,7 +35,7 @@ enum Body<'a> {
         with_nul: &'a [u8],
     },
     Archive(&'a [u8]),
-    /// The ranks of a node as a string, which is stored nowhere.
+    /// The ranks of a node as a string, which is not stored.
     Ranks {
         dealt: DealtRanks,
         node: u32,
@@ -45,10 +45,10 @@ enum Body<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// A number that a column computed.
+    /// A number computed by a column.
     ///
     /// # Errors
-    /// [`Damage`] for an unknown type, or a number that its type does not have.
+    /// [`Damage`] for an unknown type, or a number outside its range.
     #[doc(hidden)]
     #[inline(always)]
     pub fn from_scalar(data_type: u16, bits: u64) -> Result<Self, Damage> {
@@ -59,7 +59,7 @@ impl<'a> ValueRef<'a> {
         Ok(Self { data_type: known, body: Body::Scalar(bits) })
     }
 
-    /// Bytes, with the one behind them.
+    /// Bytes, with the byte behind them.
     #[inline(always)]
     pub(crate) fn from_bytes(data_type: u16, with_nul: &'a [u8]) -> Result<Self, Damage> {
         Ok(Self { data_type: data_type_of(data_type)?, body: Body::Bytes { with_nul } })
@@ -77,7 +77,7 @@ impl<'a> ValueRef<'a> {
         Self { data_type: DataType::String, body: Body::Map(dealt) }
     }
 
-    /// Bytes that lie in the cell itself.
+    /// Bytes in the cell itself.
     #[inline(always)]
     pub(crate) fn from_inline(cell: &'a Cell) -> Result<Self, Damage> {
         Self::from_bytes(cell.data_type, inline_bytes(cell)?)
@@ -147,7 +147,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value if it is a string that follows from numbers and has no bytes in the segment; `None` for all others.
+    /// The value if it is a string computed from numbers, without bytes in the segment; `None` for all others.
     #[must_use]
     pub fn unwritten(&self) -> Option<Value> {
         match self.body {
@@ -167,8 +167,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The bytes of a string (without its NUL) or byte object. A NUL follows them in memory. `None` for other types, and
-    /// for a string that [is not written](Self::unwritten) in the segment.
+    /// The bytes of a string (without its NUL) or byte object. In memory a NUL follows them. `None` for other types,
+    /// and for a string that [is not written](Self::unwritten) in the segment.
     #[must_use]
     #[inline]
     pub const fn as_bytes(&self) -> Option<&'a [u8]> {
@@ -178,8 +178,8 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// A string with its NUL, for C; `None` for other types, null pointers, strings with a NUL inside, and where
-    /// [`ValueRef::as_bytes`] has none.
+    /// A string with its NUL, for C; `None` for other types, null pointers, strings with a NUL inside, and if
+    /// [`ValueRef::as_bytes`] is `None`.
     #[must_use]
     pub fn as_c_str(&self) -> Option<&'a CStr> {
         match self.body {
@@ -199,7 +199,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// The value as text, if it is a string that is UTF-8, and one where [`ValueRef::as_bytes`] has bytes.
+    /// The value as text, if it is a string of UTF-8; `None` if [`ValueRef::as_bytes`] is `None`.
     #[must_use]
     pub fn as_str(&self) -> Option<&'a str> {
         if self.is_text() { std::str::from_utf8(self.as_bytes()?).ok() } else { None }
@@ -223,7 +223,7 @@ impl<'a> ValueRef<'a> {
     /// The value, copied out.
     ///
     /// # Errors
-    /// [`Damage`] when the stored bytes don't suit the type.
+    /// [`Damage`] if the stored bytes are invalid for the type.
     pub fn to_value(&self) -> Result<Value, Damage> {
         let code = self.data_type.to_raw();
         match self.body {

@@ -1,4 +1,4 @@
-//! Looks at everything in a segment, for `modex inspect` and for the server's own answers.
+//! Walks over the whole contents of a segment, for `modex inspect` and for the server's own answers.
 
 use super::block::Chain;
 use super::column::ColumnView;
@@ -72,7 +72,7 @@ impl<'a> StoredColumn<'a> {
         self.view.encoding()
     }
 
-    /// Bytes it takes, without its head and without the strings and archives its cells refer to.
+    /// Its bytes, without its head and the payloads of its cells.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.view.size_bytes()
@@ -132,7 +132,7 @@ pub struct StoredEntry<'a> {
 }
 
 impl NamespaceReader {
-    /// Names of the roots and where they lead to, in bytes from the start of the segment; `None`: nothing there yet.
+    /// Names and targets of the roots, in bytes from the start of the segment; `None`: not set.
     #[must_use]
     pub fn roots(&self) -> [(&'static str, Option<u64>); 4] {
         let named =
@@ -140,7 +140,7 @@ impl NamespaceReader {
         named.map(|(name, root)| (name, self.memory().root(root)))
     }
 
-    /// All keys that the segment knows, in no particular order.
+    /// All keys in the segment, in no particular order.
     ///
     /// # Errors
     /// [`Damage`].
@@ -149,7 +149,7 @@ impl NamespaceReader {
         dictionary::ids(memory)?.map(|id| dictionary::name(memory, id)).collect()
     }
 
-    /// The keys that begin so, in order.
+    /// The keys with this prefix, in order.
     ///
     /// # Errors
     /// [`Damage`].
@@ -201,7 +201,7 @@ impl NamespaceReader {
         }
     }
 
-    /// All that the host registered for a process, by key.
+    /// All registered values of a process, by key.
     ///
     /// # Errors
     /// [`Damage`].
@@ -242,7 +242,7 @@ impl NamespaceReader {
     }
 }
 
-/// Refuses counts that no writer makes, for whole walks take time and memory in proportion.
+/// Refuses counts that no writer makes, because whole walks take time and memory in proportion.
 fn check_counts(head: &JobHead) -> Result<(), Damage> {
     if head.rank_count > RANKS_MAX {
         return Err(Damage::Code { what: "the number of ranks", code: head.rank_count.into() });

@@ -42,7 +42,8 @@ pub(crate) struct NamespaceWriter {
     pub(super) modex: Option<TableRef>,
     /// The board, once a connection has a seat.
     pub(super) board: Option<Board>,
-    /// Number of processes of the job, if the host said so or its maps tell. A process map may have more than the host said.
+    /// Number of processes of the job according to the host or its maps. A process map may have more than the host's
+    /// number.
     job_size: Option<u32>,
     /// Number of processes in the job record.
     rank_count: u32,
@@ -53,17 +54,17 @@ pub(crate) struct NamespaceWriter {
     byte_shares: Shares,
 }
 
-/// A table of keys that is being filled.
+/// A larger table of keys while it is filled.
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     table: TableRef,
     /// The next cell of the present table that is to be moved.
     next: u64,
-    /// Keys behind this place are in both tables.
+    /// Keys from this offset on are in both tables.
     end: u64,
 }
 
-/// Cells of the present table that are moved with each new key. With eight the last one would be moved when it is full.
+/// Cells of the present table moved with each new key. Eight would finish only when the table is full.
 const CELLS_MOVED_PER_KEY: u64 = 16;
 /// Tables of fewer cells are replaced at once.
 const CELLS_MOVED_MIN: u64 = 4096;
@@ -71,7 +72,7 @@ const CELLS_MOVED_MIN: u64 = 4096;
 const SLOTS_MIN: u64 = 128;
 
 impl NamespaceWriter {
-    /// Makes a segment that holds nothing yet.
+    /// Makes an empty segment.
     pub(crate) fn create(options: &SegmentOptions, limits: StoreLimits) -> Result<Self, StoreError> {
         let mut segment = SegmentWriter::create(options, format::layout())?;
         let reader = NamespaceReader::attach(segment.handle()?)?;
@@ -123,7 +124,7 @@ impl NamespaceWriter {
         Ok(self.segment.handle()?)
     }
 
-    /// Declares that nothing will be published any more.
+    /// Declares the end of all publications.
     pub(crate) fn retire(&mut self) {
         self.segment.retire();
     }
@@ -134,7 +135,7 @@ impl NamespaceWriter {
         Ok(Statistics { reserved_bytes: Some(self.segment.reserved_bytes()), ..statistics })
     }
 
-    /// Puts a new job record in the place of the one before, if any.
+    /// Replaces the job record.
     pub(crate) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         record::check(job, &self.limits)?;
         self.publish_arrivals()?;
@@ -210,7 +211,7 @@ impl NamespaceWriter {
         }
     }
 
-    /// Whether a rank may post so many values at once.
+    /// Checks whether a rank may post this many values at once.
     pub(super) fn check_block(&self, rank: u32, entry_count: usize) -> Result<(), StoreError> {
         let StoreLimits { ranks_max, commit_entries_max, .. } = self.limits;
         if rank >= ranks_max {
@@ -260,7 +261,7 @@ impl NamespaceWriter {
         Ok(kept)
     }
 
-    /// Whether everyone for whom the value is meant would find this very value already.
+    /// Whether all intended readers already find this same value.
     pub(super) fn is_stored(
         &self,
         rank: u32,
@@ -284,7 +285,7 @@ impl NamespaceWriter {
         Ok(true)
     }
 
-    /// Whether the audience sees this very value.
+    /// Whether the audience sees this same value.
     pub(crate) fn is_posted(&self, rank: u32, audience: Audience, posted: &Posted) -> Result<bool, StoreError> {
         let memory = self.memory();
         let Some(key) = dictionary::find(memory, &KeyRef::new(posted.key.as_str()))? else { return Ok(false) };
@@ -308,7 +309,7 @@ impl NamespaceWriter {
         push_block(image, previous, entries)
     }
 
-    /// The ids of the keys of a record that are in the dictionary, and the other keys, for which there is room.
+    /// The ids of a record's known keys, and its unknown keys, for which there is room.
     fn known_keys<'r>(&self, job: &'r JobRecord) -> Result<(KeyIds<'r>, Vec<&'r str>), StoreError> {
         let mut ids = KeyIds::default();
         let mut unknown = Vec::new();
@@ -330,13 +331,13 @@ impl NamespaceWriter {
         }
     }
 
-    /// Whether the dictionary's table would be more than half full with one more key than so many.
+    /// Whether the dictionary's table would be more than half full with one more key than `added`.
     fn is_dictionary_full(&self, added: usize) -> bool {
         let keys = u64::from(self.key_count).saturating_add(u64::try_from(added).unwrap_or(u64::MAX));
         keys.saturating_mul(2) >= self.keys.cell_count()
     }
 
-    /// The id of a key, which is added to the dictionary if need be.
+    /// The id of a key; a new key is added to the dictionary.
     pub(super) fn intern(&mut self, key: &str, holder: Option<u32>) -> Result<KeyId, StoreError> {
         let wanted = KeyRef::new(key);
         if let Some(known) = dictionary::find(self.memory(), &wanted)? {
@@ -362,7 +363,7 @@ impl NamespaceWriter {
         self.byte_shares.share_among(processes);
     }
 
-    /// Whether one more key may be put by a process here, or come from elsewhere.
+    /// Whether a local process, or a remote block, may add a key.
     fn permit_key(&self, key: &str, holder: Option<u32>) -> Result<(), StoreError> {
         let keys_max = self.limits.keys_max;
         let free = keys_max.saturating_sub(self.key_count);
@@ -376,7 +377,7 @@ impl NamespaceWriter {
         }
     }
 
-    /// Whether so many bytes more may be posted by a process here, or come from elsewhere.
+    /// Whether a local process, or a remote block, may add this many bytes.
     fn permit_bytes(&self, holder: Option<u32>, needed: u64) -> Result<(), StoreError> {
         let (allocated, bytes_max) = (self.segment.allocated_bytes(), self.limits.segment_bytes_max);
         let permitted = self.byte_shares.permit(holder, needed, bytes_max.saturating_sub(allocated));
@@ -392,7 +393,7 @@ impl NamespaceWriter {
         }
     }
 
-    /// Lets readers find a key that is published.
+    /// Lets readers find a published key.
     fn enter_key(&mut self, id: KeyId, key: &KeyRef<'_>) -> Result<(), StoreError> {
         self.fill_slot(self.keys, id, key.hash)?;
         if let Some(growth) = self.larger_keys {
@@ -405,21 +406,21 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// The names under which qualified values of a key stand, in order.
+    /// The stored names of the qualified values of a key, in order.
     pub(crate) fn qualified_names(&self, key: &str) -> Vec<String> {
         let prefix = qualified::prefix(key);
         let names = self.qualified_names.range(prefix.clone()..);
         names.take_while(|name| name.starts_with(&prefix)).cloned().collect()
     }
 
-    /// Replaces the dictionary's table by one of twice the size, now.
+    /// Replaces the dictionary's table at once by one of twice the size.
     fn grow_dictionary(&mut self) -> Result<(), StoreError> {
         self.begin_growth()?;
         self.move_keys(u64::MAX)
     }
 
-    /// Begins to replace the dictionary's table before it is full, and moves some keys with each new one. No commit takes
-    /// long because all keys have to be moved.
+    /// Begins to replace the dictionary's table before it is full; each new key moves some old ones. Thus no single
+    /// commit has to move all keys.
     fn grow_dictionary_in_time(&mut self) -> Result<(), StoreError> {
         let (keys, cells) = (u64::from(self.key_count), self.keys.cell_count());
         if cells >= CELLS_MOVED_MIN && keys.saturating_mul(8) >= cells.saturating_mul(3) {
@@ -431,7 +432,7 @@ impl NamespaceWriter {
 
     fn begin_growth(&mut self) -> Result<(), StoreError> {
         if self.larger_keys.is_none() {
-            // Keys from here on are entered in both tables.
+            // Later keys are entered in both tables.
             let end = self.segment.allocated_bytes();
             let table = self.new_table(self.keys.cell_count().saturating_mul(2))?;
             self.larger_keys = Some(Growth { table, next: 0, end });
@@ -439,7 +440,7 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// Moves the keys of so many more cells; when that was the last one, the larger table is the dictionary's.
+    /// Moves the keys of the next `cells` cells; after the last one, the larger table becomes the dictionary's.
     fn move_keys(&mut self, cells: u64) -> Result<(), StoreError> {
         let Some(Growth { table, next, end }) = self.larger_keys else { return Ok(()) };
         let stop = next.saturating_add(cells).min(self.keys.cell_count());
@@ -466,8 +467,8 @@ impl NamespaceWriter {
         Ok(self.segment.store(table, index.ok_or(full)?, dictionary::slot(id, hash))?)
     }
 
-    /// A modex table with room for `rank_count` ranks: the present one, or a larger one in its place. The first one is
-    /// made when a process posts something: a job whose processes never do needs none.
+    /// A modex table for at least `rank_count` ranks: the present one, or a larger replacement. The first one is made
+    /// with the first posted value.
     pub(super) fn ensure_modex_table(&mut self, rank_count: u32) -> Result<TableRef, StoreError> {
         let larger = match (self.modex, self.larger_modex_table(rank_count)) {
             (Some(table), None) => return Ok(table),
@@ -490,13 +491,13 @@ impl NamespaceWriter {
         let wanted = u64::from(rank_count.max(self.rank_count));
         match self.modex {
             Some(table) if table.cell_count() >= u64::from(rank_count) => None,
-            // Doubling keeps the number of tables small when ranks arrive one by one before the job is described.
+            // Doubling keeps the number of tables small if ranks arrive one by one before the job's description.
             Some(table) => Some(wanted.max(table.cell_count().saturating_mul(2)).min(self.limits.ranks_max.into())),
             None => Some(wanted),
         }
     }
 
-    /// A table of zeros that readers may look at but nothing refers to yet.
+    /// A table of zeros, readable but not yet referenced.
     pub(super) fn new_table(&mut self, cell_count: u64) -> Result<TableRef, StoreError> {
         self.check_room(cell_count.saturating_mul(8))?;
         let table = self.segment.alloc_table(cell_count)?;
@@ -519,7 +520,7 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// An image for the place where the next bytes will be allocated.
+    /// An image for the next allocation.
     pub(super) fn image(&self) -> Image {
         let base = self.segment.allocated_bytes().next_multiple_of(Image::ALIGN);
         Image::new(base, self.limits.segment_bytes_max)
@@ -531,7 +532,7 @@ impl NamespaceWriter {
         Image::new(self.image().base(), self.limits.segment_bytes_max.saturating_sub(kept_bytes))
     }
 
-    /// Copies an image to the place it was made for, and lets readers read it.
+    /// Copies an image to its offset and publishes it.
     pub(super) fn publish_image(&mut self, image: &Image) -> Result<(), StoreError> {
         let offset = self.segment.append(image.bytes(), Align::Sixteen)?;
         assert!(image.is_at(offset.get()), "an image must be written before anything else is allocated");
@@ -560,7 +561,7 @@ impl NamespaceWriter {
     }
 }
 
-/// Adds a block of these entries, which are sorted; returns where it will be.
+/// Adds a block of these sorted entries; returns its future offset.
 pub(super) fn push_block(image: &mut Image, previous: u64, entries: &[Entry]) -> Result<u64, StoreError> {
     let entry_count = u32::try_from(entries.len());
     let entry_count =
@@ -570,13 +571,13 @@ pub(super) fn push_block(image: &mut Image, previous: u64, entries: &[Entry]) ->
     Ok(offset)
 }
 
-/// Before a rank's first block.
+/// The previous block of a rank's first block.
 pub(super) const NO_BLOCK: u64 = 0;
 
 /// A value to be published.
 struct New<'v> {
     key: &'v str,
-    /// Bit set of scopes.
+    /// Scopes, as a bit set.
     scope: u8,
     value: Encoded<'v>,
     /// Another value of the key, for other scopes.

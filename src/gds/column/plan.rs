@@ -1,4 +1,4 @@
-//! Finds the smallest way to write down one number for each index, in linear time.
+//! Finds the smallest encoding of one number for each index, in linear time.
 
 use crate::gds::format::Run;
 
@@ -64,15 +64,15 @@ impl Stride {
         let Some(&base) = numbers.first() else { return Some(Self::constant(0)) };
         let Some(div) = numbers.iter().position(|&number| number != base) else { return Some(Self::constant(base)) };
         let factor = numbers.get(div)?.wrapping_sub(base);
-        // The cycle ends where the first number comes back; without that it never does.
+        // The cycle ends when the first number recurs; without a recurrence there is none.
         let cycle = numbers.iter().step_by(div).skip(1).position(|&number| number == base);
         let modulo = cycle.map_or(u64::MAX, |blocks| u64::try_from(blocks).unwrap_or(u64::MAX).saturating_add(1));
         let stride = Self { base, div: u64::try_from(div).ok()?, modulo, factor };
         stride.yields(numbers, div).then_some(stride)
     }
 
-    /// Whether these are the numbers from index 0; `div` is the stride's. Counts along: a million divisions take longer
-    /// than all else that is done to a column.
+    /// Whether these are the numbers from index 0; `div` is the stride's. Counts instead of dividing: a million
+    /// divisions would take longer than all other work on a column.
     fn yields(self, numbers: &[u64], div: usize) -> bool {
         let (mut step, mut next) = (0, self.base);
         let mut expected = || {
@@ -97,7 +97,7 @@ impl Stride {
 fn runs(numbers: &[u64], runs_max: usize) -> Option<Vec<Run>> {
     let mut runs: Vec<Run> = Vec::new();
     let mut previous = 0_u64;
-    // Whether the last run has only its first number yet, so that its step is still open.
+    // Whether the last run has only its first number, so that its step is unknown.
     let mut step_is_open = false;
     for (index, &number) in (0_u32..).zip(numbers) {
         let growth = number.wrapping_sub(previous);

@@ -20,7 +20,7 @@ pub(crate) struct ColumnView<'a> {
 }
 
 impl<'a> ColumnView<'a> {
-    /// Looks at a column of a job of so many processes.
+    /// Opens a column of a job with `rank_count` processes.
     #[inline]
     pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead, rank_count: u32) -> Self {
         Self { memory, head, rank_count }
@@ -66,7 +66,7 @@ impl<'a> ColumnView<'a> {
         self.head.function == function::STRIDE && matches!(self.head.parameters, [_, _, _, 0])
     }
 
-    /// The indexes that have a value, ascending, if only few have; `None` if the column is not sparse.
+    /// The indexes with a value, ascending, for a sparse column; else `None`.
     pub(crate) fn sparse_indexes(&self) -> Result<Option<impl Iterator<Item = u32> + use<'a>>, Damage> {
         if self.head.function != function::SPARSE {
             return Ok(None);
@@ -87,7 +87,7 @@ impl<'a> ColumnView<'a> {
         rule.map(Some).ok_or(Damage::Code { what: "the end of a column's lists of ranks", code: end })
     }
 
-    /// All numbers of a column whose numbers are its values; `None` if they are not.
+    /// All numbers of a column whose values are its numbers; else `None`.
     pub(crate) fn numbers(&self) -> Result<Option<(DataType, Vec<u64>)>, Damage> {
         let is_scalar = self.head.meaning == meaning::SCALAR && self.head.function <= function::RUNS;
         match DataType::from_raw(self.head.data_type) {

@@ -159,7 +159,7 @@ impl<'a> ColumnWriter<'a> {
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
     }
 
-    /// As [`Self::cells`], of texts that are known to differ: nothing is looked for.
+    /// As [`Self::cells`], for texts known to differ, which need no search for duplicates.
     fn texts(&mut self, texts: &Texts) -> Result<ColumnHead, StoreError> {
         let mut cells = Vec::with_capacity(texts.len());
         for text in texts.iter() {
@@ -244,7 +244,7 @@ fn scalars(values: &[Option<Encoded<'_>>]) -> Option<(DataType, Vec<u64>)> {
     Some((common?, numbers))
 }
 
-/// A number that no value of the type has.
+/// A number outside the type's range.
 fn misfit(data_type: DataType, numbers: &[u64]) -> Option<u64> {
     let is_misfit = |number: u64| value_of_scalar(data_type, number).is_none();
     let highest = numbers.iter().copied().max()?;
@@ -261,7 +261,7 @@ fn misfit(data_type: DataType, numbers: &[u64]) -> Option<u64> {
 }
 
 fn push_narrow(image: &mut Image, numbers: &[u64], base: u64, width: u16) -> Result<Array, StoreError> {
-    // The plan chose a width that the largest difference fits, so no conversion fails.
+    // The plan's width fits the largest difference, so no conversion fails.
     let differences = numbers.iter().map(|number| number.wrapping_sub(base));
     match width {
         1 => image.push_array(&differences.map(|d| u8::try_from(d).unwrap_or(u8::MAX)).collect::<Vec<u8>>()),
