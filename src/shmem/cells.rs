@@ -10,7 +10,7 @@ use super::offset::{CELL_BYTES, Offset, TableRef};
 use super::stretch::Gap;
 use super::sync::Ordering;
 
-/// A table and where the bytes it takes end.
+/// A table and the end of its bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) table: TableRef,
@@ -63,8 +63,8 @@ impl Cells {
             let Some((offset, cell_count)) = header.extent(slot) else {
                 break;
             };
-            // Relaxed, here and below: the Release of `published` follows, and readers look at the list only for
-            // bytes below a `published` they have acquired.
+            // Relaxed, here and below: the Release of `published` follows, and readers use the list only for bytes
+            // below a `published` they have acquired.
             offset.store(extent.table.offset.get(), Ordering::Relaxed);
             cell_count.store(extent.table.cell_count, Ordering::Relaxed);
             header.tables_end().store(extent.end, Ordering::Relaxed);
@@ -74,8 +74,7 @@ impl Cells {
     }
 }
 
-/// The gap between listed tables that holds `start..end`; `None` if a byte of these belongs to a table. The range is
-/// readable.
+/// The gap between listed tables around `start..end`; `None` if a byte of it belongs to a table. The range is readable.
 #[cold]
 pub(super) fn gap_around(header: HeaderWords<'_>, start: u64, end: u64) -> Option<Gap> {
     // Relaxed, here and below: see `Cells::list`.
@@ -104,7 +103,7 @@ pub(super) fn listed_at(header: HeaderWords<'_>, offset: Offset) -> Option<Table
     listed(header).find(|table| table.offset == offset)
 }
 
-/// The tables that the header lists. The numbers are a stranger's: they bound the work, nothing more.
+/// The tables listed in the header. Its numbers are untrusted: they only bound the work.
 #[inline(always)]
 fn listed(header: HeaderWords<'_>) -> impl Iterator<Item = TableRef> {
     // Relaxed, here and below: see `Cells::list`.

@@ -1,4 +1,4 @@
-//! Why something about a segment failed.
+//! Errors of segments.
 
 use std::io;
 
@@ -190,7 +190,7 @@ pub enum AttachError {
         /// Type and mode bits the kernel reports.
         mode: u32,
     },
-    /// It is smaller than a header.
+    /// The object is smaller than a header.
     #[error("segment has {found} bytes, fewer than the {need} of its header; it is truncated or still being made")]
     TooSmall {
         /// Its size.
@@ -198,13 +198,13 @@ pub enum AttachError {
         /// The size of the header.
         need: u64,
     },
-    /// It does not start as segments do.
+    /// The object does not start like a segment.
     #[error("not a segment: it starts with {found:02x?}")]
     Magic {
         /// Its first bytes.
         found: [u8; 8],
     },
-    /// It was written by a machine of the other byte order.
+    /// A machine of the other byte order wrote it.
     #[error("segment has byte order mark {found:#010x}, not {ours:#010x}; it was written by another kind of machine")]
     ByteOrder {
         /// The mark found.
@@ -245,15 +245,15 @@ pub enum AttachError {
         /// Its value.
         value: u64,
     },
-    /// It declares more bytes than there are.
+    /// It declares more bytes than the object has.
     #[error("segment declares {published} bytes but the object has {object_bytes}")]
     Truncated {
         /// Bytes declared.
         published: u64,
-        /// Bytes there are.
+        /// Bytes of the object.
         object_bytes: u64,
     },
-    /// Not even the bytes there are could be mapped.
+    /// Not even the present bytes could be mapped.
     #[error("cannot map {bytes} bytes of a segment; raise the limit on address space (ulimit -v)")]
     Map {
         /// Number of bytes.
@@ -327,7 +327,7 @@ pub enum Corrupt {
         /// Its length.
         len: u64,
     },
-    /// There is no table there.
+    /// No table of cells starts there.
     #[error("segment has no table of atomic cells at {offset:#x}")]
     NotATable {
         /// Start of the word.
@@ -348,7 +348,7 @@ pub enum Corrupt {
     Truncated {
         /// Bytes declared.
         published: u64,
-        /// Bytes there are.
+        /// Bytes of the object.
         object_bytes: u64,
     },
     /// The system refused to map published bytes.

@@ -1,6 +1,6 @@
 //! A prefetch hint to the processor, for walks through more memory than a cache holds.
 
-/// Has the processor fetch a structure of up to two cache lines that is read soon.
+/// Prefetches a structure of up to two cache lines.
 #[inline(always)]
 pub fn fetch<T>(at: &T) {
     let first = std::ptr::from_ref(at).cast::<i8>();

@@ -15,14 +15,14 @@ pub struct ForkMark {
 }
 
 impl ForkMark {
-    /// A mark that this process has.
+    /// A mark of this process.
     #[expect(clippy::new_without_default, reason = "each is another one")]
     #[must_use]
     pub fn new() -> Self {
         Self { page: marked_page(), maker_pid: process::id() }
     }
 
-    /// A mark as a fork of its maker has it.
+    /// A mark in the state that a fork sees.
     #[cfg(test)]
     pub(crate) const fn of_a_parent() -> Self {
         Self { page: None, maker_pid: 0 }

@@ -29,7 +29,7 @@ const COUNT_MAX: u32 = i32::MAX.unsigned_abs();
 /// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// The word changed, or somebody woke us, or a signal came: look again.
+    /// The word changed, or a wake-up or a signal came: check again.
     LookAgain,
     /// The time is over.
     TimedOut,
@@ -42,8 +42,8 @@ pub(super) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) -> Wa
 
 /// As [`wait`], undisturbed by wake-ups of other classes; at most `timeout`.
 pub(super) fn wait_for_classes(word: &AtomicU32, seen: u32, classes: NonZeroU32, timeout: Duration) -> Wake {
-    // This call of the kernel counts from the boot, not from now. (The clock is the C library's: rustix looks for it in memory that
-    // valgrind hides.)
+    // The kernel's timeout for this call is absolute, on the clock since boot. The clock comes from the C library:
+    // rustix searches it in memory that valgrind hides.
     let Ok(now) = clock_gettime(ClockId::CLOCK_MONOTONIC) else { return Wake::TimedOut };
     let end = Duration::from(now).saturating_add(timeout);
     outcome(futex::wait_bitset(word, Flags::empty(), seen, Some(&timespec(end)), classes))
@@ -59,7 +59,7 @@ fn timespec(duration: Duration) -> Timespec {
 fn outcome(result: rustix::io::Result<()>) -> Wake {
     match result {
         Ok(()) | Err(Errno::AGAIN | Errno::INTR) => Wake::LookAgain,
-        // Or the kernel does not let this process sleep, and would not the next time.
+        // The kernel refuses to let this process sleep, and would refuse the next time, too.
         Err(_) => Wake::TimedOut,
     }
 }

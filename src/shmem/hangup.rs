@@ -6,10 +6,10 @@ use nix::libc::{F_SETOWN, c_int};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-/// The kernel sends a process group this signal when the last writer of a pipe is gone.
+/// Requests a signal for a process group when the last writer of a pipe is gone.
 ///
-/// The signal comes as long as any process has the pipe's reading end open, or a copy of it. Writers must write nothing: each
-/// write sends the signal, too.
+/// The signal comes as long as any process has the pipe's reading end open, or a copy of it. Writers must not write:
+/// each write sends the signal, too.
 ///
 /// # Errors
 /// The errors of `fcntl`.

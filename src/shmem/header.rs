@@ -28,14 +28,14 @@ pub const LABEL_BYTES_MAX: usize = 320;
 pub const OWNER_BYTES_MAX: usize = 320;
 /// Number of roots.
 pub const ROOT_COUNT: usize = 16;
-/// Most tables of atomic cells a segment can have.
+/// Limit of tables of atomic cells in a segment.
 pub const TABLE_COUNT_MAX: usize = 64;
 
 /// The first bytes of every segment of any version.
 pub(super) const MAGIC: [u8; 8] = *b"MODEXSEG";
 /// Version of this layout.
 pub(super) const LAYOUT_VERSION: u32 = 1;
-/// Reads as this number only on a machine of the writer's byte order.
+/// Reads as this number only in the writer's byte order.
 pub(super) const BYTE_ORDER: u32 = 0x0102_0304;
 /// Feature bits this build understands: none so far.
 const FLAGS_KNOWN: u64 = 0;
@@ -52,7 +52,7 @@ const EXTENT_STRIDE: u64 = 16;
 
 /// `state`: the writer may still publish.
 pub(super) const STATE_LIVE: u32 = 0;
-/// `state`: nothing will be published any more.
+/// `state`: no further publication.
 pub(super) const STATE_RETIRED: u32 = 1;
 
 /// Position of a root in the header.
@@ -66,7 +66,7 @@ pub(super) fn extent_at(slot: u64) -> (u64, u64) {
     (at, at + 8)
 }
 
-/// The part of the header that is written once, before anybody else can see the segment.
+/// The part of the header that is written once, before other processes can see the segment.
 #[repr(C, align(64))]
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub(super) struct FixedHeader {
@@ -117,7 +117,7 @@ const _: () = {
 pub struct LayoutId(u64);
 
 impl LayoutId {
-    /// The id of the layout that the layer above describes as `layout`.
+    /// The id of a layout with this text of the layer above.
     #[must_use]
     pub fn of(layout: &str) -> Self {
         let mut hash = Xxh3::new();
@@ -152,7 +152,7 @@ pub struct SegmentInfo {
     pub layout_id: LayoutId,
     /// Process id of its creator, in the creator's own pid namespace.
     pub creator_pid: u32,
-    /// The most it can ever hold, in bytes.
+    /// Maximum size in bytes.
     pub span_bytes: u64,
     /// When it was made, in seconds since 1970; zero if not known.
     pub created_unix_s: u64,
@@ -170,7 +170,7 @@ pub struct Preamble {
     pub layout_id: u64,
     /// Version of the header.
     pub layout_version: u32,
-    /// Whether this machine has the writer's byte order. If not, the other fields have been swapped.
+    /// Whether this machine has the writer's byte order. Otherwise the other fields have been swapped.
     pub is_byte_order_ours: bool,
     /// Size of the header, in bytes.
     pub header_bytes: u32,
@@ -178,7 +178,7 @@ pub struct Preamble {
     pub creator_pid: u32,
     /// Features that a reader has to know.
     pub flags: u64,
-    /// The most it can ever hold, in bytes.
+    /// Maximum size in bytes.
     pub span_bytes: u64,
     /// When it was made, in seconds since 1970; zero if not known.
     pub created_unix_s: u64,

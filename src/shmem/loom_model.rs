@@ -63,7 +63,7 @@ impl Model {
         publication::link(&self.root, end);
     }
 
-    /// The reader's: follows the root to a block and reads it, through a watermark. Gives the block's end.
+    /// Reader: follows the root to a block and reads it, through a watermark. Returns the block's end.
     fn follow_and_read(&self, watermark: &Watermark) -> u64 {
         let end = publication::follow(&self.root);
         if end == 0 {
@@ -78,7 +78,7 @@ impl Model {
     }
 }
 
-/// Refreshes a watermark over an object of `size` bytes that holds all that is published.
+/// Refreshes a watermark over an object of `size` bytes, which holds all published bytes.
 fn refresh(model: &Model, watermark: &Watermark, size: u64) -> u64 {
     watermark.refresh(&model.published, || Ok::<_, ()>(size)).unwrap().unwrap()
 }
@@ -169,7 +169,7 @@ fn loom_threads_of_a_reader_share_one_watermark() {
         let model = Arc::new(Model::new());
         let watermark = Arc::new(Watermark::new());
         let (shared, known, counter) = (Arc::clone(&model), Arc::clone(&watermark), StdArc::clone(&counter));
-        // The reader's second thread relies on the watermark alone, as it would with an offset it got elsewhere.
+        // The reader's second thread relies on the watermark alone, as with an offset from elsewhere.
         let other = thread::spawn(move || {
             if known.covers(1) {
                 shared.check(0);

@@ -1,4 +1,4 @@
-//! Mapped memory: the only file that turns an address into a reference.
+//! Mapped memory: the only file that turns addresses into references.
 
 use std::io;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ use super::header;
 use super::offset::RootIndex;
 use super::sync::memory::{AtomicU32, AtomicU64};
 
-/// A mapping of a segment from its first byte on. Its end may lie beyond the end of the object.
+/// A mapping of a segment from its first byte on. It may be longer than the object.
 pub(crate) struct Memory {
     base: NonNull<u8>,
     len: u64,
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Takes over a mapping. `None` if it is empty, at a null address or not page aligned, which no mapping is.
+    /// Takes over a mapping. `None` if it is empty, at a null address or not page aligned, which never happens.
     pub(crate) fn from_map(map: MmapRaw) -> Option<Self> {
         let (base, len) = (map.as_mut_ptr(), map.len());
         Self::new(base, len, Keeper::Map { map })
@@ -74,9 +74,9 @@ impl Memory {
         self.len
     }
 
-    /// Makes the mapping `len` bytes long, which may move it. On failure nothing has changed.
+    /// Makes the mapping `len` bytes long; the mapping may move. On failure nothing has changed.
     ///
-    /// No reference into the mapping survives: all borrow `self`, which is borrowed exclusively here.
+    /// No reference into the mapping survives: all references borrow `self`, which is borrowed exclusively here.
     pub(crate) fn grow(&mut self, len: u64) -> io::Result<()> {
         let Keeper::Map { map } = &mut self.keeper else { return Err(io::ErrorKind::Unsupported.into()) };
         let bytes = usize::try_from(len).map_err(io::Error::other)?;
@@ -172,14 +172,14 @@ impl Memory {
     }
 }
 
-/// The atomics of a header that is known to be there. They are never accessed in any other way (I2).
+/// The atomics of a header that is known to exist. They are accessed only through this type (I2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeaderWords<'m> {
     memory: &'m Memory,
 }
 
 impl<'m> HeaderWords<'m> {
-    /// Bytes that may be read.
+    /// Number of readable bytes.
     #[inline]
     pub(crate) fn published(self) -> &'m AtomicU64 {
         self.word64(header::PUBLISHED_AT)

@@ -29,7 +29,7 @@ impl Offset {
         self.0.get()
     }
 
-    /// The position `bytes` further on, unless that overflows.
+    /// The position `bytes` further on; `None` on overflow.
     #[must_use]
     #[inline]
     pub const fn checked_add(self, bytes: u64) -> Option<Self> {
@@ -52,7 +52,7 @@ impl fmt::Display for Offset {
     }
 }
 
-/// A table of atomic 64-bit cells, which stay changeable after publication.
+/// A table of atomic 64-bit cells, which change even after publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableRef {
     pub(super) offset: Offset,
@@ -60,7 +60,7 @@ pub struct TableRef {
 }
 
 impl TableRef {
-    /// Position and length in one word, if they fit: 32 GiB and four thousand million cells. Never zero.
+    /// Position and length in one word, if they fit: 32 GiB and 2^32 cells. Never zero.
     pub(super) fn packed(self) -> Option<u64> {
         let position = u32::try_from(self.offset.get() / CELL_BYTES).ok()?;
         let cell_count = u32::try_from(self.cell_count).ok()?;

@@ -14,9 +14,9 @@ pub struct SegmentOptions {
     ///
     /// [`OWNER_BYTES_MAX`]: super::OWNER_BYTES_MAX
     pub owner: String,
-    /// The most bytes that the segment can ever hold, rounded up to a page. A memfd takes address space as it grows. The
-    /// other backings reserve the span at once; if the system refuses it, they try ever smaller ones, and
-    /// [`span_bytes`] tells which one was granted.
+    /// Maximum size of the segment in bytes, rounded up to a page. A memfd takes address space as it grows. The other
+    /// backings reserve the span at once. If the system refuses it, they try smaller ones, and [`span_bytes`] returns
+    /// the one granted.
     ///
     /// [`span_bytes`]: super::SegmentWriter::span_bytes
     pub span_bytes: u64,
@@ -24,7 +24,7 @@ pub struct SegmentOptions {
     pub backing: BackingKind,
     /// The directory of the file. Needed by [`BackingKind::File`], ignored by the others.
     pub directory: Option<PathBuf>,
-    /// Time of creation in seconds since 1970, for people who inspect the segment. Zero if not known.
+    /// Time of creation in seconds since 1970, for people who inspect the segment. Zero if unknown.
     pub created_unix_s: u64,
 }
 
@@ -56,10 +56,11 @@ pub struct ReaderOptions {
 }
 
 impl ReaderOptions {
-    /// Bytes that a reader reserves for each byte that a segment holds when it is first mapped. Data that is appended later
-    /// is read the faster way if it lies in the first mapping.
+    /// Bytes that a reader reserves for each byte of a segment at the first mapping. Later data is faster to read if it
+    /// lies in the first mapping.
     pub const FACTOR: u64 = 16;
-    /// The least that a reader reserves, in bytes: little beside a limit on address space, and enough for most modexes.
+    /// Minimum reservation of a reader, in bytes: small compared with limits on address space, and enough for most
+    /// modexes.
     pub const BYTES_MIN: u64 = 64 << 20;
 
     /// Bytes to reserve for a segment of `object_bytes`.
@@ -115,7 +116,7 @@ pub enum Protection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {
-    /// Nowhere but through a descriptor.
+    /// Reachable only through a descriptor.
     Anonymous,
     /// A POSIX shared-memory object of this name.
     Name(String),
@@ -136,12 +137,12 @@ impl fmt::Display for Location {
     }
 }
 
-/// Whether a segment is still written to.
+/// Whether the writer may still write to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SegmentState {
     /// The writer may still publish.
     Live,
-    /// The writer is done with it: nothing will be published any more.
+    /// The writer has finished: no further publication.
     Retired,
 }

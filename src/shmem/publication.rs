@@ -25,7 +25,7 @@ pub(crate) fn observe<W: Word64>(published: &W) -> u64 {
     published.load(Ordering::Acquire)
 }
 
-/// Makes `value` (an offset below `published`, as a rule) findable in a root or a table cell.
+/// Makes `value` (usually an offset below `published`) reachable through a root or a table cell.
 #[inline]
 pub(crate) fn link<W: Word64>(cell: &W, value: u64) {
     // Pairs with the Acquire in `follow`: a reader of the offset also sees the `published` that covers it.
@@ -75,12 +75,12 @@ pub(crate) fn state<W: Word32>(state: &W) -> u32 {
 pub(crate) struct Watermark {
     /// Bytes below this are published and within the object. Never decreases.
     readable: AtomicU64,
-    /// Size of the object when last asked for. Never decreases, as the object can't shrink.
+    /// Last known size of the object. Never decreases, because the object cannot shrink.
     object_bytes: AtomicU64,
 }
 
 impl Watermark {
-    /// A watermark that covers nothing yet.
+    /// A watermark without readable bytes.
     pub(crate) fn new() -> Self {
         Self { readable: AtomicU64::new(0), object_bytes: AtomicU64::new(0) }
     }
@@ -109,7 +109,7 @@ impl Watermark {
         object_bytes: impl FnOnce() -> Result<u64, E>,
     ) -> Result<Result<u64, Overclaim>, E> {
         let published = observe(published);
-        // Relaxed: a stale size is a smaller size and only costs another question.
+        // Relaxed: a stale size is smaller and only costs another system call.
         let mut size = self.object_bytes.load(Ordering::Relaxed);
         if published > size {
             size = object_bytes()?;

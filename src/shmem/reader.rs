@@ -1,4 +1,4 @@
-//! A reader of a segment: lock-free, without system calls once mapped, and believing nothing it reads.
+//! A reader of a segment: lock-free, without system calls once mapped, and without trust in its data.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::sync::memory::AtomicU64;
 
 /// Reads a segment. All access is O(1) or O(number of tables), takes no lock and allocates nothing.
 ///
-/// Borrowed bytes live as long as the reader, whatever the writer does. Dropping the reader unmaps and closes
+/// Borrowed bytes live as long as the reader, independent of the writer. Dropping the reader unmaps and closes
 /// everything.
 #[derive(Debug)]
 pub struct SegmentReader {
@@ -36,7 +36,7 @@ pub struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// Maps a segment for reading, after checking that it is one and has the layout `expected`.
+    /// Maps a segment for reading, after checking that it is a segment with the layout `expected`.
     pub fn attach(handle: ReaderHandle, expected: LayoutId, options: &ReaderOptions) -> Result<Self, AttachError> {
         let (info, object_bytes) = examine(handle.source(), Some(expected))?;
         let source = handle.into_source();
@@ -49,7 +49,7 @@ impl SegmentReader {
         Ok(reader)
     }
 
-    /// For another reader, in this or another process: it shares this one's descriptor.
+    /// A handle for another reader, in this or another process, with the same descriptor.
     #[must_use]
     pub fn handle(&self) -> ReaderHandle {
         ReaderHandle::again(self.region.source())
@@ -66,7 +66,7 @@ impl SegmentReader {
         header::preamble(&handle.source().fixed_header()?)
     }
 
-    /// Published bytes that are no cells.
+    /// Published bytes without cells.
     #[inline]
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
         let mut known = self.known_stretches.all(self.region.first());
@@ -138,13 +138,13 @@ impl SegmentReader {
         }
     }
 
-    /// The same if it was looked up before; `None` also if not.
+    /// The same from memory of an earlier lookup; `None` if there was none.
     #[inline(always)]
     #[must_use]
     pub fn known_cells(&self, root: RootIndex) -> Option<CellTable<'_>> {
         let offset = self.root(root)?;
-        // Acquire pairs with the Release in `look_up_root_cells`: another thread of this process may have looked at
-        // `published`, and its view is passed on to this thread.
+        // Acquire pairs with the Release in `look_up_root_cells`: the Acquire of `published` by another thread of this
+        // process extends to this thread.
         let known = self.known_table(root).map_or(0, |word| word.load(Ordering::Acquire));
         let table = TableRef::unpacked(known, offset)?;
         // SAFETY: `look_up_root_cells` has found the whole table to be readable, in the first mapping (I4), and
@@ -281,7 +281,7 @@ impl SegmentReader {
         self.region.mapped()
     }
 
-    /// Checks that `len` bytes at `offset` can be read; gives a mapping that holds them, their start and their end.
+    /// Checks that `len` bytes at `offset` are readable; returns a mapping with them, their start and their end.
     #[inline(always)]
     fn readable(&self, offset: Offset, len: u64) -> Result<(&Memory, u64, u64), Corrupt> {
         let start = offset.get();
@@ -299,7 +299,7 @@ impl SegmentReader {
         Corrupt::Range { offset, len, published: publication::observe(self.header().published()) }
     }
 
-    /// Looks how much is published now.
+    /// Reads the present end of the published bytes.
     #[cold]
     fn refresh(&self) -> Result<u64, Corrupt> {
         let size = || {
@@ -312,7 +312,7 @@ impl SegmentReader {
         }
     }
 
-    /// Refuses a segment whose `published` can't be.
+    /// Refuses a segment with an impossible `published`.
     fn first_look(&self) -> Result<(), AttachError> {
         match self.refresh() {
             Ok(published) if published < HEADER_BYTES => {
@@ -336,11 +336,11 @@ impl SegmentReader {
 /// Outcome of a wait for a new generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationWait {
-    /// There is a new generation: this one.
+    /// There is a new generation, with this number.
     Changed(u32),
     /// No known change; the wait was interrupted.
     Unchanged,
-    /// The time is over, or the kernel does not let this process sleep, and nothing has changed.
+    /// The time is over, or the kernel refuses to let this process sleep; nothing has changed.
     TimedOut,
 }
 
@@ -351,7 +351,7 @@ fn examine(source: &Source, expected: Option<LayoutId>) -> Result<(SegmentInfo, 
     Ok((info, object_bytes))
 }
 
-/// The error for bytes of the right size that do not suit `T`.
+/// The error for bytes of the right size that are invalid for `T`.
 #[cold]
 fn misfit<T, S>(offset: Offset, count: u64, error: &CastError<&[u8], S>) -> Corrupt
 where

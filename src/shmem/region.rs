@@ -19,7 +19,7 @@ pub(super) struct Region {
     source: Source,
     span_bytes: u64,
     first: Memory,
-    /// Apart, and made when needed: hardly any reader has a second mapping.
+    /// Separate, and made on demand: hardly any reader has a second mapping.
     later: OnceLock<Box<Later>>,
 }
 
@@ -30,8 +30,8 @@ type Later = [OnceLock<Memory>; REMAP_COUNT_MAX];
 const REMAP_COUNT_MAX: usize = 64;
 
 impl Region {
-    /// Maps `source`, which has `object_bytes` bytes now and at most `span_bytes` ever: `wish_bytes` of it if the
-    /// system grants that, else what is there.
+    /// Maps `source`, which has `object_bytes` bytes now and at most `span_bytes` ever. Maps `wish_bytes` if the system
+    /// grants that, else the present bytes.
     pub(super) fn map(
         source: Source,
         object_bytes: u64,
@@ -80,7 +80,7 @@ impl Region {
         for slot in self.later.get_or_init(|| Box::new([const { OnceLock::new() }; REMAP_COUNT_MAX])).iter() {
             if slot.get().is_none() {
                 let memory = self.map_again(last, end)?;
-                // Another thread may have been faster: then its mapping is looked at, and ours is dropped.
+                // If another thread was faster, its mapping is used and ours is dropped.
                 let _ = slot.set(memory);
             }
             match slot.get() {
@@ -92,7 +92,7 @@ impl Region {
         Err(Corrupt::Unmapped { bytes: end, errno: 0 })
     }
 
-    /// A mapping that reaches to `end` and, if the system allows, far beyond.
+    /// A mapping up to `end` and, if the system allows, far beyond.
     fn map_again(&self, last: u64, end: u64) -> Result<Memory, Corrupt> {
         let generous = last.saturating_mul(2).min(self.span_bytes).max(end);
         self.source

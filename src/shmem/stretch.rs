@@ -20,30 +20,30 @@ pub struct Stretch<'a> {
 }
 
 impl<'a> Stretch<'a> {
-    /// Holds nothing.
+    /// An empty stretch.
     pub const EMPTY: Self = Self { start: 0, bytes: &[] };
 
-    /// Everything from `offset` on; `None` if it begins elsewhere.
+    /// All bytes from `offset` on; `None` if `offset` is outside.
     #[inline(always)]
     fn from(self, offset: u64) -> Option<&'a [u8]> {
         self.bytes.get(usize::try_from(offset.wrapping_sub(self.start)).ok()?..)
     }
 
-    /// `len` bytes at `offset`; `None` if not all of them lie here.
+    /// `len` bytes at `offset`; `None` if a byte is outside.
     #[inline(always)]
     #[must_use]
     pub fn slice(self, offset: u64, len: u64) -> Option<&'a [u8]> {
         self.from(offset)?.get(..usize::try_from(len).ok()?)
     }
 
-    /// A value, in place; `None` if it does not lie here, or is not aligned.
+    /// A value, in place; `None` if it is outside or not aligned.
     #[inline(always)]
     #[must_use]
     pub fn read<T: FromBytes + KnownLayout + Immutable>(self, offset: u64) -> Option<&'a T> {
         T::ref_from_prefix(self.from(offset)?).ok().map(|(value, _)| value)
     }
 
-    /// `count` values in a row, in place; `None` if not all of them lie here, or they are not aligned.
+    /// `count` values in a row, in place; `None` if a byte is outside or they are not aligned.
     #[inline(always)]
     #[must_use]
     pub fn array<T: FromBytes + KnownLayout + Immutable>(self, offset: u64, count: u64) -> Option<&'a [T]> {
@@ -52,7 +52,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// A table of cells, all of which can be read.
+/// A table of readable cells.
 #[derive(Clone, Copy, Debug)]
 pub struct CellTable<'a> {
     cells: &'a [AtomicU64],
@@ -67,7 +67,7 @@ impl<'a> CellTable<'a> {
     #[inline(always)]
     #[must_use]
     pub const fn cell_count(self) -> u64 {
-        // No widening loses anything: a `usize` has at most 64 bits.
+        // Lossless: a `usize` has at most 64 bits.
         self.cells.len() as u64
     }
 
@@ -87,7 +87,7 @@ pub(super) struct KnownStretches([AtomicU64; KNOWN_COUNT]);
 /// the dictionary's larger tables in between. Eight neighbouring gaps have places of their own.
 const KNOWN_COUNT: usize = 9;
 
-/// Before the third gap hardly anything lies: a writer begins with two tables.
+/// The first two gaps are nearly empty, because a writer begins with two tables.
 const FIRST_GAP: usize = 2;
 
 /// Bytes between two tables, or behind the last one.
@@ -104,12 +104,12 @@ impl KnownStretches {
         Self([const { AtomicU64::new(0) }; KNOWN_COUNT])
     }
 
-    /// The stretches that are known, in `memory`, the reader's first mapping.
+    /// The known stretches, in `memory`, the reader's first mapping.
     #[inline(always)]
     pub(super) fn all<'a>(&self, memory: &'a Memory) -> impl Iterator<Item = Stretch<'a>> {
         self.0.iter().map(|word| {
-            // Acquire pairs with the Release in `remember`: another thread of this process may have looked at
-            // `published`, and its view is passed on to this thread.
+            // Acquire pairs with the Release in `remember`: the Acquire of `published` by another thread of this
+            // process extends to this thread.
             let (start, end) = unpacked(word.load(Ordering::Acquire));
             // SAFETY: whoever called `remember` has vouched for these bytes; or the word is zero, and there are none.
             Stretch { start, bytes: unsafe { memory.bytes(start, end - start) } }
@@ -135,7 +135,7 @@ impl Gap {
     /// The stretch in one word; `None` if it is empty or too large.
     fn packed(self) -> Option<u64> {
         let words = |bytes: u64| u32::try_from(bytes / CELL_BYTES).ok();
-        // Rounded inwards. Tables lie at multiples of a cell's size, but a stranger's list may say otherwise.
+        // Rounded inwards. Tables are at multiples of a cell's size, but an untrusted list may differ.
         let start = words(self.start.checked_next_multiple_of(CELL_BYTES)?)?;
         let end = words(self.end)?;
         (start < end).then_some(u64::from(end) << u32::BITS | u64::from(start))

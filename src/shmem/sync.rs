@@ -16,7 +16,7 @@ pub(crate) mod memory {
     pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64};
 }
 
-/// A 64-bit atomic, whichever implementation is in force.
+/// A 64-bit atomic of either implementation.
 pub(crate) trait Word64 {
     /// Atomic load.
     fn load(&self, order: Ordering) -> u64;
@@ -24,7 +24,7 @@ pub(crate) trait Word64 {
     fn store(&self, value: u64, order: Ordering);
 }
 
-/// A 32-bit atomic, whichever implementation is in force.
+/// A 32-bit atomic of either implementation.
 pub(crate) trait Word32 {
     /// Atomic load.
     fn load(&self, order: Ordering) -> u32;

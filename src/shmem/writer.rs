@@ -132,7 +132,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Allocated bytes that are not published yet, to be filled in place.
+    /// Allocated, unpublished bytes, to be filled in place.
     pub fn unpublished_mut(&mut self, offset: Offset, len: u64) -> Result<&mut [u8], WriteError> {
         let (start, allocated) = (offset.get(), self.allocated);
         if start < self.published {
@@ -162,7 +162,7 @@ impl SegmentWriter {
         Ok(publication::follow(self.cell(table, index)?))
     }
 
-    /// Bytes written earlier, published or not. Cells of tables are no bytes.
+    /// Bytes written earlier, published or not, but not cells of tables.
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
         let start = offset.get();
         let end = start.checked_add(len).filter(|&end| start >= HEADER_BYTES && end <= self.allocated);
@@ -177,8 +177,8 @@ impl SegmentWriter {
         Ok(unsafe { self.backing.memory().bytes(start, len) })
     }
 
-    /// Lets readers read everything allocated so far, which then never changes again, save for the cells of tables.
-    /// Returns the bytes published.
+    /// Makes everything allocated so far readable. It never changes again, except for the cells of tables. Returns the
+    /// number of published bytes.
     pub fn publish(&mut self) -> u64 {
         let Self { backing, cells, .. } = self;
         // SAFETY: as in `header`.
@@ -228,7 +228,7 @@ impl SegmentWriter {
         Mark(self.allocated)
     }
 
-    /// Gives back everything allocated since `mark`, none of which may be published.
+    /// Frees everything allocated since `mark`; none of it may be published.
     pub fn truncate_to(&mut self, mark: Mark) -> Result<(), WriteError> {
         let Mark(end) = mark;
         if end < self.published {
@@ -254,7 +254,7 @@ impl SegmentWriter {
         self.layout_id
     }
 
-    /// Bytes readers may read, header included.
+    /// Readable bytes, header included.
     #[must_use]
     pub fn published_bytes(&self) -> u64 {
         self.published
@@ -272,7 +272,7 @@ impl SegmentWriter {
         self.backing.reserved_bytes()
     }
 
-    /// The most bytes the segment can ever hold: the span granted, which may be less than the one asked for.
+    /// Maximum size of the segment: the span granted, which may be less than the one requested.
     #[must_use]
     pub fn span_bytes(&self) -> u64 {
         self.backing.span_bytes()
@@ -304,7 +304,7 @@ impl SegmentWriter {
         Ok(unsafe { self.backing.memory().word64(cell.get()) })
     }
 
-    /// Copies into bytes that are allocated, or about to be, and not published.
+    /// Copies into unpublished bytes that are allocated or about to be.
     fn copy_in(&mut self, at: u64, bytes: &[u8]) {
         let to = self.backing.memory().bytes_mut(at);
         debug_assert!(at >= self.published && at + bytes.len() as u64 <= self.backing.reserved_bytes());
@@ -314,7 +314,7 @@ impl SegmentWriter {
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
-    /// Puts memory behind everything below `end`: in a generous step if possible, else exactly.
+    /// Puts memory behind everything below `end`: in a large step if possible, else exactly.
     fn ensure_reserved(&mut self, end: u64) -> Result<(), GrowError> {
         let have = self.backing.reserved_bytes();
         if end <= have {

@@ -22,7 +22,7 @@ pub(super) struct FileBacking {
 }
 
 impl FileBacking {
-    /// Makes an empty one in `directory`.
+    /// Makes an empty segment in `directory`.
     pub(super) fn create(directory: &Path, label: &str, span_bytes: u64) -> Result<Self, CreateError> {
         let (object, guard) = with_free_name(label, |name| {
             let path = directory.join(format!("{name}.segment"));

@@ -15,11 +15,11 @@ use crate::shmem::memory::Memory;
 use crate::shmem::options::Location;
 use crate::shmem::sync::Ordering;
 
-/// Unit in which memory is reserved. Larger pages are no harm: the last one is then used in part.
+/// Unit of reservations. On systems with larger pages the last page is used in part.
 pub(in crate::shmem) const PAGE_BYTES: u64 = 4096;
-/// Smallest step in which a segment grows, so that small segments do not ask the kernel for every block.
+/// Smallest step of a segment's growth, so that small segments need few system calls.
 const STEP_BYTES_MIN: u64 = 64 << 10;
-/// A segment grows by this part of its size, so that large ones ask seldom and waste at most that much.
+/// A segment grows by this part of its size, so that large ones need few system calls and waste at most that part.
 const STEP_DIVISOR: u64 = 8;
 /// Largest step, unless more is needed at once: a larger one would save no noticeable time.
 const STEP_BYTES_MAX: u64 = 4 << 20;
@@ -35,7 +35,7 @@ pub(in crate::shmem) fn next_reservation(have: u64, need: u64, span: u64) -> u64
     wish.checked_next_multiple_of(PAGE_BYTES).unwrap_or(span).min(span)
 }
 
-/// Tries `map` with `span_bytes`, then with ever smaller spans; gives the first mapping granted.
+/// Tries `map` with `span_bytes`, then with ever smaller spans; returns the first mapping granted.
 pub(super) fn largest_span<M>(span_bytes: u64, mut map: impl FnMut(usize) -> io::Result<M>) -> Result<M, CreateError> {
     let floor = span_bytes.min(SPAN_FALLBACK_BYTES_MIN);
     let mut span = span_bytes;
@@ -114,7 +114,7 @@ pub(super) fn with_free_name<T>(
     let label = plain(label, LABEL_IN_NAME_MAX);
     let mut last = String::new();
     for _ in 0..NAME_ATTEMPTS {
-        // Relaxed: only uniqueness matters. The counter is no part of the protocol, hence not loom's.
+        // Relaxed: only uniqueness matters. The counter is not part of the protocol, so it is not loom's.
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let name = format!("modex-{}-{serial}-{label}", process::id());
         if let Some(made) = make(&name)? {

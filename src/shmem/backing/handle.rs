@@ -33,7 +33,7 @@ impl ReaderHandle {
         Self { source: Source::Object(Arc::new(descriptor)) }
     }
 
-    /// The same right once more, with the same descriptor.
+    /// Another handle with the same descriptor.
     pub(in crate::shmem) fn again(source: &Source) -> Self {
         Self { source: source.clone() }
     }
@@ -48,8 +48,8 @@ impl ReaderHandle {
         Self::open(path, OFlag::O_NOFOLLOW)
     }
 
-    /// Opens a segment through another process's descriptor, as in `/proc/PID/fd/N`, which the kernel presents as a
-    /// link. Not for paths that a stranger may have made.
+    /// Opens a segment through another process's descriptor, as in `/proc/PID/fd/N`, which is a link. Not for paths
+    /// that an untrusted user may have made.
     pub fn open_descriptor_link(path: &Path) -> Result<Self, HandleError> {
         Self::open(path, OFlag::empty())
     }
@@ -80,7 +80,7 @@ impl ReaderHandle {
         }
     }
 
-    /// A descriptor of one's own; `None` for heap memory, or if there are no more.
+    /// A new descriptor; `None` for heap memory, or if none is available.
     #[must_use]
     pub fn into_descriptor(self) -> Option<OwnedFd> {
         match self.source {
@@ -89,7 +89,7 @@ impl ReaderHandle {
         }
     }
 
-    /// Device and inode; `None` for heap memory or if they can't be had.
+    /// Device and inode; `None` for heap memory or if they are unavailable.
     #[must_use]
     pub fn identity(&self) -> Option<(u64, u64)> {
         match &self.source {
@@ -109,7 +109,7 @@ impl ReaderHandle {
     }
 
     fn open(path: &Path, extra: OFlag) -> Result<Self, HandleError> {
-        // O_NONBLOCK: opening a pipe somebody put there must not wait for its other end.
+        // O_NONBLOCK: opening a pipe at this path must not wait for its other end.
         let flags = extra | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         OpenOptions::new()
             .read(true)
@@ -176,7 +176,7 @@ impl Source {
         Ok(found)
     }
 
-    /// Maps the first `len` bytes for reading; there may be fewer behind them. Heap memory gives all it has.
+    /// Maps the first `len` bytes for reading; the object may be shorter. Heap memory is mapped as a whole.
     pub(in crate::shmem) fn map(&self, len: u64) -> io::Result<Memory> {
         match self {
             Self::Object(object) => {
@@ -205,7 +205,7 @@ const fn identity(found: FileStat) -> (u64, u64) {
     (found.st_dev, found.st_ino)
 }
 
-/// No file has a negative size.
+/// A file's size is never negative.
 fn size_bytes(found: &FileStat) -> u64 {
     u64::try_from(found.st_size).unwrap_or(0)
 }
@@ -224,8 +224,7 @@ fn read_start(object: &OwnedFd, bytes: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// A handle to an object that has a name: from its descriptor or, without /proc, by the name if it still is the
-/// object's.
+/// A handle to a named object: from its descriptor or, without /proc, by name if the name still belongs to the object.
 pub(super) fn named_handle(
     object: &File,
     location: Location,

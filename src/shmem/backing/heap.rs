@@ -17,14 +17,14 @@ use crate::shmem::sync::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(in crate::shmem) struct HeapObject {
     map: Arc<MmapRaw>,
-    /// Stands for the size of the object.
+    /// The size of the object.
     reserved_bytes: AtomicU64,
 }
 
 impl HeapObject {
     /// The size of the object in bytes.
     pub(super) fn size_bytes(&self) -> u64 {
-        // Pairs with the Release in `reserve`, as a reader may not trust `published` beyond it.
+        // Pairs with the Release in `reserve`, because a reader may not trust `published` beyond it.
         self.reserved_bytes.load(Ordering::Acquire)
     }
 
@@ -42,7 +42,7 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    /// Makes an empty one.
+    /// Makes an empty segment.
     pub(super) fn create(span_bytes: u64) -> Result<Self, CreateError> {
         largest_span(span_bytes, |span| {
             let map = MmapRaw::from(MmapOptions::new().len(span).no_reserve_swap().map_anon()?);

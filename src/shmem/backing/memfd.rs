@@ -27,16 +27,16 @@ pub(super) struct Memfd {
     protection: Protection,
 }
 
-/// Mapped at first: room for most jobs, and little beside a limit on address space.
+/// Size of the first mapping: room for most jobs, and small compared with limits on address space.
 const MAPPED_BYTES_MIN: u64 = 16 << 20;
-/// Populated at a time, at least: sixteen pages, so that small additions seldom ask.
+/// Minimum size of one populate call: sixteen pages, so that small additions seldom need one.
 const POPULATE_BYTES: u64 = 64 << 10;
 
 impl Memfd {
-    /// Makes an empty one. `label` shows up in `/proc/PID/maps`.
+    /// Makes an empty segment. `label` shows up in `/proc/PID/maps`.
     pub(super) fn create(label: &str, span_bytes: u64) -> Result<Self, CreateError> {
         let object = File::from(make(label).map_err(|e| failed("memfd_create", e))?);
-        // No other process of this user gets it writable by opening `/proc/PID/fd/N`.
+        // Prevents other processes of this user from opening `/proc/PID/fd/N` for writing.
         fchmod(&object, Mode::S_IRUSR).map_err(|e| failed("fchmod", e))?;
         // The seal exempts existing mappings and lets them grow, so the mapping comes first.
         let memory = map_writable(&object, span_bytes.min(MAPPED_BYTES_MIN))?;
@@ -46,7 +46,7 @@ impl Memfd {
 }
 
 impl Memfd {
-    /// Has the mapping reach to `end`. It doubles, so that a large segment is seldom mapped again.
+    /// Extends the mapping to `end`. Its length doubles, so that a large segment is seldom remapped.
     fn map_up_to(&mut self, end: u64) -> Result<(), GrowError> {
         let have = self.memory.len();
         if end <= have {
@@ -88,7 +88,7 @@ impl Backing for Memfd {
 
     fn handle(&self) -> Result<ReaderHandle, HandleError> {
         let reopened = match reopen_read_only(self.object.as_raw_fd()) {
-            // Without /proc the writer's own descriptor has to do; the seals still keep readers from writing.
+            // Without /proc the writer's own descriptor is used; the seals still keep readers from writing.
             Err(_) if self.protection == Protection::SealedFutureWrite => self.object.try_clone(),
             other => other,
         };
@@ -123,7 +123,7 @@ fn make(label: &str) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Forbids shrinking, new ways of writing, and further seals (one against growth would be a way to stop the writer).
+/// Forbids shrinking, new writable mappings, and further seals. A further seal against growth could stop the writer.
 fn seal(object: &File) -> Result<Protection, Errno> {
     let always = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_SEAL;
     match fcntl(object, FcntlArg::F_ADD_SEALS(always | SealFlag::F_SEAL_FUTURE_WRITE)) {

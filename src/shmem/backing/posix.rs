@@ -31,9 +31,9 @@ pub(super) struct Posix {
 }
 
 impl Posix {
-    /// Makes an empty one.
+    /// Makes an empty segment.
     pub(super) fn create(label: &str, span_bytes: u64) -> Result<Self, CreateError> {
-        // The crate makes the object as large as the span before it is cut back below.
+        // The crate makes the object as large as the span; it is cut back below.
         within_file_size_limit(span_bytes)?;
         let (name, shmem) = with_free_name(label, |name| {
             let name = format!("/{name}");
@@ -46,7 +46,7 @@ impl Posix {
         let memory = Memory::from_posix(shmem).ok_or_else(invalid)?;
         let flags = OFlag::O_RDWR | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let object = shm_open(name.as_str(), flags, Mode::empty()).map_err(|e| failed("shm_open", e.into()))?;
-        // From here on the size says how much memory there is; the mapping keeps the span.
+        // From here on the object's size is that of its memory; the mapping keeps the span.
         ftruncate(&object, 0).map_err(|e| failed("ftruncate", e.into()))?;
         Ok(Self { memory, object: File::from(object), name, reserved_bytes: 0 })
     }

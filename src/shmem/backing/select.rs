@@ -1,4 +1,4 @@
-//! Choosing and making the backing a caller asked for.
+//! Makes the backing that a caller requests.
 
 use super::{Backing, CreateError, file, heap, memfd};
 use crate::shmem::options::{BackingKind, SegmentOptions};
@@ -6,7 +6,7 @@ use crate::shmem::options::{BackingKind, SegmentOptions};
 #[cfg(feature = "posix-shm")]
 use super::posix;
 
-/// Makes the backing that `options` ask for, with a span of at most `span_bytes` (a multiple of the page size).
+/// Makes the backing in `options`, with a span of at most `span_bytes` (a multiple of the page size).
 pub(in crate::shmem) fn create(options: &SegmentOptions, span_bytes: u64) -> Result<Box<dyn Backing>, CreateError> {
     match options.backing {
         BackingKind::Memfd => Ok(Box::new(memfd::Memfd::create(&options.label, span_bytes)?)),
