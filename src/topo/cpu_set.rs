@@ -14,14 +14,14 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CpuSet(Vec<u64>);
 
-/// Processor numbers are below this: more than any machine has.
+/// Limit of processor numbers: more than any machine has.
 pub const PROCESSORS_MAX: u32 = 1 << 16;
 
-/// Why a text is no set of processors.
+/// Why a text is not a set of processors.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuSetError {
-    /// Not numbers and ranges.
+    /// The text is not a list of numbers and ranges.
     #[error("{part:?} is no processor and no range of processors; write them such as 0-3,8")]
     Part {
         /// The text between two commas.
@@ -33,7 +33,7 @@ pub enum CpuSetError {
         /// The number.
         number: u32,
     },
-    /// Not words in hexadecimal.
+    /// The text is not a list of hexadecimal words.
     #[error("{text:?} is no bit mask of processors such as 0x00000003,0xffffffff")]
     Mask {
         /// The mask.
@@ -55,10 +55,10 @@ impl CpuSet {
         Self(words.iter().take(length).copied().collect())
     }
 
-    /// From hwloc's notation: 32-bit words in hexadecimal, the highest first; an empty one is zero.
+    /// From hwloc's notation: 32-bit words in hexadecimal, the highest first; an empty word is zero.
     ///
     /// # Errors
-    /// [`CpuSetError::Mask`], also for sets without end.
+    /// [`CpuSetError::Mask`], also for infinite sets.
     pub fn of_mask(text: &str) -> Result<Self, CpuSetError> {
         let refuse = || CpuSetError::Mask { text: text.chars().take(64).collect() };
         if text.is_empty() || text.len() > MASK_BYTES_MAX {
@@ -140,7 +140,7 @@ impl FromStr for CpuSet {
             if first > last {
                 return Err(refuse());
             }
-            // The highest first: a range is refused before it is counted out.
+            // The highest first, so that a range is refused before it is expanded.
             set.insert(last)?;
             (first..last).try_for_each(|number| set.insert(number))?;
         }
@@ -192,7 +192,7 @@ pub(super) fn members(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// A mask of [`PROCESSORS_MAX`] processors takes less.
+/// Limit of a mask's text: more than [`PROCESSORS_MAX`] processors take.
 const MASK_BYTES_MAX: usize = (PROCESSORS_MAX / 32 * 11) as usize;
 
 #[cfg(test)]

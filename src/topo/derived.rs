@@ -40,7 +40,7 @@ impl Derivable {
         }
     }
 
-    /// Whether the topology is needed for it.
+    /// Whether it needs the topology.
     #[must_use]
     pub const fn needs_machine(self) -> bool {
         !matches!(self, Self::Processors)

@@ -21,14 +21,14 @@ pub(super) struct Digest {
     pub(super) texts: Vec<u8>,
 }
 
-/// Why a text is no topology.
+/// Why a text is not a topology.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DigestError {
-    /// It is no XML of hwloc's.
+    /// It is not XML of hwloc.
     #[error(transparent)]
     Xml(#[from] XmlError),
-    /// Another release's form.
+    /// The format of another release of hwloc.
     #[error("the topology is in the form of hwloc {found}; forms 2 and 3 are read: export it with hwloc 2 or 3")]
     Version {
         /// The version in the text; empty if it has none.
@@ -47,10 +47,10 @@ pub enum DigestError {
     /// A set of processors is not valid.
     #[error("the topology has a set of processors that can't be read: {0}")]
     Set(#[from] CpuSetError),
-    /// Elements in elements without end.
+    /// Elements are nested too deeply.
     #[error("the topology's elements are more than {DEPTH_MAX} deep")]
     Depth,
-    /// Too much of something.
+    /// Too many of a kind.
     #[error("the topology has more than {max} {what}")]
     TooMany {
         /// The limited quantity.
@@ -99,11 +99,11 @@ impl Digest {
 
 #[derive(Default)]
 struct Builder {
-    /// The elements around the next one: the object that each is, if it is one.
+    /// The open elements, outermost first, each with its object if it has one.
     open: Vec<Option<u32>>,
     release: u32,
     objects: Vec<ObjectRow>,
-    /// Kind and subkind, of groups alone: groups of different ones are different levels.
+    /// Kind and subkind of each group: different ones make different levels.
     group_kinds: BTreeMap<u32, (u64, u64)>,
     remarks: Vec<(u32, RemarkRow)>,
     sets: BTreeMap<CpuSet, u32>,
@@ -131,7 +131,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Takes in an element; the object it is.
+    /// Adds an element; returns its object, if it is one.
     fn element(&mut self, name: &str, attributes: Attributes<'_>, offset: usize) -> Result<Option<u32>, DigestError> {
         match name {
             "topology" => self.topology(attributes).map(|()| None),
@@ -326,7 +326,7 @@ fn pci_numbers(text: &str) -> Option<u64> {
 
 /// The remark that holds the address of a PCI device or bridge (`0000:3b:00.0`).
 pub(super) const PCI_ADDRESS: &str = "pci_busid";
-/// Kinds of groups: the levels of a machine are found one after the other, each by a look at all that is left.
+/// Limit of kinds of groups: each level of a machine costs a pass over all remaining objects.
 const GROUP_KINDS_MAX: u32 = 64;
-/// Elements in elements; machines have some twenty.
+/// Limit of nested elements; machines have about twenty.
 const DEPTH_MAX: usize = 128;

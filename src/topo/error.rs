@@ -1,20 +1,20 @@
-/// Why the hardware topology is not known.
+/// Why the hardware topology is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// hwloc gave up.
+    /// hwloc failed.
     #[error("cannot read the hardware topology: {reason}; run without binding (--bind none)")]
     Detection {
         /// hwloc's reason.
         reason: String,
     },
-    /// hwloc found no core this process may use.
+    /// hwloc found no core that this process may use.
     #[error("hwloc found no core that this process may run on; run without binding (--bind none)")]
     NoCores,
     /// Built without hwloc.
     #[error("this build has no topology support; build with feature `topology` or run without binding (--bind none)")]
     NotBuilt,
-    /// No libhwloc here.
+    /// libhwloc is not installed.
     #[error("libhwloc.so.15 can't be loaded; install it (Debian: libhwloc15) to {doing}")]
     NoLibrary {
         /// The operation.
@@ -26,7 +26,7 @@ pub enum TopologyError {
         /// The operation.
         doing: &'static str,
     },
-    /// Somebody said so.
+    /// A setting forbids it.
     #[error("reading the hardware topology is forbidden here (MODEX_TOPOLOGY, modex.topology)")]
     Forbidden,
     /// The server has no source.
@@ -38,13 +38,13 @@ pub enum TopologyError {
     /// The result is not a topology, or cannot be shared.
     #[error("the hardware topology can't be used: {reason}")]
     Unusable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The server can't be asked.
     #[error("the server can't be asked for the hardware topology: {reason}")]
     Unreachable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// The reading has not finished; perhaps it hangs.
@@ -53,7 +53,7 @@ pub enum TopologyError {
          or ask again later"
     )]
     TooSlow,
-    /// No thread to read it on.
+    /// There is no thread to read it on.
     #[error("no thread can be started to read the hardware topology")]
     NoThread,
 }

@@ -1,8 +1,8 @@
 //! The format of a topology segment, byte by byte, behind the common header of segments.
 //!
-//! These structures are a format, not Rust data, as those of `gds::format` are; the layout id of a topology segment is a
-//! hash over [`layout`]. `offset` fields are bytes from the start of the segment; zero means "nothing". `ARCHITECTURE.md`
-//! shows the same, and a test compares them.
+//! These structures are a format, not Rust data, like those of `gds::format`. The layout id of a topology segment is a
+//! hash over [`layout`]. `offset` fields are bytes from the start of the segment; zero means "nothing". A test compares
+//! `ARCHITECTURE.md` with them.
 
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::LazyLock;
@@ -13,13 +13,13 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct TopologyHead {
-    /// [`ObjectRow`]s, an object behind that which it is a part of.
+    /// [`ObjectRow`]s, each behind its parent's.
     pub(super) objects: u64,
     /// [`RemarkRow`]s, by object.
     pub(super) remarks: u64,
     /// Sets of processors: words of 64 bits, `set_words` for each.
     pub(super) sets: u64,
-    /// Texts, one behind the other.
+    /// Texts, concatenated.
     pub(super) texts: u64,
     /// The topology as hwloc writes it, and a NUL.
     pub(super) xml: u64,
@@ -82,18 +82,18 @@ pub(super) struct RemarkRow {
     pub(super) value_len: u32,
 }
 
-/// No index.
+/// Stands for no index.
 pub(super) const NONE: u32 = u32::MAX;
 /// Depth of objects beside the hierarchy.
 pub(super) const NO_DEPTH: u16 = u16::MAX;
 
-/// Most objects: a machine of [`super::PROCESSORS_MAX`] processors has fewer.
+/// Limit of objects: a machine of [`super::PROCESSORS_MAX`] processors has fewer.
 pub(super) const OBJECTS_MAX: u32 = 1 << 18;
-/// Most remarks.
+/// Limit of remarks.
 pub(super) const REMARKS_MAX: u32 = 1 << 20;
-/// Most words of a set.
+/// Limit of words of a set.
 pub(super) const SET_WORDS_MAX: u32 = super::PROCESSORS_MAX / 64;
-/// Most words of all sets: 64 MiB.
+/// Limit of words of all sets: 64 MiB.
 pub(super) const WORDS_MAX: u32 = 1 << 23;
 
 macro_rules! structures {

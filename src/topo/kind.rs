@@ -1,4 +1,4 @@
-//! Kinds of parts that a machine is made of.
+//! Kinds of the parts of a machine.
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal;)*) => {
@@ -76,7 +76,7 @@ kinds! {
     L2InstructionCache = 13, "L2iCache";
     /// Third-level instruction cache.
     L3InstructionCache = 14, "L3iCache";
-    /// Memory that belongs to some processors.
+    /// Memory of some processors.
     NumaNode = 15, "NUMANode";
     /// A cache of memory.
     MemoryCache = 16, "MemCache";
@@ -91,7 +91,7 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether objects of this kind hang beside the hierarchy of processors and caches instead of being a level of it.
+    /// Whether objects of this kind are beside the hierarchy of processors and caches instead of a level in it.
     #[must_use]
     pub const fn is_beside(self) -> bool {
         matches!(

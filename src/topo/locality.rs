@@ -5,7 +5,7 @@ use crate::types::codes;
 /// The source of the numbers of a string.
 const SOURCE: &str = "hwloc:";
 
-/// A kind of part, as strings name it, and the bit that says two processes share one.
+/// The kinds of parts in locality strings, and their bits for shared parts.
 const PARTS: [(&str, u16); 7] = [
     ("HT", codes::locality::LOCALITY_SHARE_HWTHREAD),
     ("CR", codes::locality::LOCALITY_SHARE_CORE),
@@ -16,7 +16,7 @@ const PARTS: [(&str, u16); 7] = [
     ("NM", codes::locality::LOCALITY_SHARE_NUMA),
 ];
 
-/// Why two localities can't be compared.
+/// Why two localities cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalityError {
@@ -34,7 +34,8 @@ pub enum LocalityError {
     },
 }
 
-/// The locality string for these parts: hwloc's logical indices of each kind, ascending. Kinds without any are left out.
+/// The locality string of these parts: hwloc's logical indices of each kind, ascending. Kinds without indices are left
+/// out.
 ///
 /// Source: PMIx Standard, "Process Locality" (`PMIX_LOCALITY_STRING`).
 #[must_use]

@@ -34,7 +34,7 @@ enum Place {
     Segment(Box<Mapped>),
 }
 
-/// A device and how far it is from some processors.
+/// A device and its distance from some processors.
 ///
 /// Source: PMIx Standard, `pmix_device_distance_t`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct DeviceDistance {
     pub name: String,
     /// `PMIX_DEVTYPE_*` bits.
     pub device_types: u64,
-    /// Levels of the hierarchy between it and the nearest processor; [`DeviceDistance::UNKNOWN`] if that is not known.
+    /// Levels of the hierarchy between it and the nearest processor; [`DeviceDistance::UNKNOWN`] if unknown.
     pub nearest: u16,
     /// The same for the farthest processor.
     pub farthest: u16,
@@ -94,7 +94,7 @@ impl Machine {
         }
     }
 
-    /// Whether it lies in memory that the server shares.
+    /// Whether it is in memory shared by the server.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         matches!(self.0, Place::Segment(_))
@@ -116,14 +116,14 @@ impl Machine {
         self.objects().next().and_then(|machine| machine.processors()).unwrap_or_default()
     }
 
-    /// Whether a set leaves no processor of the machine out, or has none of them: a process with it is not bound.
+    /// Whether a set has all processors of the machine, or none of them: a process with such a set is not bound.
     #[must_use]
     pub fn is_unbound(&self, set: &CpuSet) -> bool {
         let all = self.processors();
         cpu_set::is_within(all, set.words()) || !cpu_set::intersect(all, set.words())
     }
 
-    /// The numbers, ascending, of the parts of a kind that share a processor with a set.
+    /// The numbers, ascending, of the objects of a kind that share a processor with a set.
     #[must_use]
     pub fn covering(&self, kind: Kind, set: &CpuSet) -> Vec<u32> {
         let shares = |object: &Object<'_>| {
@@ -146,7 +146,7 @@ impl Machine {
         Some(locality_string(indices.iter().map(|(name, indices)| (*name, indices.as_slice()))))
     }
 
-    /// The one package that these processors belong to; `None` if they belong to several or to none.
+    /// The package of these processors; `None` if they belong to several or none.
     #[must_use]
     pub fn package_of(&self, set: &CpuSet) -> Option<u32> {
         match self.covering(Kind::Package, set).as_slice() {
@@ -155,7 +155,7 @@ impl Machine {
         }
     }
 
-    /// Each device of the operating system, and how far it is from a set of processors.
+    /// Each device of the operating system, with its distance from a set of processors.
     #[must_use]
     pub fn distances(&self, set: &CpuSet) -> Vec<DeviceDistance> {
         let leaves = self.of_kind(Kind::Processor).find_map(|object| object.depth()).unwrap_or(0);
@@ -189,7 +189,7 @@ pub(super) fn identity<'a>(device: &Object<'a>) -> &'a str {
     remarks.filter_map(|name| device.remark(name)).next().unwrap_or_else(|| device.name())
 }
 
-/// Kinds of parts in the order in which locality strings list them.
+/// Kinds of parts in the order of locality strings.
 const PARTS: [(&str, Kind); 7] = [
     ("SK", Kind::Package),
     ("L3", Kind::L3Cache),

@@ -4,7 +4,7 @@ use super::cpu_set;
 use super::format::{NO_DEPTH, NONE, ObjectRow, RemarkRow};
 use super::kind::Kind;
 
-/// The tables of a topology. [`Rows::check`] has been through them.
+/// The tables of a topology, checked by [`Rows::check`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows<'a> {
     pub(super) objects: &'a [ObjectRow],
@@ -18,10 +18,10 @@ pub(super) struct Rows<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
-    /// There is nothing.
+    /// There are no objects.
     #[error("there is no object")]
     Empty,
-    /// An object is a part of one behind it, or of none.
+    /// An object's parent does not come before it.
     #[error("object {index} is a part of object {parent}, which does not stand before it")]
     Parent {
         /// The object.
@@ -37,13 +37,13 @@ pub enum RowError {
         /// The set.
         set: u32,
     },
-    /// Remarks that are not there.
+    /// An object has remarks outside the table.
     #[error("object {index} has remarks that are not there")]
     Remarks {
         /// The object.
         index: u32,
     },
-    /// A text that is not there, or no text.
+    /// A text is outside the table or not UTF-8.
     #[error("row {index} has a text that is not there or is not UTF-8")]
     Text {
         /// The object or remark.
@@ -52,7 +52,7 @@ pub enum RowError {
 }
 
 impl<'a> Rows<'a> {
-    /// Makes sure that every number leads to something, and that no object is a part of itself.
+    /// Confirms that every reference is valid and that no object contains itself.
     pub(super) fn check(self) -> Result<Self, RowError> {
         if self.objects.is_empty() {
             return Err(RowError::Empty);
@@ -110,7 +110,7 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn all(rows: Rows<'a>) -> impl DoubleEndedIterator<Item = Self> + Clone {
-        // Their number fits: `OBJECTS_MAX`.
+        // The number fits: see `OBJECTS_MAX`.
         (0..u32::try_from(rows.objects.len()).unwrap_or(0)).filter_map(move |index| Self::at(rows, index))
     }
 
@@ -161,7 +161,7 @@ impl<'a> Object<'a> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// Every object that is a part of it, of its parts, and so on.
+    /// All objects inside it, at any depth.
     pub fn parts(&self) -> impl Iterator<Item = Self> + use<'a> {
         let index = self.index;
         let is_inside = move |object: &Self| object.ancestors().any(|above| above.index == index);
@@ -174,7 +174,7 @@ impl<'a> Object<'a> {
         self.rows.set(self.row.set)
     }
 
-    /// Whether a processor belongs to it.
+    /// Whether it has a processor.
     #[must_use]
     pub fn has_processor(&self, number: u32) -> bool {
         self.processors().is_some_and(|words| cpu_set::contains(words, number))
@@ -192,13 +192,13 @@ impl<'a> Object<'a> {
         self.rows.text(self.row.subtype, self.row.subtype_len).unwrap_or_default()
     }
 
-    /// Bytes of a cache or of memory; 0 for everything else.
+    /// Bytes of a cache or of memory; else 0.
     #[must_use]
     pub const fn size_bytes(&self) -> u64 {
         self.row.size
     }
 
-    /// The kinds of a device of the operating system, `PMIX_DEVTYPE_*` bits; 0 for everything else.
+    /// The kinds of a device of the operating system, `PMIX_DEVTYPE_*` bits; else 0.
     #[must_use]
     pub fn device_types(&self) -> u64 {
         if self.kind() == Kind::OsDevice { self.row.device } else { 0 }

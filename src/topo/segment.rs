@@ -1,4 +1,4 @@
-//! The topology in a segment: written once by the server, read in place by everybody else.
+//! The topology in a segment: written once by the server, read in place by all other processes.
 
 use zerocopy::IntoBytes;
 
@@ -18,7 +18,7 @@ pub const LABEL: &str = "modex.topology";
 
 const HEAD: RootIndex = RootIndex::of::<0>();
 
-/// Why a topology can't be shared.
+/// Why a topology cannot be shared.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
@@ -28,19 +28,19 @@ pub enum ShareError {
     /// It is not UTF-8.
     #[error("the topology's XML is not UTF-8")]
     NotText,
-    /// It can't be read.
+    /// It cannot be read.
     #[error(transparent)]
     Digest(#[from] DigestError),
-    /// No segment.
+    /// The segment could not be made.
     #[error(transparent)]
     Create(#[from] CreateError),
-    /// No room.
+    /// The segment could not grow.
     #[error(transparent)]
     Grow(#[from] GrowError),
     /// The writer breaks its own rules.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// It can't be handed over.
+    /// No handle for readers could be made.
     #[error(transparent)]
     Handle(#[from] HandleError),
     /// The written segment cannot be read back.
@@ -48,20 +48,20 @@ pub enum ShareError {
     Attach(#[from] MachineError),
 }
 
-/// Why a segment is no topology.
+/// Why a segment is not a topology.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// It can't be mapped, or is of another layout.
+    /// It cannot be mapped, or has another layout.
     #[error(transparent)]
     Attach(#[from] AttachError),
-    /// Something in it leads out of it.
+    /// A reference leads outside.
     #[error("the topology segment is damaged: {0}")]
     Corrupt(#[from] Corrupt),
-    /// There is nothing in it yet.
+    /// It is still empty.
     #[error("the topology segment has no content")]
     Empty,
-    /// More than there can be.
+    /// A count exceeds its limit.
     #[error("the topology segment is damaged: it says it has {found} {what}, at most {max} can be")]
     Count {
         /// The quantity.
@@ -74,7 +74,7 @@ pub enum MachineError {
     /// The rows contradict themselves.
     #[error("the topology segment is damaged: {0}")]
     Rows(#[from] RowError),
-    /// Its XML is no text.
+    /// Its XML is not UTF-8.
     #[error("the topology segment is damaged: its XML is not UTF-8")]
     NotText,
 }
@@ -106,7 +106,7 @@ impl SharedMachine {
         Ok(Self { writer, machine })
     }
 
-    /// For a process that is to read it.
+    /// A handle for a process that is to read it.
     ///
     /// # Errors
     /// [`HandleError`].
@@ -128,7 +128,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Enough for everything, its alignment, and the header.
+    /// Size of the segment: all parts, their alignment, and the header.
     fn span_bytes(&self) -> u64 {
         let Digest { objects, remarks, sets, texts, .. } = self.digest;
         let tables = size_of_val(objects.as_slice()) + size_of_val(remarks.as_slice()) + size_of_val(sets.as_slice());
@@ -224,7 +224,7 @@ impl Mapped {
         })
     }
 
-    /// Everything was there when the segment was attached, and published bytes stay.
+    /// All tables were checked when the segment was attached, and published bytes do not change.
     pub(super) fn rows(&self) -> Rows<'_> {
         self.try_rows().unwrap_or(Rows { objects: &[], remarks: &[], sets: &[], set_words: 0, texts: &[] })
     }
@@ -259,7 +259,7 @@ impl Mapped {
 
 /// The segment's header, and the alignment of each part.
 const SLACK_BYTES: u64 = 2 * crate::shmem::HEADER_BYTES;
-/// Smaller segments are not made.
+/// Minimum size of a segment.
 const SPAN_BYTES_MIN: u64 = 64 << 10;
-/// Twice as many flags as any hwloc has.
+/// Limit of support flags: twice as many as any hwloc has.
 const SUPPORT_BYTES_MAX: u32 = 64;

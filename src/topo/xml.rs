@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-/// Why a text is no XML of hwloc's.
+/// Why a text is not XML of hwloc.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum XmlError {
@@ -13,7 +13,7 @@ pub enum XmlError {
         /// Its length.
         found: usize,
     },
-    /// Something begins and does not end.
+    /// A part has no end.
     #[error("the topology's XML has {what} at byte {offset} that does not end")]
     Unterminated {
         /// The unfinished part.
@@ -45,7 +45,7 @@ pub(super) enum Token<'a> {
     Close,
 }
 
-/// The pieces of a text, one after the other.
+/// The tokens of a text.
 pub(super) struct Tokens<'a> {
     text: &'a str,
     at: usize,
@@ -64,7 +64,7 @@ impl<'a> Tokens<'a> {
         self.at
     }
 
-    /// The next piece; `None` at the end. Text between elements, declarations and comments are passed over.
+    /// The next token; `None` at the end. Skips text between elements, declarations and comments.
     pub(super) fn next(&mut self) -> Result<Option<Token<'a>>, XmlError> {
         loop {
             let rest = self.rest();

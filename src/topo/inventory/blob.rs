@@ -12,16 +12,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Caches, Device, Inventory, Memory};
 
-/// Blobs are smaller: a node has thousands of devices at most.
+/// Limit of a blob: a node has at most thousands of devices.
 pub const BLOB_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: [u8; 4] = *b"MDXI";
 const VERSION: u16 = 1;
 const HEADER_BYTES: usize = 12;
 const CHECK_BYTES: usize = 8;
-/// Entries of one kind.
+/// Limit of entries of one kind.
 const ENTRIES_MAX: usize = 1 << 14;
-/// Bytes of a text.
+/// Limit of a text's bytes.
 const TEXT_BYTES_MAX: usize = 1 << 10;
 /// Stands for an unknown number.
 const NONE: u32 = u32::MAX;
@@ -35,11 +35,11 @@ mod tag {
     pub(super) const DEVICE: u16 = 6;
 }
 
-/// Why bytes are no inventory, or an inventory is too much for bytes.
+/// Why bytes are not an inventory, or why an inventory does not fit a blob.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InventoryError {
-    /// They begin otherwise.
+    /// They begin with other bytes.
     #[error("this is no inventory: it does not begin with \"MDXI\"")]
     Magic,
     /// A later form.
@@ -48,7 +48,7 @@ pub enum InventoryError {
         /// Its version.
         found: u16,
     },
-    /// More or fewer bytes than there should be.
+    /// The number of bytes is wrong.
     #[error("the inventory says it is {expected} bytes long, but there are {found}")]
     Length {
         /// The declared length.
@@ -67,7 +67,7 @@ pub enum InventoryError {
         /// Its start.
         offset: usize,
     },
-    /// A text is too long, or none.
+    /// A text is too long, or not UTF-8.
     #[error(
         "record {tag} of the inventory, at byte {offset}, has a text that is no UTF-8 of at most {TEXT_BYTES_MAX} bytes"
     )]
@@ -77,7 +77,7 @@ pub enum InventoryError {
         /// Its start.
         offset: usize,
     },
-    /// Too much of something.
+    /// Too many of a kind.
     #[error("the inventory has too many {what}; at most {max} can be")]
     TooMany {
         /// The limited quantity.

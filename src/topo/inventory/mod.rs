@@ -54,10 +54,10 @@ pub struct Memory {
     pub bytes: u64,
 }
 
-/// Caches that are alike.
+/// Identical caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caches {
-    /// Their level, 1 being next to the core.
+    /// Their level; 1 is next to the core.
     pub level: u8,
     /// Number of caches.
     pub count: u32,
@@ -76,7 +76,7 @@ pub struct Device {
     pub uuid: String,
     /// Its subtype; mostly empty.
     pub subtype: String,
-    /// Its place on the PCI bus; empty if it has none.
+    /// Its place on the PCI bus; empty if unknown.
     pub bus_address: String,
     /// Vendor of the PCI device.
     pub vendor: Option<u16>,
@@ -84,6 +84,6 @@ pub struct Device {
     pub model: Option<u16>,
     /// The package that it is next to.
     pub package: Option<u32>,
-    /// The operating system's number of the NUMA node that it is next to.
+    /// The operating system's number of the nearest NUMA node.
     pub memory: Option<u32>,
 }

@@ -57,7 +57,7 @@ fn describe(device: &Object<'_>) -> Device {
     }
 }
 
-/// The only NUMA node of the smallest part around a device that has any.
+/// The NUMA node in the smallest part around a device that has any; `None` if that part has several.
 fn nearest_memory(device: &Object<'_>) -> Option<u32> {
     device.ancestors().find_map(|place| {
         let mut nodes = place.parts().filter(|part| part.kind() == Kind::NumaNode);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Inventory, InventoryError};
 
-/// Nodes that are kept.
+/// Limit of nodes.
 pub const NODES_MAX: usize = 1 << 16;
 /// Bytes of their inventories together, as blobs.
 const BYTES_MAX: usize = 256 << 20;
@@ -58,7 +58,7 @@ impl Inventories {
         self.nodes.get(node).map(|kept| &kept.inventory)
     }
 
-    /// All, by the names of their nodes.
+    /// All inventories, by node name.
     pub fn iter(&self) -> impl Iterator<Item = &Inventory> {
         self.nodes.values().map(|kept| &kept.inventory)
     }
