@@ -3,8 +3,8 @@ macro_rules! data_types {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal;)*) => {
         /// The type of a value, with the standard's number.
         ///
-        /// Source: PMIx Standard, "Data Structures and Types" (`pmix_data_type_t`); the numbers are the same in every
-        /// OpenPMIx release where present.
+        /// Source: PMIx Standard, "Data Structures and Types" (`pmix_data_type_t`); all OpenPMIx releases use the same
+        /// numbers.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize,
         )]

@@ -90,7 +90,7 @@ where
     }
 }
 
-/// Levels between two questions about the stack.
+/// Levels between two checks of the stack.
 const LEVELS_UNASKED: u32 = 4;
 /// Stack for these levels in a build without optimisation.
 const ROOM_BYTES: usize = 512 << 10;
@@ -102,13 +102,13 @@ mod tests {
     use super::*;
     use crate::types::{DataArray, DataType, Info, Key, Kval, Value, footprint};
 
-    /// An array of infos in an array of infos, and so on.
+    /// Nested arrays of infos.
     fn nested(levels: u32) -> Value {
         let key = || Key::from_static("k");
         (0..levels).fold(Value::Bool(true), |inner, _| Value::info_array(vec![Info::new(key(), inner)]))
     }
 
-    /// Less than programs with small stacks have.
+    /// Smaller than the stacks of real programs.
     fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
         let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test);
         thread.unwrap().join().unwrap();

@@ -17,7 +17,7 @@ const DEPTH_MAX: u32 = NESTING_MAX;
 #[derive(Clone, Copy)]
 struct Levels {
     left: u32,
-    /// Without an array between.
+    /// Remaining levels without an array between them.
     bare_left: u32,
 }
 
@@ -62,7 +62,7 @@ fn measure(value: &Value, depth: Levels) -> Option<usize> {
             let texts = optional(info.hostname.as_ref()).saturating_add(optional(info.executable.as_ref()));
             size_of::<ProcInfo>().saturating_add(texts)
         }
-        // Everything else has a fixed size, or holds a few names.
+        // All other types have a fixed size, or hold a few names.
         _ => 0,
     };
     Some(held.saturating_add(size_of::<Value>()))

@@ -20,7 +20,7 @@ pub struct Key(Cow<'static, str>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// No bytes at all.
+    /// An empty name.
     #[error("a key must not be empty")]
     Empty,
     /// Longer than the standard's limit.
@@ -75,10 +75,10 @@ impl Key {
         Self(Cow::Owned(key))
     }
 
-    /// A name that a store makes for itself: a NUL, and this text.
+    /// A name for a store's internal use: a NUL, and this text.
     ///
     /// # Panics
-    /// When the text is longer than a key.
+    /// If the text is longer than a key.
     pub(crate) fn internal(text: &str) -> Self {
         assert!(text.len() < Self::SIZE_BYTES_MAX, "{text:?} is too long for a name");
         Self(Cow::Owned(format!("\0{text}")))
@@ -95,8 +95,8 @@ impl Key {
         }
     }
 
-    /// Checks and takes the key of an info, which may be empty. OpenPMIx passes infos without a key on, and programs leave
-    /// such infos in arrays that they size too large.
+    /// Checks and takes the key of an info, which may be empty. OpenPMIx passes infos without a key on. Programs have
+    /// such infos in arrays that are larger than needed.
     ///
     /// # Errors
     /// As [`Key::from_bytes`] for a key that is not empty.
@@ -104,7 +104,7 @@ impl Key {
         if key.is_empty() { Ok(Self(Cow::Borrowed(""))) } else { Self::from_bytes(key) }
     }
 
-    /// Takes a key that an application wants to put, which must not be a reserved one.
+    /// Takes a key for an application's put; it must not be reserved.
     ///
     /// # Errors
     /// [`KeyError::Reserved`] for keys that begin with `pmix`, else as [`Key::new`].
@@ -119,7 +119,7 @@ impl Key {
     /// A key known at compile time to be valid. For tables of constants.
     ///
     /// # Panics
-    /// At compile time, when the text is empty or too long.
+    /// At compile time, if the text is empty or too long.
     #[must_use]
     pub const fn from_static(key: &'static str) -> Self {
         assert!(!key.is_empty() && key.len() <= Self::SIZE_BYTES_MAX);

@@ -11,11 +11,11 @@ pub struct LentEntry<'a> {
     pub value: LentValue<'a>,
 }
 
-/// The name of a key that lies elsewhere; as valid as a [`Key`].
+/// A borrowed name of a key; as valid as a [`Key`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LentKey<'a>(&'a str);
 
-/// A value whose bytes still lie where they came from, if it has many.
+/// A value whose bytes, if there are many, are borrowed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LentValue<'a> {
     /// A string.
@@ -26,7 +26,7 @@ pub enum LentValue<'a> {
     Value(Cow<'a, Value>),
 }
 
-/// A string that lies elsewhere: bytes without a NUL, as in a [`Text`].
+/// A borrowed string: bytes without a NUL, as in a [`Text`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LentText<'a>(&'a [u8]);
 
@@ -41,7 +41,7 @@ impl<'a> LentKey<'a> {
         Ok(Self(text))
     }
 
-    /// Checks a key that is likely to be this one.
+    /// Checks a key; `self` is the expected one.
     ///
     /// # Errors
     /// As [`LentKey::new`].
@@ -63,7 +63,7 @@ impl<'a> LentKey<'a> {
 }
 
 impl<'a> LentText<'a> {
-    /// Takes bytes that hold no NUL.
+    /// Takes bytes without a NUL.
     ///
     /// # Errors
     /// [`TextError`] names the position of the first NUL.

@@ -1,6 +1,6 @@
 use std::fmt;
 
-/// An address in this process. It is nowhere written down: not on the wire, not in a segment, not in a log.
+/// An address in this process. It is never written: not to the wire, not to a segment, not to a log.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocalAddress(usize);
 
@@ -11,7 +11,7 @@ impl LocalAddress {
         Self(address)
     }
 
-    /// The number; 0 for a pointer that came from elsewhere.
+    /// The number; 0 for a pointer of another process.
     #[must_use]
     pub const fn get(self) -> usize {
         self.0
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
     use crate::types::Value;
 
-    /// Segments are mapped by all processes of a job.
+    /// All processes of a job map its segments, so an address there would leak.
     #[test]
     fn an_address_is_not_archived() {
         let value = Value::Pointer(LocalAddress::new(0x1234_5678));

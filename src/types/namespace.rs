@@ -18,7 +18,8 @@ use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
 pub struct Namespace(Arc<str>);
 
 impl Ord for Namespace {
-    /// The order of the names. Copies of one name are not compared: long lists of processes are sorted by this.
+    /// The order of the names. Clones of one name compare without reading it, which speeds up the sorting of long
+    /// lists.
     fn cmp(&self, other: &Self) -> Ordering {
         if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
     }
@@ -34,7 +35,7 @@ impl PartialOrd for Namespace {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NamespaceError {
-    /// No bytes at all.
+    /// An empty name.
     #[error("a namespace must not be empty")]
     Empty,
     /// Longer than the standard's limit.
@@ -97,7 +98,7 @@ impl Namespace {
         self.0.is_empty()
     }
 
-    /// Whether both are the same name. Sooner known than by `==` where one is a copy of the other, as mostly.
+    /// Whether both are the same name. Faster than `==` for clones, the usual case.
     #[must_use]
     #[inline]
     pub fn is(&self, other: &Self) -> bool {
@@ -129,7 +130,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-// Archived as a plain string: shared ownership means nothing inside a segment.
+// Archived as a plain string: shared ownership is meaningless inside a segment.
 impl Archive for Namespace {
     type Archived = ArchivedString;
     type Resolver = StringResolver;

@@ -32,7 +32,7 @@ pub struct RankError {
     pub raw: u32,
 }
 
-/// An archive is somebody else's bytes: a number beyond the last process is refused like any other.
+/// An archive is foreign data: a number beyond the last process is refused.
 impl<D> Deserialize<Rank, D> for ArchivedRank
 where
     D: Fallible + ?Sized,
@@ -96,7 +96,7 @@ impl Rank {
     }
 }
 
-/// The rank of one process. Numbers above [`Rank::PROCESS_MAX`] become [`Rank::Invalid`]: they can name no process.
+/// The rank of one process. Numbers above [`Rank::PROCESS_MAX`] become [`Rank::Invalid`].
 impl From<u32> for Rank {
     fn from(rank: u32) -> Self {
         if rank <= Self::PROCESS_MAX { Self::Process(rank) } else { Self::Invalid }
@@ -134,7 +134,7 @@ impl ProcId {
         Self { namespace, rank: rank.into() }
     }
 
-    /// Whether this entry of a participant list covers the given process: same namespace, and same rank or wildcard.
+    /// Whether this entry of a participant list includes the given process: same namespace, and same rank or wildcard.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.namespace == other.namespace

@@ -16,7 +16,7 @@ pub fn ranks_in(list: &str) -> impl Iterator<Item = u32> + Clone + '_ {
     list.split(',').filter_map(run).flatten().take(RANKS_MAX)
 }
 
-/// Most ranks of one list: more processes than a node has.
+/// Limit of ranks in one list: more processes than a node has.
 pub const RANKS_MAX: usize = 1 << 20;
 
 #[cfg(test)]

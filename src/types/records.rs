@@ -59,7 +59,7 @@ recursive_record! {
     Pdata {
         /// Its publisher.
         proc: ProcId,
-        /// Under which key.
+        /// Its key.
         key: Key,
         /// The value.
         value: Value,
@@ -90,9 +90,9 @@ record! {
     }
 }
 recursive_record! {
-    /// A query: keys wanted and qualifiers that narrow them.
+    /// A query: requested keys, and qualifiers that narrow it.
     Query {
-        /// Keys wanted.
+        /// Requested keys.
         keys: Vec<Text>,
         /// Qualifiers.
         qualifiers: Vec<Info>,
@@ -204,7 +204,7 @@ record! {
         vsize: f32,
         /// Resident set size.
         rss: f32,
-        /// Processor it last ran on.
+        /// Its last processor.
         processor: i16,
         /// When this was sampled.
         sample_time: Timeval,

@@ -38,8 +38,7 @@ impl Status {
 
     /// Name in the standard, with the prefix `PMIX_`; `None` for a code no version of PMIx defines.
     ///
-    /// If a number has several names, names in use win over deprecated or removed ones, then
-    /// the oldest.
+    /// If a number has several names, names in use win over deprecated or removed ones, then the oldest.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let index = NAMES.partition_point(|&(code, _)| code < self.0);
@@ -47,7 +46,7 @@ impl Status {
         (code == self.0).then_some(name)
     }
 
-    /// The code that [`Status::name`] calls so, with or without the prefix `PMIX_`.
+    /// The code with this [`Status::name`], with or without the prefix `PMIX_`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let is_this = |full: &str| full == name || full.strip_prefix("PMIX_") == Some(name);

@@ -12,7 +12,7 @@ use rkyv::rancor::{Fallible, Source};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, rkyv::Archive, rkyv::Serialize)]
 pub struct Text(Box<[u8]>);
 
-/// A string was refused because it holds a NUL byte, which no C reader could see past.
+/// A string was refused because it holds a NUL byte, where every C reader would stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("string of {size_bytes} bytes has a NUL byte at {position}; pass it as a byte object instead")]
 pub struct TextError {
@@ -22,7 +22,7 @@ pub struct TextError {
     pub size_bytes: usize,
 }
 
-/// An archive is somebody else's bytes: a NUL in it is refused like any other.
+/// An archive is foreign data: a NUL in it is refused.
 impl<D> Deserialize<Text, D> for ArchivedText
 where
     D: Fallible + ?Sized,
@@ -34,7 +34,7 @@ where
 }
 
 impl Text {
-    /// Takes bytes that hold no NUL.
+    /// Takes bytes without a NUL.
     ///
     /// # Errors
     /// [`TextError`] names the position of the first NUL.
@@ -81,7 +81,7 @@ impl From<&str> for Text {
     }
 }
 
-/// A C string has no NUL inside, so nothing is checked.
+/// A C string has no NUL inside, so no check is needed.
 impl From<&CStr> for Text {
     fn from(s: &CStr) -> Self {
         Self(s.to_bytes().into())

@@ -16,9 +16,9 @@ bitflags::bitflags! {
     pub struct InfoFlags: u32 {
         /// The operation must fail if this entry is not honoured.
         const REQUIRED = 0x1;
-        /// Last entry of an array (written by older libraries, ignored by everyone).
+        /// Last entry of an array (written by older libraries, ignored by all readers).
         const ARRAY_END = 0x2;
-        /// Somebody honoured this entry.
+        /// A receiver honoured this entry.
         const PROCESSED = 0x4;
         /// The entry qualifies another one.
         const QUALIFIER = 0x8;
@@ -169,8 +169,8 @@ impl Info {
 
 /// A value of any of the standard's data types.
 ///
-/// Codes whose meaning the library does not interpret (states, ranges, persistence ...) are kept as their numbers;
-/// the constants are in [`super::codes`](crate::types).
+/// Codes that the library does not interpret (states, ranges, persistence ...) are kept as numbers; the constants are
+/// in [`super::codes`](crate::types).
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_value_t`).
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
@@ -213,7 +213,7 @@ pub enum Value {
     ByteObject(Vec<u8>),
     Kval(#[rkyv(omit_bounds)] Box<Kval>),
     Persistence(u8),
-    /// A pointer. Its address never leaves the process that owns it: elsewhere only is known that there was one.
+    /// A pointer. Its address never leaves its process: other processes only learn that there was one.
     Pointer(#[rkyv(with = rkyv::with::Skip)] LocalAddress),
     Scope(u8),
     DataRange(u8),
@@ -285,7 +285,7 @@ impl Value {
         )
     }
 
-    /// A value whose type is known but which holds nothing else, for a directive given without data: true.
+    /// A value with a type but without data, for a directive given without data: true.
     #[must_use]
     pub const fn flag() -> Self {
         Self::Bool(true)
@@ -310,7 +310,7 @@ impl Value {
 
     /// The value as an unsigned number, if its type is an integer of any width and it is not negative.
     ///
-    /// Hosts differ in the width they use for a count; readers of directives accept them all.
+    /// Hosts use different widths for a count; readers of directives accept them all.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
@@ -401,7 +401,7 @@ impl From<&str> for Value {
     }
 }
 
-/// As of a `&str`.
+/// As for a `&str`.
 impl From<String> for Value {
     fn from(text: String) -> Self {
         Self::from(text.as_str())
