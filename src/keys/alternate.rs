@@ -1,13 +1,13 @@
-//! Other spellings of key strings.
+//! Alternative spellings of key strings.
 //!
-//! The table holds the string that is in use in the field. The text of the standard prints a different one for a few
-//! attributes, and a few changed between versions. A peer or host of another version may use those.
+//! The table holds the string in actual use. For a few attributes the text of the standard has another string, and a
+//! few strings changed between versions. A peer or host of another version may use those.
 
 use super::attribute::{Attribute, by_macro};
 
-/// The attribute meant by a spelling that is not its key string, or `None` if the spelling is not a known one.
+/// The attribute of an alternative spelling; `None` for an unknown one.
 ///
-/// [`super::by_name`] does not know these spellings, so a caller decides whether to be lenient: ask `by_name` first.
+/// [`super::by_name`] does not know these spellings. A lenient caller asks `by_name` first.
 #[must_use]
 pub fn by_alternate(spelling: &str) -> Option<Attribute> {
     let (_, macro_name) = ALTERNATES.iter().find(|(known, _)| *known == spelling)?;
@@ -16,7 +16,7 @@ pub fn by_alternate(spelling: &str) -> Option<Attribute> {
 
 /// Spelling and macro name.
 const ALTERNATES: &[(&str, &str)] = &[
-    // As printed in the standard, where the reference library has always used another string.
+    // As printed in the standard; the reference library has always used another string.
     ("pmix.frkex.agnt", "PMIX_FORKEXEC_AGENT"),
     ("pmix.srvr.strtime", "PMIX_SERVER_START_TIME"),
     ("pmix.fab.coords", "PMIX_FABRIC_COORDINATES"),
@@ -25,7 +25,7 @@ const ALTERNATES: &[(&str, &str)] = &[
     // PMIx 2.x.
     ("pmix.set.envar", "PMIX_SET_ENVAR"),
     ("pmix.unset.envar", "PMIX_UNSET_ENVAR"),
-    // The development line that becomes PMIx 7 gives attributes that shared a string one of their own.
+    // The development line of PMIx 7 gives attributes with a shared string one of their own.
     ("pmix.fabdev.coord", "PMIX_FABRIC_DEVICE_COORDINATES"),
     ("pmix.jctrl.ckpttime", "PMIX_JOB_CTRL_CHECKPOINT_TIMEOUT"),
     ("pmix.pthrdnm", "PMIX_PROGRESS_THREAD_NAME"),

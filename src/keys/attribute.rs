@@ -24,7 +24,7 @@ pub struct Attribute {
     pub standing: Standing,
     /// Meaning of the value, with its unit.
     pub meaning: &'static str,
-    /// Data realm of the key, or the subject a directive belongs to.
+    /// Data realm of the key, or the subject of a directive.
     pub realm: Realm,
 }
 
@@ -67,13 +67,13 @@ pub enum Standing {
     Deprecated,
     /// Used inside the reference library and never part of the standard.
     Internal,
-    /// No longer defined; the version named is the last that had it.
+    /// No longer defined; names the last version with it.
     RemovedAfter(&'static str),
 }
 
 /// Type of an attribute's value, as the standard states it.
 ///
-/// Kinds that name the same Rust type stay apart here because they travel as different PMIx data types.
+/// Kinds with the same Rust type are separate here, because they are different PMIx data types on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum ValueKind {

@@ -47,11 +47,11 @@ pub enum Envar {}
 #[derive(Debug)]
 pub enum Scope {}
 
-/// `pmix_data_range_t`: whom published data or an event reaches.
+/// `pmix_data_range_t`: the audience of published data or an event.
 #[derive(Debug)]
 pub enum Range {}
 
-/// `pmix_persistence_t`: how long published data is kept.
+/// `pmix_persistence_t`: lifetime of published data.
 #[derive(Debug)]
 pub enum Persistence {}
 
@@ -87,11 +87,11 @@ pub enum AllocInheritance {}
 #[derive(Debug)]
 pub enum StorageMedium {}
 
-/// `pmix_storage_accessibility_t`: from where storage is reachable.
+/// `pmix_storage_accessibility_t`: reachability of storage.
 #[derive(Debug)]
 pub enum StorageAccessibility {}
 
-/// `pmix_storage_persistence_t`: how long stored data stays.
+/// `pmix_storage_persistence_t`: lifetime of stored data.
 #[derive(Debug)]
 pub enum StoragePersistence {}
 

@@ -22,7 +22,7 @@ struct Row {
     standing: StandingCode,
 }
 
-/// As [`Realm`], the text apart.
+/// As [`Realm`], without the text.
 #[derive(Clone, Copy)]
 enum RealmCode {
     Session,
@@ -33,7 +33,7 @@ enum RealmCode {
     Other,
 }
 
-/// As [`Standing`], the text apart.
+/// As [`Standing`], without the text.
 #[derive(Clone, Copy)]
 enum StandingCode {
     Current,

@@ -1,4 +1,4 @@
-//! A key whose value type the compiler knows.
+//! Keys with a value type known at compile time.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -43,7 +43,7 @@ impl<T: ?Sized> TypedKey<T> {
     }
 }
 
-// Written by hand because a derive would demand the trait of `T`, which is never stored.
+// Manual, because a derive would demand the trait of `T`, which is never stored.
 impl<T: ?Sized> Clone for TypedKey<T> {
     fn clone(&self) -> Self {
         *self
