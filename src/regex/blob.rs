@@ -48,7 +48,7 @@ pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, Map
     let acceptable = [host_order, host_order.swap_bytes()]
         .map(|length| Some(length).filter(|&length| length <= limits.inflated_bytes_max));
 
-    // Whichever order is right, the stream must not outgrow the larger length that is still acceptable.
+    // The stream must not exceed the larger acceptable length, whichever byte order is right.
     let Some(bound) = acceptable.into_iter().flatten().max() else {
         let (limit, found) = ("bytes of text", u64::from(host_order));
         return Err(MapError::Limit { limit, found, max: limits.inflated_bytes_max });
@@ -84,17 +84,17 @@ fn inflate_bounded(stream: &[u8], bound: u64) -> Result<Vec<u8>, MapError> {
         match status {
             Status::StreamEnd if rest.iter().all(|&byte| byte == 0) => return Ok(text),
             Status::StreamEnd => return Err(MapError::DamagedStream),
-            // There was room for output, so only missing input can stop the inflater.
+            // There was room for output, so the inflater can only lack input.
             Status::Ok | Status::BufError if is_stuck => return Err(MapError::DamagedStream),
-            // One step past the bound is enough: the caller compares lengths, so this cannot pass.
+            // One step beyond the bound is enough, because the caller compares lengths.
             Status::Ok | Status::BufError if length(&text) > bound => return Ok(text),
             Status::Ok | Status::BufError => {}
         }
     }
 }
 
-/// A decoder of a zlib stream. It passes 43 KiB of its state over the stack while it is made. A caller may have 64 KiB in all, and callers
-/// that need no decoder must not pay for its frame.
+/// A decoder of a zlib stream. Its construction moves 43 KiB of state over the stack. A caller may have 64 KiB in all,
+/// and callers without a decoder must not pay for its frame.
 pub(crate) fn inflater() -> Decompress {
     #[inline(never)]
     fn make() -> Decompress {
@@ -103,7 +103,7 @@ pub(crate) fn inflater() -> Decompress {
     with_stack(INFLATER_STACK_BYTES, make)
 }
 
-/// Deflates a list into a whole blob; `None` if its length does not fit the four bytes for it.
+/// Deflates a list into a whole blob; `None` if its length exceeds four bytes.
 pub(super) fn deflate(text: &str) -> Option<Vec<u8>> {
     let declared = u32::try_from(text.len()).ok()?;
     let mut payload = bytes_in_host_order(declared).to_vec();
@@ -141,5 +141,5 @@ const LEVEL: u32 = 2;
 /// Stack for making an inflater, which is moved to the heap at the end, and for the functions below that.
 const INFLATER_STACK_BYTES: usize = 96 << 10;
 
-/// Room offered to the inflater at a time; with it, the memory used beyond the list itself.
+/// Size of an inflater's output buffer, which is all its memory besides the list itself.
 const INFLATE_STEP_BYTES: usize = 64 << 10;

@@ -1,4 +1,4 @@
-//! Process maps that are a rule: ranks dealt to the nodes in turns.
+//! Process maps by rule: ranks dealt to the nodes in turns.
 
 use super::ranks::{RankMap, RankRun, push_runs};
 
@@ -14,8 +14,8 @@ pub struct DealtRanks {
 }
 
 impl DealtRanks {
-    /// Deals the ranks below `end` to so many nodes; `None` if a block or the nodes are none, or the ranks more than
-    /// [`DEALT_RANKS_MAX`].
+    /// Deals the ranks below `end` to the nodes; `None` if the block or the number of nodes is zero, or if the ranks
+    /// exceed [`DEALT_RANKS_MAX`].
     #[must_use]
     pub const fn new(block: u32, node_count: u32, end: u32) -> Option<Self> {
         if block == 0 || node_count == 0 || end > DEALT_RANKS_MAX {
@@ -39,7 +39,7 @@ impl DealtRanks {
         self.block
     }
 
-    /// To how many nodes; at least one.
+    /// Number of nodes; at least one.
     #[must_use]
     pub const fn node_count(self) -> u32 {
         self.node_count
@@ -57,32 +57,32 @@ impl DealtRanks {
         self.runs_of(node).next().is_some()
     }
 
-    /// The ranks of the node at index `node` with a comma between them, as [`RankMap::text_of`] writes them; `None` if it
-    /// has none.
+    /// The ranks of the node at index `node` with a comma between them, as [`RankMap::text_of`] writes them; `None`
+    /// without ranks.
     #[must_use]
     pub fn text_of(self, node: u32) -> Option<String> {
         let mut bytes = Vec::new();
         push_runs(self.runs_of(node), &mut bytes);
-        // Digits and commas are text.
+        // Digits and commas are UTF-8.
         String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
     }
 
-    /// All lists with a semicolon between them: a process map as hosts spell it out.
+    /// All lists with a semicolon between them: a process map in the form of hosts.
     #[must_use]
     pub fn map_text(self) -> String {
         let mut bytes = Vec::new();
         for node in 0..self.node_count {
             self.push_field(node, &mut bytes);
         }
-        // Digits, commas and semicolons are text.
+        // Digits, commas and semicolons are UTF-8.
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Whether [`Self::map_text`] is this text. Takes no more memory than the longest list of a node, and no longer than the
-    /// text is.
+    /// Whether [`Self::map_text`] equals this text. Takes the memory of the longest list of a node, and time linear in
+    /// the text.
     #[must_use]
     pub fn is_map_text(self, text: &[u8]) -> bool {
-        // Each rank has a digit, so a text that is shorter is another.
+        // Each rank has at least one digit, so a shorter text differs.
         if usize::try_from(self.end).map_or(true, |end| text.len() < end) {
             return false;
         }
@@ -90,7 +90,7 @@ impl DealtRanks {
         for node in 0..self.node_count {
             field.clear();
             self.push_field(node, &mut field);
-            // Every field but the first has a semicolon, so the text ends before a rule of too many nodes does.
+            // Every field except the first has a semicolon, so the text ends first if the rule has too many nodes.
             match rest.strip_prefix(field.as_slice()) {
                 Some(behind) => rest = behind,
                 None => return false,
@@ -99,7 +99,7 @@ impl DealtRanks {
         rest.is_empty()
     }
 
-    /// Appends the list of the node at index `node`, which has its semicolon in front.
+    /// Appends the list of the node at index `node`, with a semicolon in front.
     fn push_field(self, node: u32, bytes: &mut Vec<u8>) {
         if node > 0 {
             bytes.push(b';');
@@ -182,7 +182,7 @@ mod tests {
         assert!(!widest.is_map_text(b"0;1;2;;;;"), "it ends with the text");
     }
 
-    /// Even blocks, turns, and whatever else: node by node.
+    /// Maps by rule, and arbitrary ones: node by node.
     fn any_map() -> impl Strategy<Value = Vec<Vec<u32>>> {
         let dealt = (1_u32..5, 1_u32..6, 1_u32..40).prop_map(|(block, nodes, end)| {
             let ranks = |node| (0..end).filter(|rank| rank / block % nodes == node).collect();

@@ -1,4 +1,4 @@
-//! Decimal numbers and ranges as maps write them.
+//! Decimal numbers and ranges in maps.
 
 use std::iter::repeat_n;
 
@@ -59,7 +59,7 @@ pub(super) fn parse_number(text: &str, node: u32) -> Result<u64, MapError> {
 
 /// Appends `number`, padded with zeros to at least `width` digits.
 pub(super) fn push_padded(out: &mut String, number: u64, width: u32) {
-    // Padded by hand: the width of a format string must stay below 65536, and this one comes from a peer.
+    // Padded manually: the width of a format string must be below 65536, and this one comes from a peer.
     let digits = number.checked_ilog10().map_or(1, |log| log + 1);
     let zeros = usize::try_from(width.saturating_sub(digits)).unwrap_or(usize::MAX);
     out.extend(repeat_n('0', zeros));
@@ -68,12 +68,12 @@ pub(super) fn push_padded(out: &mut String, number: u64, width: u32) {
 
 /// Appends `number`.
 pub(super) fn push_number(out: &mut String, number: u64) {
-    // Digits are text.
+    // Digits are UTF-8.
     out.push_str(std::str::from_utf8(Digits::of(number).as_bytes()).unwrap_or_default());
 }
 
-/// The digits of a number. The lists of all nodes' ranks are a million of these: they are put together by hand, and count
-/// up in place.
+/// The digits of a number, incremented in place. The rank lists of large jobs have a million numbers, so formatting
+/// each would be slow.
 pub(super) struct Digits {
     digits: [u8; DIGITS_MAX],
     first: usize,
@@ -93,7 +93,7 @@ impl Digits {
         Self { digits, first }
     }
 
-    /// Goes on to the next number.
+    /// Increments the number.
     pub(super) fn count_up(&mut self) {
         for (at, digit) in self.digits.iter_mut().enumerate().rev() {
             if *digit != b'9' {

@@ -4,11 +4,11 @@ use std::fmt;
 
 /// Why a node map or process map could not be read or made.
 ///
-/// `node` is always the index of the node, counted from zero, at which reading stopped.
+/// `node` is always the index, from zero, of the node at which reading stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MapError {
-    /// The bytes begin like a framing, but like none this module knows.
+    /// The bytes begin with an unknown framing.
     #[error(
         "map begins with `{start}`, which is neither raw:, blob:, pmix[...] nor a plain list; \
          pass what PMIx_generate_regex or PMIx_generate_ppn returned"
@@ -17,7 +17,7 @@ pub enum MapError {
         /// The first bytes of the map.
         start: Excerpt,
     },
-    /// The header of a `blob:` map has another shape than every known sender writes.
+    /// The header of a `blob:` map differs from that of every known sender.
     #[error("blob map begins with `{start}`, expected blob:, component=zlib: and size=N:, each ended by a NUL")]
     BlobHeader {
         /// The first bytes of the map.
@@ -34,7 +34,7 @@ pub enum MapError {
     /// The compressed list is not a complete zlib stream.
     #[error("blob map does not hold a whole zlib stream; it was damaged or cut short")]
     DamagedStream,
-    /// The inflated list has another length than the payload declares, in either byte order.
+    /// The inflated list's length differs from the declared one, in both byte orders.
     #[error("blob map declares {declared} bytes of text but inflates to {found} or more")]
     InflatedLength {
         /// Declared length, read in the byte order of this machine.
@@ -48,7 +48,7 @@ pub enum MapError {
         /// Bytes from the start of the map to the end of the buffer.
         available: u64,
     },
-    /// Something other than NUL follows the end of the map.
+    /// Data other than NUL follows the end of the map.
     #[error("map ends after {length} bytes but other data follows; pass the exact bytes of the map")]
     TrailingBytes {
         /// Length of the map with its framing.
@@ -105,7 +105,7 @@ pub enum MapError {
     /// A map without any node.
     #[error("map has no node; a namespace needs at least one")]
     NoNodes,
-    /// A node without a name: two separators in a row, or one at an end of the list.
+    /// A node with an empty name: two separators in a row, or one at an end of the list.
     #[error("node {node} has an empty name; remove the spare comma")]
     EmptyName {
         /// Index of the node.
@@ -127,7 +127,7 @@ pub enum MapError {
         /// The rank as written.
         rank: u64,
     },
-    /// A rank that is hosted twice.
+    /// A rank on two nodes, or twice on one.
     #[error("rank {rank} is listed more than once in the process map; every rank runs on one node")]
     DuplicateRank {
         /// The smallest such rank.
@@ -145,7 +145,7 @@ pub enum MapError {
     },
 }
 
-/// The first bytes of something refused: short enough to copy, and safe to print.
+/// The first bytes of refused data: short enough to copy, and safe to print.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     bytes: [u8; EXCERPT_BYTES],

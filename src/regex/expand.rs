@@ -43,7 +43,7 @@ pub fn expand_nodes(map: &[u8], limits: &MapLimits) -> Result<NodeList, MapError
 ///
 /// # Errors
 /// If the framing is unknown or damaged, the list does not follow its grammar, a rank is reserved, or `limits` are
-/// exceeded. Ranks listed twice are for [`RankMap::check_distinct`] to find.
+/// exceeded. [`RankMap::check_distinct`] finds ranks listed twice.
 pub fn expand_ranks(map: &[u8], limits: &MapLimits) -> Result<RankMap, MapError> {
     let text = unframe(map, limits)?;
     let list = match &text {
@@ -82,7 +82,7 @@ fn split_item(items: &str, node: u32) -> Result<(&str, Option<&str>), MapError> 
     if is_open { Err(unbalanced()) } else { Ok((items, None)) }
 }
 
-/// Appends the names of one item: itself, or `prefix[width:ranges]suffix` counted out.
+/// Appends the names of one item: the item itself, or the expansion of `prefix[width:ranges]suffix`.
 fn push_item(names: &mut NodeListBuilder<'_>, item: &str) -> Result<(), MapError> {
     let Some((prefix, rest)) = item.split_once('[') else {
         return names.push_name(item);

@@ -27,10 +27,10 @@ pub fn framed_length(bytes: &[u8]) -> Result<usize, MapError> {
     Ok(frame.length)
 }
 
-/// Takes the framing off a map that fills `map`, but for NULs behind it.
+/// Removes the framing of a map that fills `map`, except for NULs behind it.
 ///
 /// # Errors
-/// If the framing is unknown or damaged, if other bytes follow it, or if the list is no text.
+/// If the framing is unknown or damaged, if other bytes follow it, or if the list is not UTF-8.
 pub(super) fn unframe<'a>(map: &'a [u8], limits: &MapLimits) -> Result<MapText<'a>, MapError> {
     let frame = Frame::at_start_of(map)?;
     let trailing = map.get(frame.length..).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(super) fn unframe<'a>(map: &'a [u8], limits: &MapLimits) -> Result<MapText<'
         Body::Deflated(payload) => {
             let mut list =
                 String::from_utf8(blob::inflate(payload, limits)?).map_err(|error| not_utf8(error.utf8_error()))?;
-            // A sender that counts the NUL of its C string deflates it, too.
+            // Some senders also deflate the NUL of their C string.
             list.truncate(list.trim_end_matches('\0').len());
             Ok(MapText::List(Cow::Owned(list)))
         }
@@ -64,7 +64,7 @@ struct Frame<'a> {
     body: Body<'a>,
     /// Bytes from the start of the buffer to the end of the map.
     length: usize,
-    /// Whether the end was found, and not merely the end of the buffer.
+    /// Whether the end of the map was found, not just the end of the buffer.
     is_terminated: bool,
 }
 
@@ -134,7 +134,7 @@ fn looks_framed(list: &[u8]) -> bool {
     let identifier = list.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
     let begins_with_letter = list.first().is_some_and(u8::is_ascii_alphabetic);
     let has_identifier = begins_with_letter && list.get(identifier) == Some(&b':');
-    // A piece at a time, which processors compare as a whole.
+    // Piece by piece, for vectorised comparisons.
     let has_bracket = |piece: &[u8]| piece.iter().fold(false, |found, byte| found | matches!(byte, b'[' | b']'));
     has_identifier || list.chunks(PIECE_BYTES).any(has_bracket)
 }

@@ -16,7 +16,7 @@ pub fn generate_nodes(nodes: &NodeList) -> Vec<u8> {
 /// Writes a process map that every released library reads: `raw:` for short lists, `blob:` for long ones.
 ///
 /// The result of "generate_ppn" (PMIx Standard, chapter "Process management: server"). It may hold NULs. Ranks are
-/// listed one by one, because readers of these forms do not count out runs.
+/// listed one by one, because readers of these forms do not expand runs.
 #[must_use]
 pub fn generate_ranks(ranks: &RankMap) -> Vec<u8> {
     let expected = usize::try_from(ranks.rank_count()).unwrap_or_default();
@@ -34,7 +34,7 @@ pub fn generate_ranks(ranks: &RankMap) -> Vec<u8> {
     frame(&text)
 }
 
-/// Writes a node map as `pmix[...]`, for readers that want names compressed by their numbers.
+/// Writes a node map as `pmix[...]`, for readers of names compressed by their numbers.
 ///
 /// Libraries since the main line after v6.1 do not read it; use [`generate_nodes`] unless asked for this form.
 #[must_use]
@@ -43,7 +43,7 @@ pub fn generate_nodes_pmix(nodes: &NodeList) -> Vec<u8> {
     let mut open: Option<OpenItem<'_>> = None;
     for (index, name) in nodes.iter().enumerate() {
         let numbered = NumberedName::parse(name);
-        // Only the item written last may grow: going back to an earlier one would change the order.
+        // Only the last item may grow: growing an earlier one would change the order.
         if let (Some(item), Some(numbered)) = (&mut open, &numbered)
             && item.try_extend(numbered, &mut text)
         {
@@ -63,7 +63,7 @@ pub fn generate_nodes_pmix(nodes: &NodeList) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Writes a process map as `pmix[...]`, for readers that want ranks compressed into runs.
+/// Writes a process map as `pmix[...]`, for readers of ranks compressed into runs.
 ///
 /// Libraries since the main line after v6.1 do not read it; use [`generate_ranks`] unless asked for this form.
 #[must_use]
@@ -106,7 +106,7 @@ struct NumberedName<'a> {
 }
 
 impl<'a> NumberedName<'a> {
-    /// `None` if the name is to be written as it is.
+    /// `None` if the name is to be written unchanged.
     fn parse(name: &'a str) -> Option<Self> {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return None;
@@ -125,7 +125,7 @@ impl<'a> NumberedName<'a> {
     }
 }
 
-/// The item being written: `prefix[width:` and all ranges but the last are in the text already.
+/// The open item: `prefix[width:` and all ranges except the last are in the text already.
 struct OpenItem<'a> {
     /// The first name of the last range.
     first: NumberedName<'a>,
@@ -141,7 +141,7 @@ impl<'a> OpenItem<'a> {
         Self { first: name, last: name.number }
     }
 
-    /// Takes `name` up into this item, if it belongs there.
+    /// Adds `name` to this item if it fits.
     fn try_extend(&mut self, name: &NumberedName<'a>, text: &mut String) -> bool {
         if !self.first.shares_item_with(name) {
             return false;
@@ -166,8 +166,8 @@ fn close_item(item: Option<OpenItem<'_>>, text: &mut String) {
 
 const RAW_IDENTIFIER: &str = "raw:";
 
-/// Lists from here on are deflated; released libraries use the same bound.
+/// Lists of at least this length are deflated; released libraries use the same bound.
 const BLOB_TEXT_BYTES_MIN: usize = 4096;
 
-/// Longer numbers are written as they are: released readers count in 32-bit signed integers.
+/// Longer numbers are written unchanged: released readers use 32-bit signed integers.
 const NUMBER_DIGITS_MAX: usize = 9;

@@ -33,7 +33,7 @@ impl Default for MapLimits {
     }
 }
 
-/// Passes `found` on if it is within `max`.
+/// Returns `found` if it is within `max`.
 ///
 /// # Errors
 /// [`MapError::Limit`], naming `limit`, if it is not.

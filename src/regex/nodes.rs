@@ -4,10 +4,10 @@ use super::decimal;
 use super::error::MapError;
 use super::limits::{MapLimits, within};
 
-/// Node names in map order, in two allocations however many there are.
+/// Any number of node names in map order, in two allocations.
 ///
-/// Never empty. Names are neither empty nor unprintable and hold no separator or bracket, so that every generator
-/// can write every list. The same name may occur twice: whether that is allowed is up to the reader of the map.
+/// Never empty. Names are neither empty nor unprintable and hold no separator or bracket, so that every generator can
+/// write every list. A name may occur twice: the reader of the map decides whether that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeList {
     /// All names, with a comma between them.
@@ -20,7 +20,7 @@ impl NodeList {
     /// Collects names in order.
     ///
     /// # Errors
-    /// If there are no names, a name is empty or holds a character that none may, or `limits` are exceeded.
+    /// If there are no names, a name is empty or holds an illegal character, or `limits` are exceeded.
     pub fn from_names<N: AsRef<str>>(names: impl IntoIterator<Item = N>, limits: &MapLimits) -> Result<Self, MapError> {
         let mut builder = NodeListBuilder::new(limits);
         for name in names {
@@ -41,7 +41,7 @@ impl NodeList {
     pub fn get(&self, index: usize) -> Option<&str> {
         let start = match index.checked_sub(1) {
             None => 0,
-            // One further than the end of the name before it: a comma is between them.
+            // One further than the end of the name before: a comma is between them.
             Some(previous) => position(*self.ends.get(previous)?).checked_add(1)?,
         };
         self.text.get(start..position(*self.ends.get(index)?))
@@ -89,7 +89,7 @@ impl<'a> NodeListBuilder<'a> {
         (first, last): (u64, u64),
     ) -> Result<(), MapError> {
         let width = within("digits in a node name", u64::from(width), self.limits.name_bytes_max)?;
-        // Before the first name is made: the whole range must fit.
+        // The whole range must fit before the first name is made.
         let count_after = last.saturating_sub(first).saturating_add(1).saturating_add(u64::from(self.count()));
         within("nodes", count_after, self.limits.nodes_max)?;
         for number in first..=last {

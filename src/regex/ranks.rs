@@ -10,8 +10,8 @@ pub const RANK_END: u32 = u32::MAX - 50;
 
 /// The ranks each node hosts, in map order, stored as runs of consecutive ranks.
 ///
-/// Never without a node; a node may be without ranks. Ranks placed in blocks cost eight bytes per node, ranks dealt
-/// in turns eight bytes each. Neighbouring runs never continue each other, so equal maps have equal runs.
+/// It has at least one node; a node may have no ranks. Ranks placed in blocks cost eight bytes per node, ranks dealt in
+/// turns eight bytes each. Neighbouring runs never continue each other, so equal maps have equal runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankMap {
     runs: Vec<RankRun>,
@@ -107,11 +107,11 @@ impl RankMap {
         let expected = usize::try_from(self.rank_count_of(node)).unwrap_or_default();
         let mut bytes = Vec::with_capacity(expected.saturating_mul(TEXT_BYTES));
         push_runs(self.runs_of(node).iter().copied(), &mut bytes);
-        // Digits and commas are text.
+        // Digits and commas are UTF-8.
         text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
     }
 
-    /// The texts of all nodes, one behind the other, and where each ends; `None` beyond 4 GiB.
+    /// The texts of all nodes, concatenated, and the end of each; `None` beyond 4 GiB.
     #[must_use]
     pub fn texts(&self) -> Option<(String, Vec<u32>)> {
         let expected_bytes = usize::try_from(self.rank_count).unwrap_or_default().saturating_mul(TEXT_BYTES);
@@ -123,9 +123,9 @@ impl RankMap {
         Some((String::from_utf8(bytes).ok()?, ends))
     }
 
-    /// Confirms that no rank is hosted twice, on one node or on two.
+    /// Confirms that no rank is listed twice, on one node or on two.
     ///
-    /// Costs a bit for each rank up to the largest, or, where that is far above their number, a sorted copy of the runs.
+    /// Costs a bit for each rank up to the largest or, if that far exceeds their number, a sorted copy of the runs.
     ///
     /// # Errors
     /// [`MapError::DuplicateRank`] with the smallest such rank.
@@ -136,7 +136,7 @@ impl RankMap {
         let mut runs = self.runs.clone();
         runs.sort_unstable_by_key(|run| run.first);
         let neighbours = runs.iter().zip(runs.iter().skip(1));
-        // Up to the first overlap each run ends before the next begins, so comparing neighbours is enough.
+        // Up to the first overlap each run ends before the next begins, so comparing neighbours is sufficient.
         match neighbours.into_iter().find(|(run, next)| next.first <= run.last) {
             Some((_, next)) => Err(MapError::DuplicateRank { rank: next.first }),
             None => Ok(()),
@@ -148,7 +148,7 @@ impl RankMap {
         self.runs.iter().zip(self.runs.iter().skip(1)).all(|(run, next)| run.last < next.first)
     }
 
-    /// Whether no rank is met twice, looking at one after the other; `false` if that is not worth its memory, too.
+    /// Whether a table of bits shows that no rank occurs twice; `false` also if the table would be too large.
     fn is_seen_to_be_distinct(&self) -> bool {
         let highest = self.runs.iter().map(|run| run.last).max().unwrap_or_default();
         if highest / BITS_A_RANK_MAX > self.rank_count {
