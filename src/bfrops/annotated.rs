@@ -28,7 +28,7 @@ pub(super) fn read_likely_key<'a>(
     Ok((key.map_err(|error| reader.error(error))?, note))
 }
 
-/// An entry whose key may have something behind it.
+/// An entry whose key may have a note.
 #[derive(Debug)]
 pub struct AnnotatedKval;
 
@@ -43,7 +43,7 @@ fn write_kval(writer: &mut Writer, entry: &Kval, note: &[u8]) -> Result<(), Enco
 }
 
 impl Writer {
-    /// [`Writer::pack`] of an [`AnnotatedKval`] that stays where it is: a value may be large.
+    /// [`Writer::pack`] of a borrowed [`AnnotatedKval`]: a value may be large.
     ///
     /// # Errors
     /// [`EncodeError`] if the peer could not read it.

@@ -58,7 +58,7 @@ pub(super) fn write_elements(
     }
 }
 
-/// Reads so many values of one type, which [`Reader::count`] has admitted.
+/// Reads `count` values of one type; [`Reader::count`] has admitted the count.
 pub(super) fn read_elements(
     reader: &mut Reader<'_>,
     element_type: DataType,
@@ -81,7 +81,7 @@ fn require_uniform(elements: &[Value], expected: DataType) -> Result<(), EncodeE
     }
 }
 
-/// Numbers whose width is sent before them: once for all.
+/// Numbers with one width in front of all of them.
 fn write_run<T: Tagged>(
     writer: &mut Writer,
     elements: &[Value],
@@ -90,7 +90,7 @@ fn write_run<T: Tagged>(
     if !elements.is_empty() {
         write_tag::<T>(writer);
     }
-    // `require_uniform` has made sure that every element gives a number.
+    // `require_uniform` has checked that every element is such a number.
     elements.iter().filter_map(number).for_each(|value| writer.integer(T::to_sent(value)));
     Ok(())
 }

@@ -29,7 +29,7 @@ pub enum DecodeProblem {
         /// Bytes that do follow.
         left: usize,
     },
-    /// More bytes than anybody may send.
+    /// More bytes than the limit.
     #[error("message of {size_bytes} bytes exceeds the limit of {limit}")]
     MessageTooLong {
         /// Size of the message.
@@ -43,10 +43,10 @@ pub enum DecodeProblem {
         /// The number as received.
         count: i128,
     },
-    /// A pack operation holds another number of values than its message needs.
+    /// A pack operation has the wrong number of values.
     #[error("{found} values packed where {expected} belong")]
     WrongCount {
-        /// Values that belong here.
+        /// Values expected.
         expected: usize,
         /// Values announced.
         found: i64,
@@ -67,7 +67,7 @@ pub enum DecodeProblem {
         /// `DecodeLimits::string_bytes_max`.
         limit: usize,
     },
-    /// Values in values, too deep.
+    /// Values nested too deeply.
     #[error("values are nested deeper than {limit} levels")]
     TooDeep {
         /// `DecodeLimits::nesting_max`.
@@ -78,13 +78,13 @@ pub enum DecodeProblem {
     NumberTooLarge {
         /// The number.
         number: i128,
-        /// The type that should hold it.
+        /// The type that cannot hold it.
         target: DataType,
     },
-    /// Described buffers: another type than the message has at this place.
+    /// Described buffers: another type than expected here.
     #[error("type {found} where {expected:?} belongs")]
     WrongType {
-        /// The type that belongs here.
+        /// The type expected.
         expected: DataType,
         /// The number received.
         found: u16,
@@ -109,7 +109,7 @@ pub enum DecodeProblem {
         /// Elements announced.
         count: usize,
     },
-    /// A string must be there but is NULL.
+    /// A compulsory string is NULL.
     #[error("the string is NULL but must be there")]
     NullString,
     /// A string does not end with NUL.
@@ -118,13 +118,13 @@ pub enum DecodeProblem {
     /// A string with a NUL inside.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// A namespace that cannot be one.
+    /// An invalid namespace.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// A key that cannot be one.
+    /// An invalid key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// A rank that cannot be one.
+    /// An invalid rank.
     #[error(transparent)]
     Rank(#[from] RankError),
     /// A floating-point number that is not decimal text.
@@ -133,24 +133,24 @@ pub enum DecodeProblem {
     /// A map expression whose end cannot be found.
     #[error("map expression is in no known form or has no end")]
     Regex,
-    /// A scope that values cannot be committed under.
+    /// A scope that a commit cannot have.
     #[error("scope {code} is none that values can be committed under")]
     Scope {
         /// The number received.
         code: u8,
     },
-    /// A key given by its place in a list that is shorter.
+    /// An index beyond the end of the list of keys.
     #[error("key {index} is meant but {count} keys are listed")]
     KeyIndex {
-        /// The place received.
+        /// The index received.
         index: u32,
         /// Keys in the list.
         count: usize,
     },
-    /// A message that is not the one this place is for.
+    /// A message of another command than expected.
     #[error("command {found} where {expected} belongs")]
     WrongCommand {
-        /// The command that belongs here.
+        /// The command expected.
         expected: u8,
         /// The command received.
         found: u8,
@@ -223,13 +223,13 @@ pub enum EncodeError {
         /// The connection's encoding.
         generation: Generation,
     },
-    /// More elements or bytes than a count can say.
+    /// More elements or bytes than a count can express.
     #[error("{count} elements or bytes are more than a message can count")]
     CountTooLarge {
         /// Their number.
         count: usize,
     },
-    /// Values in values, too deep for any reader.
+    /// Values nested too deeply for any reader.
     #[error("values are nested deeper than {limit} levels")]
     TooDeep {
         /// `DecodeLimits::NESTING_MAX`.
@@ -245,7 +245,7 @@ pub enum EncodeError {
         /// Index of the element.
         index: usize,
     },
-    /// A map expression that no reader could find the end of.
+    /// A map expression whose end no reader could find.
     #[error("map expression is in no known form")]
     Regex,
     /// A reply that the request cannot have.

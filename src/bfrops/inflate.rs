@@ -6,13 +6,13 @@ use crate::regex::inflater;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InflateError {
-    /// Not even a length.
+    /// The data is too short for a length.
     #[error("compressed data of {size_bytes} bytes has no length field")]
     NoLength {
         /// Size of the data.
         size_bytes: usize,
     },
-    /// Would take more memory than allowed.
+    /// It would take more memory than allowed.
     #[error("compressed data unpacks to {declared} bytes, more than the limit of {limit}")]
     TooLarge {
         /// Size that the sender declares.
@@ -45,7 +45,7 @@ pub fn inflate(compressed: &[u8], size_bytes_max: usize) -> Result<Vec<u8>, Infl
     Ok(content)
 }
 
-/// Compressed data that is unpacked piece by piece, so that no more of it is in memory than somebody looks at.
+/// Compressed data that is unpacked piece by piece, so that only the window is in memory.
 #[derive(Debug)]
 pub struct InflatedPieces<'a> {
     content: Bounded<'a>,
@@ -76,10 +76,10 @@ impl<'a> InflatedPieces<'a> {
         self.window.drain(..bytes.min(self.window.len()));
     }
 
-    /// Unpacks so many bytes more behind the window; fewer only at the end. Returns how many.
+    /// Unpacks up to `bytes` more bytes behind the window; fewer only at the end. Returns their number.
     ///
     /// # Errors
-    /// [`InflateError::Damaged`] when the end shows that the length is another one than declared.
+    /// [`InflateError::Damaged`] if the length differs from the declared one.
     pub fn unpack_more(&mut self, bytes: usize) -> Result<usize, InflateError> {
         let ask = u64::try_from(bytes).unwrap_or(u64::MAX);
         let before = self.window.len();
@@ -93,11 +93,11 @@ impl<'a> InflatedPieces<'a> {
     }
 }
 
-/// A stream that ends after so many bytes.
+/// A stream with a limited length.
 type Bounded<'a> = io::Take<flate2::read::ZlibDecoder<&'a [u8]>>;
 
-/// The stream behind a declared length that is not too large. It ends one byte behind that length, so that a longer one is
-/// noticed.
+/// The stream behind a declared length within the limit. It is cut one byte behind that length, so that a longer stream
+/// is noticed.
 fn opened(compressed: &[u8], limit: usize) -> Result<(Bounded<'_>, usize), InflateError> {
     let no_length = InflateError::NoLength { size_bytes: compressed.len() };
     let (declared, stream) = declared_bytes(compressed).ok_or(no_length)?;

@@ -7,7 +7,7 @@ use crate::types::DataType;
 pub trait Integer: Copy + Into<i128> {
     fn write(self, writer: &mut Writer);
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
-    /// As `read`, however large the number is.
+    /// As `read`, for a number of any size.
     fn read_any(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 
@@ -81,7 +81,7 @@ fn write_groups(writer: &mut Writer, mut bits: u64) {
 }
 
 impl Reader<'_> {
-    /// Nearly every number is one byte, or two: they are read in place. `None`: it is neither.
+    /// Nearly every number has one byte or two, and is read here. `None`: it is longer.
     #[inline(always)]
     fn small_number(&mut self) -> Option<u64> {
         if self.codec().generation.has_fixed_integers() {
@@ -165,7 +165,7 @@ const fn is_tagged<T: Tagged>(codec: Codec) -> bool {
     T::ALWAYS_TAGGED || codec.generation.has_fixed_integers()
 }
 
-/// The type that numbers of kind `T` are sent in here.
+/// The wire type of numbers of kind `T`.
 pub(super) fn read_tag<T: Tagged>(reader: &mut Reader<'_>) -> Result<DataType, DecodeError> {
     if is_tagged::<T>(reader.codec()) { reader.data_type() } else { Ok(T::TAG) }
 }

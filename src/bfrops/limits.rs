@@ -5,7 +5,7 @@
 /// message has its own bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
-    /// Longest message in bytes, without its header. Release 6.1 receives 32 MiB.
+    /// Longest message in bytes, without its header. Release 6.1 accepts 32 MiB.
     pub message_bytes_max: usize,
     /// Longest string in bytes, without the terminating NUL.
     pub string_bytes_max: usize,
@@ -18,11 +18,11 @@ pub struct DecodeLimits {
 impl DecodeLimits {
     /// Longest message in bytes unless configured otherwise.
     pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
-    /// Deepest value that is written, and that is read unless configured otherwise.
+    /// Deepest value written, and deepest value read by default.
     pub const NESTING_MAX: u32 = crate::types::NESTING_MAX;
 
-    /// For data that servers exchange through their hosts, which are trusted not to flood: 1 GiB of modex data of any
-    /// number of processes.
+    /// For data that servers exchange through their hosts: 1 GiB of modex data of any number of processes. Hosts are
+    /// trusted not to flood.
     pub const EXCHANGE: Self = Self {
         message_bytes_max: 1 << 30,
         string_bytes_max: Self::STRING_BYTES_MAX,
@@ -36,8 +36,8 @@ impl DecodeLimits {
     /// Longest string in bytes unless configured otherwise: a hardware topology of the largest machines takes a few
     /// MiB.
     const STRING_BYTES_MAX: usize = 16 << 20;
-    /// Elements in a message unless configured otherwise: more than fit a message of the largest size, if each is a
-    /// record and not a mere number.
+    /// Default limit of elements in a message. A message of the largest size fits fewer if each is a record and not a
+    /// mere number.
     const ELEMENT_COUNT_MAX: usize = 2 << 20;
 }
 

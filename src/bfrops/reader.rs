@@ -20,7 +20,7 @@ pub struct Reader<'a> {
     /// The innermost levels without an array between them.
     bare: u32,
     field: &'static str,
-    /// The namespace that was read last: lists of processes repeat it, and copies of one name are cheap to make and compare.
+    /// The namespace read last: lists of processes repeat it, and copies of one name are cheap to make and compare.
     last_namespace: Option<Namespace>,
 }
 
@@ -157,8 +157,8 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// One pack operation with one value, whose bytes stay where they are if it has many. It is added to `entries` under this
-    /// key; without one it is passed over.
+    /// One pack operation with one value; the bytes of a large value are borrowed. It is added to `entries` under this
+    /// key, or skipped without a key.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
@@ -253,7 +253,7 @@ impl<'a> Reader<'a> {
         DecodeError::new(self.field, self.position, problem.into())
     }
 
-    /// A namespace by its name; the one read last if that is the same.
+    /// A namespace by its name; reuses the last one if it is the same.
     pub(super) fn namespace(&mut self, name: &[u8]) -> Result<Namespace, DecodeError> {
         if let Some(last) = self.last_namespace.as_ref().filter(|last| last.as_str().as_bytes() == name)
             && !name.is_empty()
@@ -282,7 +282,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Passes over bytes that were looked at.
+    /// Skips bytes already examined.
     #[inline(always)]
     pub(super) fn skip(&mut self, size_bytes: usize) {
         self.bytes = self.bytes.get(size_bytes..).unwrap_or_default();
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
         self.take_array::<1>().map(|[byte]| byte)
     }
 
-    /// The bytes before the next NUL, which is taken, too.
+    /// The bytes before the next NUL; takes the NUL, too.
     pub(crate) fn c_string(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
         self.enter(field);
         let length = self.bytes.iter().position(|&byte| byte == 0);
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
         Ok(data_type)
     }
 
-    /// A length in bytes: not more than are left.
+    /// A length in bytes, at most the remaining ones.
     #[inline]
     pub(super) fn length(&self, declared: u64) -> Result<usize, DecodeError> {
         let left = self.bytes.len();
@@ -355,7 +355,7 @@ impl<'a> Reader<'a> {
         Ok(size_bytes)
     }
 
-    /// A number of elements that take at least one byte each.
+    /// A number of elements of at least one byte each.
     pub(super) fn count(&self, declared: u64) -> Result<usize, DecodeError> {
         self.length(declared)
     }
@@ -382,7 +382,7 @@ impl<'a> Reader<'a> {
         self.depth > 0
     }
 
-    /// Runs `read` one level further down, for a value of this type.
+    /// Runs `read` one level deeper, for a value of this type.
     pub(super) fn deeper<T>(
         &mut self,
         data_type: DataType,
@@ -413,7 +413,7 @@ impl<'a> Reader<'a> {
     #[inline(always)]
     fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
         self.require(expected)?;
-        // Nearly every operation has one value, and nearly every peer says so in one byte.
+        // Fast path: nearly every operation has one value, with a count of one byte.
         if count == 1
             && !self.codec.described
             && !self.codec.generation.has_fixed_integers()
@@ -459,5 +459,5 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The number 1 as a signed one in groups of seven bits.
+/// The count 1 on the wire: a signed number in groups of seven bits.
 const ONE_VALUE: u8 = 2;

@@ -76,7 +76,7 @@ records! {
     Regex2 as Regex2 { encoding: String, bytes: ByteObject }
 }
 
-/// A count of type `N`, then so many elements.
+/// A count of type `N`, then that many elements.
 struct List<N, E>(PhantomData<(N, E)>);
 
 impl<N: Encoding<Value: Copy + Into<i128> + TryFrom<usize>>, E: Encoding> Encoding for List<N, E> {

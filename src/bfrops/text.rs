@@ -15,11 +15,11 @@ pub struct CompulsoryString;
 #[derive(Debug)]
 pub struct Cpuset;
 
-/// `float` as decimal text with six places, so that its precision is lost.
+/// `float` as decimal text with six places, which loses precision.
 #[derive(Debug)]
 pub struct Float;
 
-/// `double` as decimal text with six places, so that its precision is lost.
+/// `double` as decimal text with six places, which loses precision.
 #[derive(Debug)]
 pub struct Double;
 

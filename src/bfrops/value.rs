@@ -1,4 +1,4 @@
-//! Values whose type is said beside them.
+//! Values with their type.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,6 @@ pub(super) fn read_content(reader: &mut Reader<'_>, data_type: DataType) -> Resu
 ///
 /// A byte object, the usual posted value, is constructed in its final place. A value returned as a whole would be read
 /// again at once in other pieces, which stalls the processor.
-/// again as soon as it is written, in other pieces, and the processor waits for that.
 #[inline]
 pub(super) fn read_lent<'a>(
     reader: &mut Reader<'a>,

@@ -226,7 +226,7 @@ impl Encoding for Rank {
     }
 }
 
-/// A process, or none in particular: an empty namespace, with the undefined rank when written.
+/// A process; an empty namespace, written with the undefined rank, means none.
 #[derive(Debug)]
 pub struct OptionalProc;
 

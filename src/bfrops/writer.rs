@@ -74,7 +74,7 @@ impl Writer {
         values.iter().try_for_each(|value| E::write(self, value))
     }
 
-    /// One pack operation with values of a type that is only known now.
+    /// One pack operation with values of a type known only at run time.
     ///
     /// # Errors
     /// [`EncodeError`] if the peer could not read it, or a value has another type.
@@ -103,7 +103,7 @@ impl Writer {
         number.write(self);
     }
 
-    /// Runs `write` one level further down, for a value of this type.
+    /// Runs `write` one level deeper, for a value of this type.
     pub(super) fn deeper(
         &mut self,
         data_type: DataType,
