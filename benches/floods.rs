@@ -22,21 +22,31 @@ use support::Failure;
 const COMMITS: u32 = 500;
 /// How long a client suffers from huge requests.
 const HUGE_TIME: Duration = Duration::from_secs(3);
-/// Commits before those that count: the flood has begun by then.
+/// Commits before the flood begins. The first one creates what the others use.
 const COMMITS_BEFORE: u32 = 50;
+
+/// What goes on beside the client that is measured.
+#[derive(Clone, Copy)]
+enum Beside {
+    /// So many threads that compute and ask nothing of the server: the machine's share of what a flood does.
+    BusyThreads(usize),
+    Flood(Flood),
+}
 
 fn main() -> Result<(), Failure> {
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let is_wanted = |flood: Flood| wanted.as_ref().is_none_or(|wanted| format!("{flood:?}").contains(wanted.as_str()));
     println!("{:20} {:>10} {:>10} {:>12}  longest turn's cause", "flood", "median us", "worst us", "turn us");
-    measure(None)?;
+    for count in 0..=2 {
+        measure(Beside::BusyThreads(count))?;
+    }
     for flood in Flood::ALL.into_iter().chain(Flood::HUGE).filter(|flood| is_wanted(*flood)) {
-        measure(Some(flood))?;
+        measure(Beside::Flood(flood))?;
     }
     Ok(())
 }
 
-fn measure(flood: Option<Flood>) -> Result<(), Failure> {
+fn measure(beside: Beside) -> Result<(), Failure> {
     let server = Server::builder().hostname("node0").start(Agreeing)?;
     for (name, size) in [(JOB, 2), (OTHER_JOB, 1)] {
         let job = Namespace::new(name)?;
@@ -53,14 +63,21 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
     let job = Namespace::new(JOB)?;
     let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
     let path = floods::socket_path(server.setup_fork(&ProcId::new(job, 0))?).ok_or("the server has no socket")?;
+    commits(&victim, COMMITS_BEFORE, Duration::ZERO)?;
+    // The turns before the flood are no client's doing: the registration of the large job was one.
+    server.take_longest_turn();
     let stop = AtomicBool::new(false);
     let mut times = thread::scope(|scope| {
-        if let Some(flood) = flood {
-            let (path, stop) = (&path, &stop);
-            scope.spawn(move || floods::flood(path, flood, u64::MAX, stop));
+        let (path, stop) = (&path, &stop);
+        let mut time_min = Duration::ZERO;
+        match beside {
+            Beside::BusyThreads(count) => (0..count).for_each(|_| drop(scope.spawn(|| compute(stop)))),
+            Beside::Flood(flood) => {
+                drop(scope.spawn(move || floods::flood(path, flood, u64::MAX, stop)));
+                time_min = if Flood::HUGE.contains(&flood) { HUGE_TIME } else { Duration::ZERO };
+            }
         }
-        let time_min = if flood.is_some_and(|flood| Flood::HUGE.contains(&flood)) { HUGE_TIME } else { Duration::ZERO };
-        let times = commits(&victim, time_min);
+        let times = commits(&victim, COMMITS, time_min);
         stop.store(true, Ordering::Relaxed);
         times
     })?;
@@ -68,25 +85,33 @@ fn measure(flood: Option<Flood>) -> Result<(), Failure> {
     let [median, worst] = [times.get(times.len() / 2), times.last()].map(|time| time.map_or(0, Duration::as_micros));
     let work = server.work();
     let (turn, cause) = work.longest.map(|longest| (longest.time.as_micros(), longest.cause)).unwrap_or_default();
-    let name = flood.map_or_else(|| "none".to_owned(), |flood| format!("{flood:?}"));
+    let name = match beside {
+        Beside::BusyThreads(count) => format!("{count} busy threads"),
+        Beside::Flood(flood) => format!("{flood:?}"),
+    };
     println!("{name:20} {median:>10} {worst:>10} {turn:>12}  {cause}  ({} requests)", work.requests);
     Ok(())
 }
 
+/// Keeps a processor busy.
+fn compute(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "a bench measures")]
-fn commits(victim: &Client, time_min: Duration) -> Result<Vec<Duration>, Failure> {
+fn commits(victim: &Client, count: u32, time_min: Duration) -> Result<Vec<Duration>, Failure> {
     let mut times = Vec::new();
     let begin = Instant::now();
     for number in 0_u32.. {
-        if number >= COMMITS_BEFORE + COMMITS && begin.elapsed() >= time_min {
+        if number >= count && begin.elapsed() >= time_min {
             break;
         }
         victim.put(Scope::Global, "k", number)?;
         let start = Instant::now();
         victim.commit()?;
-        if number >= COMMITS_BEFORE {
-            times.push(start.elapsed());
-        }
+        times.push(start.elapsed());
     }
     Ok(times)
 }

@@ -241,7 +241,8 @@ impl World {
             | Output::Forward(..)
             | Output::Raise(_)
             | Output::Cleanup(_)
-            | Output::Wake(_) => {}
+            | Output::Wake(_)
+            | Output::Discard(_) => {}
         }
         None
     }

@@ -97,6 +97,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::ReplyTopology(peer, tag, _) => [16, peer.0, u64::from(tag.0), 0],
         Output::WantTopology => [18, 0, 0, 0],
         Output::Unfinished(peer) => [20, peer.0, 0, 0],
+        Output::Discard(_) => [21, 0, 0, 0],
     }
 }
 

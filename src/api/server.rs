@@ -5,7 +5,7 @@ use crate::gds::AsStatus;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{ServerHandle, Stopped, Work};
+use crate::runtime::{LongestTurn, ServerHandle, Stopped, Work};
 use crate::server::{
     Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
@@ -83,6 +83,11 @@ impl Server {
     #[must_use]
     pub fn work(&self) -> Work {
         self.handle.work()
+    }
+
+    /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.
+    pub fn take_longest_turn(&self) -> Option<LongestTurn> {
+        self.handle.take_longest_turn()
     }
 
     /// The server's name for this node.

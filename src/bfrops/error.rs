@@ -59,6 +59,14 @@ pub enum DecodeProblem {
         /// `DecodeLimits::element_count_max`.
         limit: usize,
     },
+    /// A longer list than this message may have.
+    #[error("a list of {count} entries exceeds the limit of {limit} for this request; send it in parts")]
+    ListTooLong {
+        /// Entries announced.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A string beyond the limit.
     #[error("string of {size_bytes} bytes exceeds the limit of {limit}")]
     StringTooLong {
@@ -190,6 +198,7 @@ impl DecodeError {
             DecodeProblem::WrongType { .. } => Status::ERR_PACK_MISMATCH,
             DecodeProblem::MessageTooLong { .. }
             | DecodeProblem::TooManyElements { .. }
+            | DecodeProblem::ListTooLong { .. }
             | DecodeProblem::StringTooLong { .. }
             | DecodeProblem::TooDeep { .. } => Status::ERR_OUT_OF_RESOURCE,
             DecodeProblem::ImpossibleCount { .. }

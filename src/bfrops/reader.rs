@@ -16,6 +16,8 @@ pub struct Reader<'a> {
     codec: Codec,
     limits: DecodeLimits,
     elements_left: usize,
+    /// Longest list that the message itself may have; lists inside its values count as elements alone.
+    listed_max: usize,
     depth: u32,
     /// The innermost levels without an array between them.
     bare: u32,
@@ -36,6 +38,7 @@ impl<'a> Reader<'a> {
             codec,
             limits: *limits,
             elements_left: limits.element_count_max,
+            listed_max: usize::MAX,
             depth: 0,
             bare: 0,
             field: "message",
@@ -46,6 +49,11 @@ impl<'a> Reader<'a> {
             return Err(reader.error(DecodeProblem::MessageTooLong { size_bytes, limit }));
         }
         Ok(reader)
+    }
+
+    /// Bounds each list that follows.
+    pub(crate) const fn bound_lists(&mut self, listed_max: usize) {
+        self.listed_max = listed_max;
     }
 
     /// The encoding in use.
@@ -96,7 +104,7 @@ impl<'a> Reader<'a> {
     /// [`DecodeError`] if the bytes are not such an operation.
     pub fn unpack_all<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
         self.enter(field);
-        let count = self.count(count)?;
+        let count = self.listed(count)?;
         self.begin_operation(E::TYPE, count)?;
         self.list(count, E::read)
     }
@@ -127,7 +135,7 @@ impl<'a> Reader<'a> {
     /// [`DecodeError`] if the bytes are not such operations.
     pub fn unpack_each<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
         self.enter(field);
-        let count = self.count(count)?;
+        let count = self.listed(count)?;
         self.list(count, |reader| reader.unpack::<E>(field))
     }
 
@@ -139,6 +147,7 @@ impl<'a> Reader<'a> {
         let mut values = Vec::new();
         while !self.is_at_end() {
             self.spend_elements(1)?;
+            self.check_listed(values.len().saturating_add(1))?;
             values.push(self.unpack::<E>(field)?);
         }
         Ok(values)
@@ -220,10 +229,11 @@ impl<'a> Reader<'a> {
         read: impl FnOnce(&mut Reader<'o>) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
         let position = self.position.saturating_sub(object.len());
-        let Self { limits, elements_left, depth, bare, field, .. } = *self;
+        let Self { limits, elements_left, listed_max, depth, bare, field, .. } = *self;
+        let bytes = object;
         let last_namespace = None;
         let mut inner =
-            Reader { bytes: object, position, codec, limits, elements_left, depth, bare, field, last_namespace };
+            Reader { bytes, position, codec, limits, elements_left, listed_max, depth, bare, field, last_namespace };
         let outcome = read(&mut inner);
         self.elements_left = inner.elements_left;
         outcome
@@ -399,6 +409,18 @@ impl<'a> Reader<'a> {
         let outcome = descend(|| read(self));
         (self.depth, self.bare) = outer;
         outcome
+    }
+
+    /// As [`Reader::count`], for a list of the message itself.
+    fn listed(&self, declared: u64) -> Result<usize, DecodeError> {
+        let count = self.count(declared)?;
+        self.check_listed(count)?;
+        Ok(count)
+    }
+
+    fn check_listed(&self, count: usize) -> Result<(), DecodeError> {
+        let limit = self.listed_max;
+        if count > limit { Err(self.error(DecodeProblem::ListTooLong { count, limit })) } else { Ok(()) }
     }
 
     fn spend_elements(&mut self, count: usize) -> Result<(), DecodeError> {

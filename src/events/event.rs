@@ -1,6 +1,8 @@
+use std::cell::OnceCell;
+
 use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
-use crate::types::{Info, ProcId, Status, Value};
+use crate::types::{Info, ProcId, Rank, Status, Value};
 
 /// Stands for default handlers where codes are listed to be deregistered.
 ///
@@ -61,8 +63,8 @@ impl Event {
     }
 
     /// Leaves out those that it is not to be addressed to. Gives how many it is still addressed to.
-    pub fn retain_targets(&mut self, is_kept: impl Fn(&ProcId) -> bool) -> usize {
-        let is_kept = |value: &Value| match value {
+    pub fn retain_targets(&mut self, mut is_kept: impl FnMut(&ProcId) -> bool) -> usize {
+        let mut is_kept = |value: &Value| match value {
             Value::Proc(proc) => is_kept(proc),
             _ => true,
         };
@@ -72,13 +74,13 @@ impl Event {
             }
             match &mut info.value {
                 Value::DataArray(array) => {
-                    array.elements.retain(is_kept);
+                    array.elements.retain(&mut is_kept);
                     !array.elements.is_empty()
                 }
                 one => is_kept(one),
             }
         });
-        self.targets().len()
+        procs(&self.info, keys::EVENT_CUSTOM_RANGE.name()).count()
     }
 
     /// The members of the process set that it is about.
@@ -96,6 +98,12 @@ impl Event {
             range::RANGE_CUSTOM => self.targets().into_iter().any(|target| target.covers(proc)),
             _ => true,
         }
+    }
+
+    /// The same for many processes. A list of targets is sorted for them once.
+    #[must_use]
+    pub const fn reach(&self) -> Reach<'_> {
+        Reach { event: self, targets: OnceCell::new() }
     }
 
     /// Whether a process belongs to the namespace that the event is limited to: that of its source, or of those it is
@@ -118,6 +126,34 @@ impl Event {
     fn flag(&self, key: TypedKey<bool>) -> bool {
         let info = self.info.iter().find(|info| info.key.as_str() == key.name());
         info.is_some_and(|info| info.value.as_bool().unwrap_or(false))
+    }
+}
+
+/// Which processes are in range of an event.
+#[derive(Debug)]
+pub struct Reach<'a> {
+    event: &'a Event,
+    /// In order.
+    targets: OnceCell<Vec<&'a ProcId>>,
+}
+
+impl Reach<'_> {
+    /// As [`Event::is_meant_for`].
+    #[must_use]
+    pub fn contains(&self, proc: &ProcId) -> bool {
+        if self.event.range != range::RANGE_CUSTOM || proc.rank.process().is_none() {
+            return self.event.is_meant_for(proc);
+        }
+        let targets = self.targets.get_or_init(|| {
+            let mut targets = self.event.targets();
+            targets.sort_unstable();
+            targets
+        });
+        let is_target = |rank: Rank| {
+            let wanted = (&proc.namespace, rank);
+            targets.binary_search_by(|target| (&target.namespace, target.rank).cmp(&wanted)).is_ok()
+        };
+        is_target(proc.rank) || is_target(Rank::Wildcard)
     }
 }
 

@@ -334,3 +334,20 @@ fn who_has_no_handler_for_an_event_that_asks_decides_nothing_at_once() {
     let decision = rig.dispatcher.poll_decision().unwrap();
     assert_eq!((decision.event.status, decision.results), (Status::GROUP_MEMBER_FAILED, Vec::new()));
 }
+
+/// A list of targets was walked through for each listener.
+#[test]
+fn the_reach_of_an_event_is_what_the_event_says() {
+    let targets =
+        procs(&[proc("b", 2), proc("job", 7), proc("all", 0), ProcId { rank: Rank::Wildcard, ..proc("all", 0) }]);
+    let custom = Event { range: range::RANGE_CUSTOM, ..with(A, &[info(keys::EVENT_CUSTOM_RANGE.name(), targets)]) };
+    let namespace = Event { range: range::RANGE_NAMESPACE, ..event(A) };
+    for event in [custom, namespace, event(B)] {
+        let reach = event.reach();
+        let hearers = [proc("b", 2), proc("b", 1), proc("job", 7), proc("job", 0), proc("all", 5), proc("c", 0)];
+        let everybody = ProcId { rank: Rank::Wildcard, ..proc("b", 0) };
+        for hearer in hearers.into_iter().chain([everybody]) {
+            assert_eq!(reach.contains(&hearer), event.is_meant_for(&hearer), "{hearer} of {event:?}");
+        }
+    }
+}

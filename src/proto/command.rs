@@ -115,7 +115,32 @@ commands! {
     StoreFallback = 39,
 }
 
+/// The longest list in a request whose lists do not grow with the size of a job. The server and its host go through such
+/// a list at a stretch, and everybody else waits.
+const LISTED_MAX: usize = 1 << 16;
+
 impl Command {
+    /// The longest list that a request of this kind may have. The values of a process and the processes of a job may be
+    /// many.
+    pub(super) const fn listed_max(self) -> usize {
+        match self {
+            Self::Publish
+            | Self::Lookup
+            | Self::Unpublish
+            | Self::Spawn
+            | Self::RegisterEvents
+            | Self::DeregisterEvents
+            | Self::Query
+            | Self::Log
+            | Self::Allocate
+            | Self::Monitor
+            | Self::GetCredential
+            | Self::ValidateCredential
+            | Self::IofPull => LISTED_MAX,
+            _ => usize::MAX,
+        }
+    }
+
     /// Whether the requester waits for an answer. A reply nobody waits for makes 6.1 peers complain.
     #[must_use]
     pub const fn expects_reply(self) -> bool {

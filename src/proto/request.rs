@@ -73,6 +73,7 @@ pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result
     let mut reader = Reader::new(payload, dialect.codec, limits).map_err(malformed)?;
     let code = reader.unpack::<wire::Command>("command").map_err(malformed)?;
     let command = Command::from_raw(code).ok_or(RequestError::Unsupported { command: code })?;
+    reader.bound_lists(command.listed_max());
     unpack_body(command, &mut reader, dialect.peer)
         .map_err(|error| RequestError::Malformed { command: Some(command), error })
 }

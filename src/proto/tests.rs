@@ -8,7 +8,7 @@ use super::request::RequestError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
-use crate::types::{DataArray, DataType, Key, Namespace, ProcId, Scope, Status, Value};
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Scope, Status, Text, Value};
 
 const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 
@@ -360,4 +360,32 @@ fn a_patient_tag_is_made_from_a_plain_one_and_back() {
         assert!(!tag.patient().is_patient());
         assert_eq!((tag.patient(), tag.plain()), (tag, tag));
     }
+}
+
+/// One lookup of a million keys held the server for 90 ms, and the host for longer. The rule: a list that does not grow with
+/// the size of a job has a bound. The values of a process and the members of an operation have none but that of the message.
+#[test]
+fn lists_that_do_not_grow_with_a_job_are_bounded() {
+    let texts = |count: usize| vec![Text::from("k"); count];
+    let lookup = |count| Request::Lookup(Lookup { uid: 0, keys: texts(count), directives: Vec::new() });
+    let infos = |count| vec![Info::new(Key::from_static("k"), 1_u32); count];
+    let publish = |count| Request::Publish(Publish { uid: 0, info: infos(count) });
+    let codes = |count| Request::DeregisterEvents(vec![Status::ERROR; count]);
+    let fence = |count: u32| {
+        let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), rank);
+        Request::Fence(Collective { procs: (0..count).map(proc).collect(), directives: Vec::new() })
+    };
+    let read =
+        |request: &Request| request::decode(&request::encode(request, Dialect::OWN).unwrap(), Dialect::OWN, &LIMITS());
+    for request in [lookup(1 << 16), publish(1 << 16), codes(1 << 16), fence(1 << 17)] {
+        assert_eq!(read(&request).as_ref(), Ok(&request));
+    }
+    for request in [lookup((1 << 16) + 1), publish((1 << 16) + 1), codes((1 << 16) + 1)] {
+        assert_eq!(read(&request).map_err(|error| error.status()), Err(Status::ERR_OUT_OF_RESOURCE));
+    }
+    // An array within a value is one entry.
+    let elements = vec![Value::from(7_u64); 1 << 17];
+    let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint64, elements }));
+    let request = Request::Publish(Publish { uid: 0, info: vec![Info::new(Key::from_static("k"), array)] });
+    assert_eq!(read(&request).as_ref(), Ok(&request));
 }

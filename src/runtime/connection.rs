@@ -406,8 +406,8 @@ impl Connection {
             return Ok(Some(Input::Proceed(id)));
         }
         if let Large::Decoded(decoded) = std::mem::take(&mut self.large) {
-            let Decoded { frame, request, .. } = *decoded;
-            return self.begin_request(id, frame.header, frame.frame().payload.len(), request);
+            let Decoded { header, size_bytes, request, .. } = *decoded;
+            return self.begin_request(id, header, size_bytes, request);
         }
         let Stage::Known(Known { lines, inbox, .. }) = &mut self.stage else { return Ok(None) };
         if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
@@ -633,7 +633,7 @@ impl Large {
             Self::None => 0,
             Self::Waiting(frame) => frame.frame().payload.len(),
             Self::Away(size_bytes) => *size_bytes,
-            Self::Decoded(decoded) => decoded.frame.frame().payload.len(),
+            Self::Decoded(decoded) => decoded.size_bytes,
         }
     }
 }

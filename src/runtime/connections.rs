@@ -21,7 +21,7 @@ use crate::proto::notification::Event;
 use crate::proto::notification::Output;
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
-use crate::server::{Input, JobData, PeerId, Reason, Refusal};
+use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Time};
@@ -394,6 +394,11 @@ impl Connections {
     /// Sends an answer that was encoded.
     pub(super) fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
         self.write(id, |connection| connection.send_encoded(encoded));
+    }
+
+    /// Frees memory on the decoder's thread.
+    pub(super) fn discard(&mut self, garbage: Garbage) {
+        self.decoder.discard(Box::new(garbage));
     }
 
     /// What is to be told to those who sleep at the boards of their namespaces.

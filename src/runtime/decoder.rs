@@ -14,11 +14,11 @@ use super::commands::{Command, CommandSender};
 use super::lines::{Lines, WriteError};
 use super::threads::spawn;
 use super::turns::{Share, Turns};
-use crate::proto::frame::OwnedFrame;
+use crate::proto::frame::{FrameHeader, OwnedFrame};
 use crate::proto::request::RequestError;
 use crate::proto::{self, Reply, Request, Tag};
 use crate::server::PeerId;
-use crate::types::footprint;
+use crate::types::{ProcId, Value, footprint};
 
 /// The connections whose requests wait to be decoded, and the thread. It is started by the first of them.
 pub(super) struct Decoder {
@@ -34,8 +34,8 @@ pub(super) struct Decoder {
 enum Job {
     Decode(PeerId, OwnedFrame, Lines),
     Encode(PeerId, Answer),
-    /// Free its memory.
-    Discard(Box<Decoded>),
+    /// Free this memory.
+    Discard(Box<dyn Send>),
 }
 
 /// An answer that is to be encoded.
@@ -49,19 +49,36 @@ pub(super) struct Answer {
 impl Answer {
     /// Whether it is worth the way to the thread and back.
     pub(super) fn is_large(reply: &Reply) -> bool {
-        let Reply::Infos(infos) = reply else { return false };
-        let sizes = infos.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
-        sizes.fold(0, usize::saturating_add) >= LARGE_BYTES_MIN
+        let mut left = LARGE_BYTES_MIN;
+        match reply {
+            Reply::Infos(infos) => infos.iter().any(|info| exceeds(&info.value, &mut left)),
+            Reply::Data(data) => data.iter().flat_map(|of| &of.entries).any(|entry| exceeds(&entry.value, &mut left)),
+            Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len() >= left / size_of::<ProcId>(),
+            Reply::Nodes(names) => names.as_bytes().len() >= left,
+            Reply::Partial { results, .. } => Self::is_large(results),
+            _ => false,
+        }
     }
 
-    fn encoded(&self) -> Result<Vec<u8>, WriteError> {
+    fn encoded(self) -> Result<Vec<u8>, WriteError> {
         self.lines.write_reply(self.tag, &self.reply, self.command)
     }
 }
 
-/// A request that was decoded, or could not be.
+/// Takes the size of a value off what is left; whether nothing is left then. The elements of an array are looked at one
+/// by one, and no more of them than that takes: a table of a large job is not walked through.
+fn exceeds(value: &Value, left: &mut usize) -> bool {
+    if let Value::DataArray(array) = value {
+        return array.elements.iter().any(|element| exceeds(element, left));
+    }
+    *left = left.saturating_sub(footprint(value).unwrap_or(usize::MAX));
+    *left == 0
+}
+
+/// A request that was decoded, or could not be. Its bytes are freed already: that takes milliseconds, too.
 pub(super) struct Decoded {
-    pub(super) frame: OwnedFrame,
+    pub(super) header: FrameHeader,
+    pub(super) size_bytes: usize,
     pub(super) request: Result<Request, RequestError>,
     time: Duration,
 }
@@ -131,11 +148,9 @@ impl Decoder {
     }
 
     /// Frees what nobody waits for any more. That may take as long as decoding it.
-    pub(super) fn discard(&self, decoded: Box<Decoded>) {
-        if let Some(jobs) = &self.jobs {
-            // Without a thread it is freed here.
-            let _ = jobs.send(Job::Discard(decoded));
-        }
+    pub(super) fn discard(&mut self, memory: Box<dyn Send>) {
+        // Without a thread it is freed here.
+        drop(self.give(Job::Discard(memory)));
     }
 
     fn thread(&mut self) -> io::Result<&Sender<Job>> {
@@ -160,7 +175,7 @@ impl Decoder {
                     Job::Encode(peer, answer) => {
                         let _ = commands.send(Command::Encoded(peer, answer.encoded()));
                     }
-                    Job::Discard(decoded) => drop(decoded),
+                    Job::Discard(memory) => drop(memory),
                 }
             }
         })?;
@@ -171,8 +186,46 @@ impl Decoder {
 fn decoded(frame: OwnedFrame, lines: &Lines, clock: Clock) -> Decoded {
     let start = clock.now();
     let request = lines.read_request(&frame.frame());
-    Decoded { frame, request, time: clock.now().since(start) }
+    let (header, size_bytes) = (frame.header, frame.frame().payload.len());
+    drop(frame);
+    Decoded { header, size_bytes, request, time: clock.now().since(start) }
 }
 
 /// Messages of this size are decoded and encoded elsewhere, in bytes: smaller ones take less than the way there and back is worth.
 pub(super) const LARGE_BYTES_MIN: usize = 512 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::RankData;
+    use crate::types::{DataArray, DataType, Info, Key, Kval, Namespace, Status, Text};
+
+    /// The list of the members of a large job, and the data of a large process, were encoded on the server's thread. Whether
+    /// an answer is a large one was found by a walk through all of it there.
+    #[test]
+    fn large_answers_of_any_kind_are_encoded_elsewhere() {
+        let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let procs = |count| vec![proc.clone(); count];
+        let elements = |count| (0..count).map(|_| Value::from(proc.clone())).collect();
+        let table =
+            |count| Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements: elements(count) }));
+        let key = Key::from_static("k");
+        let infos = |count| Reply::Infos(vec![Info::new(key.clone(), table(count))]);
+        let kval = |count| Kval { key: key.clone(), value: table(count) };
+        let data = |count| Reply::Data(vec![RankData { proc: proc.clone(), entries: vec![kval(count)] }]);
+        let group =
+            |count| Reply::Group { members: procs(count), context_id: None, info: Vec::new(), jobs: Vec::new() };
+        let partial = |count| Reply::Partial { status: Status::ERROR, results: Box::new(infos(count)) };
+        let nodes = |count| Reply::Nodes(Text::from("node".repeat(count).as_str()));
+        for count in [10, 200_000] {
+            let replies =
+                [Reply::Procs(procs(count)), infos(count), data(count), group(count), partial(count), nodes(count)];
+            for reply in replies {
+                assert_eq!(Answer::is_large(&reply), count > 10, "{count} in {:?}", std::mem::discriminant(&reply));
+            }
+        }
+        let Reply::Infos(infos) = infos(200_000) else { panic!("no infos") };
+        let mut left = 1000;
+        assert!(exceeds(&infos[0].value, &mut left) && left == 0);
+    }
+}

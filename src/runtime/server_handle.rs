@@ -33,7 +33,7 @@ use super::threads::spawn;
 use super::tool_support::ToolSupport;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::witness::Witness;
-use super::work::{Work, WorkMeter, WorkRecord};
+use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
@@ -216,6 +216,11 @@ impl ServerHandle {
     #[must_use]
     pub fn work(&self) -> Work {
         self.work.read()
+    }
+
+    /// Takes the longest turn. From now on the longest of the next turns is kept.
+    pub fn take_longest_turn(&self) -> Option<LongestTurn> {
+        self.work.take_longest()
     }
 
     /// What clients find in their environment.

@@ -343,6 +343,7 @@ impl ServerLoop {
             Output::Raise(event) => self.raise(event, origin),
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
+            Output::Discard(garbage) => self.connections.discard(garbage),
             // Nobody sleeps until something is published.
             Output::Wake(_) => {}
         }

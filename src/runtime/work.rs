@@ -26,7 +26,7 @@ pub struct Work {
     /// The most requests of others that were handled while a process's first request waited, of processes that had not
     /// used more of the server's time than others.
     pub requests_waited_max: u64,
-    /// The longest turn.
+    /// The longest turn since the server began, or since the last one was taken.
     pub longest: Option<LongestTurn>,
 }
 
@@ -59,6 +59,11 @@ impl WorkRecord {
         let counts = [&self.0.turns, &self.0.requests, &self.0.waited];
         let [turns, requests, requests_waited_max] = counts.map(|count| count.load(Ordering::Relaxed));
         Work { turns, requests, requests_waited_max, longest: self.0.longest.lock().clone() }
+    }
+
+    /// Takes the longest turn. From now on the longest of the next turns is kept.
+    pub(super) fn take_longest(&self) -> Option<LongestTurn> {
+        self.0.longest.lock().take()
     }
 }
 
@@ -135,7 +140,6 @@ pub(super) struct WorkMeter {
     start: Time,
     last: Time,
     largest: Option<(Duration, Task)>,
-    longest: Duration,
     file: Option<File>,
 }
 
@@ -144,7 +148,7 @@ impl WorkMeter {
         // Without it `modex inspect` shows no turns; the server works.
         let file = memfd_create(TURNS_REPORT, MFdFlags::MFD_CLOEXEC).ok().map(File::from);
         let (start, last) = (Time::ZERO, Time::ZERO);
-        Self { record, start, last, largest: None, longest: Duration::ZERO, file }
+        Self { record, start, last, largest: None, file }
     }
 
     /// A turn begins.
@@ -175,8 +179,11 @@ impl WorkMeter {
         self.record.0.turns.fetch_add(1, Ordering::Relaxed);
         self.record.0.waited.store(waited, Ordering::Relaxed);
         let time = self.last.since(self.start);
-        let Some((cause_time, task)) = self.largest.filter(|_| time > self.longest) else { return };
-        self.longest = time;
+        let Some((cause_time, task)) = self.largest else { return };
+        let mut record = self.record.0.longest.lock();
+        if record.as_ref().is_some_and(|longest| time <= longest.time) {
+            return;
+        }
         let peer = task.peer().map(|peer| name(peer).unwrap_or_else(|| format!("connection {}", peer.0)));
         let cause = peer.map_or_else(|| task.to_string(), |peer| format!("{task} of {peer}"));
         let longest = LongestTurn { time, cause, cause_time };
@@ -187,7 +194,7 @@ impl WorkMeter {
                 .write_all_at(report.as_bytes(), 0)
                 .and_then(|()| file.set_len(report.len().try_into().unwrap_or(0)));
         }
-        *self.record.0.longest.lock() = Some(longest);
+        *record = Some(longest);
     }
 }
 
@@ -232,7 +239,13 @@ mod tests {
             cause_time: Duration::from_micros(20),
         };
         assert_eq!(LongestTurn::of_report(&longest.report()), Some(longest.clone()));
-        assert_eq!(record.read(), Work { turns: 3, requests: 6, requests_waited_max: 4, longest: Some(longest) });
+        let work = Work { turns: 3, requests: 6, requests_waited_max: 4, longest: Some(longest.clone()) };
+        assert_eq!((record.read(), record.take_longest()), (work, Some(longest)));
+        // A turn shorter than the one that was taken.
+        meter.begin(at(300));
+        meter.note(at(301), fence);
+        meter.end(4, |_| None);
+        assert_eq!(record.read().longest.map(|longest| longest.time), Some(Duration::from_micros(1)));
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<S: Publish> Server<S> {
 
     /// The same for all processes that a request names.
     pub(super) fn permit_all(&self, requester: &Requester, action: Action, procs: &[ProcId]) -> Result<(), Status> {
-        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+        let namespaces: BTreeSet<&Namespace> = ProcId::by_namespace(procs).map(|(namespace, _)| namespace).collect();
         namespaces.into_iter().try_for_each(|namespace| self.permit(requester, action, Object::Job(namespace)))
     }
 

@@ -109,7 +109,7 @@ impl<S: Publish> Server<S> {
         let status = local_status(operation, &self.registry);
         let departed = operation.departed.len();
         operation.ahead = Some(Ahead { is_gathering: true, departed, ..Ahead::default() });
-        let procs = operation.signature.procs.clone();
+        let procs = operation.signature.procs.to_vec();
         let directives = operation.directives_for_host(status);
         let upcall = Upcall::Connect(Connect { procs, directives });
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);

@@ -17,6 +17,7 @@ use super::core::Server;
 use super::host::{HostReply, Upcall};
 use super::pending::Purpose;
 use super::registry::Registry;
+use super::signature::Participants;
 use super::upcalls::status_of;
 use crate::gds::Publish;
 use crate::types::{Info, Namespace, ProcId, Status, Time};
@@ -24,7 +25,7 @@ use crate::types::{Info, Namespace, ProcId, Status, Time};
 /// Sets of participants of which this server has missed a fence, and what it does about it.
 #[derive(Debug, Default)]
 pub(super) struct Arrears {
-    sets: BTreeSet<Vec<ProcId>>,
+    sets: BTreeSet<Participants>,
     /// Jobs in whose name so many sets were missed that any of them may be one.
     overrun: BTreeSet<Namespace>,
     running: BTreeMap<OperationId, CatchUp>,
@@ -53,15 +54,15 @@ impl Arrears {
         [sets.len(), overrun.len(), running.len(), asked.len()].into_iter().fold(0, usize::saturating_add)
     }
 
-    pub(super) fn is_missed(&self, procs: &[ProcId]) -> bool {
-        self.sets.contains(procs) || procs.iter().any(|proc| self.overrun.contains(&proc.namespace))
+    pub(super) fn is_missed(&self, procs: &Participants) -> bool {
+        self.sets.contains(procs) || procs.namespaces().any(|namespace| self.overrun.contains(namespace))
     }
 
-    pub(super) fn note(&mut self, procs: &[ProcId]) {
+    pub(super) fn note(&mut self, procs: &Participants) {
         if self.sets.len() >= SETS_MAX && !self.sets.contains(procs) {
-            self.overrun.extend(procs.iter().map(|proc| proc.namespace.clone()));
+            self.overrun.extend(procs.namespaces().cloned());
         } else {
-            self.sets.insert(procs.to_vec());
+            self.sets.insert(procs.clone());
         }
     }
 
@@ -102,8 +103,7 @@ impl<S: Publish> Server<S> {
             return false;
         };
         let mut left = VecDeque::new();
-        let namespaces: BTreeSet<&Namespace> = operation.signature.procs.iter().map(|proc| &proc.namespace).collect();
-        for namespace in namespaces {
+        for namespace in operation.signature.procs.namespaces() {
             let Some(job) = self.registry.job(namespace) else { continue };
             let known = job.stored.ranks().map(|rank| ProcId::new(namespace.clone(), rank));
             let is_outdated = |proc: &ProcId| {

@@ -55,6 +55,8 @@ pub(super) struct Operation {
     pub(super) successor: Option<ProcId>,
     /// Who is said to lead, before it was heard that a leader has ended.
     pub(super) foretold: Option<ProcId>,
+    /// Processes that have ended, and the others have yet to be told.
+    pub(super) unmourned: BTreeSet<ProcId>,
     /// How many decisions connections owe about members that have ended.
     pub(super) verdicts: BTreeMap<PeerId, usize>,
     /// Bounds the wait for them.
@@ -223,7 +225,7 @@ impl Collectives {
 
     /// The operations on a group that a process means, oldest first.
     fn of_group(&self, registry: &Registry, wanted: &Signature, proc: &ProcId) -> Vec<OperationId> {
-        let first = Signature { kind: wanted.kind.clone(), procs: Vec::new() };
+        let first = Signature::new(wanted.kind.clone(), Vec::new());
         let same_group = self.by_signature.range(first..).take_while(|(signature, _)| signature.kind == wanted.kind);
         let mut meant: Vec<OperationId> = Vec::new();
         for (signature, ids) in same_group.filter(|(signature, _)| signature.covers(proc)) {
@@ -298,6 +300,7 @@ impl Collectives {
             is_leaderless: false,
             successor: None,
             foretold: None,
+            unmourned: BTreeSet::new(),
             verdicts: BTreeMap::new(),
             verdicts_until: None,
             failure: None,

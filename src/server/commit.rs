@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 use rustc_hash::FxHashMap;
 
 use super::core::Server;
-use super::io::{Output, PeerId};
+use super::io::{Garbage, Output, PeerId};
 use super::outputs::Ticket;
 use super::registry::Job;
 use super::slices::Rest;
@@ -20,10 +20,12 @@ use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, foot
 /// commits.
 #[derive(Debug)]
 pub(super) struct CommitRest {
-    /// Nothing, once the commit was refused.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) ticket: Ticket,
     proc: ProcId,
-    parts: VecDeque<(Scope, IntoIter<Kval>)>,
+    pub(super) parts: VecDeque<(Scope, IntoIter<Kval>)>,
+    /// The memory of published parts, if they are large. That of a million values takes milliseconds to free.
+    pub(super) spent: Vec<IntoIter<Kval>>,
+    is_large: bool,
     /// Qualified values that are none.
     malformed: usize,
 }
@@ -48,7 +50,8 @@ impl CommitRest {
             }
             piece.push((*scope, taken));
             if values.len() == 0 {
-                self.parts.pop_front();
+                let part = self.parts.pop_front().filter(|_| self.is_large);
+                self.spent.extend(part.map(|(_, values)| values));
             }
         }
         piece
@@ -60,40 +63,34 @@ impl<S: Publish> Server<S> {
         if commit.parts.iter().any(|(scope, _)| *scope == Scope::Internal) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
+        let is_large = commit.parts.iter().any(|(_, values)| values.len() > PIECE_ENTRIES_MAX);
         let parts = commit.parts.into_iter().map(|(scope, values)| (scope, values.into_iter())).collect();
-        let peer = ticket.peer();
-        self.proceed_commit(now, peer, CommitRest { ticket: Some(ticket), proc: proc.clone(), parts, malformed: 0 });
+        let (peer, proc) = (ticket.peer(), proc.clone());
+        let rest = CommitRest { ticket, proc, parts, spent: Vec::new(), is_large, malformed: 0 };
+        self.proceed_commit(now, peer, rest);
     }
 
-    /// Publishes the next piece of a commit. What is left of one that was refused is thrown away, in pieces, too.
+    /// Publishes the next piece of a commit.
     pub(super) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
         let piece = rest.take_piece();
-        let is_last = rest.parts.is_empty();
-        if let Some(ticket) = rest.ticket.take() {
-            match self.publish_piece(&rest.proc, piece, &mut rest.malformed) {
-                Ok(values) => {
-                    rest.ticket = self.answer_piece(ticket, is_last);
-                    self.review_piece(now, &rest.proc, &values, is_last);
-                }
-                Err(status) => self.outputs.reply_status(ticket, status),
-            }
-        }
-        if !is_last {
+        let published = self.publish_piece(&rest.proc, piece, &mut rest.malformed);
+        if let Ok(values) = &published
+            && !rest.parts.is_empty()
+        {
+            self.review_piece(now, &rest.proc, values, false);
             return self.leave_rest(peer, Rest::Commit(rest));
         }
-        let CommitRest { proc, malformed, .. } = rest;
+        let CommitRest { ticket, proc, parts, spent, is_large, malformed } = rest;
+        self.outputs.reply_status(ticket, published.as_ref().err().copied().unwrap_or(Status::SUCCESS));
+        if let Ok(values) = &published {
+            self.review_piece(now, &proc, values, true);
+        }
         if malformed > 0 {
             tracing::warn!(%proc, malformed, "a process put qualified values that are none; they are left out of its commit");
         }
-    }
-
-    /// Answers the commit with its last piece; before that gives the ticket back.
-    fn answer_piece(&mut self, ticket: Ticket, is_last: bool) -> Option<Ticket> {
-        if !is_last {
-            return Some(ticket);
+        if is_large {
+            self.outputs.push(Output::Discard(Garbage::new((parts, spent))));
         }
-        self.outputs.reply_status(ticket, Status::SUCCESS);
-        None
     }
 
     /// Answers who waits for these values. With the last of its first commit a process has had its say.

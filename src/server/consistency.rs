@@ -99,6 +99,9 @@ impl<S: Publish> Server<S> {
     }
 
     fn lacks_somebody(&self, operation: &Operation) -> bool {
+        if !operation.unmourned.is_empty() {
+            return self.mourning.is_about(operation.unmourned.iter());
+        }
         if !operation.verdicts.is_empty() {
             return operation.verdicts.keys().all(|peer| self.peers.get(*peer).is_some());
         }
@@ -119,6 +122,7 @@ impl<S: Publish> Server<S> {
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
+                Timer::Mourning => self.mourning.due(),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -131,6 +135,7 @@ impl<S: Publish> Server<S> {
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
+        let deadlines = deadlines.saturating_add(self.mourning.due().iter().count());
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

@@ -8,7 +8,7 @@ use super::derived::Deferred;
 use super::events::Events;
 use super::fence::Exchanges;
 use super::forwarding::Forwarding;
-use super::group::{Bootstraps, Given, Groups, Invitations, Vacancies};
+use super::group::{Bootstraps, Given, Groups, Invitations, Mourning, Vacancies};
 use super::heartbeats::Heartbeats;
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
@@ -42,6 +42,7 @@ pub struct Server<S: Publish> {
     pub(super) invitations: Invitations,
     pub(super) bootstraps: Bootstraps,
     pub(super) vacancies: Vacancies,
+    pub(super) mourning: Mourning,
     pub(super) exchanges: Exchanges,
     pub(super) arrears: Arrears,
     pub(super) process_sets: ProcessSets,
@@ -75,6 +76,7 @@ impl<S: Publish> Server<S> {
             invitations: Invitations::default(),
             bootstraps: Bootstraps::default(),
             vacancies: Vacancies::default(),
+            mourning: Mourning::default(),
             exchanges: Exchanges::default(),
             arrears: Arrears::default(),
             process_sets: ProcessSets::default(),
@@ -274,6 +276,7 @@ impl<S: Publish> Server<S> {
                 Timer::Verdicts(operation) => self.expire_verdicts(now, operation),
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
                 Timer::Watch(watch) => self.expire_watch(now, watch),
+                Timer::Mourning => self.mourn_some(now),
             }
         }
     }

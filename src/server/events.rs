@@ -135,7 +135,16 @@ impl<S: Publish> Server<S> {
     /// In whose name a connection raises an event. Targets that it does not reach are left out; there must be others.
     fn admit_event(&self, id: PeerId, event: &mut Event) -> Result<Voice, Status> {
         let Some(peer) = self.peers.get(id) else { return Err(Status::ERR_NOT_AVAILABLE) };
-        let is_reached = |target: &ProcId| self.may(peer, Action::Raise, Object::Job(&target.namespace));
+        // Targets of one job mostly stand together. Each job is looked up once for all of them.
+        let mut last: Option<(Namespace, bool)> = None;
+        let is_reached = |target: &ProcId| match &last {
+            Some((namespace, is_reached)) if namespace.is(&target.namespace) => *is_reached,
+            _ => {
+                let is_reached = self.may(peer, Action::Raise, Object::Job(&target.namespace));
+                last = Some((target.namespace.clone(), is_reached));
+                is_reached
+            }
+        };
         if event.range == range::RANGE_CUSTOM && event.retain_targets(is_reached) == 0 {
             return Err(Action::Raise.rule().refusal);
         }
@@ -341,17 +350,22 @@ impl<S: Publish> Server<S> {
         };
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
-        let relayed = Arc::new(relayed(event, Some(event.range)));
+        // Made for the first who gets it: a list of targets may be long.
+        let mut live = None;
+        let reach = event.reach();
         for listener in listeners {
             let proc = match listener {
                 Listener::Host => None,
                 Listener::Peer(id) if Some(id) == origin.connection => continue,
                 Listener::Peer(id) => match self.peers.get(id) {
-                    Some(peer) if self.reaches(origin.voice, event, peer) => Some(peer.proc.clone()),
+                    Some(peer) if reach.contains(&peer.proc) && self.carries(origin.voice, event, peer) => {
+                        Some(peer.proc.clone())
+                    }
                     _ => continue,
                 },
             };
-            self.deliver(listener, proc.as_ref(), number, event, Some(Arc::clone(&relayed)));
+            let live = live.get_or_insert_with(|| Arc::new(relayed(event, Some(event.range))));
+            self.deliver(listener, proc.as_ref(), number, event, Some(Arc::clone(live)));
         }
     }
 
@@ -362,8 +376,9 @@ impl<S: Publish> Server<S> {
             Listener::Peer(id) => Some(*id),
             Listener::Host => None,
         });
-        let voice = self.voice_of(event.source.as_ref());
-        peers.filter(|id| self.peers.get(*id).is_some_and(|peer| self.reaches(voice, event, peer))).collect()
+        let (voice, reach) = (self.voice_of(event.source.as_ref()), event.reach());
+        let is_reached = |peer: &Peer| reach.contains(&peer.proc) && self.carries(voice, event, peer);
+        peers.filter(|id| self.peers.get(*id).is_some_and(is_reached)).collect()
     }
 
     /// Whether a process is in range of an event, and its raiser may reach it.

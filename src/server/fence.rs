@@ -8,7 +8,7 @@ use super::core::Server;
 use super::host::FenceData;
 use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
-use super::signature::Kind;
+use super::signature::{Kind, Participants};
 use crate::gds::{AsStatus, Audience, Publish};
 use crate::proto;
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
@@ -120,7 +120,7 @@ impl<S: Publish> Server<S> {
 /// What sets of participants have exchanged: for each local process the commit that the others of the set have.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
-    sets: BTreeMap<Vec<ProcId>, Exchanged>,
+    sets: BTreeMap<Participants, Exchanged>,
     last: u64,
 }
 
@@ -138,11 +138,11 @@ impl Exchanges {
         self.sets.len()
     }
 
-    fn of(&self, procs: &[ProcId]) -> Option<&Exchanged> {
+    fn of(&self, procs: &Participants) -> Option<&Exchanged> {
         self.sets.get(procs)
     }
 
-    fn note(&mut self, procs: &[ProcId], collected: &[(ProcId, u64)]) {
+    fn note(&mut self, procs: &Participants, collected: &[(ProcId, u64)]) {
         let exchanged = self.entry(procs);
         exchanged.has_failed = false;
         for (proc, commit) in collected {
@@ -152,16 +152,16 @@ impl Exchanges {
         self.forget_oldest();
     }
 
-    fn note_failed(&mut self, procs: &[ProcId]) {
+    fn note_failed(&mut self, procs: &Participants) {
         let exchanged = self.entry(procs);
         exchanged.has_failed = true;
         exchanged.commits.clear();
         self.forget_oldest();
     }
 
-    fn entry(&mut self, procs: &[ProcId]) -> &mut Exchanged {
+    fn entry(&mut self, procs: &Participants) -> &mut Exchanged {
         self.last = self.last.saturating_add(1);
-        let exchanged = self.sets.entry(procs.to_vec()).or_default();
+        let exchanged = self.sets.entry(procs.clone()).or_default();
         exchanged.noted = self.last;
         exchanged
     }
@@ -177,7 +177,7 @@ impl Exchanges {
     }
 
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.sets.retain(|procs, _| procs.iter().all(|proc| proc.namespace != *namespace));
+        self.sets.retain(|procs, _| procs.namespaces().all(|named| named != namespace));
     }
 }
 

@@ -198,10 +198,12 @@ impl Forwarding {
 
     fn insert(&mut self, reference: u64, pull: Pull) {
         self.proc_count = self.proc_count.saturating_add(pull.procs.len());
-        for proc in &pull.procs {
-            let wanted = self.wanted.entry(proc.namespace.clone()).or_default();
-            wanted.of_any.change(pull.channels, 1);
-            wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
+        for (namespace, procs) in ProcId::by_namespace(&pull.procs) {
+            let wanted = self.wanted.entry(namespace.clone()).or_default();
+            for proc in procs {
+                wanted.of_any.change(pull.channels, 1);
+                wanted.of_rank.entry(proc.rank).or_default().change(pull.channels, 1);
+            }
         }
         self.granted.insert(reference, pull);
     }

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use super::io::PeerId;
 use crate::events::{DEFAULT_HANDLER, Event};
 use crate::types::Status;
@@ -25,7 +23,8 @@ pub(super) struct Codes {
 #[derive(Debug, Default)]
 pub(super) struct Interest {
     default: Standing,
-    codes: BTreeMap<Status, Standing>,
+    /// In the order of the codes. They are few enough to be moved, and a list of thousands is merged in one go.
+    codes: Vec<(Status, Standing)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,17 +69,25 @@ impl Interest {
     }
 
     pub(super) fn wants_code(&self, code: Status) -> bool {
-        self.codes.get(&code) == Some(&Standing::Wanted)
+        self.standing(code) == Standing::Wanted
+    }
+
+    fn standing(&self, code: Status) -> Standing {
+        let place = self.place(code).ok().and_then(|place| self.codes.get(place));
+        place.map_or(Standing::Never, |(_, standing)| *standing)
+    }
+
+    fn place(&self, code: Status) -> Result<usize, usize> {
+        self.codes.binary_search_by_key(&code, |(code, _)| *code)
     }
 
     pub(super) fn wanted_codes(&self) -> impl Iterator<Item = Status> {
-        self.codes.iter().filter(|(_, standing)| **standing == Standing::Wanted).map(|(code, _)| *code)
+        self.codes.iter().filter(|(_, standing)| *standing == Standing::Wanted).map(|(code, _)| *code)
     }
 
     /// Whether an event of the cache was delivered, live or afterwards.
     pub(super) fn has_got(&self, number: u64, event: &Event) -> bool {
-        let by_code = self.codes.get(&event.status).is_some_and(|standing| standing.includes(number));
-        by_code || (self.default.includes(number) && !event.is_non_default())
+        self.standing(event.status).includes(number) || (self.default.includes(number) && !event.is_non_default())
     }
 
     pub(super) fn add(&mut self, codes: &Codes) {
@@ -88,12 +95,23 @@ impl Interest {
             self.default = Standing::Wanted;
         }
         self.codes.extend(codes.listed.iter().map(|code| (*code, Standing::Wanted)));
+        // Two lists in order, which this merges; of equal codes the later one stands behind.
+        self.codes.sort_by_key(|(code, _)| *code);
+        self.codes.dedup_by(|later, earlier| {
+            let is_same = later.0 == earlier.0;
+            if is_same {
+                earlier.1 = later.1;
+            }
+            is_same
+        });
     }
 
     /// Wants them no more. `last` is the number of the newest event.
     pub(super) fn remove(&mut self, codes: &Codes, last: u64) {
         for code in &codes.listed {
-            if let Some(standing) = self.codes.get_mut(code) {
+            if let Ok(place) = self.place(*code)
+                && let Some((_, standing)) = self.codes.get_mut(place)
+            {
                 standing.end(last);
             }
         }
@@ -104,8 +122,13 @@ impl Interest {
 
     /// How many codes it would keep after adding these, without those that nothing in the cache depends on any more.
     pub(super) fn size_with(&mut self, codes: &Codes, oldest: u64) -> usize {
-        self.codes.retain(|_, standing| !matches!(standing, Standing::Until(last) if *last < oldest));
-        let added = codes.listed.iter().filter(|code| !self.codes.contains_key(code)).count();
+        self.codes.retain(|(_, standing)| !matches!(standing, Standing::Until(last) if *last < oldest));
+        let mut known = self.codes.iter().map(|(code, _)| code).peekable();
+        let is_new = |code: &&Status| {
+            while known.next_if(|known| known < code).is_some() {}
+            known.peek() != Some(code)
+        };
+        let added = codes.listed.iter().filter(is_new).count();
         self.codes.len().saturating_add(added)
     }
 }

@@ -1,3 +1,4 @@
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -99,6 +100,25 @@ pub enum Output {
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake who sleeps on its segment.
     Wake(Namespace),
+    /// Free memory where nobody waits for it.
+    Discard(Garbage),
+}
+
+/// Memory that nobody needs any more, and that takes long to free.
+#[derive(Clone, Debug)]
+pub struct Garbage(Arc<dyn Any + Send + Sync>);
+
+impl Garbage {
+    pub(super) fn new(memory: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(memory))
+    }
+}
+
+impl PartialEq for Garbage {
+    /// Whether it is the same memory.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// What is asked of the node's topology.

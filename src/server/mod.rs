@@ -96,8 +96,8 @@ pub use host::{
 };
 pub use inventory::INVENTORY;
 pub use io::{
-    Credentials, Forwarded, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello,
-    ToolKind, TopologyQuestion, Version,
+    Credentials, Forwarded, Garbage, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer,
+    ToolHello, ToolKind, TopologyQuestion, Version,
 };
 pub use job_data::JobData;
 pub use requests::{

@@ -337,27 +337,30 @@ impl Registry {
     /// processes here are. Those that have ended may count as nobody here.
     pub(super) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
         let mut members = Membership::default();
-        for entry in procs {
-            let job = match self.jobs.get(&entry.namespace) {
-                None if ended_is_nobody && self.has_ended(&entry.namespace) => {
+        // What is known of a job is looked up once, however many of its processes are listed.
+        for (namespace, entries) in ProcId::by_namespace(procs) {
+            let job = match self.jobs.get(namespace) {
+                None if ended_is_nobody && self.has_ended(namespace) => {
                     // Whether it goes on elsewhere only the host can tell.
                     members.remote = members.remote.max(Remote::Unknown);
                     continue;
                 }
                 job => job.filter(|job| job.is_defined())?,
             };
-            match entry.rank {
-                Rank::Process(rank) if job.clients.contains_key(&rank) => {
-                    members.local.insert(entry.clone());
+            for entry in entries {
+                match entry.rank {
+                    Rank::Process(rank) if job.clients.contains_key(&rank) => {
+                        members.local.insert(entry.clone());
+                    }
+                    Rank::Process(_) => members.remote = Remote::Some,
+                    _ => {
+                        let local = job.members().map(|rank| ProcId::new(namespace.clone(), rank));
+                        members.local.extend(local);
+                    }
                 }
-                Rank::Process(_) => members.remote = Remote::Some,
-                _ => {
-                    let local = job.members().map(|rank| ProcId::new(entry.namespace.clone(), rank));
-                    members.local.extend(local);
+                if entry.rank == Rank::Wildcard {
+                    members.remote = members.remote.max(job.remote());
                 }
-            }
-            if entry.rank == Rank::Wildcard {
-                members.remote = members.remote.max(job.remote());
             }
         }
         Some(members)

@@ -158,7 +158,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.phase() != Phase::Gathering {
+        if operation.phase() != Phase::Gathering || !operation.unmourned.is_empty() {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
@@ -210,7 +210,7 @@ impl<S: Publish> Server<S> {
     /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
     pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.clone());
+        let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.to_vec());
         let directives = operation.directives_for_host(status);
         let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
@@ -230,6 +230,7 @@ impl<S: Publish> Server<S> {
         operation.collected = collected;
         operation.sizes = sizes;
         let deadline = operation.deadline.take();
+        operation.unmourned.clear();
         operation.verdicts.clear();
         let until = operation.verdicts_until.take();
         self.timers.disarm(deadline, Timer::Operation(id));

@@ -232,7 +232,10 @@ impl<S: Publish> Server<S> {
         tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.withdraw_from_bootstraps(id).into_iter().map(|ticket| (ticket, false)));
         tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
-        tickets.extend(self.slices.withdraw(id).map(|ticket| (ticket, false)));
+        for (ticket, garbage) in self.slices.withdraw(id) {
+            tickets.push((ticket, false));
+            self.outputs.push(Output::Discard(garbage));
+        }
         tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
         for upcall in self.upcalls.of_peer(id) {
             match self.cancel_upcall(upcall) {

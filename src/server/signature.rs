@@ -2,6 +2,10 @@
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: a set of participants is the same however it is ordered.
 
+use std::cmp::Ordering;
+use std::ops::Deref;
+use std::sync::Arc;
+
 use super::registry::{Membership, Registry};
 use super::requests::GroupOperation;
 use crate::types::{Namespace, ProcId, Rank, Text};
@@ -28,15 +32,64 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Signature {
     pub(super) kind: Kind,
-    /// Sorted, each entry once.
-    pub(super) procs: Vec<ProcId>,
+    pub(super) procs: Participants,
 }
 
-impl Signature {
-    pub(super) fn new(kind: Kind, mut procs: Vec<ProcId>) -> Self {
-        procs.sort_unstable();
+/// The participants as written, sorted, each entry once. A list may have a million entries, so its copies share them, and
+/// a copy is equal to its original without a look at the entries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Participants(Arc<Vec<ProcId>>);
+
+impl Participants {
+    pub(super) fn new(mut procs: Vec<ProcId>) -> Self {
+        // Lists are mostly in order already, or in a few parts that are: a stable sort takes advantage of that.
+        procs.sort();
         procs.dedup();
-        Self { kind, procs }
+        Self(Arc::new(procs))
+    }
+
+    /// The same list, shared.
+    pub(super) fn shared(&self) -> Arc<Vec<ProcId>> {
+        Arc::clone(&self.0)
+    }
+
+    /// The namespaces named, in order, each once.
+    pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        ProcId::by_namespace(self).map(|(namespace, _)| namespace)
+    }
+}
+
+impl Deref for Participants {
+    type Target = [ProcId];
+
+    fn deref(&self) -> &[ProcId] {
+        &self.0
+    }
+}
+
+impl Ord for Participants {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Participants {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Participants {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Participants {}
+
+impl Signature {
+    pub(super) fn new(kind: Kind, procs: Vec<ProcId>) -> Self {
+        Self { kind, procs: Participants::new(procs) }
     }
 
     /// Who must arrive here, as far as is known; see [`Registry::membership`].
@@ -77,6 +130,6 @@ impl Signature {
     }
 
     pub(super) fn names(&self, namespace: &Namespace) -> bool {
-        self.procs.iter().any(|entry| entry.namespace == *namespace)
+        self.procs.namespaces().any(|named| named == namespace)
     }
 }

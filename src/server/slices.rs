@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::commit::CommitRest;
 use super::core::Server;
-use super::io::{Output, PeerId};
+use super::io::{Garbage, Output, PeerId};
 use super::outputs::Ticket;
 use super::query::Answering;
 use crate::gds::Publish;
@@ -27,17 +27,18 @@ pub(super) enum Rest {
 }
 
 impl Rest {
-    const fn ticket(&self) -> Option<&Ticket> {
+    const fn ticket(&self) -> &Ticket {
         match self {
-            Self::Commit(rest) => rest.ticket.as_ref(),
-            Self::Queries(answering) => Some(&answering.ticket),
+            Self::Commit(rest) => &rest.ticket,
+            Self::Queries(answering) => &answering.ticket,
         }
     }
 
-    fn into_ticket(self) -> Option<Ticket> {
+    /// The ticket, and what else it holds.
+    fn into_parts(self) -> (Ticket, Garbage) {
         match self {
-            Self::Commit(rest) => rest.ticket,
-            Self::Queries(answering) => Some(answering.ticket),
+            Self::Commit(rest) => (rest.ticket, Garbage::new((rest.parts, rest.spent))),
+            Self::Queries(answering) => answering.into_parts(),
         }
     }
 }
@@ -47,14 +48,14 @@ impl Slices {
         self.0.values().map(VecDeque::len).sum()
     }
 
-    /// Takes back what a connection waits for.
-    pub(super) fn withdraw(&mut self, peer: PeerId) -> impl Iterator<Item = Ticket> {
-        self.0.remove(&peer).into_iter().flatten().filter_map(Rest::into_ticket)
+    /// Takes back what a connection waits for. The memory of it is to be freed.
+    pub(super) fn withdraw(&mut self, peer: PeerId) -> impl Iterator<Item = (Ticket, Garbage)> {
+        self.0.remove(&peer).into_iter().flatten().map(Rest::into_parts)
     }
 
     /// Connections whose requests are not answered yet.
     pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
-        self.0.values().flatten().filter_map(Rest::ticket).map(Ticket::peer)
+        self.0.values().flatten().map(Rest::ticket).map(Ticket::peer)
     }
 
     /// The oldest of a connection.

@@ -14,7 +14,7 @@ use super::io::{Output, PeerId, StoreOffer};
 use super::peer::Stage;
 use super::registry::Presence;
 use super::requests::GroupOperation;
-use super::signature::Kind;
+use super::signature::{Kind, Participants};
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
@@ -23,7 +23,7 @@ use crate::types::{Namespace, ProcId, Rank, Text, Value};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tie {
     /// They are connected: the participants as written.
-    Connection(Arc<[ProcId]>),
+    Connection(Participants),
     /// They are in a group of this name. Several groups may have it.
     Group(Text, u64),
     /// A process says that it is in a group of this name, which was formed by invitation. Others may not know of it.
@@ -122,12 +122,11 @@ impl Ties {
 
 impl<S: Publish> Server<S> {
     /// Whether the whole set is connected, as far as is known here.
-    fn is_connected(&self, procs: &[ProcId], here: &BTreeSet<ProcId>) -> bool {
-        let namespaces: BTreeSet<&Namespace> = procs.iter().map(|proc| &proc.namespace).collect();
+    fn is_connected(&self, procs: &Participants, here: &BTreeSet<ProcId>) -> bool {
         let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {
-            Tie::Connection(connected) => **connected == *procs,
+            Tie::Connection(connected) => connected == procs,
             // A job is connected with whoever has started it.
-            Tie::Spawn(_) => namespaces.iter().all(|namespace| jobs.contains(*namespace)),
+            Tie::Spawn(_) => procs.namespaces().all(|namespace| jobs.contains(namespace)),
             Tie::Group(..) | Tie::Claim(..) => false,
         };
         here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
@@ -147,19 +146,19 @@ impl<S: Publish> Server<S> {
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
         let here = &operation.contributed.iter().filter(is_here).cloned().collect();
         match &operation.signature.kind {
-            Kind::Connect => self.bind(&Tie::Connection(procs.as_slice().into()), namespaces, here),
+            Kind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
             Kind::Group(GroupOperation::Construct, id) => {
                 self.ties.last_group = self.ties.last_group.saturating_add(1);
-                let members = self.groups.of_procs(id, here).flat_map(|group| &group.members);
+                let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
                 let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
-                let members = members.map(|proc| &proc.namespace).filter(is_agreed).cloned();
+                let members = members.map(|(namespace, _)| namespace).filter(is_agreed).cloned();
                 let namespaces = members.chain(namespaces).collect();
                 self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
             }
             Kind::Disconnect => {
                 let gone = here.union(&operation.departed).cloned().collect();
                 let lost = self.ties.part(&gone, |tie, jobs| match tie {
-                    Tie::Connection(connected) => **connected == **procs,
+                    Tie::Connection(connected) => connected == procs,
                     Tie::Spawn(_) => jobs.is_subset(&namespaces),
                     Tie::Group(..) | Tie::Claim(..) => false,
                 });
@@ -344,8 +343,7 @@ impl<S: Publish> Server<S> {
 
 /// The jobs that an operation binds to each other.
 pub(super) fn agreed(operation: &Operation) -> BTreeSet<Namespace> {
-    let namespaces = operation.signature.procs.iter().map(|proc| &proc.namespace);
-    namespaces.filter(|namespace| !refused(operation, namespace)).cloned().collect()
+    operation.signature.procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
 }
 
 /// Whether processes of a job were to take part here and none has. They may not have wanted to. For jobs elsewhere the host

@@ -21,6 +21,8 @@ pub(super) enum Timer {
     Bootstrap(BootstrapId),
     /// An interval in which a heartbeat is due.
     Watch(WatchId),
+    /// Others have yet to be told of the end of processes.
+    Mourning,
 }
 
 /// Deadlines in order. Whoever owns one keeps its moment, so that it can be taken out again.

@@ -134,6 +134,12 @@ impl ProcId {
         Self { namespace, rank: rank.into() }
     }
 
+    /// The entries of each namespace in a list where those of one namespace stand together.
+    pub(crate) fn by_namespace(procs: &[Self]) -> impl Iterator<Item = (&Namespace, &[Self])> {
+        let parts = procs.chunk_by(|one, next| one.namespace.is(&next.namespace));
+        parts.filter_map(|part| Some((&part.first()?.namespace, part)))
+    }
+
     /// Whether this entry of a participant list includes the given process: same namespace, and same rank or wildcard.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {

@@ -1,6 +1,7 @@
 //! The books: which groups there are, and whose.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::leavers::Leavers;
 use crate::keys;
@@ -70,7 +71,7 @@ impl<'a> Names<'a> {
 #[derive(Debug)]
 pub(in crate::server) struct Group {
     /// In the order of their ranks in the group.
-    pub(in crate::server) members: Vec<ProcId>,
+    pub(in crate::server) members: Arc<Vec<ProcId>>,
     /// The users whose processes here are members. Others never mean this group.
     pub(in crate::server) users: BTreeSet<u32>,
     /// The processes here that formed it or joined it. It is nobody else's here, whoever is named among the members.
@@ -95,6 +96,9 @@ impl Groups {
         procs_max: usize,
     ) -> Vec<ProcId> {
         let mut names = self.names(registry, caller);
+        if procs.len() <= procs_max && !procs.iter().any(|proc| names.members(proc).is_some()) {
+            return procs;
+        }
         let members_of = |proc: ProcId| match names.members(&proc) {
             Some(members) => members.to_vec(),
             None => vec![proc],
@@ -183,10 +187,10 @@ impl Groups {
             abandon(groups, of_process, proc);
             groups.retain(|group| !group.here.is_empty());
             count(of_process, proc);
-            match groups.iter_mut().find(|group| group.members == members && group.users.contains(&user)) {
+            match groups.iter_mut().find(|group| *group.members == members && group.users.contains(&user)) {
                 Some(group) => drop(group.here.insert(proc.clone())),
                 None => groups.push(Group {
-                    members,
+                    members: Arc::new(members),
                     users: BTreeSet::from([user]),
                     here: BTreeSet::from([proc.clone()]),
                     context_id,
@@ -202,8 +206,8 @@ impl Groups {
         self.of_member(id, proc)?;
         self.revise(id, |groups, of_process| {
             let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
-            group.members.retain(|member| member != proc);
-            let members = group.members.clone();
+            Arc::make_mut(&mut group.members).retain(|member| member != proc);
+            let members = group.members.to_vec();
             abandon(groups, of_process, proc);
             Some(members)
         })
@@ -212,7 +216,8 @@ impl Groups {
     /// A process elsewhere has left its group of this name.
     pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
         self.revise(id, |groups, _| {
-            groups.iter_mut().for_each(|group| group.members.retain(|member| member != proc));
+            let losing = groups.iter_mut().filter(|group| group.members.contains(proc));
+            losing.for_each(|group| Arc::make_mut(&mut group.members).retain(|member| member != proc));
         });
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::invitations::{Bereaved, Invited};
-use super::{Groups, group_of, is_told_of_deaths, name_of};
+use super::{group_of, name_of};
 use crate::events::Event;
 use crate::gds::Publish;
 use crate::keys;
@@ -142,7 +142,7 @@ impl<S: Publish> Server<S> {
         let Kind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
         let is_waited_for = matches!(operation.stage, Stage::AtHost(_)) && self.registry.client(leaver).is_none();
         let Some(asker) = operation.contributed.first().filter(|_| is_waited_for) else { return };
-        let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature.procs.clone());
+        let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature.procs.to_vec());
         let awaited = Info::new(Key::from_static(proto::GROUP_AWAITED), processes(procs));
         self.tell(now, Status::GROUP_MEMBERSHIP_UPDATE, &asker, &id, vec![leaver.clone()], vec![awaited]);
     }
@@ -418,54 +418,6 @@ impl<S: Publish> Server<S> {
             self.tell_of(now, Status::PROC_TERMINATED, proc, &id, targets, &[]);
         }
     }
-
-    /// A process here has ended without leaving in order. Once in its life, before operations go on without it.
-    pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
-        for (id, others) in promised(&self.groups, proc) {
-            self.tell_of(now, Status::GROUP_MEMBER_FAILED, proc, &id, others, &[]);
-        }
-        for operation in self.collectives.with(&proc.namespace) {
-            self.mourn_in_operation(now, operation, proc);
-        }
-        self.end_invitations_of(now, proc);
-    }
-
-    /// Those who form a group hear of one that ends before they have: the declared leaders where there are some, and
-    /// everybody if the one is a leader.
-    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
-        let Some(operation) = self.collectives.get(id) else { return };
-        let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
-        if operation.stage != Stage::Gathering || !operation.signature.covers(proc) {
-            return;
-        }
-        let name = name.clone();
-        let was_leader = operation.leaders.contains(proc);
-        let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
-        if !was_leader && !is_told_of_deaths(&operation.directives) {
-            return;
-        }
-        let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();
-        let (status, targets) = match was_leader {
-            true => (Status::GROUP_LEADER_FAILED, others()),
-            false if leaders.is_empty() => (Status::GROUP_MEMBER_FAILED, others()),
-            false => (Status::GROUP_MEMBER_FAILED, leaders),
-        };
-        if let Some(operation) = self.collectives.get_mut(id).filter(|_| was_leader) {
-            operation.lose_leader(proc);
-        }
-        if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
-            self.await_verdicts(now, id, &event);
-        }
-    }
-}
-
-/// The groups in which deaths are told, and the other members of each.
-fn promised(groups: &Groups, proc: &ProcId) -> Vec<(Text, Vec<ProcId>)> {
-    let is_promised = |(_, group): &(&Text, &super::Group)| group.survives_deaths && group.here.contains(proc);
-    let others = |(id, group): (&Text, &super::Group)| {
-        (id.clone(), group.members.iter().filter(|member| *member != proc).cloned().collect())
-    };
-    groups.iter().filter(is_promised).map(others).collect()
 }
 
 pub(super) fn processes(procs: Vec<ProcId>) -> Value {

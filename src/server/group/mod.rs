@@ -2,6 +2,7 @@
 //! group reaches further, or wants a context number.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 mod books;
 mod bootstrap;
@@ -9,6 +10,7 @@ mod given;
 mod invitations;
 mod leavers;
 mod life;
+mod mourning;
 mod naming;
 mod verdicts;
 
@@ -16,6 +18,7 @@ pub(super) use books::{Group, Groups};
 pub(super) use bootstrap::{BootstrapId, Bootstraps};
 pub(super) use given::Given;
 pub(super) use invitations::Invitations;
+pub(super) use mourning::Mourning;
 pub(super) use verdicts::Vacancies;
 
 use super::collective::{Operation, OperationId, Stage, brings_about};
@@ -38,7 +41,7 @@ use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time,
 
 /// A group as its members learn of it.
 pub(super) struct Formed {
-    members: Vec<ProcId>,
+    members: Arc<Vec<ProcId>>,
     context_id: Option<u64>,
     info: Vec<Info>,
 }
@@ -72,7 +75,7 @@ impl<S: Publish> Server<S> {
     /// can only be dissolved by those who repeat them.
     pub(super) fn destruct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
-        let procs = self.groups.of_member(&id, &proc).map_or(group.procs, |group| group.members.clone());
+        let procs = self.groups.of_member(&id, &proc).map_or(group.procs, |group| group.members.to_vec());
         if procs.is_empty() {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
         }
@@ -126,7 +129,7 @@ impl<S: Publish> Server<S> {
         // Who is missing elsewhere nobody knows but the host: without its word all servers go by what all know.
         let is_of_here = operation.stage == Stage::Gathering;
         let known = || if is_of_here { self.members_of(operation) } else { self.all_named(operation) };
-        let members = membership(&info).unwrap_or_else(known);
+        let members = membership(&info).map_or_else(known, Arc::new);
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
         let here: BTreeSet<ProcId> = operation.contributed.clone();
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
@@ -138,7 +141,7 @@ impl<S: Publish> Server<S> {
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         self.keep_given(id, context_id, &users, &here, &info);
         let doubtful = operation.left.clone();
-        let group = Group { members: members.clone(), users, here, context_id, doubtful, survives_deaths };
+        let group = Group { members: Arc::clone(&members), users, here, context_id, doubtful, survives_deaths };
         self.groups.insert(id, group);
         Results::Group(Formed { members, context_id, info })
     }
@@ -180,7 +183,7 @@ impl<S: Publish> Server<S> {
     /// Whether this server can give the number that a group of this node's own is to have, if any.
     pub(super) fn can_number(&self, id: OperationId) -> bool {
         let Some(operation) = self.collectives.get(id) else { return false };
-        let mut namespaces = operation.signature.procs.iter().map(|proc| &proc.namespace);
+        let mut namespaces = operation.signature.procs.namespaces();
         !flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID)
             || !matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _))
             || namespaces.all(|namespace| self.is_all_here(namespace))
@@ -195,25 +198,37 @@ impl<S: Publish> Server<S> {
     }
 
     /// The participants of an operation one by one, in order, without those that were lost here.
-    fn members_of(&self, operation: &Operation) -> Vec<ProcId> {
-        self.all_named(operation).into_iter().filter(|proc| !operation.departed.contains(proc)).collect()
+    fn members_of(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
+        let mut members = self.all_named(operation);
+        if !operation.departed.is_empty() {
+            Arc::make_mut(&mut members).retain(|proc| !operation.departed.contains(proc));
+        }
+        members
     }
 
     /// The participants of an operation one by one, in order.
-    fn all_named(&self, operation: &Operation) -> Vec<ProcId> {
-        let mut members = BTreeSet::new();
+    fn all_named(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
+        if operation.signature.procs.iter().all(|entry| matches!(entry.rank, Rank::Process(_))) {
+            return operation.signature.procs.shared();
+        }
+        let mut members = Vec::new();
         let members_max = self.config.limits.participants_max;
-        for entry in &operation.signature.procs {
+        for entry in operation.signature.procs.iter() {
             let numbered = |rank: u32| ProcId::new(entry.namespace.clone(), rank);
+            if let Rank::Process(_) = entry.rank {
+                members.push(entry.clone());
+                continue;
+            }
             let job = self.registry.job(&entry.namespace);
-            let job_size = job.and_then(|job| job.job_size).filter(|_| entry.rank == Rank::Wildcard);
-            match (entry.rank, job_size) {
-                (Rank::Process(_), _) => drop(members.insert(entry.clone())),
-                (_, Some(job_size)) => members.extend((0..job_size).take(members_max).map(numbered)),
-                (_, None) => members.extend(job.into_iter().flat_map(|job| job.clients.keys()).copied().map(numbered)),
+            match job.and_then(|job| job.job_size).filter(|_| entry.rank == Rank::Wildcard) {
+                Some(job_size) => members.extend((0..job_size).take(members_max).map(numbered)),
+                None => members.extend(job.into_iter().flat_map(|job| job.clients.keys()).copied().map(numbered)),
             }
         }
-        members.into_iter().take(members_max).collect()
+        members.sort_unstable();
+        members.dedup();
+        members.truncate(members_max);
+        Arc::new(members)
     }
 }
 
@@ -234,7 +249,7 @@ impl Formed {
         };
         let nameless = (!infos.is_empty()).then(|| (Text::from(""), infos));
         Reply::Group {
-            members: self.members.clone(),
+            members: self.members.to_vec(),
             context_id: self.context_id,
             info: self.info.iter().filter(is_understood).cloned().collect(),
             jobs: jobs.map(named).chain(nameless).collect(),

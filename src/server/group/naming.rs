@@ -38,10 +38,16 @@ impl<S: Publish> Server<S> {
         let mut is_changed = false;
         // Said twice it would be written out twice, and more often.
         let mut open = NAMING_PROCESSES.to_vec();
+        let mut names = self.groups.names(&self.registry, caller);
         for info in infos {
             let Some(place) = open.iter().position(|key| *key == info.key.as_str()) else { continue };
             open.swap_remove(place);
             let Some(named) = procs_in(&info.value) else { continue };
+            // Without a group's name among them a long list is not copied.
+            if !named.iter().any(|named| names.members(named).is_some_and(|members| !members.is_empty())) {
+                continue;
+            }
+            let named: Vec<ProcId> = named.into_iter().cloned().collect();
             let members = self.with_members(named.clone(), caller)?;
             if members == named {
                 continue;
@@ -60,12 +66,12 @@ impl<S: Publish> Server<S> {
 }
 
 /// The processes that a value names, if it names nothing else.
-fn procs_in(value: &Value) -> Option<Vec<ProcId>> {
-    let proc_in = |value: &Value| if let Value::Proc(proc) = value { Some(ProcId::clone(proc)) } else { None };
-    match value {
-        Value::DataArray(array) => array.elements.iter().map(proc_in).collect(),
-        one => Some(vec![proc_in(one)?]),
-    }
+fn procs_in(value: &Value) -> Option<Vec<&ProcId>> {
+    let elements = match value {
+        Value::DataArray(array) => array.elements.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    elements.iter().map(|value| if let Value::Proc(proc) = value { Some(&**proc) } else { None }).collect()
 }
 
 /// What events name processes with.

@@ -349,8 +349,9 @@ impl<S: Publish> Server<S> {
     /// Those here who have come to a construction, and its members elsewhere.
     pub(super) fn all_who_form(&self, id: OperationId) -> Vec<ProcId> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
-        let elsewhere = self.members_of(operation).into_iter().filter(|proc| self.registry.client(proc).is_none());
-        operation.contributed.iter().cloned().chain(elsewhere).collect()
+        let members = self.members_of(operation);
+        let elsewhere = members.iter().filter(|proc| self.registry.client(proc).is_none());
+        operation.contributed.iter().chain(elsewhere).cloned().collect()
     }
 }
 

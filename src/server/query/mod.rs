@@ -15,6 +15,7 @@ use crate::server::access::{Action, Object};
 use crate::server::core::Server;
 use crate::server::derived::{Derivation, Derived, Hardware, may_be_derived};
 use crate::server::inventory::INVENTORY;
+use crate::server::io::{Garbage, Output};
 use crate::server::outputs::Ticket;
 use crate::server::passage::with_status;
 use crate::server::registry::{Client, Job, Presence};
@@ -55,6 +56,13 @@ pub(in crate::server) struct Answering {
     progress: Progress,
 }
 
+impl Answering {
+    /// The ticket, and what takes long to free.
+    pub(in crate::server) fn into_parts(self) -> (Ticket, Garbage) {
+        (self.ticket, Garbage::new((self.questions, self.progress)))
+    }
+}
+
 /// The topology, as far as it is known.
 #[derive(Debug)]
 pub(in crate::server) enum Topology {
@@ -90,8 +98,9 @@ struct Progress {
     /// The next query, and the next of its keys.
     query: usize,
     key: usize,
-    /// Rows of the table at hand, and the rank of the next one.
+    /// Rows of the table at hand, their size, and the rank of the next one.
     rows: Vec<Value>,
+    rows_bytes: usize,
     next_rank: Option<u32>,
 }
 
@@ -193,14 +202,18 @@ impl<S: Publish> Server<S> {
         if let Ok(false) = outcome {
             return self.leave_rest(answering.ticket.peer(), Rest::Queries(answering));
         }
+        if let Err(Unanswered::Refused(status)) = outcome {
+            let (ticket, garbage) = answering.into_parts();
+            self.outputs.reply_status(ticket, status);
+            return self.outputs.push(Output::Discard(garbage));
+        }
         let Answering { ticket, questions, progress, .. } = *answering;
         match outcome {
             Ok(_) => {
                 let (status, found) = progress.end(questions.verdict);
                 self.outputs.reply(ticket, with_status(status, found.is_empty(), Reply::Infos(found)));
             }
-            Err(Unanswered::Refused(status)) => self.outputs.reply_status(ticket, status),
-            Err(Unanswered::NeedsTopology) => self.defer_queries(ticket, questions),
+            Err(_) => self.defer_queries(ticket, questions),
         }
     }
 
@@ -250,24 +263,30 @@ impl<S: Publish> Server<S> {
         *units = units.saturating_sub(UNITS_PER_KEY);
         let (requester, namespace) = (asking.requester, &asking.scope.namespace);
         let table = is_local_table(&key).zip(self.registry.job(namespace));
-        let value = match table.filter(|_| self.is_open(requester, namespace)) {
+        let answer = match table.filter(|_| self.is_open(requester, namespace)) {
             Some((is_local, job)) => {
                 if !self.add_rows(progress, namespace, job, is_local, units) {
                     return Ok(false);
                 }
-                let elements = std::mem::take(&mut progress.rows);
-                let array = DataArray { element_type: DataType::ProcInfo, elements };
-                Some(Value::DataArray(Box::new(array)))
+                let table =
+                    |elements| Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements }));
+                // The rows were measured one by one: a walk through all of them would be one long step.
+                let rows_bytes = std::mem::take(&mut progress.rows_bytes);
+                let bytes = footprint(&table(Vec::new())).and_then(|bytes| bytes.checked_add(rows_bytes));
+                Some((table(std::mem::take(&mut progress.rows)), bytes))
             }
-            None => self.fact(asking, &key)?,
+            None => self.fact(asking, &key)?.map(|value| {
+                let bytes = footprint(&value);
+                (value, bytes)
+            }),
         };
-        (progress.next_rank, progress.rows) = (None, Vec::new());
-        let Some(value) = value else {
+        progress.next_rank = None;
+        let Some((value, bytes)) = answer else {
             progress.lacks_some = true;
             return Ok(true);
         };
         let bytes_max = self.config.limits.query_bytes_max;
-        let bytes = footprint(&value).and_then(|bytes| bytes.checked_add(progress.bytes));
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(progress.bytes));
         match bytes.filter(|&bytes| bytes <= bytes_max) {
             Some(bytes) => {
                 progress.bytes = bytes;
@@ -395,7 +414,9 @@ impl<S: Publish> Server<S> {
                 pid: client.and_then(|client| client.pid).unwrap_or(0),
                 state: client.map_or(STATE_UNKNOWN, state),
             };
-            progress.rows.push(Value::ProcInfo(Box::new(info)));
+            let row = Value::ProcInfo(Box::new(info));
+            progress.rows_bytes = progress.rows_bytes.saturating_add(footprint(&row).unwrap_or(usize::MAX));
+            progress.rows.push(row);
         }
         true
     }
@@ -432,7 +453,7 @@ fn state(client: &Client) -> u8 {
 }
 
 /// Units of work in one step: a row of a table is one unit.
-const UNITS_PER_STEP: usize = 1024;
+const UNITS_PER_STEP: usize = 128;
 /// Units of work for another key.
 const UNITS_PER_KEY: usize = 16;
 /// Of a process elsewhere, or of one that nobody has announced.

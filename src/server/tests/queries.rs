@@ -281,3 +281,15 @@ fn a_table_ends_with_its_job() {
     rig.host(HostCall::DeregisterNamespace(namespace("large")));
     assert_eq!(statuses(&rig.finish(first)), [(peer, Status::ERR_NOT_FOUND)]);
 }
+
+/// A table beyond the limit was freed within the turn that refused it.
+#[test]
+fn the_memory_of_a_refused_table_is_handed_out() {
+    let mut config = Config::default();
+    config.limits.query_bytes_max = 10_000;
+    let mut rig = Rig::with(config, MapStore::default());
+    let peer = rig.job(1000, 1)[0];
+    let outputs = rig.request(peer, query(&[keys::QUERY_PROC_TABLE.name()]));
+    assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
+    assert!(outputs.iter().any(|output| matches!(output, Output::Discard(_))));
+}

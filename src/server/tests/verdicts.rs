@@ -382,3 +382,38 @@ fn a_successor_stays_until_it_ends_and_may_be_heard_of_before_the_end_of_the_lea
     rig.host(lost());
     assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
 }
+
+/// A process that took part in a thousand constructions ended, and all their members were told in one turn: 150 ms for
+/// everybody else. The rule: a turn tells those of a bounded number of groups, and each construction waits for its own.
+#[test]
+fn the_members_of_many_constructions_are_told_of_an_end_in_several_turns() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = job(&mut rig, 3, 3);
+    let count = 100;
+    for number in 0..count {
+        for peer in &peers[..2] {
+            rig.request(*peer, construct(&format!("g{number}"), &[flag("pmix.grp.notterm")]));
+        }
+    }
+    let mut steps = Vec::new();
+    let mut outputs = rig.lose(peers[2]);
+    loop {
+        steps.push(told(&outputs).len());
+        if steps.iter().sum::<usize>() >= 2 * count || steps.len() > count {
+            break;
+        }
+        assert!(rig.server.poll_timeout().is_some(), "{steps:?}");
+        outputs = rig.wait(1);
+    }
+    assert!(steps.len() > 2 && steps.iter().all(|told| (1..=64).contains(told)), "{steps:?}");
+    assert_eq!(steps.iter().sum::<usize>(), 2 * count, "each member hears of each construction once");
+    let formed: usize = (0..count)
+        .map(|number| {
+            let id = format!("g{number}");
+            let ended = peers[..2].iter().flat_map(|peer| ends(&rig.request(*peer, verdict(&id, Status::SUCCESS, 2))));
+            ended.filter(|end| *end == (peers[0], Status::SUCCESS)).count()
+        })
+        .sum();
+    // The answer to each verdict is a success, and so is that to each construction.
+    assert_eq!(formed, 2 * count);
+}
