@@ -3,6 +3,9 @@
 //! A block holds all values of one commit, and those of small earlier blocks: a new block absorbs the blocks before it
 //! until the next one has at least twice its entries. So a rank with `n` values has at most `log2(n) + 1` blocks,
 //! however often it commits. Each value is copied about `log2(n)` times, as a cell without its payload.
+//!
+//! A block of more than 65,536 entries stays as it is: a copy of a million cells takes 50 ms, and everybody else waits.
+//! Once a rank is more than 40 blocks deep, after some three million values, its large blocks are absorbed, too.
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
@@ -167,10 +170,18 @@ pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
     *newer = merged;
 }
 
-/// Whether a new block of `entry_count` entries should absorb the block before it.
-pub(crate) const fn is_worth_absorbing(entry_count: usize, previous_entry_count: usize) -> bool {
+/// Whether a new block of `entry_count` entries should absorb the block before it. `depth` counts the blocks of the rank.
+pub(crate) fn is_worth_absorbing(entry_count: usize, previous_entry_count: usize, depth: impl Fn() -> usize) -> bool {
     previous_entry_count < entry_count.saturating_mul(2)
+        && (previous_entry_count <= ABSORBED_ENTRIES_MAX || depth() > DEPTH_MAX)
 }
+
+/// A block with more entries is copied only where there are too many blocks.
+const ABSORBED_ENTRIES_MAX: usize = 1 << 16;
+/// Blocks of a rank from which on large ones are absorbed. Small ones on top of so many are fewer than a reader has
+/// left.
+const DEPTH_MAX: usize = 40;
+const _: () = assert!(DEPTH_MAX + (ABSORBED_ENTRIES_MAX.ilog2() as usize) < CHAIN_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -205,7 +216,7 @@ mod tests {
             for size in sizes {
                 let mut merged = size;
                 while let Some(&previous) = chain.last()
-                    && is_worth_absorbing(merged, previous)
+                    && is_worth_absorbing(merged, previous, || chain.len())
                 {
                     merged += previous;
                     chain.pop();
@@ -215,5 +226,28 @@ mod tests {
                 assert!(chain.len() <= total.ilog2() as usize + 1, "{chain:?}");
             }
         }
+    }
+
+    /// A rank with a million keys had them all copied at once, time and again. The rule: one step copies a bounded number of
+    /// entries, unless there are more blocks than a reader should follow.
+    #[test]
+    fn large_blocks_are_copied_seldom_and_chains_stay_bounded() {
+        let mut chain: Vec<usize> = Vec::new();
+        let mut largest_copies = 0;
+        for total in (1..=40_000_usize).map(|piece| piece * 256) {
+            let depth = chain.len();
+            let mut merged = 256;
+            while let Some(&previous) = chain.last()
+                && is_worth_absorbing(merged, previous, || depth)
+            {
+                merged += previous;
+                chain.pop();
+            }
+            chain.push(merged);
+            largest_copies += usize::from(merged > 2 * ABSORBED_ENTRIES_MAX);
+            assert!(chain.len() < CHAIN_MAX, "{chain:?}");
+            assert!(largest_copies <= total / 3_000_000, "{largest_copies} after {total}");
+        }
+        assert!(largest_copies > 0);
     }
 }

@@ -298,9 +298,10 @@ impl NamespaceWriter {
     pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
         let mut previous = NO_BLOCK;
+        let depth = || Chain::of_rank(self.memory(), rank).map_or(0, Iterator::count);
         for older in Chain::of_rank(self.memory(), rank)? {
             let older = older?;
-            if !block::is_worth_absorbing(entries.len(), older.entries.len()) {
+            if !block::is_worth_absorbing(entries.len(), older.entries.len(), depth) {
                 previous = older.offset;
                 break;
             }
