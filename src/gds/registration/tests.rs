@@ -1,4 +1,4 @@
-//! One test for each rule of registration. Answers are read the way a client's request would be.
+//! One test for each rule of registration. Answers are read like a client's request reads them.
 
 mod bad_input;
 mod builder;
@@ -94,7 +94,7 @@ fn node_value(record: &JobRecord, index: u32, key: &str) -> Option<Value> {
     previous::value_at(column(&record.node_columns, key)?, index)
 }
 
-/// The value of a process; a column that repeats the node's goes through the process's node id.
+/// The value of a process; if the column repeats the node's, the value of the process's node.
 fn proc_value(record: &JobRecord, rank: u32, key: &str) -> Option<Value> {
     assert!(rank < record.rank_count, "rank {rank} of {}", record.rank_count);
     match column(&record.proc_columns, key)? {

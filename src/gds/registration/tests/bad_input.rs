@@ -1,4 +1,4 @@
-//! What contradicts itself is refused with the key, and where in the description it stands.
+//! Contradictions are refused, and the error names the key and its place in the description.
 
 use super::*;
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest, Store, StoreOptions};
@@ -10,7 +10,7 @@ fn said(description: &[Info]) -> String {
     register(description).unwrap_err().to_string()
 }
 
-/// A text says what, and where: `place`, then whatever the error has to say.
+/// Checks that an error's text begins with `place` and contains `what`.
 #[track_caller]
 fn stands_at(description: &[Info], place: &str, what: &str) {
     let said = said(description);
@@ -62,7 +62,8 @@ fn sizes_that_differ_are_named() {
     stands_at(&apps, "\"pmix.wdir\": ", "2 applications");
 }
 
-/// Values of the own node outside node arrays lost their place, and too many aliases even their key.
+/// Regression: errors in values of the own node outside node arrays lacked the place, and too many aliases even the
+/// key.
 #[test]
 fn what_is_wrong_with_loose_values_of_the_own_node_is_named() {
     let described = |entries: Vec<Info>| [maps("n0,n1", "0;1"), vec![job(entries)]].concat();
@@ -75,7 +76,7 @@ fn what_is_wrong_with_loose_values_of_the_own_node_is_named() {
     stands_at(&[node("n0", vec![aliases()])], "node.arr[0] \"pmix.alias\": ", "300 aliases of one node");
 }
 
-/// The key was that of the earlier map, which is nowhere in the description that was refused.
+/// Regression: the error named the key of the earlier map, which was not in the refused description.
 #[test]
 fn what_contradicts_an_earlier_map_is_named_as_it_stands_in_the_later_description() {
     let before = record(&maps("n0,n1", "0;1"));
@@ -115,8 +116,9 @@ fn arrays_that_do_not_say_whose_they_are_are_named() {
     stands_at(&[of_app], "app.arr[0].node.arr[1] \"pmix.nodeid\": ", "got string");
 }
 
-/// A qualified value without qualifiers is its first entry. It was taken apart behind the checks that the entry's key asks
-/// for: a second map replaced the first, a rank stood beside that of its array, a container was stored as a plain value.
+/// A qualified value without qualifiers is its first entry. Regression: it was unwrapped after the checks for the
+/// entry's key. So a second map replaced the first, a process array had a second rank, and a container was stored as a
+/// plain value.
 #[test]
 fn what_a_qualified_value_holds_is_checked_like_any_other_entry() {
     let wrapped = |inner: Info| array("pmix.qual.val", vec![inner]);
@@ -144,7 +146,7 @@ fn what_a_qualified_value_holds_is_checked_like_any_other_entry() {
     assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(5)));
 }
 
-/// A value of another type in a qualified value was refused. It is kept, as without qualifiers.
+/// Regression: a qualified value whose inner value has another type was refused. It is kept, as without qualifiers.
 #[test]
 fn a_qualified_value_holds_a_value_and_no_other_qualified_value() {
     let qualified = |inner: Info| {
@@ -188,7 +190,8 @@ fn values_like(record: &JobRecord, key: &str) -> Vec<Value> {
     entries.chain(of(&record.node_columns, record.node_count)).chain(procs).collect()
 }
 
-/// An array of another type than its key lists was refused. It is kept, except under a key that registration itself reads.
+/// Regression: an array with elements of another type than its key's was refused. It is kept, except under a key that
+/// registration itself reads.
 #[test]
 fn arrays_of_other_elements_than_their_key_lists_are_kept() {
     let of = |element_type, elements| Value::DataArray(Box::new(DataArray { element_type, elements }));
@@ -223,7 +226,7 @@ fn names_are_not_empty_and_may_be_long() {
     stands_at(&[node("", vec![])], "node.arr[0] \"pmix.hname\": ", "empty");
     stands_at(&[process(0, vec![info("pmix.hname", "")])], "pdata[0] \"pmix.hname\": ", "empty");
     stands_at(&[info("pmix.hname", "")], "\"pmix.hname\": ", "empty");
-    // Such a name was two names in the list of all that its node goes by, and when the list was read again, another node.
+    // Regression: such a name became two in the list of the node's names, and on reading the list, another node.
     let two = node("n0", vec![info("pmix.hname", "n0,n1")]);
     let said = "\"n0,n1\" holds a comma; give one name, and others as PMIX_HOSTNAME_ALIASES";
     stands_at(&[two], "node.arr[0] \"pmix.hname\": ", said);
@@ -346,7 +349,7 @@ fn samples() -> Vec<Value> {
     ]
 }
 
-/// Types that stand for a number.
+/// Numeric types.
 fn is_number(data_type: DataType) -> bool {
     use DataType as T;
     let counts = [
@@ -369,7 +372,7 @@ fn is_number(data_type: DataType) -> bool {
     counts.contains(&data_type) || is_code(data_type)
 }
 
-/// What the standard, and the hosts in the field, allow under a key.
+/// The types that the standard and existing hosts use under a key.
 fn suits(key: &str, value: &Value) -> bool {
     use DataType as T;
     let found = value.data_type();
@@ -406,7 +409,7 @@ fn suits(key: &str, value: &Value) -> bool {
     of_key || kinds.into_iter().any(of_kind)
 }
 
-/// Types whose numbers are codes: none is taken for a count.
+/// Types whose numbers are codes, which are never counts.
 fn is_code(data_type: DataType) -> bool {
     use DataType as T;
     [
@@ -433,14 +436,14 @@ fn is_needed(key: &str) -> bool {
     maps.contains(&key) || names.contains(&key) || ["pmix.job.size", "pmix.reg.nodata", "pmix.qual.val"].contains(&key)
 }
 
-/// Whether this value is the same value. Equal numbers of two types are not.
+/// Whether the values are identical. Equal numbers of two types are not.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other && one.data_type() == other.data_type()
 }
 
-/// Every known key with a value of every type, in every kind of array. All that was of another type was refused, and with it the jobs
-/// of hosts that every OpenPMIx serves: its own tests give `PMIX_SPAWNED` as a number. A wrong type is refused by name under
-/// the keys that registration itself reads. Under all others it is kept as given, and what fits is not refused for its type.
+/// Every known key with a value of every type, in every kind of array. Regression: every value of another type was
+/// refused. This refused the jobs of hosts that every OpenPMIx accepts: its own tests give `PMIX_SPAWNED` as a number.
+/// A wrong type is refused by name under the keys that registration itself reads. Under all others it is kept as given.
 #[test]
 fn a_wrong_type_is_refused_by_name_where_registration_reads_it_and_else_kept() {
     let samples = samples();
@@ -456,19 +459,19 @@ fn a_wrong_type_is_refused_by_name_where_registration_reads_it_and_else_kept() {
     let attributes = keys::attributes().filter(|attribute| !is_container(attribute.name));
     let pairs = attributes.flat_map(|attribute| samples.iter().map(move |value| (attribute.name, value)));
     for (number, (key, value)) in pairs.enumerate() {
-        // What identifies the process or application is read before its type is compared with others.
+        // The identity of the process or application is read before its type is checked.
         let is_identity = |place: &str| {
             place.starts_with("pdata") && ["pmix.rank", "pmix.procid", "pmix.nspace"].contains(&key)
                 || place.starts_with("app") && key == "pmix.appnum"
         };
-        // Two of them for each: over all keys every type has been everywhere.
+        // Two places for each type: over all keys, every type is tried everywhere.
         let places = [around[number % 5], around[(number / 5 + number + 1) % 5]];
         for (place, wrap) in places.iter().filter(|(place, _)| !is_identity(place)) {
             let outcome = register(&[wrap(info(key, value.clone()))]);
             let text = outcome.as_ref().map_or_else(ToString::to_string, |_| "accepted".to_owned());
             let is_of_type = matches!(outcome.as_ref().map_err(RegisterError::cause), Err(RegisterError::Type { .. }));
             let is_fit = suits(key, value) || converts_to_bool(key, value);
-            // A number out of range is refused for its range.
+            // A number out of range is refused with `Range`.
             let is_out_of_range = key == "pmix.reg.nodata" && is_large(value);
             let is_refused = is_needed(key) && !is_fit && !is_out_of_range;
             assert_eq!(is_of_type, is_refused, "{place}{key} with {value:?}: {text}");
@@ -492,18 +495,18 @@ fn a_wrong_type_is_refused_by_name_where_registration_reads_it_and_else_kept() {
     assert!(refused > 500 && kept > 10_000 && accepted > 2_000, "{refused} refused, {kept} kept, {accepted} accepted");
 }
 
-/// Numbers of the samples that few types hold.
+/// Sample numbers that exceed most types.
 fn is_large(value: &Value) -> bool {
     [Value::Int64(-1), Value::Uint64(u64::MAX)].contains(value)
 }
 
-/// An integer that is 0 or 1 under a key that takes a bool.
+/// An integer that is 0 or 1 under a key of type bool.
 fn converts_to_bool(key: &str, value: &Value) -> bool {
     let is_bool = keys::rows_with_name(key).into_iter().any(|row| row.value_type.data_type() == DataType::Bool);
     is_bool && is_number(value.data_type()) && !is_code(value.data_type()) && !is_large(value)
 }
 
-/// The same through a segment, where each process has the key with a value of another type.
+/// The same through a segment; each process has a value of another type under the key.
 #[test]
 fn values_of_other_types_are_read_from_a_segment_as_given() {
     let options = || StoreOptions { backing: BackingKind::Heap, ..StoreOptions::new("server.0", "n1") };
@@ -521,7 +524,7 @@ fn values_of_other_types_are_read_from_a_segment_as_given() {
     };
     let mut found_count = 0;
     let mut store = Store::new(options());
-    // Job information of one type under all keys, then a column of all types under each key.
+    // Job values of one type under all keys, then a column of all types under each key.
     for value in &samples {
         store.deregister(&namespace());
         let names: Vec<&'static str> = names.iter().copied().filter(|key| is_misfit(key, value)).collect();

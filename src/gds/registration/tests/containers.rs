@@ -102,7 +102,7 @@ fn a_process_array_is_about_one_process() {
     let other = refusal(&[process(0, vec![id(1)])]);
     assert_eq!(other, RegisterError::OtherProcess { rank: 0, found: Rank::Process(1) });
     assert_eq!(column(&record(&[process(0, vec![id(0)])]).proc_columns, "pmix.procid"), None);
-    // Nor is its job stored, under whatever name: a copy that another server makes does not hear it.
+    // The job in the array is not stored under any name either, so another server's copy lacks it.
     for own in [Value::from("job"), Value::NullString] {
         let of_own = record(&[process(0, vec![info("pmix.nspace", own)])]);
         assert_eq!(column(&of_own.proc_columns, "pmix.nspace"), None);
@@ -191,7 +191,8 @@ fn aliases_accumulate_in_both_forms_and_the_maps_name_is_one() {
 
 #[test]
 fn a_node_given_twice_may_repeat_all_its_names() {
-    // The names were counted twice, so that a node with more than half of the names allowed could not be updated.
+    // Regression: the names were counted twice, so a node with more than half of the names allowed could not be
+    // updated.
     let names: Vec<String> = (0..200).map(|number| format!("alias{number}")).collect();
     let with_names = || node("a", vec![info("pmix.alias", names.join(","))]);
     let once = record(&[with_names(), with_names()]);
@@ -210,7 +211,7 @@ fn two_nodes_cannot_have_one_id() {
 
 #[test]
 fn numbers_of_nodes_are_compared_when_all_has_been_said() {
-    // As an update "n1 is 5" was refused, though n1 is 240 a moment later: the fuzzer found it.
+    // Regression: the update "n1 is 5" was refused, although n1 becomes 240 later in it (found by the fuzzer).
     let id = |id: u32| info("pmix.nodeid", id);
     let nested = array("pmix.node.arr", vec![id(5), node("n1", vec![id(240)])]);
     let description = [node("n1", vec![id(5)]), nested];

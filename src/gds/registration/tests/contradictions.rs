@@ -1,4 +1,4 @@
-//! Contradictions between what is said of the job and what is said of its parts, or was said before.
+//! Contradictions between values of the job and of its parts, or of an earlier description.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn rank(key: &'static str, rank: u32) -> Info {
     info(key, Rank::from(rank))
 }
 
-/// The refusal of a description of a job that has been told of before.
+/// The refusal of a later description of a known job.
 fn later(description: &[Info], earlier: &[Info]) -> RegisterError {
     parse(&namespace(), &context(), description, Some(&record(earlier))).unwrap_err()
 }
@@ -26,7 +26,7 @@ fn a_size_that_leaves_processes_without_a_place_in_the_earlier_map_is_refused() 
         let refused = later(&told, &earlier);
         assert!(refused.to_string().starts_with("\"pmix.job.size\": "), "{refused}");
     }
-    // A smaller one was refused, too. OpenPMIx takes it.
+    // Regression: a smaller size was refused, too. OpenPMIx accepts it.
     for told in told(1) {
         let record = parse(&namespace(), &context(), &told, Some(&record(&earlier))).unwrap();
         assert_eq!((record.rank_count, job_value(&record, "pmix.job.size")), (2, Some(Value::Uint32(1))));
@@ -65,7 +65,7 @@ fn local_peers_and_leaders_are_processes_of_the_job() {
         let refused = later(std::slice::from_ref(&told), &maps("n0,n1", "0;1"));
         assert_eq!(refused.cause(), &cause);
     }
-    // Garbage is none where the size is not known, either; ranks are.
+    // Without a known size, ranks are accepted, but garbage is not.
     assert!(matches!(refusal(&[node("n0", vec![peers("0,,1")])]), RegisterError::NoRankList { .. }));
     record(&[node("n0", vec![peers("0,1,9"), rank("pmix.lldr", 9)])]);
 }

@@ -118,7 +118,8 @@ fn ranks_outside_the_job_are_refused_with_both_numbers() {
     assert_eq!(refusal(&beyond), outside(3, "process arrays", 3));
 }
 
-/// Such a map was refused. Hosts that give each server a part of the job's processes count on OpenPMIx, which takes it.
+/// Regression: such a map was refused. Hosts that give each server a part of the job's processes rely on OpenPMIx,
+/// which accepts it.
 #[test]
 fn a_process_map_may_have_ranks_beyond_the_size_of_the_job() {
     let gap = record(&maps("n0,n1", "0;2"));
@@ -134,7 +135,8 @@ fn a_process_map_may_have_ranks_beyond_the_size_of_the_job() {
     }
 }
 
-/// A job that grew kept its map until it was told another: then its new processes were on no node, or an invented one.
+/// Regression: a job that grew kept its map until the next one, so its new processes were on no node, or on a wrong
+/// one.
 #[test]
 fn a_job_grows_with_its_map() {
     let record = parse(&namespace(), &context(), &maps("n0,n1", "0;1"), None).unwrap();
@@ -196,7 +198,7 @@ fn an_implied_node_id_gives_way_to_a_given_one() {
     description.push(node("n0", vec![info("pmix.nodeid", 1_u32)]));
     let record = record(&description);
     assert_eq!(node_value(&record, 0, "pmix.nodeid"), Some(Value::Uint32(1)));
-    // It has another instead, which leads its processes to it.
+    // It has another number instead, which leads its processes to it.
     assert_eq!(node_value(&record, 1, "pmix.nodeid"), Some(Value::Uint32(2)));
     assert_eq!(numbers(&record, "pmix.nodeid"), [Some(1), Some(2)]);
     assert_eq!(proc_value(&record, 1, "pmix.hname"), Some(Value::from("n1")));

@@ -56,7 +56,7 @@ fn a_host_name_is_a_reference_to_the_node_derived_or_told() {
     assert_eq!(values(&record(&description), "pmix.hname"), &ColumnValues::OfNode);
     description.push(process(1, vec![info("pmix.hname", "n1"), info("pmix.nodeid", 1_u32)]));
     assert_eq!(values(&record(&description), "pmix.hname"), &ColumnValues::OfNode);
-    // A node id that leads elsewhere would lead to another name.
+    // Another node id would lead to another name.
     description.push(process(2, vec![info("pmix.nodeid", 1_u32)]));
     let moved = record(&description);
     assert_eq!(proc_value(&moved, 2, "pmix.hname"), Some(Value::from("n0")));

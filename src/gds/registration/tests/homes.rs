@@ -1,4 +1,4 @@
-//! Jobs without maps whose processes each say where they run.
+//! Jobs without maps, with the node of each process in its values.
 
 use std::collections::BTreeMap;
 
@@ -81,12 +81,12 @@ fn numbers_lead_to_nodes_that_arrays_name() {
     let record = record(&[known.clone(), vec![numbered(0, 7), numbered(1, 3), on(2, "n1")]].concat());
     assert_eq!(nodes(&record), told("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]), "by number");
     assert_eq!(numbers(&record, "pmix.nodeid"), [7, 3, 3].map(Some));
-    // The number says which node is meant by another name of it.
+    // The number identifies the node that has another name here.
     let both = process(2, vec![info("pmix.hname", "n1.cluster"), info("pmix.nodeid", 3_u32)]);
     let record = super::record(&[known.clone(), vec![numbered(0, 7), numbered(1, 3), both]].concat());
     assert_eq!(nodes(&record), told("n1,n0", &[("n0", "0"), ("n1", "1,2"), ("n2", "-")]));
     assert_eq!(proc_value(&record, 2, "pmix.hname"), text("n1.cluster"));
-    // Nobody has this one, or a name.
+    // No other array has this number, or a name for it.
     for other in [numbered(0, 8), array("n0", 8)] {
         let nameless = super::array("pmix.node.arr", vec![info("pmix.nodeid", 8_u32)]);
         let rest = vec![nameless, numbered(1, 3), numbered(2, 3)];
@@ -102,7 +102,7 @@ fn processes_number_nodes_that_nobody_else_numbers() {
     let known = record(&[size(4), numbered(0, 2), at(1, "n1", 9), at(2, "n0", 2), on(3, "n1")]);
     assert_eq!(nodes(&known), told("n0,n1", &[("n1", "1,3"), ("n0", "0,2")]), "by number");
     assert_eq!(numbers(&known, "pmix.nodeid"), [2, 9, 2, 9].map(Some));
-    // One number of two nodes, and two of one.
+    // One number for two nodes, and two numbers for one.
     for second in [at(1, "n1", 2), at(1, "n0", 3)] {
         let denied = record(&[size(2), at(0, "n0", 2), second]);
         assert_eq!((job_value(&denied, "pmix.nlist"), denied.node_count), (None, 0));
@@ -150,14 +150,14 @@ fn what_follows_follows_a_process_that_moves() {
     assert_eq!(numbers(&moved, "pmix.lrank"), [0, 0, 1].map(Some));
     assert_eq!(proc_value(&moved, 1, "pmix.hname"), text("n1"));
     assert_eq!((moved.own_node, job_value(&moved, "pmix.num.nodes")), (Some(1), Some(Value::Uint32(2))));
-    // By its number, too, and back.
+    // The same by number, and back.
     let back = update(&moved, &[numbered(1, 0)]);
     assert_eq!(nodes(&back), told("n0", &[("n0", "0,1,2"), ("n1", "-")]));
     assert_eq!(
         (proc_value(&back, 1, "pmix.hname"), numbers(&back, "pmix.lrank")),
         (text("n0"), [0, 1, 2].map(Some).into())
     );
-    // What the host said itself stays.
+    // The host's own values stay.
     let moved = update(&first(vec![peers(), info("pmix.nlist", "own")]), &[on(1, "n1")]);
     assert_eq!(nodes(&moved), told("own", &[("n0", "2,1,0"), ("n1", "1")]));
 }
@@ -168,7 +168,7 @@ fn a_job_grows_with_the_homes_of_its_processes() {
     let grown = || update(&first, &[size(4), on(2, "n1"), on(3, "n2")]);
     let all = told("n0,n1,n2", &[("n0", "0"), ("n1", "1,2"), ("n2", "3")]);
     assert_eq!(nodes(&grown()), all);
-    // In two steps: where the new ones are is not known in between.
+    // In two steps: in between, the nodes of the new processes are unknown.
     let between = update(&first, &[size(4)]);
     assert_eq!(nodes(&between), told("-", &[("n0", "-"), ("n1", "-")]));
     assert_eq!(numbers(&between, "pmix.lrank"), [None; 4]);
@@ -184,7 +184,7 @@ fn a_job_grows_with_the_homes_of_its_processes() {
 #[test]
 fn later_numbers_and_maps_win_over_what_followed() {
     let first = record(&[size(2), on(0, "n0"), on(1, "n1")]);
-    // The first has another number now, which followed from its place.
+    // The first node's number, derived from its position, has changed.
     let numbers_now = update(&first, &[node("n1", vec![info("pmix.nodeid", 0_u32)])]);
     assert_eq!(numbers(&numbers_now, "pmix.nodeid"), [2, 0].map(Some));
     assert_eq!(nodes(&numbers_now), told("n1,n0", &[("n0", "0"), ("n1", "1")]));
@@ -194,7 +194,7 @@ fn later_numbers_and_maps_win_over_what_followed() {
     let mapped = update(&first, &maps("n1,n0", "0;1"));
     assert_eq!(nodes(&mapped), told("n1,n0", &[("n1", "0"), ("n0", "1")]));
     assert_eq!(numbers(&mapped, "pmix.nodeid"), [0, 1].map(Some));
-    // What places processes then is the map.
+    // The map then places processes.
     let moved = update(&mapped, &[on(0, "n0")]);
     assert_eq!(nodes(&moved), nodes(&mapped));
 }
@@ -250,17 +250,17 @@ fn what_followed_goes_with_a_process_map_alone() {
     assert_eq!(proc_value(&mapped, 2, "pmix.hname"), text("n1"));
     let listed = update(&first, &[info("pmix.nmap", "n0,n1")]);
     assert_eq!(nodes(&listed), told("n0,n1", &[("n0", "-"), ("n1", "-")]));
-    // With the other map there are both.
+    // With the node map there are both maps.
     let both = update(&mapped, &[info("pmix.nmap", "n0,n1")]);
     assert_eq!(nodes(&both), told("n0,n1", &[("n0", "0,1"), ("n1", "2")]));
-    // A list that a host told itself stays.
+    // The host's own list stays.
     let listed = record(&[size(2), on(0, "n0"), on(1, "n1"), info("pmix.nlist", "own")]);
     assert_eq!(job_value(&update(&listed, &[info("pmix.pmap", "0,1")]), "pmix.nlist"), text("own"));
 }
 
 proptest! {
-    /// Hosts tell of processes in any order, all at once or bit by bit, and processes move: in the end every answer is that to the
-    /// maps of where they are.
+    /// Hosts describe processes in any order, at once or in parts, and processes move. The final answers equal those
+    /// for maps of the final places.
     #[test]
     fn homes_answer_like_maps(
         first in prop::collection::vec(prop::option::of(0..4_usize), 1..9),

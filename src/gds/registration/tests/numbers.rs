@@ -1,4 +1,4 @@
-//! Numbers of nodes: those that are given, and those that a place in the map implies.
+//! Numbers of nodes: given ones, and those implied by positions in the map.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn home(record: &JobRecord, rank: u32) -> [Option<Value>; 2] {
     ["pmix.nodeid", "pmix.hname"].map(|key| proc_value(record, rank, key))
 }
 
-/// The outsider became the first mapped node: its device and its name were that one's.
+/// Regression: the outsider became the first mapped node, which got its device and its name.
 #[test]
 fn a_node_outside_the_map_is_another_whatever_its_number() {
     let told = |arrays: Vec<Info>| [maps("n1,nb", "0;1"), arrays].concat();
@@ -32,11 +32,11 @@ fn a_node_outside_the_map_is_another_whatever_its_number() {
     let cluster = record(&told(vec![numbered("n9", 0, "d9"), numbered("n1", 1, "d1"), numbered("nb", 2, "db")]));
     assert_eq!(nodes(&cluster), [shown("n1", 1, Some("d1")), shown("nb", 2, Some("db")), shown("n9", 0, Some("d9"))]);
     assert_eq!(home(&cluster, 0), [Some(Value::Uint32(1)), Some(Value::from("n1"))]);
-    // A number alone is that of the node which was given it, else the position.
+    // A number alone means the node that was given it, else the node at this position.
     let alone = |id: u32| array("pmix.node.arr", vec![info("pmix.nodeid", id), info("dev", "alone")]);
     let found = nodes(&record(&told(vec![alone(0), alone(1), numbered("n9", 0, "d9")])));
     assert_eq!(found, [shown("n1", 2, None), shown("nb", 1, Some("alone")), shown("n9", 0, Some("d9"))]);
-    // An alias that is the mapped node's name says that it is the same; two given numbers are two nodes' as ever.
+    // An alias equal to the mapped node's name proves identity; two given numbers still mean two nodes.
     let mut same = numbered("n1.cluster", 0, "d");
     if let Value::DataArray(entries) = &mut same.value {
         entries.elements.push(Value::Info(Box::new(info("pmix.alias", "n1"))));
@@ -46,7 +46,7 @@ fn a_node_outside_the_map_is_another_whatever_its_number() {
     assert!(matches!(twice, RegisterError::NodeIdTwice { id: 0, .. }), "{twice}");
 }
 
-/// Where nothing is mapped, a number is what two names of a node have in common.
+/// Without a map, a common number joins two names of a node.
 #[test]
 fn without_a_map_a_number_still_joins_two_names() {
     let record = record(&[numbered("a", 0, "d"), numbered("b", 0, "e")]);

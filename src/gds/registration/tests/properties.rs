@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 use proptest::prelude::*;
 
-/// Keys that mean something to registration, and some that mean nothing.
+/// Keys with a meaning for registration, and others.
 const KEYS: &[&str] = &[
     "pmix.ssn.arr",
     "pmix.job.arr",
@@ -64,13 +64,13 @@ fn leaf() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Sessions that arrays of a session are about are numbered from 1.
+/// Numbers of the sessions of session arrays; they start at 1.
 const SESSIONS: u32 = 3;
-/// Processes that arrays of a process are about.
+/// Number of processes of process arrays.
 const PROCESSES: u32 = 12;
 
-/// The same with arrays of a process that are each about another one, wherever they stand, as long as there are some: an array of one
-/// that was told of is refused, and all else with it.
+/// The same with distinct ranks in all process arrays, as far as ranks suffice: a second array of a rank would refuse
+/// the whole description.
 pub(super) fn renumbered(mut infos: Vec<Info>) -> Vec<Info> {
     fn renumber(infos: &mut [Info], taken: &mut BTreeSet<u32>) {
         for info in infos {
@@ -111,13 +111,13 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
     entry(leaf()).prop_recursive(5, 60, 6, move |inner| {
         (containers.clone(), prop::collection::vec(inner, 0..6), 0..8_u32, 0..PROCESSES).prop_map(
             |((_, key, mut first), mut entries, choice, rank)| {
-                // Mostly of its own: no two arrays are about one process.
+                // Mostly from its own strategy, in which no two arrays are about one process.
                 match key {
                     "pmix.pdata" => first.value = Value::from(Rank::from(rank)),
                     "pmix.ssn.arr" => first.value = Value::from(rank % SESSIONS + 1),
                     _ => {}
                 }
-                // Mostly identified, so that the walk gets further than the first rule.
+                // Mostly with an identity, so that the walk gets beyond the first check.
                 if choice > 0 {
                     entries.insert(0, first);
                 }
@@ -127,7 +127,7 @@ pub(super) fn tree() -> impl Strategy<Value = Info> {
     })
 }
 
-/// Values held by the record.
+/// Number of values in the record.
 fn size(record: &JobRecord) -> usize {
     let of_column = |column: &Column| match &column.values {
         ColumnValues::Constant(_)

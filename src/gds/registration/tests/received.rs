@@ -1,4 +1,4 @@
-//! What a server tells over a socket, taken back into a store, gives the answers that its own store gives.
+//! Job information from a socket, imported into a store, gives the same answers as the server's own store.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -21,7 +21,7 @@ fn import(entries: Vec<Kval>) -> Result<JobRecord, RegisterError> {
     job.into_record(&context(), None)
 }
 
-/// All that a client of ours is told over a socket.
+/// All entries that a client of modex receives over a socket.
 fn told(reader: &NamespaceReader) -> Vec<Kval> {
     let mut entries = Vec::new();
     reader.visit_job_entries(|entry| entries.push(entry.into_kval())).unwrap();
@@ -36,7 +36,7 @@ fn kval_of(info: Info) -> Kval {
     Kval { key: info.key, value: info.value }
 }
 
-/// Every question that can be asked of a small job.
+/// The answers to all lookups in a small job.
 fn answers(reader: &NamespaceReader, keys: &[String]) -> Vec<(String, Result<Value, ReadError>)> {
     let realms = [
         RealmRequest::Default,
@@ -82,7 +82,7 @@ fn fitting() -> impl Strategy<Value = Info> {
     ]
 }
 
-/// What a host says: containers of all realms, some of them in others, and now and then anything.
+/// A host's description: containers of all realms, some of them nested, and sometimes arbitrary values.
 fn description() -> impl Strategy<Value = Vec<Info>> {
     let some = || prop::collection::vec(fitting(), 0..5).boxed();
     let of_node =
@@ -105,8 +105,8 @@ fn small(description: &[Info]) -> Result<JobRecord, RegisterError> {
     parse(&namespace(), &Context { limits, ..context() }, description, None)
 }
 
-/// What is drawn tries something: a description that is refused is compared with nothing, nor is a session that nobody told of. Of a
-/// thousand that were drawn before this test was there 163 were jobs, most of them empty; eight had processes, and none another session.
+/// Checks that the strategy is not vacuous: a refused description is compared with nothing. Before this test, of a
+/// thousand samples 163 were jobs, most of them empty; eight had processes, and none another session.
 #[test]
 fn enough_of_what_is_drawn_is_a_job_and_has_sessions_and_processes() {
     let mut runner = TestRunner::deterministic();
@@ -124,7 +124,7 @@ proptest! {
     #[test]
     fn every_answer_is_the_same_after_a_journey_over_the_wire(description in description()) {
         let Ok(record) = small(&description) else { return Ok(()) };
-        // What no number means on the wire is not a session's number.
+        // The wire's value for "no number" cannot be a session's number.
         prop_assume!(record.session_id != Some(u32::MAX));
         let mut original = store();
         original.register_record(&namespace(), &record).unwrap();
@@ -143,13 +143,13 @@ proptest! {
 
     #[test]
     fn no_answer_of_a_server_panics(entries in prop::collection::vec(tree(), 0..12)) {
-        // A contradiction is an error, for the caller to fall back on asking.
+        // A contradiction is an error; the caller then asks the server instead.
         let _ = import(entries.into_iter().map(kval_of).collect());
     }
 }
 
-/// Values of another type than their key's were left out everywhere. They are kept, as in the server that tells of them,
-/// except under keys that registration itself reads.
+/// Regression: values of another type than their key's were left out everywhere. They are kept, as in the sending
+/// server, except under keys that registration itself reads.
 #[test]
 fn what_can_not_be_read_is_left_out_and_the_rest_stays() {
     let record = import(vec![
@@ -172,7 +172,7 @@ fn what_can_not_be_read_is_left_out_and_the_rest_stays() {
     assert_eq!(proc_value(&record, 0, "pmix.lrank"), Some(Value::Uint16(0)));
 }
 
-/// A client without a segment was told of the job's own session alone, and found nothing of others that the host had told of.
+/// Regression: a client without a segment received the job's own session only, and found no values of the others.
 #[test]
 fn what_a_job_was_told_of_other_sessions_is_told_and_which_is_the_jobs() {
     let of = |id: u32, size: u32, nodes: Vec<Info>| {
@@ -192,7 +192,7 @@ fn what_a_job_was_told_of_other_sessions_is_told_and_which_is_the_jobs() {
         let for_all = reader.job_entries().unwrap();
         assert_eq!(for_all.iter().filter(|entry| entry.key.as_str() == "pmix.ssn.arr").count(), 1);
     }
-    // A job that was told of others, and of none that is its own.
+    // A job with other sessions, but without one of its own.
     let others = kval("modex.sessions", Value::info_array(vec![of(4, 8, vec![])]));
     let copy = import(vec![kval("pmix.job.size", 1_u32), others]).unwrap();
     assert_eq!((copy.session_id, copy.other_sessions.len(), copy.other_sessions[0].id), (None, 1, 4));
@@ -224,7 +224,7 @@ fn a_session_without_number_has_none() {
     assert_eq!(session_value(&record, "pmix.univ.size"), Some(Value::Uint32(8)));
 }
 
-/// What an application or the session says of a node only the segment told.
+/// Regression: only the segment had the node values of applications and sessions.
 #[test]
 fn what_applications_and_sessions_say_of_nodes_is_told() {
     let of_node = |name: &str, size: u32| node(name, vec![info("pmix.local.size", size)]);
@@ -244,7 +244,8 @@ fn what_applications_and_sessions_say_of_nodes_is_told() {
     assert!(!copy.session_nodes.is_empty() && !copy.apps[0].node_columns.is_empty());
 }
 
-/// A host that calls the node otherwise than the server does: clients over the socket did not know which was theirs.
+/// Regression: if the host's name of the node differed from the server's, clients over the socket did not know their
+/// node.
 #[test]
 fn the_own_node_is_found_by_either_name() {
     let mut store = store();
@@ -256,7 +257,7 @@ fn the_own_node_is_found_by_either_name() {
     assert_eq!(node_value(&copy, 0, "pmix.hname"), Some(Value::from("n9")));
 }
 
-/// The segment had one number, what clients over the socket were told another.
+/// Regression: the segment had one number, and clients over the socket received another.
 #[test]
 fn of_two_numbers_of_a_session_the_first_counts() {
     let numbers = [1_u32, 2].map(|number| info("pmix.session.id", number));
@@ -265,7 +266,7 @@ fn of_two_numbers_of_a_session_the_first_counts() {
     assert_eq!(session_value(&record, "pmix.session.id"), Some(Value::Uint32(1)));
 }
 
-/// The copy of a process of which nothing but its rank is told had no rank, and processes that nobody told of had one.
+/// Regression: a process with nothing but a rank lost it in the copy, and unknown processes got one.
 #[test]
 fn a_copy_has_the_processes_that_were_told_of() {
     let original = record(&[process(2, vec![])]);

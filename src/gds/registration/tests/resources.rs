@@ -1,8 +1,8 @@
-//! What a server adds to every description.
+//! Resources, which a server adds to every description.
 
 use super::*;
 
-/// The record of a job on `n0` and `n1` with ranks 0 and 1, and of what else it says, with these resources.
+/// The record of a job on `n0` and `n1` with ranks 0 and 1 and the values `own`, with these resources.
 fn with(resources: &[Info], own: Vec<Info>) -> Result<JobRecord, RegisterError> {
     let mut description = Description::from([maps("n0,n1", "0;1"), own].concat());
     let added = resources_for(&namespace(), &description, resources);
@@ -23,7 +23,7 @@ fn id(job: &str, rank: u32) -> Info {
     info("pmix.procid", ProcId { namespace: Namespace::new(job).unwrap(), rank: Rank::from(rank) })
 }
 
-/// Every later registration of another job was refused: "contains data of job".
+/// Regression: all later registrations of other jobs were refused: "contains data of job".
 #[test]
 fn what_names_a_job_is_that_jobs_alone() {
     let px = |value: &str| info("px", value);
@@ -66,7 +66,7 @@ fn what_all_jobs_are_told_names_none() {
     assert!(refused.to_string().starts_with("job.arr[1] \"pmix.job.size\": "), "{refused}");
 }
 
-/// They were accepted, and then every job was refused that they do not fit.
+/// Regression: they were accepted, and then every job that they contradict was refused.
 #[test]
 fn a_job_is_not_refused_for_a_resource() {
     let alone = with(&[], vec![]).unwrap();
@@ -82,7 +82,7 @@ fn a_job_is_not_refused_for_a_resource() {
         assert_eq!(with(&kept(vec![resource.clone()]), vec![]), Ok(alone.clone()), "{resource:?}");
     }
     assert_eq!(with(&kept(unfit[4..].to_vec()), own()), with(&[], own()));
-    // What fits is there all the same, wherever it stands.
+    // A suitable resource is kept at any position among unsuitable ones.
     for at in 0..=unfit.len() {
         let mut resources = unfit.to_vec();
         resources.insert(at, node("n0", vec![info("dev", "gpu")]));
@@ -90,12 +90,12 @@ fn a_job_is_not_refused_for_a_resource() {
         assert_eq!(node_value(&record, 0, "dev"), text("gpu"), "{at}");
         assert_eq!(job_value(&record, "pmix.job.size"), Some(Value::Uint32(2)));
     }
-    // What the job says itself is refused as ever, and not for another reason.
+    // A contradiction of the job's own values is refused with the same error as without resources.
     let refused = with(&unfit, vec![info("pmix.job.size", 4_u32)]).unwrap_err();
     assert!(matches!(refused.cause(), RegisterError::JobSize { job_size: 4, in_map: 2 }), "{refused}");
 }
 
-/// The job was in the session of the resources, with that one's values.
+/// Regression: the job was in the session of the resources, with its values.
 #[test]
 fn the_jobs_own_session_wins() {
     let values = |id: u32, size: u32, text: &str| {
@@ -120,7 +120,7 @@ fn the_jobs_own_session_wins() {
         assert_eq!(table_value(&other.entries, "pmix.univ.size"), Some(Value::Uint32(44)));
         assert_eq!(with(&resources, vec![]).unwrap().session_id, Some(5));
     }
-    // What is told of the session of every job gives way, and is there where the job says nothing.
+    // Session values for every job give way to the job's own, and fill missing ones.
     let record = with(&kept(vec![info("pmix.univ.size", 44_u32), info("pmix.tmpdir", "/t")]), own()).unwrap();
     has_own(&record);
     assert_eq!(session_value(&record, "pmix.tmpdir"), text("/t"));

@@ -46,8 +46,8 @@ fn a_described_job_answers_in_every_realm() {
     assert_eq!(answer(&store, Rank::Wildcard, "pmix.local.size", node), Some(Value::Uint32(1)));
 }
 
-/// The reference's own tests give `PMIX_SPAWNED` as a number. The registration was refused, so 28 of its 57 checks failed at once.
-/// The rule: a value is converted to the type of its key where nothing is lost.
+/// Regression: the reference's own tests give `PMIX_SPAWNED` as a number. The registration was refused, so 28 of its 57
+/// checks failed at once. The rule: a value is converted to the type of its key if nothing is lost.
 #[test]
 fn a_number_for_a_bool_is_taken() {
     let mut store = store();
@@ -56,8 +56,8 @@ fn a_number_for_a_bool_is_taken() {
     assert_eq!(found, Some(Value::Bool(true)));
 }
 
-/// Hosts leave infos without a key in arrays that they size too large. One such info was enough to have the job refused, which
-/// OpenPMIx takes. The rule: an info without a key says nothing, and the others count.
+/// Hosts have infos without a key in arrays that are larger than needed. Regression: one such info had the job refused,
+/// which OpenPMIx accepts. The rule: an info without a key is ignored, and the others count.
 #[test]
 fn infos_without_a_key_say_nothing() {
     let nothing = || Info::new(Key::of_info(b"").unwrap(), Value::Undefined);
@@ -76,7 +76,8 @@ fn infos_without_a_key_say_nothing() {
     assert_eq!(found(Rank::Process(0), ""), None);
 }
 
-/// The rank beyond `PMIX_JOB_SIZE` was refused with its map. It must be able to post values, and others to get them.
+/// Regression: the rank beyond `PMIX_JOB_SIZE` was refused with its map. It must be able to post values, and others to
+/// get them.
 #[test]
 fn ranks_beyond_the_size_of_the_job_post_and_answer() {
     let mut store = store();
@@ -93,7 +94,7 @@ fn ranks_beyond_the_size_of_the_job_post_and_answer() {
     assert_eq!(default(Rank::Wildcard, "pmix.job.size"), Some(Value::Uint32(1)));
 }
 
-/// Without a warning nobody would find the mistyped value; one for each process would fill the log.
+/// Without a warning the mistyped value would be hard to find; one for each process would fill the log.
 #[test]
 fn what_is_kept_although_it_does_not_fit_is_warned_of_once_a_key() {
     let lines = Lines::default();

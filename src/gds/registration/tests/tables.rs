@@ -1,10 +1,10 @@
-//! Tables of process arrays mean what the arrays mean.
+//! Tables of process arrays are equivalent to the arrays.
 
 use super::properties::{renumbered, tree};
 use super::*;
 use proptest::prelude::*;
 
-/// Files every process array that a table takes.
+/// Files every process array that fits a table.
 fn tabulated(infos: &[Info]) -> Description {
     let mut description = Description::default();
     for info in infos {
@@ -55,7 +55,7 @@ fn parsed(description: &Description, previous: Option<&JobRecord>) -> Result<Job
     parse_description(&namespace(), &context(), description, previous)
 }
 
-/// A process array of the usual kind, somewhat varied.
+/// A usual process array, with some variation.
 fn usual() -> impl Strategy<Value = Info> {
     let node = prop::sample::select(vec!["n0", "n1", "n2"]);
     (0..6_u32, node, 0..3_u32, any::<bool>()).prop_map(|(rank, node, app, is_turned)| {
@@ -78,7 +78,8 @@ fn process_arrays_leave_nothing_but_a_table() {
     assert_eq!(parsed(&description, None).unwrap(), record(&infos));
 }
 
-/// The last array counted, and what the others said besides was kept: a host that numbers its processes wrongly heard nothing.
+/// Regression: the last array won, and other values of the first stayed. A host that numbered its processes wrongly got
+/// no error.
 #[test]
 fn a_second_array_of_a_process_is_refused_in_a_table_or_not() {
     let plain = |rank: u32| process(rank, vec![info("pmix.lrank", 0_u16)]);
@@ -105,7 +106,7 @@ fn a_second_array_of_a_process_is_refused_in_a_table_or_not() {
     }
 }
 
-/// PRRTE and ParaStation tell of processes node by node, so the ranks of a cyclic map do not ascend.
+/// PRRTE and ParaStation list processes node by node, so the ranks of a cyclic map do not ascend.
 #[test]
 fn processes_may_be_told_of_in_any_order() {
     let cyclic: Vec<Info> = (0..3).flat_map(|node| (0..4).map(move |at| process(at * 3 + node, vec![]))).collect();

@@ -1,4 +1,4 @@
-//! What a description says can be right and yet be too much for a segment: the refusal names the entry, too.
+//! A correct description can be too large for a segment: the refusal names the entry, too.
 
 use super::*;
 use crate::gds::{Publish, Store, StoreError, StoreLimits, StoreOptions};
@@ -45,7 +45,7 @@ fn stands_at(description: impl Into<Description>, place: &str, what: &str) {
     }
 }
 
-/// An entry that no segment takes was refused with its key alone: where it stood the host had to find out.
+/// Regression: the refusal of an entry that cannot be stored named only its key, not its place.
 #[test]
 fn what_is_too_deep_or_too_large_is_named_with_its_place_in_every_realm() {
     let filler = || info("vendor.a", 1_u32);
@@ -65,7 +65,7 @@ fn what_is_too_deep_or_too_large_is_named_with_its_place_in_every_realm() {
     for (place, wrap) in cases {
         stands_at(vec![filler(), wrap(deep("x.deep"))], &format!("{place}\"x.deep\""), "levels deep");
         stands_at(vec![filler(), wrap(long("x.long"))], &format!("{place}\"x.long\""), "1001 bytes, the limit is 1000");
-        // A key of the standard, in whichever realm.
+        // A key of the standard, in any realm.
         stands_at(vec![filler(), wrap(long("pmix.locstr"))], &format!("{place}\"pmix.locstr\""), "1001 bytes");
     }
 }
@@ -107,7 +107,7 @@ fn what_is_converted_is_judged_as_it_would_be_stored() {
     let ranks = (0..400).map(Value::Uint32).collect();
     let peers = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint32, elements: ranks }));
     stands_at(vec![node("n1", vec![info("pmix.lpeers", peers)])], "node.arr[0] \"pmix.lpeers\"", "bytes, the limit");
-    // What follows from a map stands nowhere.
+    // A derived value has no place.
     let map = Value::Regex(b"pmix[node[3:0-299]]\0".to_vec());
     stands_at(vec![job(vec![info("pmix.nmap", map)])], "\"pmix.nlist\"", "bytes, the limit");
 }
@@ -124,7 +124,7 @@ fn later_descriptions_and_resources_are_told_apart_from_what_they_join() {
     assert!(text.starts_with("resources.node.arr[1] \"vendor.r\": "), "{text}");
     let mut description = Description::from(vec![node("n0", vec![])]);
     description.prepend(vec![node("n0", vec![info("pmix.local.size", "two")])]);
-    // What the server adds and nothing can be made of is left out: the job has not said it.
+    // An unusable resource is left out, because it is not part of the job's description.
     let summary = store.register_description(&namespace(), &description).unwrap();
     assert_eq!(summary.node_count, Some(1));
 }
@@ -142,7 +142,7 @@ fn the_key_that_is_too_many_is_named_and_takes_no_room() {
     store.register(&namespace(), &many(1).take(7).collect::<Vec<_>>()).unwrap();
 }
 
-/// The keys of a refused description were in the segment from then on, and took room from the next ones.
+/// Regression: the keys of a refused description stayed in the segment, and used up room of later ones.
 #[test]
 fn nothing_of_a_refused_description_stays() {
     let mut store = store(StoreLimits { keys_max: 40, ..small_values() });

@@ -86,11 +86,11 @@ fn a_rank_beyond_the_earlier_job_size_is_refused() {
 
 #[test]
 fn a_job_does_not_shrink_under_its_process_map() {
-    // Such a size was refused. OpenPMIx takes it, and the processes of the map stay.
+    // Regression: such a size was refused. OpenPMIx accepts it, and the processes of the map stay.
     let shrunk = update(&first(), &[info("pmix.job.size", 2_u32)]);
     assert_eq!((shrunk.rank_count, job_value(&shrunk, "pmix.job.size")), (3, Some(Value::Uint32(2))));
     assert_eq!(proc_value(&shrunk, 2, "pmix.hname"), Some(Value::from("n1")));
-    // Nor does an update that says nothing of it change anything.
+    // An update without the size does not change it.
     let later = update(&shrunk, &[process(2, vec![info("pmix.pdir", "/two")])]);
     assert_eq!((later.rank_count, job_value(&later, "pmix.job.size")), (3, Some(Value::Uint32(2))));
     assert_eq!(proc_value(&later, 2, "pmix.pdir"), Some(Value::from("/two")));
@@ -123,7 +123,7 @@ fn a_new_node_map_alone_keeps_the_earlier_job_size() {
 
 #[test]
 fn a_new_map_in_the_plain_form_replaces_the_earlier_one_in_the_other() {
-    // The encoded map of the earlier registration stood before the plain one of the update.
+    // Regression: the encoded map of the earlier registration took precedence over the plain one of the update.
     let plain = [info("pmix.nmap.raw", "n5,n6,n7"), info("pmix.pmap.raw", "0;1;2,3")];
     let after = update(&first(), &plain);
     assert_eq!((after.rank_count, after.node_count), (4, 3));
@@ -141,12 +141,13 @@ fn a_new_process_map_pairs_with_the_earlier_node_map() {
 #[test]
 fn an_update_without_data_leaves_everything_as_it_was() {
     assert_eq!(update(&first(), &[info("pmix.reg.nodata", true), info("pmix.jobid", "lost")]), first());
-    // Nor is it compared with itself.
+    // The description is not compared with itself.
     let twice = [process(0, vec![]), process(0, vec![]), info("pmix.reg.nodata", true)];
     assert_eq!(update(&first(), &twice), first());
 }
 
-/// A process was left on the number that its node had before the host numbered the nodes, and so on no node or another.
+/// Regression: a process kept the number that its node had before the host numbered the nodes, and so was on no node or
+/// another.
 #[test]
 fn processes_go_with_nodes_that_are_numbered_anew() {
     let before = record(&maps("n0,n1", "0;1"));
@@ -157,7 +158,7 @@ fn processes_go_with_nodes_that_are_numbered_anew() {
     assert_eq!(proc_value(&after, 1, "pmix.hname"), Some(Value::from("n1")));
 }
 
-/// What followed from an offset was kept as if the host had said it.
+/// Regression: a value derived from an offset was kept like a host's value.
 #[test]
 fn global_ranks_follow_a_new_offset_unless_they_were_told() {
     let mut description = maps("n0", "0,1,2");
@@ -183,8 +184,8 @@ fn lists_of_ranks_by_rule_stay_one_as_long_as_they_and_the_nodes_do() {
     assert_eq!(lists(&mapped), ["0", "1,2"].map(|text| Some(Value::from(text))), "no rule");
 }
 
-/// How many nodes the map has was taken from what the host said of their number: of those beyond it the positions became numbers
-/// that the host had given.
+/// Regression: the size of the map was taken from the host's number of nodes. The positions of further nodes became
+/// numbers like those given by the host.
 #[test]
 fn mapped_nodes_stay_so_whatever_number_of_nodes_was_told() {
     for told in [1_u32, 9] {

@@ -16,7 +16,7 @@ fn integers_of_another_width_become_the_attributes_type() {
     assert_eq!(node_value(&record, 0, "pmix.lldr"), Some(Value::ProcRank(Rank::Process(0))));
 }
 
-/// A number too large for its key was refused under every key. It is kept where registration does not read it.
+/// Regression: a number too large for its key was refused under every key. It is kept if registration does not read it.
 #[test]
 fn an_integer_that_does_not_fit_is_refused_with_its_number_or_kept() {
     let error = refusal(&[info("pmix.job.size", -1_i64)]);
@@ -49,7 +49,7 @@ fn a_wrong_type_under_a_key_that_is_read_is_refused_with_key_expected_and_found(
     assert!(matches!(refusal(&[info("pmix.reg.nodata", "yes")]), RegisterError::Type { .. }));
 }
 
-/// Such values were refused in every realm. OpenPMIx stores them as given.
+/// Regression: such values were refused in every realm. OpenPMIx stores them as given.
 #[test]
 fn a_wrong_type_under_another_key_is_kept_in_every_realm() {
     let wrong = || info("pmix.nsdir", 4_u32);
@@ -110,7 +110,7 @@ fn local_peers_and_cpusets_are_accepted_in_both_forms() {
         assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(Value::from("0,2")));
         assert_eq!(node_value(&record, 0, "pmix.lcpus"), Some(cpusets));
     }
-    // Another list was refused. It is kept.
+    // Regression: another list was refused. It is kept.
     let record = record(&[node("n0", vec![info("pmix.lpeers", strings(&["0", "2"]))])]);
     assert_eq!(node_value(&record, 0, "pmix.lpeers"), Some(strings(&["0", "2"])));
 }
