@@ -1,4 +1,4 @@
-//! Data of many processes elsewhere, taken over in pieces.
+//! Data of many remote processes, received in pieces.
 
 use super::*;
 use crate::gds::{AsStatus, Publish, StoreError, StoreLimits};
@@ -53,8 +53,8 @@ fn values_that_are_there_already_take_no_room() {
     }
 }
 
-/// A job whose data does not fit ends a fence with a status. What was published before stays, and rank by rank it is
-/// there whole or not at all.
+/// A job whose data exceeds the limit gets an error status from the fence. Earlier data stays, and the data of each
+/// rank is complete or missing.
 #[test]
 fn what_does_not_fit_is_an_error_and_leaves_whole_blocks_alone() {
     let limits = StoreLimits { segment_bytes_max: 4 << 20, ..StoreLimits::default() };

@@ -12,7 +12,7 @@ fn what_was_read_before_is_found_the_short_way() {
         let values = [posted(Scope::Global, "n", rank), posted(Scope::Local, "t", long.as_str())];
         store.commit(&namespace(), rank, Origin::Local, &values).unwrap();
     }
-    // Keys of later commits make the dictionary grow, so that tables lie between what there was and what comes.
+    // Keys of later commits make the dictionary grow, so that tables lie between earlier and later data.
     for number in 0..500_u32 {
         let more = [posted(Scope::Global, &format!("more.{number}"), number)];
         store.commit(&namespace(), 5, Origin::Local, &more).unwrap();
@@ -88,7 +88,7 @@ fn a_refused_registration_leaves_the_old_data_readable() {
             ..block_job(2, 4)
         },
         JobRecord {
-            // The last would be one of those with a meaning, the others are no ranks at all.
+            // The last number would be a special rank; the others are not ranks.
             proc_columns: vec![column(
                 "x",
                 ColumnValues::Counting { data_type: DataType::ProcRank, first: u64::from(u32::MAX) - 8 },
@@ -152,8 +152,8 @@ fn shared(limits: StoreLimits) -> Store {
     store
 }
 
-/// One process could use up all keys of its namespace: from then on new keys of the others were refused. A process has a
-/// share, so that each of the others can have its own.
+/// Regression: one process could use up all keys of its namespace, and then new keys of the others were refused. Now
+/// each process has a share.
 #[test]
 fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
     let mut store = shared(StoreLimits { keys_max: 80, ..StoreLimits::default() });
@@ -173,7 +173,7 @@ fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
          or raise StoreLimits::keys_max"
     );
     assert_eq!(error.status(), Status::ERR_OUT_OF_RESOURCE);
-    // Nor do values from elsewhere take what is kept for the others.
+    // Remote values do not take the guaranteed part of local processes either.
     let error = (0..80).find_map(|number| put(9, number).err()).unwrap();
     assert!(matches!(error, StoreError::TooManyKeys { keys_max: 80, .. }), "{error}");
     for rank in 1..4 {
@@ -184,8 +184,8 @@ fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
     assert_eq!(get(reader, 3, "key.3.9"), Ok(Value::Uint32(9)));
 }
 
-/// A value that is put again takes its size again. One process that overwrote 1 MiB 3,357 times used up the segment, and
-/// nobody else could put anything until the job ended.
+/// A repeated put takes its size again. Regression: a process that overwrote 1 MiB 3,357 times used up the segment, and
+/// no other process could put a value until the job ended.
 #[test]
 fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
     let limits = StoreLimits { segment_bytes_max: 16 << 20, ..StoreLimits::default() };
@@ -196,7 +196,7 @@ fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
     };
     let (times, error) = (1..=u8::MAX).find_map(|byte| Some((byte, put(0, byte, 64 << 10).err()?))).unwrap();
     assert!(matches!(error, StoreError::Share { shared: Shared::Bytes, rank: 0, .. }), "{error}");
-    // Its own eighth of 8 MiB, and half of what all have in common.
+    // Its own eighth of 8 MiB, and half of the common part.
     assert!((46..=48).contains(&times), "{times} times");
     assert!(matches!(put(0, 0, 64 << 10), Err(StoreError::Share { .. })));
     let error = (1..=u8::MAX).find_map(|byte| put(9, byte, 64 << 10).err()).unwrap();
@@ -210,7 +210,7 @@ fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
 
 #[test]
 fn a_rank_outside_the_job_is_refused_and_costs_nothing() {
-    // A fence names the ranks of other nodes. One absurd number grew the modex table to all that the limits allow.
+    // A fence names ranks of other nodes. Regression: one absurd number grew the modex table up to the limits.
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(2, 4)).unwrap();
     let before = store.statistics(&namespace()).unwrap().published_bytes;
@@ -269,8 +269,8 @@ fn a_commit_that_changes_nothing_publishes_nothing() {
     assert_eq!(seen_by(Audience::OtherNodes), Ok("text that is long".into()));
 }
 
-/// Registered again, a column of flags came back as one of 64-bit numbers: what is read back of a column in little memory
-/// was taken for counts, whatever its type.
+/// Regression: a second registration turned a column of flags into 64-bit numbers, because every compact column was
+/// read back as counts.
 #[test]
 fn flags_and_signed_numbers_survive_an_update() {
     let mut store = store(BackingKind::Heap);
@@ -304,7 +304,7 @@ fn a_value_for_others_does_not_hide_what_the_host_registered() {
     assert_eq!(seen(Some(Audience::Nobody)), Value::Uint32(1), "what is registered has no scope");
 }
 
-/// What is nested deep is stored and found, whatever stack the reader has.
+/// Deeply nested values are stored and found with any stack of the reader.
 #[test]
 fn deep_values_are_stored_and_read_on_a_small_stack() {
     let test = || {
@@ -335,7 +335,7 @@ fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
     let values = [
         posted(Scope::Global, "a", 1_u32),
         posted(Scope::Local, "a", 2_u32),
-        // What a commit in two scopes looks like on the wire.
+        // The wire form of a commit in two scopes.
         posted(Scope::Local, "b", 3_u32),
         posted(Scope::Remote, "b", 3_u32),
     ];
@@ -368,8 +368,8 @@ fn a_value_outside_the_scope_is_told_from_one_that_is_missing() {
     assert_eq!(get(&reader, Rank::Undefined, "a"), Err(ReadError::OutsideScope));
 }
 
-/// Whatever a process calls its values, none of its keys is taken for the name of a qualified value: those that began as
-/// such names did were told to others as one qualified value, and found by nobody.
+/// No process's key is mistaken for the stored name of a qualified value. Regression: keys with the prefix of such
+/// names were sent as one qualified value, and no lookup found them.
 #[test]
 fn no_key_of_a_process_or_of_the_host_is_taken_for_a_name_of_the_store() {
     let mut store = store(BackingKind::Heap);
@@ -391,8 +391,8 @@ fn no_key_of_a_process_or_of_the_host_is_taken_for_a_name_of_the_store() {
 
 #[test]
 fn everything_posted_elsewhere_is_seen_here_and_agrees_with_single_gets() {
-    // Values from other nodes are stored with the scope "remote". A process here that asked for all of them was shown
-    // what neighbours of their owner may see, which is nothing.
+    // Values from other nodes are stored with the scope "remote". Regression: a local process that requested all of
+    // them got those visible to neighbours of their owner, which are none.
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &block_job(2, 2)).unwrap();
     let mut commit = |origin, scope, name: &str, value: u32| {
@@ -453,8 +453,8 @@ fn a_rank_that_commits_a_thousand_times_stays_a_few_blocks_deep() {
     assert_eq!(get(&reader, 0, "key.5"), Ok(Value::Uint32(905)));
 }
 
-/// A job on one node gave the node's name for any rank, also one it does not have: a program that asked whether a rank
-/// exists was told so.
+/// Regression: a job on one node returned the node's name for every rank, even one outside the job. A program that
+/// tested the existence of a rank got a wrong answer.
 #[test]
 fn a_rank_outside_the_job_has_nothing() {
     let mut store = store(BackingKind::Heap);
@@ -465,7 +465,7 @@ fn a_rank_outside_the_job_has_nothing() {
     assert_eq!(get(&reader, 77, "pmix.hname"), Err(ReadError::NotFound));
 }
 
-/// The table of what processes post is made with the first post. That its job is too large for it is said at once.
+/// The table of posted values is made with the first post. A job too large for it is refused at once.
 #[test]
 fn a_job_whose_processes_could_post_nothing_is_refused() {
     let limits = StoreLimits { segment_bytes_max: 1 << 20, ..StoreLimits::default() };
@@ -477,14 +477,14 @@ fn a_job_whose_processes_could_post_nothing_is_refused() {
     let before = store.statistics(&namespace()).unwrap();
     assert!(before.published_bytes < 64 << 10, "{before:?}");
     store.commit(&namespace(), 99_999, Origin::Local, &[posted(Scope::Global, "a", 1_u32)]).unwrap();
-    // A larger job needs a larger table, for which there is no room beside the one that there is.
+    // A larger job needs a larger table, for which there is no room beside the present one.
     let error = store.register_record(&namespace(), &job(120_000)).unwrap_err();
     assert!(matches!(error, StoreError::SegmentFull { .. }), "{error}");
     let reader = attached(&mut store);
     assert_eq!(get(&reader, 99_999, "a"), Ok(Value::Uint32(1)));
 }
 
-/// More ranks than the table has places for: the next post of any of them makes a larger one, with what was posted before.
+/// More ranks than the table has cells: the next post of any of them makes a larger table with the earlier data.
 #[test]
 fn a_job_that_grows_after_the_first_post_keeps_what_was_posted() {
     let mut store = store(BackingKind::Memfd);
@@ -506,7 +506,7 @@ fn a_job_that_grows_after_the_first_post_keeps_what_was_posted() {
     }
 }
 
-/// A server took two descriptors and 16 GiB of addresses for each namespace it knew of, so 8,214 were all it could have. A
+/// Regression: a server took two descriptors and 16 GiB of addresses for each namespace, so it could have only 8,214. A
 /// namespace that no process reads needs neither.
 #[test]
 fn a_namespace_that_nobody_reads_takes_no_descriptor_and_moves_when_somebody_does() {
@@ -517,7 +517,7 @@ fn a_namespace_that_nobody_reads_takes_no_descriptor_and_moves_when_somebody_doe
     for namespace in &namespaces {
         store.register_record(namespace, &block_job(2, 2)).unwrap();
     }
-    // Other tests of this process open and close a few meanwhile.
+    // Other tests of this process open and close some in the meantime.
     assert!(descriptors() < before + 200, "{} descriptors for 300 namespaces", descriptors() - before);
     let [first, second] = [&namespaces[0], &namespaces[1]];
     let size = |reader: &NamespaceReader| get(reader, Rank::Wildcard, "pmix.job.size");

@@ -42,7 +42,7 @@ fn without_a_seat_there_is_nothing_to_look_at() {
     assert!(store.take_seat(&unknown, 1, 4).is_err());
 }
 
-/// Two that were told something at the same place would miss what the other one's word has covered.
+/// Two owners of one seat would overwrite each other's verdicts.
 #[test]
 fn a_seat_has_one_owner_at_a_time() {
     let mut store = job_store();
@@ -86,7 +86,7 @@ fn a_sleeper_wakes_when_it_is_told() {
     assert_eq!(seat.sleep(102, || Duration::ZERO), None);
 }
 
-/// Of many sleepers those that are meant wake, and few others.
+/// Wakes the intended sleepers, and few others.
 #[test]
 fn who_is_not_told_sleeps_on() {
     let mut store = job_store();
@@ -111,7 +111,7 @@ fn who_is_not_told_sleeps_on() {
         tell(&mut store, 1, 101, Verdict::Succeeded);
         assert_eq!(sleeper.join().unwrap(), Some(Verdict::Succeeded));
     });
-    // It may have begun to sleep at any time, once for each change that it missed then.
+    // The sleep may have begun at any time, so each earlier change may cause one more look.
     assert!(looks.load(Ordering::Relaxed) < 100, "{looks:?}");
 }
 
@@ -133,7 +133,7 @@ fn a_board_has_its_limits() {
     tell(&mut store, 1, 101, Verdict::Succeeded);
 }
 
-/// Where numbers of connections are used up, all others share this one.
+/// Number zero is shared by all connections once other numbers are used up.
 #[test]
 fn nobody_has_a_seat_as_number_zero() {
     let mut store = job_store();

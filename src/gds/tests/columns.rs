@@ -1,10 +1,10 @@
-//! Each way to store a column, seen through a segment.
+//! Each encoding of a column, read through a segment.
 
 use super::*;
 use crate::types::DataType::{self, ProcRank, Uint8, Uint16, Uint32, Uint64};
 use crate::types::{Info, Timeval};
 
-/// Stores a process column; returns how it was encoded after checking every value.
+/// Stores a process column; checks every value, and returns the encoding.
 fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
     let expected = values.clone();
     let record = JobRecord { rank_count, proc_columns: vec![column("k", values)], ..JobRecord::default() };
@@ -117,7 +117,7 @@ fn strings_are_followed_by_a_nul() {
     let tables = reader.job_tables().unwrap().unwrap();
     let (_, value) = tables.job.iter().find(|(name, _)| *name == "pmix.jobid").unwrap();
     assert_eq!(value.as_str(), Some("job-1"));
-    // "node00000" does not fit a cell; its NUL is looked for where the segment has it.
+    // "node00000" does not fit a cell; its NUL is read from the segment.
     let lookup =
         Lookup { rank: Rank::Process(0), key: KeyRef::new("pmix.hname"), realm: RealmRequest::Default, audience: None };
     assert_eq!(reader.get(&lookup).unwrap().as_c_str().unwrap().to_bytes_with_nul(), b"node00000\0");

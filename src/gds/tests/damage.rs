@@ -58,7 +58,7 @@ fn sample() -> Vec<u8> {
     })
 }
 
-/// Reads whatever there is, by every way there is. Only that it returns matters.
+/// Reads everything in every way. The test is that it returns.
 fn read_everything(reader: &NamespaceReader) {
     let names =
         ["a", "k0", "k4", "narrow", "cells", "sparse", "pmix.hname", "pmix.lpeers", "pmix.app.size", "pmix.jobid"];
@@ -79,7 +79,7 @@ fn read_everything(reader: &NamespaceReader) {
     }
     drop((reader.statistics(), reader.keys(), reader.blocks(0)));
     drop((reader.posted(0, Some(Audience::OtherNodes)), reader.posted(0, None)));
-    // What lists everything takes as long as the counts say, which may be millions.
+    // Walks take time in proportion to the counts, which may be millions.
     let sizes = reader.job_tables().ok().flatten().map(|tables| tables.rank_count.max(tables.node_count));
     if sizes.is_none_or(|size| size <= 4096) {
         drop((reader.job_record(), reader.job_entries()));
@@ -100,7 +100,7 @@ fn the_sample_is_whole_before_it_is_damaged() {
 #[test]
 fn an_archive_cannot_make_a_value_that_no_constructor_makes() {
     use crate::gds::value_ref::access;
-    // A string with a NUL inside would be cut by a C reader, and a number beyond the last rank taken for the wildcard.
+    // A C reader would cut a string with a NUL inside, and a number beyond the last rank would be the wildcard.
     let changed = |value: &Value, from: &[u8], to: &[u8]| {
         let mut bytes = rkyv::to_bytes::<rkyv::rancor::Error>(value).unwrap();
         let at = bytes.windows(from.len()).position(|window| window == from).unwrap();

@@ -1,4 +1,4 @@
-//! What a host describes: nodes, sessions and applications are found, and the whole is told and written again.
+//! A host's description: nodes, sessions and applications are found, and the whole is read back and written again.
 
 use super::*;
 use crate::gds::job_record::{AppRecord, JobRecord};
@@ -48,7 +48,7 @@ fn a_nodes_own_name_wins_over_anothers_alias() {
     }
 }
 
-/// Four processes on a node, and an application besides theirs.
+/// Four processes on a node, and a second application.
 fn job_of_two_applications() -> JobRecord {
     let mut record = block_job(1, 4);
     record.apps.push(AppRecord {
@@ -79,7 +79,7 @@ fn session_and_application_are_found_by_number_or_implied() {
 
 #[test]
 fn where_a_process_runs_is_not_guessed() {
-    // A host that gives process arrays without places made every process run on the server's node.
+    // Regression: if a host gave process arrays without places, every process was on the server's node.
     let mut record = block_job(2, 2);
     record.proc_columns.truncate(6);
     let mut store = store(BackingKind::Heap);

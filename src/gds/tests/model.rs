@@ -1,4 +1,4 @@
-//! The store against a plain model: maps of values, searched in the order the contract states.
+//! The store against a plain model: maps of values, searched in the order of the contract.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ enum Operation {
         origin: Origin,
         values: BTreeMap<&'static str, (Scope, Value)>,
     },
-    /// Of several ranks elsewhere at once.
+    /// Blocks of several remote ranks at once.
     Arrive(Vec<(u32, BTreeMap<&'static str, Value>)>),
     Deregister,
 }
@@ -53,13 +53,13 @@ struct Slot {
     sequence: u64,
 }
 
-/// A namespace, expanded.
+/// An expanded namespace.
 #[derive(Debug, Default)]
 struct Model {
     record: JobRecord,
     nodes: BTreeMap<(u32, String), Value>,
     procs: BTreeMap<(u32, String), Value>,
-    /// By rank and key: what is visible in scope local, and in scope remote.
+    /// By rank and key: the values visible in scope local, and in scope remote.
     posted: BTreeMap<(u32, &'static str), [Option<Slot>; 2]>,
     sequence: u64,
 }
@@ -178,11 +178,11 @@ impl Model {
         let newest = |values: &[(Key, Value)]| values.iter().rfind(|(k, _)| k.as_str() == key).map(|(_, v)| v.clone());
         match realm {
             RealmRequest::Session(Some(id)) if self.record.session_id != Some(id) => None,
-            // Those records have none.
+            // The records of this test have none.
             RealmRequest::AppNode(..) | RealmRequest::SessionNode(..) => None,
             RealmRequest::Session(_) => newest(&self.record.session),
             RealmRequest::Job | RealmRequest::Default => newest(&self.record.job),
-            // Nobody is in no application, and on no node.
+            // An unknown process has no application and no node.
             RealmRequest::App(None) | RealmRequest::Node(NodeSelector::Implied) if self.is_nobody(rank) => None,
             RealmRequest::App(number) => {
                 let own = match (number, rank) {
@@ -218,7 +218,7 @@ impl Model {
     }
 
     fn job_size(&self) -> Option<u32> {
-        // The job has all processes of its record. Values of those beyond its size were refused.
+        // The job has all processes of its record; values of ranks beyond were refused.
         let told = self.record.job_value("pmix.job.size").and_then(Value::as_u32);
         told.map(|told| told.max(self.record.rank_count))
     }
@@ -267,7 +267,7 @@ fn expand(
     expanded
 }
 
-/// Compares every answer; one reader was attached as soon as the namespace existed, one just now.
+/// Compares every answer; one reader attached when the namespace was made, the other just now.
 fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), TestCaseError> {
     let late = store.reader(&namespace()).unwrap();
     let ranks = (0..=RANKS_MAX).map(Rank::Process).chain([Rank::Wildcard, Rank::Undefined, Rank::LocalPeers]);
@@ -287,7 +287,7 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
             for realm in realms {
                 for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
                     let expected = model.get(rank, name, realm, audience);
-                    // What was looked up before is found the short way, if that answers at all.
+                    // The fast path gives the same answer to a repeated lookup, if it gives one.
                     let long = search(early, rank, name, realm, audience);
                     let answer = read(early, rank, name, realm, audience);
                     prop_assert_eq!(&answer, &long, "{} of {}: the short way goes wrong", name, rank);
@@ -312,7 +312,7 @@ fn compare(model: &Model, early: &NamespaceReader, store: &Store) -> Result<(), 
     Ok(())
 }
 
-/// Values of a process elsewhere, strings and byte objects where they lie.
+/// Values of a remote process; strings and byte objects are borrowed.
 fn arrive(
     store: &mut Store,
     model: Option<&mut Model>,

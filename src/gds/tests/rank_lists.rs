@@ -1,4 +1,4 @@
-//! The local peers of nodes, stored as a rule where the process map is one.
+//! The local peers of nodes, stored by rule if the process map is one.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn dealt(block: u32, node_count: u32, end: u32) -> ColumnValues {
     ColumnValues::RankLists(DealtRanks::new(block, node_count, end).unwrap())
 }
 
-/// A job of so many processes and nodes of which nothing else is known.
+/// A job with these numbers of processes and nodes and no other data.
 fn job(values: ColumnValues, node_count: u32, rank_count: u32, own_node: Option<u32>) -> JobRecord {
     let node_columns = vec![column(PEERS, values)];
     JobRecord { node_count, node_columns, own_node, rank_count, ..JobRecord::default() }
@@ -59,7 +59,7 @@ fn blocks_and_turns_are_lists_by_rule() {
 fn the_own_nodes_list_is_a_text_and_the_others_are_written_nowhere() {
     let mut store = registered(&job(dealt(100, 3, 300), 3, 300, Some(1)));
     let reader = attached(&mut store);
-    // The short way leads to where something was found before.
+    // The fast path starts at the place of the last read.
     assert!(get(&reader, Rank::Wildcard, PEERS).is_ok());
     let own = reader.quick(Rank::Wildcard, KeyRef::new(PEERS)).unwrap();
     assert!(own.as_c_str().unwrap().to_bytes().starts_with(b"100,101,"));
@@ -120,7 +120,7 @@ proptest! {
         let info = |name: &str, value: Value| Info::new(key(name), value);
         let mut description =
             vec![info("pmix.nmap", names.join(",").into()), info("pmix.pmap", Value::Regex(generate_ranks(&map)))];
-        // What the host says of some nodes is what would follow.
+        // The host's values for some nodes equal the derived ones.
         for (node, name) in names.iter().enumerate().step_by(2).filter(|_| is_told) {
             let told = text_of(node).map(|text| info(PEERS, text.into()));
             let entries = std::iter::once(info("pmix.hname", name.as_str().into())).chain(told).collect();
@@ -146,13 +146,13 @@ proptest! {
     }
 }
 
-/// A process map of so many ranks, spelled out, in blocks of four.
+/// A process map of this many ranks, written out, in blocks of four.
 fn spelled_out(rank_count: u32) -> (DealtRanks, String) {
     let dealt = DealtRanks::new(4, rank_count.div_ceil(4), rank_count).unwrap();
     (dealt, dealt.map_text())
 }
 
-/// A job of which nothing is known but this text under a key, and the lists that follow from its map.
+/// A job with only this text under a key, and the lists derived from its map.
 fn mapped(name: &str, text: &str, dealt: DealtRanks) -> JobRecord {
     let lists = ColumnValues::RankLists(dealt);
     JobRecord { job: vec![(key(name), text.into())], ..job(lists, dealt.node_count(), dealt.end(), Some(0)) }
@@ -171,7 +171,7 @@ fn a_long_process_map_that_is_a_rule_is_written_nowhere_and_read_as_it_was_given
         ("pmix.pmap", text.as_str(), true),
         ("pmix.pmap.raw", text.as_str(), true),
         ("pmix.pmap", &other, false),
-        // Whose texts something else may be made of.
+        // Under any other key the text is stored as it is.
         ("pmix.other", &text, false),
     ] {
         let record = mapped(name, text, dealt);
@@ -183,7 +183,7 @@ fn a_long_process_map_that_is_a_rule_is_written_nowhere_and_read_as_it_was_given
         assert!(get(&reader, Rank::Wildcard, name) == Ok(Value::from(text)), "{name}");
         assert!(reader.job_record().unwrap() == record, "{name}");
     }
-    // What takes no memory to speak of is lent.
+    // A small value is lent.
     let (dealt, text) = spelled_out(1000);
     let mut store = registered(&mapped("pmix.pmap", &text, dealt));
     assert_eq!(stored(&attached(&mut store), "pmix.pmap").as_str(), Some(text.as_str()));
@@ -267,7 +267,7 @@ fn damaged_rules_are_refused_and_never_longer_than_the_job() {
                 other => panic!("{block} {end}: {other:?}"),
             }
         }
-        // The own one is written out.
+        // The own list is written out.
         assert_eq!(peers(&reader, 1), Ok("2,3".into()));
         drop((reader.job_record(), reader.job_entries()));
     }

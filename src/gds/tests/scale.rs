@@ -1,4 +1,4 @@
-//! What a large job costs, in bytes.
+//! The memory of a large job, in bytes.
 
 use super::*;
 use crate::gds::{Origin, Publish as _};
@@ -16,7 +16,7 @@ fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {
     let mut store = store(BackingKind::Heap);
     store.register_record(&namespace(), &record).unwrap();
     assert_eq!(store.statistics(&namespace()).unwrap().rank_count, 0, "nobody has posted anything");
-    // The first that does makes room for all.
+    // The first commit makes room for all.
     store.commit(&namespace(), 7, Origin::Local, &[posted(Scope::Global, "endpoint", 7_u32)]).unwrap();
     let statistics = store.statistics(&namespace()).unwrap();
     assert_eq!(statistics.rank_count, 1_000_000);
@@ -30,7 +30,7 @@ fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {
 
 #[test]
 fn an_irregular_job_stays_within_40_bytes_a_rank_too() {
-    // Ranks scattered over the nodes by a scheduler without a pattern.
+    // Ranks scattered over the nodes without a pattern.
     let (node_count, rank_count) = (1000_u64, 100_000_u64);
     let node_of = |rank: u64| rank.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
     let mut record = block_job(1000, 100);
@@ -51,8 +51,8 @@ fn an_irregular_job_stays_within_40_bytes_a_rank_too() {
     assert!(statistics.published_bytes.div_ceil(rank_count) <= 40, "{statistics:?}");
 }
 
-/// The lists of all nodes' ranks took seven bytes a rank, and the map's text as much again; room for what processes post,
-/// which may be nothing, eight. At ten ranks a node the names of nodes are nearly all that is left.
+/// Before, the rank lists of all nodes took seven bytes a rank, the map's text as much again, and the room for posted
+/// values eight. With ten ranks a node, most of the rest is names of nodes.
 #[test]
 fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_or_8_where_nodes_have_ten() {
     use crate::gds::NodeSelector;
@@ -87,8 +87,8 @@ fn a_job_in_blocks_or_in_turns_costs_less_than_a_byte_a_rank_or_8_where_nodes_ha
     }
 }
 
-/// The record's head and tables lay behind all that grows with the job, the modex table first of all: attaching to a
-/// million ranks touched two regions more than attaching to ten, which cost half as much again.
+/// Regression: the record's head and tables lay behind all data that grows with the job, such as the modex table.
+/// Attaching to a million ranks touched two regions more than attaching to ten, which took half as long again.
 #[test]
 fn what_every_process_reads_first_lies_at_the_same_place_whatever_the_size_of_the_job() {
     let place = |node_count, ranks_per_node| {

@@ -1,4 +1,4 @@
-//! What happens to a namespace, as the random tests draw it.
+//! Random operations on a namespace.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn any_table() -> impl Strategy<Value = Vec<(Key, Value)>> {
     prop::collection::vec((prop::sample::select(&KEYS[..]).prop_map(key), any_value()), 0..6)
 }
 
-/// `ranks_dealt`: so many ranks may be dealt to the indexes by rule.
+/// `ranks_dealt`: the number of ranks that may be dealt to the indexes by rule.
 fn any_column(
     name: &'static str,
     count: u32,
