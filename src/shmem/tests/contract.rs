@@ -1,4 +1,4 @@
-//! What every backing promises.
+//! The contract of all backings.
 
 use std::time::Duration;
 
@@ -292,7 +292,7 @@ fn a_waiter_sees_the_next_generation(kind: BackingKind) {
     let reader = reader(&writer);
     let timeout = Some(Duration::from_millis(1));
     assert_eq!(reader.wait_for_generation(7, timeout), GenerationWait::Changed(0));
-    // A signal may end a wait early, so it is repeated until the time was really over.
+    // A signal may end a wait early, so it is repeated until the time is over.
     while reader.wait_for_generation(0, timeout) != GenerationWait::TimedOut {
         assert_eq!(reader.generation(), 0);
     }

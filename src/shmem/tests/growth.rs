@@ -1,4 +1,4 @@
-//! Mapping again as a segment grows, and what growing costs.
+//! Remapping of a growing segment, and the cost of growth.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Running out: of address space, of file size, of memory. Each test has a process of its own.
+//! Shortages: address space, file size, memory. Each test has a process of its own.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -10,7 +10,7 @@ fn limit(resource: Resource, bytes: u64) {
     setrlimit(resource, bytes, hard).unwrap();
 }
 
-/// Address space this process takes, in bytes.
+/// Address space of this process, in bytes.
 fn address_space() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
@@ -43,8 +43,8 @@ fn a_writer_takes_a_smaller_span_where_address_space_is_short() {
     assert!(matches!(error, CreateError::Map { span_bytes: 0x10_0000, .. }), "{error}");
 }
 
-/// A server reserved 8 GiB of addresses for each namespace, twice, whatever its size: 8,214 namespaces were all that it
-/// could have, and a limit on address space kept it from having any. Now a memfd takes addresses in proportion.
+/// Regression: a server reserved 8 GiB of addresses for each namespace, twice. It could have only 8,214 namespaces, and
+/// none under a limit on address space. Now a memfd takes addresses in proportion.
 #[test]
 fn a_memfd_takes_address_space_as_it_grows() {
     if !alone("shmem::tests::limits::a_memfd_takes_address_space_as_it_grows") {
@@ -100,7 +100,7 @@ fn a_reader_maps_what_is_there_where_address_space_is_short() {
     assert!(read >= 4, "only {read} MiB were readable");
     assert_eq!(kept, [1; 1000]);
     assert_eq!(reader.slice(first, 1000).unwrap(), [1; 1000]);
-    // With room again, what was refused is readable.
+    // With room again, the refused bytes are readable.
     limit(Resource::RLIMIT_AS, address_space() + (1 << 30));
     let last = at(writer.published_bytes() - 8);
     assert_eq!(reader.slice(last, 8).unwrap(), [2; 8]);
@@ -119,7 +119,7 @@ fn the_file_size_limit_is_an_error_and_no_signal() {
         let error = writer.alloc(1 << 20, Align::Eight).unwrap_err();
         assert!(matches!(error, GrowError::FileSizeLimit { limit_bytes: 0x4_0000, .. }), "{kind}: {error}");
         assert_eq!((writer.mark(), writer.reserved_bytes()), before);
-        // The last page below the limit is had, although a whole step no longer fits.
+        // The last page below the limit is granted, although a whole step no longer fits.
         let rest = (256 << 10) - writer.allocated_bytes();
         writer.alloc(rest - 100, Align::Eight).unwrap();
         writer.alloc(90, Align::Eight).unwrap();
@@ -135,7 +135,7 @@ fn the_file_size_limit_is_an_error_and_no_signal() {
     }
 }
 
-/// A full `/dev/shm` used to end daemons with SIGBUS, at the first touch of a page that could not be had.
+/// Regression: a full `/dev/shm` ended daemons with SIGBUS at the first touch of a page that could not be allocated.
 #[cfg(feature = "posix-shm")]
 #[test]
 fn a_full_dev_shm_is_an_error_that_names_it() {

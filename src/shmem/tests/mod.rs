@@ -1,4 +1,4 @@
-//! Tests of segments: the contract over all backings, what is refused, what the kernel guards, limits, leaks, and two
+//! Tests of segments: the contract over all backings, refusals, protection by the kernel, limits, leaks, and two
 //! processes at once.
 
 mod contract;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// The description of data the tests use.
 const LAYOUT: &str = "tests=1";
 
-/// Options for a segment of `kind`, and the directory it lives in if it needs one.
+/// Options for a segment of `kind`, and its directory if it needs one.
 fn options(kind: BackingKind) -> (SegmentOptions, TempDir) {
     let directory = TempDir::new().unwrap();
     let mut options = SegmentOptions::new("job-7@host", "daemon.0");
@@ -34,7 +34,7 @@ fn writer(kind: BackingKind) -> (SegmentWriter, TempDir) {
     (SegmentWriter::create(&options, LAYOUT).unwrap(), directory)
 }
 
-/// A reader of what `writer` writes.
+/// A reader of the segment of `writer`.
 fn reader(writer: &SegmentWriter) -> SegmentReader {
     attach(writer.handle().unwrap()).unwrap()
 }

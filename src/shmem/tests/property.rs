@@ -1,4 +1,4 @@
-//! Random histories against a plain model, and random damage.
+//! Random histories, checked against a plain model, and random damage.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -33,12 +33,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a segment should hold.
+/// The expected contents of a segment.
 #[derive(Default)]
 struct Model {
     blocks: Vec<(Offset, Vec<u8>)>,
     tables: Vec<(TableRef, BTreeMap<u64, u64>)>,
-    /// How many of the blocks and of the tables are published.
+    /// Number of published blocks and tables.
     published: (usize, usize),
 }
 
@@ -161,7 +161,7 @@ fn sample() -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Reads in every way at `offset`; what can be read is what is in the file.
+/// Reads in every way at `offset`; readable bytes equal those of the file.
 fn examine(reader: &SegmentReader, bytes: &[u8], offset: u64, len: u64) {
     let Some(offset) = Offset::from_raw(offset) else {
         return;

@@ -1,4 +1,4 @@
-//! What the kernel refuses to whoever holds a reader's descriptor, and what is left behind.
+//! Refusals of the kernel to holders of a reader's descriptor, and leftovers.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -48,7 +48,7 @@ fn a_memfd_is_protected_even_from_a_writable_descriptor() {
     }
     let reader = descriptor(&writer);
     let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-    // Only a privileged user gets this far; the mode keeps everybody else out.
+    // Only a privileged user gets this far; the mode excludes all others.
     let Ok(writable) = fs::OpenOptions::new().read(true).write(true).open(path) else {
         return;
     };

@@ -1,4 +1,4 @@
-//! Segments that are not what they should be.
+//! Invalid segments.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -19,14 +19,14 @@ fn good() -> (Vec<u8>, Offset) {
     (fs::read(path).unwrap(), offset)
 }
 
-/// A handle to a file that holds `bytes`, and the file to go on changing it.
+/// A handle to a file with `bytes`, and the file for later changes.
 fn handle_to(bytes: &[u8]) -> (ReaderHandle, File) {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(bytes, 0).unwrap();
     (ReaderHandle::from_descriptor(OwnedFd::from(file.try_clone().unwrap())), file)
 }
 
-/// What becomes of a good segment in which `with` replaces the bytes at `position`.
+/// The result of attaching to a good segment with the bytes at `position` replaced by `with`.
 fn patched(position: u64, with: &[u8]) -> Result<SegmentReader, AttachError> {
     let (mut bytes, _) = good();
     let start = usize::try_from(position).unwrap();
@@ -127,7 +127,7 @@ fn a_garbled_list_of_tables_is_harmless() {
     // The first extent: a table from the start of the data on, with more cells than an offset can count.
     file.write_all_at(&offset.get().to_le_bytes(), 2304).unwrap();
     file.write_all_at(&[0xFF; 8], 2312).unwrap();
-    // Where it has read before there was no table, and none can come; one that looks for the first time believes the list.
+    // There was no table at its first read, and none can come there; a new reader believes the list.
     assert_eq!(reader.slice(offset, 1).unwrap(), [7]);
     let reader = attach(ReaderHandle::from_descriptor(OwnedFd::from(file.try_clone().unwrap()))).unwrap();
     assert!(matches!(reader.slice(offset, 1), Err(Corrupt::Cells { .. })));
@@ -166,7 +166,7 @@ fn the_layout_id_depends_on_the_layout_above() {
     assert_ne!(LayoutId::of(""), LayoutId::of("\n"));
 }
 
-/// A test vector: whoever changes the header changes this number, and the documents that describe the header.
+/// A test vector: a change of the header must change this number, and the documents that describe the header.
 #[test]
 fn the_layout_of_the_header_is_the_documented_one() {
     assert_eq!(LayoutId::of("vector").get(), 0x1db7_ad50_713c_889f);

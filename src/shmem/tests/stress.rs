@@ -14,7 +14,7 @@ const COMMITS: u64 = 40_000;
 const SEGMENT: &str = "MODEX_TEST_SEGMENT";
 const NAME: &str = "shmem::tests::stress::a_reader_in_another_process_only_sees_whole_blocks";
 
-/// A block is its number, the number of words that follow, and those words, each made from both.
+/// A block: its number, the count of the following words, and these words, each computed from both.
 fn block(number: u64) -> Vec<u8> {
     let count = number % 61;
     let words = [number, count].into_iter().chain((0..count).map(|at| word(number, at)));
@@ -40,7 +40,7 @@ fn a_reader_in_another_process_only_sees_whole_blocks() {
     command.env(SEGMENT, format!("/proc/{}/fd/{descriptor}", std::process::id()));
     let mut reading = command.stdout(Stdio::piped()).spawn().unwrap();
     let mut output = BufReader::new(reading.stdout.take().unwrap()).lines();
-    // The first half is written once the reader is known to be at work.
+    // The first half is written after the reader has started.
     assert!(output.any(|line| line.unwrap().contains("attached")), "the reader did not attach");
     for number in 1..=COMMITS {
         let offset = writer.append(&block(number), Align::Eight).unwrap();
@@ -75,7 +75,7 @@ fn read(segment: &Path) {
         if retired {
             break;
         }
-        // Sleeps only if nothing has happened since the last time. The end of the segment wakes as well.
+        // Sleeps only if nothing has changed since. The end of the segment also wakes it.
         if let GenerationWait::Changed(now) = reader.wait_for_generation(seen, None) {
             seen = now;
         }
@@ -84,7 +84,7 @@ fn read(segment: &Path) {
     assert_eq!(newest.iter().min(), Some(&(COMMITS - SLOTS + 1)));
 }
 
-/// Checks every word of a block; gives its number.
+/// Checks every word of a block; returns its number.
 fn check(reader: &SegmentReader, offset: Offset) -> u64 {
     let [number, count] = *reader.read::<[u64; 2]>(offset).unwrap();
     assert_eq!(count, number % 61);
