@@ -5,7 +5,7 @@ use super::*;
 use crate::shmem::{Align, RootIndex, SegmentOptions, SegmentWriter};
 use crate::types::{Text, Topology};
 
-/// Two packages with two cores each, memory and a device on each, as hwloc writes it.
+/// hwloc's XML of two packages with two cores, memory and a device each.
 const TWO_PACKAGES: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0">
@@ -102,7 +102,8 @@ fn a_reader_of_the_segment_sees_what_the_server_read() {
     assert_eq!(read.locality(&set("3")), told.locality(&set("3")));
 }
 
-/// Levels are of kinds, wherever objects hang: cores of one package have caches of their own, those of another share one.
+/// Levels consist of one kind at any depth: here the cores of one package have their own caches, and those of another
+/// share one.
 #[test]
 fn objects_of_one_kind_are_one_level_on_uneven_machines() {
     let core = |number: u32| {
@@ -144,7 +145,7 @@ fn what_is_no_topology_is_refused_with_what_is_wrong() {
     assert!(matches!(absent, Err(ShareError::Absent)));
 }
 
-/// Every number of a segment is somebody else's: whatever one byte of the rows says, the reader answers or refuses.
+/// The rows of a segment are untrusted: for any value of one byte the reader answers or refuses.
 #[test]
 fn a_damaged_segment_is_an_error_and_no_crash() {
     let xml = TWO_PACKAGES;
@@ -175,7 +176,7 @@ fn a_damaged_segment_is_an_error_and_no_crash() {
     assert!(refusals > 100, "{refusals}");
 }
 
-/// Attaches a segment in which one byte is another.
+/// Attaches a segment with one byte changed.
 fn attach_damaged(digest: &super::digest::Digest, part: usize, position: usize) -> Result<Machine, MachineError> {
     let mut bytes = [digest.objects.as_bytes().to_vec(), digest.remarks.as_bytes().to_vec(), Vec::new()];
     let damage = |bytes: &mut [u8]| bytes[position] ^= 0x80;
@@ -228,7 +229,7 @@ fn an_object_without_a_number_has_none() {
     assert!(super::rows::Object::at(machine.rows(), NONE).is_none());
 }
 
-/// Numbers and levels are those that hwloc itself assigns, on this machine and on made-up ones.
+/// Numbers and levels equal those of hwloc, on this machine and on synthetic ones.
 #[cfg(feature = "topology")]
 #[test]
 fn levels_and_numbers_are_hwlocs() {

@@ -19,7 +19,7 @@ fn blob(node: &str) -> Vec<u8> {
     inventory(node).encode().unwrap()
 }
 
-/// Bytes with another check sum, so that what is in them is looked at.
+/// Bytes with a new check sum, so that the damage behind it is examined.
 fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len() - 8);
     let check = xxh3_64(&bytes);
@@ -80,7 +80,7 @@ fn what_is_no_inventory_is_refused() {
     assert!(matches!(crowded.encode(), Err(InventoryError::TooMany { what: "NUMA nodes", .. })));
 }
 
-/// Whatever one byte says, it is read or refused.
+/// Any value of any byte is read or refused.
 #[test]
 fn no_byte_makes_a_reader_fail() {
     let bytes = blob("n0");
