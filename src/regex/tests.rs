@@ -103,7 +103,7 @@ fn empty_fields_keep_their_node() {
 #[test]
 fn numbered_items_take_several_ranges_and_any_suffix() {
     assert_eq!(nodes(b"pmix[a-b[2:8-9,4].c]").unwrap(), ["a-b08.c", "a-b09.c", "a-b04.c"]);
-    // A number with more digits than the width is written out, not cut.
+    // A number with more digits than the width is written in full, not cut.
     assert_eq!(nodes(b"pmix[n[1:9-10]]").unwrap(), ["n9", "n10"]);
     assert_eq!(nodes(b"pmix[n[0:7],n[3:007]]").unwrap(), ["n7", "n007"]);
 }
@@ -112,7 +112,7 @@ fn numbered_items_take_several_ranges_and_any_suffix() {
 
 #[test]
 fn short_lists_are_raw_and_long_ones_blobs() {
-    // 819 names of four digits and a comma are 4094 bytes of text, one more name is past the bound.
+    // 819 names of four digits and a comma are 4094 bytes of text; one more name exceeds the bound.
     let names: Vec<String> = (0..820).map(|number| format!("{number:04}")).collect();
     let limits = MapLimits::default();
     let below = NodeList::from_names(&names[..819], &limits).unwrap();

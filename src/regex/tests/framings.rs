@@ -1,4 +1,4 @@
-//! Framings, whole and damaged; malformed lists in them.
+//! Framings, complete and damaged, and malformed lists in them.
 
 use super::*;
 

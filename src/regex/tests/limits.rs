@@ -1,4 +1,4 @@
-//! Every limit at its bound, and maps as large as they get.
+//! Every limit at its bound, and maps of the largest sizes.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn inflation_is_bounded() {
     let below = MapLimits { inflated_bytes_max: limit - 1, ..MapLimits::default() };
     assert!(matches!(expand_nodes(&honest, &below), Err(MapError::Limit { limit: "bytes of text", .. })));
 
-    // A lie about the length ends inflation as soon as it shows.
+    // With a wrong length, inflation ends as soon as this is certain.
     let lie = blob_with(100u32.to_le_bytes(), text.as_bytes());
     match expand_nodes(&lie, &at) {
         Err(MapError::InflatedLength { found, .. }) => {
@@ -86,7 +86,7 @@ fn inflation_is_bounded() {
 
 #[test]
 fn length_above_the_limit_never_matches_in_the_other_order() {
-    // 256 reads as 65536 in the other order: over this limit, although it is the length of the stream.
+    // 256 reads as 65536 in the other byte order: beyond this limit, although it is the length of the stream.
     let text = vec![b'a'; 65536];
     let limits = MapLimits { inflated_bytes_max: 1000, name_bytes_max: 70000, ..MapLimits::default() };
     let map = blob_with(256u32.to_le_bytes(), &text);

@@ -1,4 +1,4 @@
-//! Properties against plain vectors.
+//! Properties, checked against plain vectors.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::little_endian_blob;
 use crate::regex::*;
 
-/// Names that numbering can compress and names it cannot, close enough to each other to share items.
+/// Names with and without compressible numbers, similar enough to share items.
 fn names() -> impl Strategy<Value = Vec<String>> {
     let numbered = "[ab]{0,2}[0-9]{1,2}[xy0]{0,2}";
     let name = prop_oneof![
@@ -41,7 +41,7 @@ fn ranks_by_node() -> impl Strategy<Value = Vec<Vec<u32>>> {
     vec(prop_oneof![vec(rank, 0..12), run], 1..30)
 }
 
-/// Many nodes, so that the list is long enough to be deflated.
+/// Many nodes, so that the list is long enough for deflation.
 fn many_ranks_by_node() -> impl Strategy<Value = Vec<Vec<u32>>> {
     (2..400u32, 1..20u32, any::<bool>()).prop_map(|(nodes, per_node, in_turns)| {
         let ranks_of = |node| match in_turns {
@@ -52,7 +52,7 @@ fn many_ranks_by_node() -> impl Strategy<Value = Vec<Vec<u32>>> {
     })
 }
 
-/// Bytes that get past the first checks more often than random ones.
+/// Bytes that pass the first checks more often than random ones.
 fn almost_a_map() -> impl Strategy<Value = Vec<u8>> {
     let framed = "(raw:|pmix\\[|pmix:|blob:|foo:)?\\x00?[ab0-9,;:\\[\\]\\-\\x00]{0,40}(\\]|\\x00)?";
     let blob = (vec(any::<u8>(), 0..40), vec((any::<prop::sample::Index>(), any::<u8>()), 0..4));
