@@ -91,7 +91,7 @@ fn null_and_empty_strings_differ() {
     assert_eq!(unpacked::<wire::String>(Codec::V41, &[2, 1]), Err(DecodeProblem::ImpossibleCount { count: -1 }));
 }
 
-/// Hosts hand over processes as `PMIX_PROC_CONSTRUCT` leaves them. As a participant of something such a one is a mistake.
+/// Hosts pass processes in the state of `PMIX_PROC_CONSTRUCT`. As a participant such a process is a mistake.
 #[test]
 fn a_process_that_nobody_filled_in_is_one_in_a_value_alone() {
     let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::Undefined };
@@ -102,8 +102,8 @@ fn a_process_that_nobody_filled_in_is_one_in_a_value_alone() {
     assert!(matches!(unpacked::<wire::Proc>(Codec::V41, &bytes), Err(DecodeProblem::Namespace(_))));
 }
 
-/// Programs leave infos without a key in arrays that they size too large. Client and server refused such an array, which OpenPMIx
-/// passes on. The rule: an info may lack its key, and a value that is posted may not.
+/// Programs have infos without a key in arrays that are larger than needed. Regression: client and server refused such
+/// an array, which OpenPMIx passes on. The rule: an info may lack its key, a posted value may not.
 #[test]
 fn an_info_may_have_an_empty_key_and_an_entry_may_not() {
     let info = types::Info::new(Key::of_info(b"").unwrap(), 7_u32);
@@ -144,8 +144,8 @@ fn an_array_that_mixes_types_is_refused() {
     assert_eq!(Writer::new(Codec::V41).pack::<DataArray>(&array), Err(expected));
 }
 
-/// A client of OpenPMIx's main branch put an empty value, and our server refused its whole commit: this client sends no
-/// count although it speaks V41. The generation does not tell what a release sends; both forms are read in each.
+/// Regression: a client of OpenPMIx's main branch put an empty value, and the server refused its whole commit. This
+/// client sends no count although it speaks V41. The generation does not determine the form, so both are read in each.
 #[test]
 fn an_array_without_a_type_is_sent_as_bytes_and_read_as_each_release_sends_it() {
     let untyped = DataArray { element_type: DataType::Undefined, elements: Vec::new() };
@@ -290,7 +290,7 @@ proptest! {
     fn a_cut_value_is_an_error_or_another_value((codec, value) in codec_and_value(), cut in any::<prop::sample::Index>()) {
         let bytes = packed::<Value>(codec, &value);
         let cut = bytes.get(..cut.index(bytes.len())).unwrap();
-        // A topology may end anywhere among its flags; everything else says how long it is.
+        // A topology may end anywhere among its flags; every other type has a length.
         if let Ok(other) = unpacked::<Value>(codec, cut) {
             let shown = format!("{other:?}");
             prop_assert!(shown.contains("Topology"), "{}", shown);
