@@ -118,7 +118,7 @@ fn everything_of_a_process_that_posted_nothing_is_what_is_registered_for_it() {
     for name in [attribute::OPTIONAL, attribute::IMMEDIATE] {
         assert_eq!(first(&everything(flagged(name)), &stores), Decision::Found(Place::Described), "{name}");
     }
-    // What is registered has no scope.
+    // Registered values have no scope.
     let scoped =
         everything(directives(&[(attribute::DATA_SCOPE, Value::Scope(1)), (attribute::OPTIONAL, true.into())]));
     assert_eq!(first(&scoped, &stores), NOT_FOUND);
