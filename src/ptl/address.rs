@@ -8,17 +8,17 @@ use crate::types::{Namespace, NamespaceError, ProcId, Rank};
 /// One way to reach a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Absolute path of a UNIX-domain socket: `unix:/path`. Only ours listen there.
+    /// Absolute path of a UNIX-domain socket: `unix:/path`. Only our own servers listen there.
     Unix(PathBuf),
     /// `tcp4://1.2.3.4:port` or `tcp6://::1:port`, the address of the latter with or without brackets.
     Tcp(SocketAddr),
 }
 
-/// Where a server listens and who it is: `<namespace>.<rank>;<endpoint>`.
+/// Name and place of a server: `<namespace>.<rank>;<endpoint>`.
 ///
-/// The form is the reference's: the namespace may hold dots (the rank stands after the last one), and the last semicolon parts
-/// name and place. With a UNIX-domain socket, which only our own read, `%` and two hexadecimal digits stand for each byte of
-/// the name and the path that is a semicolon, a percent sign or a control character.
+/// The form is the reference's. The namespace may hold dots: the rank stands after the last one. The last semicolon separates
+/// name and place. Only our own processes read the address of a UNIX-domain socket. There, `%` and two hexadecimal digits
+/// stand for each semicolon, percent sign or control character of name and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     /// The server's own name.
@@ -34,11 +34,11 @@ pub struct ModexAddress {
     pub server: ProcId,
     /// Absolute path of its UNIX-domain socket, for our own clients.
     pub path: PathBuf,
-    /// Where it listens for clients of other libraries.
+    /// Address for clients of other libraries.
     pub tcp: Option<SocketAddr>,
 }
 
-/// Why a server address was refused.
+/// Reason why a server address was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
@@ -48,18 +48,18 @@ pub enum AddressError {
         /// The address.
         text: String,
     },
-    /// No dot before the rank, or the rank is not the number of a process.
+    /// No dot before the rank, or the rank names no single process.
     #[error("server name {name:?} must end in a dot and a rank, like srv.0")]
     Name {
         /// The part before the semicolon.
         name: String,
     },
-    /// The namespace is not one.
+    /// The namespace is invalid.
     #[error("server name {name:?} has a bad namespace: {source}")]
     Namespace {
         /// The part before the semicolon.
         name: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: NamespaceError,
     },
     /// A percent sign that begins no byte.
@@ -68,9 +68,9 @@ pub enum AddressError {
          digits up to 7F; write %25 for the sign itself"
     )]
     Escape {
-        /// The part of the address that it stands in: the name or the path.
+        /// The part of the address with the escape: the name or the path.
         text: String,
-        /// The percent sign, and what stands behind it.
+        /// The percent sign and the characters behind it.
         escape: String,
     },
     /// Neither a UNIX-domain socket nor a TCP address.
@@ -156,7 +156,7 @@ impl fmt::Display for ServerAddress {
         let (namespace, rank) = (self.server.namespace.as_str(), self.server.rank.to_raw());
         match self.endpoint {
             Endpoint::Unix(_) => write!(f, "{}.{rank};{}", Plain(namespace), self.endpoint),
-            // As those read it who have no other form.
+            // Readers of this form know no escapes.
             Endpoint::Tcp(_) => write!(f, "{namespace}.{rank};{}", self.endpoint),
         }
     }
@@ -176,7 +176,7 @@ impl ModexAddress {
     }
 }
 
-/// Text without what an address, or the file that holds it, is parted by.
+/// Text with the separators of an address, and of the file that holds it, escaped.
 struct Plain<'a>(&'a str);
 
 impl fmt::Display for Plain<'_> {
@@ -189,7 +189,7 @@ impl fmt::Display for Plain<'_> {
     }
 }
 
-/// The text that [`Plain`] has written.
+/// Reads the text that [`Plain`] has written.
 fn from_plain(text: &str) -> Result<String, AddressError> {
     let mut parts = text.split('%');
     let mut read = parts.next().unwrap_or_default().to_owned();
@@ -204,7 +204,7 @@ fn from_plain(text: &str) -> Result<String, AddressError> {
     Ok(read)
 }
 
-/// The character whose number two hexadecimal digits say, and what follows.
+/// The character that two hexadecimal digits encode, and the rest of the text.
 fn escaped(part: &str) -> Option<(char, &str)> {
     let (digits, rest) = part.split_at_checked(2)?;
     let byte = u8::from_str_radix(digits, 16).ok().filter(|byte| byte.is_ascii() && !digits.starts_with('+'))?;
@@ -227,7 +227,7 @@ fn parse_name(name: &str) -> Result<ProcId, AddressError> {
     Ok(ProcId { namespace, rank })
 }
 
-/// Reads the rank of one process: decimal digits only, no sign, nothing that is reserved.
+/// Reads the rank of one process: decimal digits only, no sign, no reserved value.
 pub(super) fn parse_rank(text: &str) -> Option<Rank> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_bad_escape_is_shown() {
-        // It was told that the path is too long, or not absolute; which it was not.
+        // Regression: the error called the path too long or not absolute, and it was neither.
         for (text, part, escape) in [
             ("srv.0;unix:/a%zz/s", "/a%zz/s", "%zz"),
             ("srv.0;unix:/a%3", "/a%3", "%3"),
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(format!("{fits}p").parse::<ServerAddress>(), Err(AddressError::Path { size_bytes: 108 }));
     }
 
-    /// A server whose directory held a semicolon could not be reached by anybody.
+    /// Regression: a server whose directory held a semicolon could not be reached.
     #[test]
     fn a_name_and_a_path_may_hold_what_parts_them() {
         let address: ServerAddress = "a%3Bb.7;unix:/tmp/50%25%3Bx/s".parse().unwrap();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     fn endpoints() -> impl Strategy<Value = Endpoint> {
-        // What parts an address, or the file that it is in, and what that is written with, as parts of a path.
+        // Path parts with the separators of an address and of its file, and with the characters of an escape.
         let tcp = (any::<IpAddr>(), 1..=u16::MAX).prop_map(|(ip, port)| Endpoint::Tcp(SocketAddr::new(ip, port)));
         prop_oneof!["/[a-z/;%\n 3B\u{e9}]{0,30}".prop_map(|path| Endpoint::Unix(path.into())), tcp]
     }

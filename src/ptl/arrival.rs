@@ -9,27 +9,27 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{Received, StreamError};
 
-/// What one receive brought: bytes in the buffer that it was given, and descriptors.
+/// Result of one receive: bytes in the caller's buffer, and descriptors.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     pub(super) received: Received,
-    /// In the order in which they came.
+    /// In their order of arrival.
     pub(super) descriptors: Vec<OwnedFd>,
 }
 
-/// How a wait in the receive itself ended.
+/// Reason why a wait inside the receive ended.
 #[derive(Debug)]
 pub(crate) enum Waited {
-    /// With something, or with the end.
+    /// Bytes, descriptors or the end of the connection came.
     Came(Arrival),
-    /// With a signal. Its handler may have forked: whoever returns from it must look who it is before it receives again.
+    /// A signal came. Its handler may have forked: the caller must check its process before it receives again.
     Interrupted,
-    /// At once: others who share the socket have told it not to block. Or after [`WAIT_TIME_MAX`].
+    /// The wait ended at once, because another holder of the socket made it non-blocking, or after [`WAIT_TIME_MAX`].
     NotBlocking,
 }
 
 impl Arrival {
-    /// Receives what is there.
+    /// Receives without a wait.
     pub(super) fn look(socket: impl AsFd, buffer: &mut [u8]) -> Result<Self, StreamError> {
         loop {
             match receive(&socket, buffer, RecvFlags::DONTWAIT) {
@@ -40,9 +40,8 @@ impl Arrival {
         }
     }
 
-    /// Has the kernel tell of each signal that comes during [`Arrival::wait`]. From a socket that waits without limit it would
-    /// go on receiving behind those handlers that ask for it (`SA_RESTART`), in a fork that such a handler has made, too.
-    /// Returns whether it will.
+    /// Makes each signal interrupt [`Arrival::wait`]. On a socket without a time limit, the kernel restarts the receive after
+    /// a handler with `SA_RESTART`, also in a fork that the handler made. Returns whether signals will interrupt it.
     pub(crate) fn allow_waits(socket: impl AsFd) -> bool {
         set_socket_timeout(socket, Timeout::Recv, Some(WAIT_TIME_MAX)).is_ok()
     }
@@ -78,7 +77,7 @@ fn receive(socket: impl AsFd, buffer: &mut [u8], flags: RecvFlags) -> Result<Arr
     Ok(Arrival { received, descriptors: rights.flatten().collect() })
 }
 
-/// Room for descriptors in one receive. Our peers send one at a time; the kernel closes what does not fit.
+/// Room for descriptors in one receive. Our peers send one at a time; the kernel closes all that do not fit.
 const DESCRIPTORS_PER_CALL: usize = 4;
-/// How long a receive waits: longer than anybody runs, and not without limit.
+/// Time limit of a receive: longer than any process runs, but not infinite.
 const WAIT_TIME_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -3,9 +3,9 @@ use std::os::unix::net::UnixStream;
 
 use nix::sys::socket::{getsockopt, sockopt};
 
-/// Who is at the other end of a socket, as the kernel knows it since the connection was made.
+/// The process at the other end of a socket, as the kernel recorded it when the connection was made.
 ///
-/// Nothing here is what the peer says of itself, so it can be held against what the host registered.
+/// Nothing here is a claim of the peer, so it can be checked against the host's registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// Process id, in this process's pid namespace. Unknown when the peer lives in a namespace we can't see into, and
@@ -21,7 +21,7 @@ impl Credentials {
     /// Asks the kernel (`SO_PEERCRED`).
     ///
     /// # Errors
-    /// Whatever the kernel answers; on a connected UNIX-domain socket it does not fail.
+    /// Any error of the kernel; on a connected UNIX-domain socket it does not fail.
     pub fn of_peer(socket: &UnixStream) -> io::Result<Self> {
         let kernel = getsockopt(socket, sockopt::PeerCredentials)?;
         let pid = u32::try_from(kernel.pid()).ok().filter(|pid| *pid != 0);

@@ -7,10 +7,10 @@ use crate::types::{Namespace, NamespaceError, ProcId};
 use super::address::parse_rank;
 use super::{AddressError, ModexAddress, ServerAddress};
 
-/// What a server tells its clients through their environment.
+/// Values that a server passes to its clients through their environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerEnvironment {
-    /// Where the server listens and who it is.
+    /// The server's name and its sockets.
     pub address: ModexAddress,
     /// Directory for the files of the session.
     pub session_tmpdir: String,
@@ -25,7 +25,7 @@ pub struct ServerEnvironment {
     pub offers_munge: bool,
 }
 
-/// What a client learns from its environment.
+/// Values that a client learns from its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientEnvironment {
     /// The process's own name.
@@ -35,66 +35,66 @@ pub struct ClientEnvironment {
     /// The same server over TCP, if [`ClientEnvironment::server`] is its UNIX-domain socket: a container may share the
     /// node's network but not its files.
     pub fallback: Option<ServerAddress>,
-    /// The server's name for this node, if it told.
+    /// The server's name for this node, if given.
     pub hostname: Option<String>,
 }
 
-/// A server, and how it wants to be spoken to.
+/// A server, and its protocol choices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOffer {
-    /// Where it listens and who it is.
+    /// The server's name and place.
     pub address: ServerAddress,
     /// The encoding that belongs to the variable the address was found in.
     pub codec: Generation,
-    /// Its release, if it told.
+    /// Its release, if given.
     pub version: Option<Version>,
-    /// How its clients may prove who they are, best first; there is one.
+    /// Proofs of identity that the server accepts, best first; there is at least one.
     pub proofs: Vec<Proof>,
 }
 
-/// How a client proves to a server who it is.
+/// A client's proof of identity to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// By its user and group.
+    /// User and group of the process.
     Native,
-    /// By a credential that munge makes.
+    /// A credential made by munge.
     Munge,
-    /// Not at all.
+    /// No proof.
     None,
 }
 
-/// Why the environment does not lead to a server.
+/// Reason why the environment does not lead to a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvironmentError {
-    /// No launcher at work.
+    /// No launcher started this process.
     #[error("{NAMESPACE} is not set: this process was not started by a PMIx launcher; start it with one, or run alone")]
     NotLaunched,
-    /// A launcher was at work, but its server does not offer what we speak.
+    /// A launcher started this process, but its server offers no protocol that we speak.
     #[error(
         "{NAMESPACE} is {namespace} but neither {SERVER_URI} nor any of PMIX_SERVER_URI41, 4, 3, 21, 61 and 51 is set: \
          the launcher started no server of release 3 or later; use its own library, or another launcher"
     )]
     NoServer {
-        /// The namespace the launcher gave.
+        /// The namespace that the launcher gave.
         namespace: Namespace,
     },
     /// A variable that belongs to the others is missing, or an address is empty.
     #[error("{variable} is not set, or empty, although {NAMESPACE} is set; pass on everything that the launcher sets")]
     Missing {
-        /// Which.
+        /// The variable.
         variable: &'static str,
     },
     /// A variable is not UTF-8.
     #[error("{variable} is not UTF-8; unset it or start the process through its launcher again")]
     NotText {
-        /// Which.
+        /// The variable.
         variable: &'static str,
     },
-    /// The namespace is not one.
+    /// The namespace is invalid.
     #[error("{NAMESPACE} is not a namespace: {0}")]
     Namespace(NamespaceError),
-    /// The rank is not the number of a process.
+    /// The rank names no single process.
     #[error("{RANK} is {text:?}, which is not the decimal number of a process")]
     Rank {
         /// The value.
@@ -103,12 +103,12 @@ pub enum EnvironmentError {
     /// The server's address can't be read.
     #[error("{variable} can't be used: {source}")]
     Address {
-        /// Where it was found.
+        /// The variable that held it.
         variable: &'static str,
-        /// What is wrong with it.
+        /// The error in it.
         source: AddressError,
     },
-    /// The server demands a way to prove identity that we do not have.
+    /// The server demands a proof of identity that we do not have.
     #[error(
         "{SECURITY_MODE} is {modes:?}; this client knows only \"{NATIVE}\" and \"{NO_SECURITY}\", and in the C library \"{MUNGE}\""
     )]
@@ -120,11 +120,10 @@ pub enum EnvironmentError {
 
 /// Address of a modex server. Foreign libraries ignore it; they use the reference's own variables.
 const SERVER_URI: &str = "MODEX_SERVER_URI";
-/// What the same server wrote into the reference's variables; see [`ClientEnvironment::parse`].
+/// Copy of the TCP address that the same server wrote into the reference's variables; see [`ClientEnvironment::parse`].
 const SERVER_TCP: &str = "MODEX_SERVER_TCP";
-/// The reference's own variables and the encoding that each stands for, in the order in which we look: what most
-/// releases speak first, that of the newest only where there is nothing else. (Nobody offers v20 alone, which is not
-/// spoken here.)
+/// The reference's own variables with their encodings, in our order of search. The variable that most releases speak
+/// comes first, the newest last. (No server offers v20 alone, which we do not speak.)
 const FOREIGN_URIS: [(&str, Generation); 6] = [
     ("PMIX_SERVER_URI41", Generation::V41),
     ("PMIX_SERVER_URI4", Generation::V4),
@@ -133,8 +132,8 @@ const FOREIGN_URIS: [(&str, Generation); 6] = [
     ("PMIX_SERVER_URI61", Generation::V61),
     ("PMIX_SERVER_URI51", Generation::V51),
 ];
-/// Those that our servers write, and whether release 3.2 reads them, which takes a server's name to end at the first dot.
-/// With these, 4.x and everything later speak v41, 3.2 speaks v3.
+/// Variables that our servers write, and whether release 3.2 reads them. That release takes a server's name to end at
+/// the first dot. With these, 4.x and all later releases speak v41, 3.2 speaks v3.
 const WRITTEN_URIS: [(&str, bool); 5] = [
     ("PMIX_SERVER_URI41", false),
     ("PMIX_SERVER_URI4", false),
@@ -142,7 +141,7 @@ const WRITTEN_URIS: [(&str, bool); 5] = [
     ("PMIX_SERVER_URI21", true),
     ("PMIX_SERVER_URI2", true),
 ];
-/// Those that 6.x prefers to the above: written only over others.
+/// Variables that 6.x prefers to those above. We write them only over inherited ones.
 const LATER_URIS: [&str; 2] = ["PMIX_SERVER_URI61", "PMIX_SERVER_URI51"];
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 const RANK: &str = "PMIX_RANK";
@@ -152,7 +151,7 @@ const MUNGE: &str = "munge";
 const NO_SECURITY: &str = "none";
 const HOSTNAME: &str = "PMIX_HOSTNAME";
 
-/// Variables that only a server writes: ours derive nothing from them, foreign libraries do.
+/// Variables that only a server writes: our clients ignore them, foreign libraries read them.
 const BUFFER_TYPE: (&str, &str) = ("PMIX_BFROP_BUFFER_TYPE", "PMIX_BFROP_BUFFER_NON_DESC");
 /// Keeps foreign clients off shared-memory stores whose format is private to one release of the reference.
 const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
@@ -160,8 +159,8 @@ const STORE: (&str, &str) = ("PMIX_GDS_MODULE", "hash");
 const VERSION: &str = "PMIX_VERSION";
 
 impl ServerEnvironment {
-    /// Variables that a process must not inherit from an outer job, or from a user who tuned another library: they
-    /// would lead a foreign client to another server's sockets and files, or have it offer modules that need some.
+    /// Variables that a process must not inherit from an outer job or from a user's settings for another library. They
+    /// would lead a foreign client to another server's sockets and files, or make it offer unusable modules.
     pub const REMOVED: [&str; 12] = [
         "PMIX_SERVER_URI20",
         "PMIX_SERVER_URI12",
@@ -177,14 +176,14 @@ impl ServerEnvironment {
         "PMIX_MCA_psquash",
     ];
 
-    /// Where tools of every library reach the server, in the form `<namespace>.<rank>;<place>`.
+    /// Address that tools of every library use, in the form `<namespace>.<rank>;<place>`.
     #[must_use]
     pub fn uri(&self) -> String {
         self.address.tcp().unwrap_or_else(|| self.address.unix()).to_string()
     }
 
-    /// The variables for one process. Without a TCP address the reference's own are there, too, but empty: those of an
-    /// outer job would lead foreign clients to its server, who does not know them.
+    /// The variables for one process. Without a TCP address the reference's own variables are present but empty.
+    /// Otherwise those of an outer job would lead foreign clients to its server, which does not know them.
     #[must_use]
     pub fn variables(&self, proc: &ProcId) -> Vec<(String, String)> {
         let own = [
@@ -206,7 +205,7 @@ impl ServerEnvironment {
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Which of the variables that a server of ours does not write, but a client may prefer, an environment has.
+    /// The variables in an environment that our servers do not write but a client may prefer.
     pub fn find_leftovers<N: AsRef<OsStr>, V>(environment: impl IntoIterator<Item = (N, V)>) -> Vec<&'static str> {
         let names = environment
             .into_iter()
@@ -214,7 +213,7 @@ impl ServerEnvironment {
         names.collect()
     }
 
-    /// The address for clients of other libraries, and the same for those that take the server's name to end at the
+    /// The address for clients of other libraries, and its form for releases that take the server's name to end at the
     /// first dot.
     fn foreign_addresses(&self) -> (String, String) {
         let text = |address: Option<ServerAddress>| address.map(|address| address.to_string()).unwrap_or_default();
@@ -230,14 +229,14 @@ fn without_dots(address: ServerAddress) -> ServerAddress {
 }
 
 impl ClientEnvironment {
-    /// Reads the variables, all others are ignored. Of a variable given twice the last counts; an empty address counts
-    /// as none.
+    /// Reads the variables and ignores all others. The last value of a repeated variable counts; an empty address
+    /// counts as none.
     ///
-    /// A server of ours is reached over its UNIX-domain socket, but only if nobody else has started the process since:
-    /// a foreign server inside a job of ours writes its own addresses and leaves ours as it was. So the reference's
-    /// variables, where they are set, must hold the address in `MODEX_SERVER_TCP`; else they lead to the server. Damage
-    /// to our two variables is an error, also where the reference's would lead to the server: over TCP the process
-    /// would go on without the job's memory, and nobody would know why it is slow.
+    /// A client reaches our server over its UNIX-domain socket, unless another server started the process since. A
+    /// foreign server inside our job writes its own addresses and leaves ours unchanged. So the reference's variables,
+    /// if set, must hold the address in `MODEX_SERVER_TCP`; otherwise they lead to the server. Damage to our two
+    /// variables is an error, even if the reference's lead to the server. Over TCP the process would lose the job's
+    /// shared memory and be slow without a visible reason.
     ///
     /// # Errors
     /// [`EnvironmentError`], which names the variable at fault.
@@ -258,7 +257,7 @@ impl ClientEnvironment {
         Ok(Self { proc, server: ServerOffer { address, codec, version, proofs }, fallback, hostname })
     }
 
-    /// Reads who the process is, and nothing else.
+    /// Reads only the process's name.
     ///
     /// # Errors
     /// [`EnvironmentError`], which names the variable at fault.
@@ -274,10 +273,10 @@ impl ClientEnvironment {
 }
 
 impl ServerOffer {
-    /// Leaves only the ways that a process has who knows nothing of munge.
+    /// Leaves only the proofs that work without munge.
     ///
     /// # Errors
-    /// [`EnvironmentError::Security`]: there is none.
+    /// [`EnvironmentError::Security`]: no proof is left.
     pub fn without_munge(self) -> Result<Self, EnvironmentError> {
         let proofs: Vec<Proof> = self.proofs.iter().copied().filter(|proof| *proof != Proof::Munge).collect();
         if proofs.is_empty() {
@@ -288,7 +287,7 @@ impl ServerOffer {
     }
 }
 
-/// The ways of a server's list that are known here.
+/// The proofs of a server's list that are known here.
 fn proofs(modes: &str) -> Result<Vec<Proof>, EnvironmentError> {
     let known = modes.split(',').filter_map(|mode| match mode.trim() {
         NATIVE => Some(Proof::Native),
@@ -344,7 +343,7 @@ impl Found {
         let binding = self.address(SERVER_TCP).transpose()?;
         let Some((_, codec, foreign)) = foreign else { return Ok(own.map(|own| (own, Generation::V41, None))) };
         let foreign = foreign?;
-        // Empty says that there is no TCP; a server of ours never says nothing.
+        // An empty value says that there is no TCP; our own servers always write the variable.
         if own.is_some() && self.text(SERVER_TCP).is_none() {
             return Err(EnvironmentError::Missing { variable: SERVER_TCP });
         }

@@ -1,16 +1,17 @@
-//! Whether the process behind one connection belongs to the process behind another: the same one, a parent or a child of any
-//! degree, or a sibling below the server's own process.
+//! Whether the process behind one connection belongs to the process behind another. Relatives are the same process, a
+//! parent or a child of any degree, and a sibling below the server's own process.
 //!
-//! A rank's forked and executed children go by its name, so a second connection of that name may be one of them; or it is
-//! somebody who claims a rank that is taken. The kernel notes who is whose parent (`/proc/PID/stat`), and which process
-//! holds a socket (`/proc/PID/fd`), where we may look. Both are bounded, and read only when a name is claimed twice.
+//! A rank's forked and executed children use its name, so a second connection of that name may come from a child. It
+//! may also come from a process that claims a taken rank. The kernel records each parent (`/proc/PID/stat`) and the
+//! holders of a socket (`/proc/PID/fd`), where we may look. Both searches are bounded, and happen only when a name is
+//! claimed twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What is known of the other end of a connection.
+/// Knowledge about the other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerEnd {
     /// The process that connected, in our pid namespace.
@@ -22,13 +23,12 @@ pub enum PeerEnd {
         /// The user.
         uid: u32,
     },
-    /// Nothing: it is closed, or in another namespace.
+    /// Unknown: the socket is closed, or in another namespace.
     Unknown,
 }
 
-/// Which of `others` are shown to have nothing to do with `claimant`. Where that can't be told they are not among them:
-/// processes of other pid namespaces, those that may not be looked at, those that have ended, and those whose parent has,
-/// so that init took them over.
+/// Says for each of `others` whether it is proven unrelated to `claimant`. No proof exists for processes of other pid
+/// namespaces, for unreadable or ended processes, and for orphans that init took over.
 #[must_use]
 pub fn strangers(claimant: PeerEnd, others: &[PeerEnd]) -> Vec<bool> {
     Processes { table: PathBuf::from("/proc"), own: std::process::id() }.strangers(claimant, others)
@@ -41,7 +41,7 @@ struct Processes {
     own: u32,
 }
 
-/// How two processes are related.
+/// Relation of two processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kinship {
     Related,
@@ -49,22 +49,22 @@ enum Kinship {
     Unknown,
 }
 
-/// A process and its parents, as far up as they can be told.
+/// A process and its known ancestors.
 #[derive(Debug)]
 struct Lineage {
-    /// Itself first.
+    /// The process itself first.
     pids: Vec<u32>,
     end: End,
 }
 
-/// Where a lineage ends.
+/// End of a lineage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// At our own process, which is the last of its pids.
+    /// Our own process, which is the last of the pids.
     Ourselves,
-    /// At init, which is not among its pids.
+    /// Init, which is not among the pids.
     Init,
-    /// Somewhere: a process that has ended, that is hidden, or whose parent is in another pid namespace.
+    /// A process that has ended, that is hidden, or whose parent is in another pid namespace.
     Unknown,
 }
 
@@ -107,17 +107,17 @@ impl Processes {
         lineage
     }
 
-    /// The parent of a process that lives. 0 stands for one of another pid namespace.
+    /// The parent of a living process. 0 stands for a parent in another pid namespace.
     fn parent(&self, pid: u32) -> Option<u32> {
         let status = fs::read_to_string(self.table.join(pid.to_string()).join("stat")).ok()?;
-        // The program's name stands in parentheses, and may have some.
+        // The program's name stands in parentheses, and may contain some.
         let (_, rest) = status.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
         let has_ended = matches!(fields.next()?, "Z" | "X" | "x");
         fields.next()?.parse().ok().filter(|&parent| parent != 0 && !has_ended)
     }
 
-    /// The processes that hold these sockets. `None`: there is too much to look at.
+    /// The processes that hold these sockets. `None`: too many entries to search.
     fn holders(&self, ends: &[PeerEnd]) -> Option<BTreeMap<u64, Vec<u32>>> {
         let mut holders = BTreeMap::new();
         let mut uids = BTreeSet::new();
@@ -144,10 +144,10 @@ impl Processes {
     }
 }
 
-/// The sockets that a process has open. `None`: more than there is to look at.
+/// The open sockets of a process. `None`: too many entries to search.
 fn sockets_of(process: &Path, left: &mut usize) -> Option<Vec<u64>> {
     let mut sockets = Vec::new();
-    // Not to be read: another user's by now, or one that hides from its own user.
+    // Unreadable: it belongs to another user by now, or hides from its own user.
     for descriptor in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
         *left = left.checked_sub(1)?;
         let target = fs::read_link(descriptor.path()).unwrap_or_default();
@@ -165,7 +165,7 @@ impl Lineage {
         }
         match (self.end, other.end) {
             (End::Ourselves, End::Ourselves) => {
-                // Whoever the server started has it for a parent; that alone makes nobody one family.
+                // All processes that the server started have it as parent; that alone makes no family.
                 let have_met = self.pids.iter().any(|&pid| pid != own && other.pids.contains(&pid));
                 if have_met { Kinship::Related } else { Kinship::Strangers }
             }
@@ -175,16 +175,16 @@ impl Lineage {
         }
     }
 
-    /// Whether init is its parent: it was started by it, or its own parent has ended.
+    /// Whether init is its parent: init started it, or its own parent has ended.
     fn may_be_orphan(&self) -> bool {
         self.end == End::Init && self.pids.len() <= 1
     }
 }
 
 const INIT: u32 = 1;
-/// Parents looked at: more than shells and launchers stand between a rank and its children.
+/// Bound on ancestors: more than the shells and launchers between a rank and its children.
 const GENERATIONS_MAX: usize = 64;
-/// Processes and open descriptors looked at to find the holders of sockets. So many may take 0.2 s.
+/// Bound on processes and open descriptors searched for the holders of sockets. So many may take 0.2 s.
 const ENTRIES_MAX: usize = 16_384;
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(processes.strangers(PeerEnd::Process(30), &[PeerEnd::Process(20)]), [false]);
     }
 
-    /// Over TCP the kernel names no process, but each holds its sockets where it can be seen.
+    /// Over TCP the kernel names no process, but `/proc` shows the sockets that each process holds.
     #[test]
     fn sockets_lead_to_the_processes_that_hold_them() {
         let (directory, processes) = table(&NODE);

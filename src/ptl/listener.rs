@@ -9,28 +9,27 @@ use super::socket_directory::SocketDirectory;
 use super::{Credentials, ServerAddress, Stream, StreamLimits};
 use crate::remedy::explain;
 
-/// Which users can reach a server's socket. What they may do there is decided after the kernel said who they are.
+/// Users that can reach a server's socket. The server decides about their rights after the kernel named them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketAccess {
-    /// The server's own user (and root): directory 0700, socket 0600. For a server that runs as the user whose job it
-    /// serves.
+    /// The server's own user (and root): directory 0700, socket 0600. For a server that runs as the user of its job.
     #[default]
     OwnerOnly,
-    /// Every user may connect: directory 0711 (enter, but not list), socket 0666, and a name of 128 random bits that
-    /// only the processes started with it know. The server drops each peer whose kernel credentials are not the ones
-    /// registered. For a server that runs as root and serves jobs of other users.
+    /// Every user may connect: directory 0711 (enter, but not list) and socket 0666. Only the processes started by the
+    /// server know the name, 128 random bits. The server drops each peer whose kernel credentials differ from the
+    /// registered ones. For a server that runs as root and serves jobs of other users.
     RegisteredUsers,
 }
 
-/// A listening socket in a directory of its own. Dropping it removes both, unless a fork made this a copy. What a killed
-/// process could not remove goes when this user's next socket is made in the same place.
+/// A listening socket in a directory of its own. Its drop removes both, except in a forked copy. The user's next socket
+/// in the same place removes the leftovers of a killed process.
 #[derive(Debug)]
 pub struct Listener {
     socket: UnixListener,
     directory: SocketDirectory,
 }
 
-/// Why no socket could be made.
+/// Reason why no socket could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -43,7 +42,7 @@ pub enum ListenError {
         /// The path.
         path: PathBuf,
     },
-    /// The directory we made is not ours: somebody works against us.
+    /// Another user owns the directory we made: an attack.
     #[error("directory {path} belongs to user {found} although user {ours} made it; check {path} and its parents")]
     ForeignDirectory {
         /// The directory.
@@ -56,11 +55,11 @@ pub enum ListenError {
     /// The operating system refused a step.
     #[error("cannot {step} {path}: {}", explain(.source))]
     Io {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
 }
@@ -87,7 +86,7 @@ impl Listener {
         Ok(Self { socket, directory })
     }
 
-    /// Where clients connect.
+    /// The path that clients connect to.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.directory.socket_path()

@@ -1,14 +1,14 @@
-//! Sockets between a server and its clients: where to connect, who is at the other end, bytes and descriptors in order.
+//! Sockets between a server and its clients: addresses, the peer's identity, ordered bytes and descriptors.
 //! Our own clients come over a UNIX-domain socket, those of other libraries over TCP on the loopback interface.
 //!
 //! Promises:
-//! - a peer's user comes from the kernel ([`Credentials`]), never from what it says; over TCP the kernel is asked for
-//!   the owner of the peer's socket;
+//! - a peer's user comes from the kernel ([`Credentials`]), never from the peer; over TCP the kernel names the owner of
+//!   the peer's socket;
 //! - nothing here blocks except [`Stream::connect`], which a full backlog alone can hold up, and the wait of a client's
 //!   leader for the next message (`Arrival::wait`);
-//! - what a peer can make us keep is bounded: unread bytes by [`StreamLimits`], descriptors by the same;
+//! - a peer's claim on our memory is bounded: unread bytes and descriptors by [`StreamLimits`];
 //! - a peer that goes away is an error value, never a signal (`MSG_NOSIGNAL`);
-//! - what a [`Listener`] makes in the file system, it removes, and only in the process that made it.
+//! - a [`Listener`] removes all that it makes in the file system, and only in the process that made it.
 //!
 //! ```
 //! use modex::ptl::{Endpoint, Listener, Received, SocketAccess, Stream, StreamLimits};

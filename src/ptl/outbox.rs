@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-/// A peer does not read: what waits for it exceeds its bound, and it must be dropped.
+/// A peer does not read: the bytes that wait for it exceed their bound, and the server must drop it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("peer does not read: {queued_bytes} bytes wait for it and {size_bytes} more exceed the limit of {limit_bytes}")]
 pub struct QueueFull {
@@ -25,9 +25,9 @@ pub struct QueueFull {
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
     queued_bytes: usize,
-    /// Memory of messages that nobody else has.
+    /// Memory of messages that no other peer shares.
     own_bytes: usize,
-    /// Memory of messages that others may have, too.
+    /// Memory of messages that other peers may share.
     shared_bytes: usize,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Outbox {
 enum Bytes {
     Own(Vec<u8>),
     Shared(Arc<[u8]>),
-    /// Those of many that count as each peer's own: nobody else counts them.
+    /// Bytes of many peers that count as each peer's own, because no other place counts them.
     Copied(Arc<[u8]>),
 }
 
 #[derive(Debug)]
 struct Outgoing {
     bytes: Bytes,
-    /// How many of `bytes` the kernel has.
+    /// Bytes of `bytes` that the kernel has.
     sent: usize,
     /// Taken when it was sent, with the first byte or with those before it.
     descriptor: Option<Arc<OwnedFd>>,
@@ -61,7 +61,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// A message of which many peers get all parts but the first.
+    /// Appends a message whose parts, except the first, go to many peers.
     pub(super) fn push_shared(
         &mut self,
         head: Vec<u8>,
@@ -75,7 +75,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// A message that many peers get, and that counts as this one's own.
+    /// Appends a message that many peers get, and that counts as this peer's own.
     pub(super) fn push_copied(&mut self, bytes: Arc<[u8]>, limit_bytes: usize) -> Result<(), QueueFull> {
         self.make_room(bytes.len(), limit_bytes)?;
         self.append(Bytes::Copied(bytes), None);
@@ -83,8 +83,8 @@ impl Outbox {
     }
 
     fn make_room(&mut self, size_bytes: usize, limit_bytes: usize) -> Result<(), QueueFull> {
-        // A message is accepted whole once there is any room at all: only what piles up behind a peer that does not
-        // read counts, not the size of one large reply to a peer that does.
+        // A message is accepted whole if any room is left. Only bytes that pile up behind a peer that does not read
+        // count, not the size of one large reply.
         if self.queued_bytes > 0 && self.queued_bytes.saturating_add(size_bytes) > limit_bytes {
             return Err(QueueFull { queued_bytes: self.queued_bytes, size_bytes, limit_bytes });
         }
@@ -123,7 +123,8 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Hands the kernel as much as it takes in one call, and says how many bytes that is; a full socket is [`Errno::AGAIN`].
+    /// Gives the kernel as much as it takes in one call, and returns that number of bytes; a full socket is
+    /// [`Errno::AGAIN`].
     pub(super) fn send_some(&mut self, socket: &OwnedFd) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices);
@@ -139,7 +140,7 @@ impl Outbox {
         }
         let sent = rustix::net::sendmsg(socket, slices, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
         if let Some(message) = bearer.and_then(|bearer| self.messages.get_mut(bearer)) {
-            // It went with the first byte of the call, even if its message has yet to go.
+            // The descriptor went with the first byte of the call, even if its message has yet to go.
             message.descriptor = None;
         }
         self.forget(sent);

@@ -1,9 +1,9 @@
-//! A server's directory: how it is made, and how one that was left behind is told from one in use.
+//! A server's directory: its creation, and the test that tells an abandoned directory from a used one.
 //!
-//! A server holds a lock (`flock`) on its directory. The kernel gives it up when the process ends, whichever way, so a
-//! directory nobody has locked is one that a killed server could not remove. Whoever makes a new one removes those.
-//! Between `mkdir` and lock a directory looks abandoned, and another server may remove it: its maker, once it has the
-//! lock, looks whether it is still there, and from then on nobody else gets the lock.
+//! A server holds a lock (`flock`) on its directory. The kernel releases it when the process ends, for any reason. So a
+//! killed server left each directory without a lock, and the next server removes it.
+//! Between `mkdir` and lock a directory looks abandoned, and another server may remove it. So its maker, after the
+//! lock, checks that it still exists; from then on no other server gets the lock.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -54,7 +54,7 @@ impl SocketDirectory {
         DirBuilder::new().mode(0o700).create(&path).map_err(|e| failed("make directory", &path, e))?;
         let kept = Self::keep(path.clone(), socket_path);
         if !matches!(kept, Ok(Some(_))) {
-            // Gone already, if another server took it; nobody else ever draws its name.
+            // Another server may have removed it; no server ever draws its name again.
             let _ = fs::remove_dir(&path);
         }
         kept
@@ -68,7 +68,7 @@ impl SocketDirectory {
         };
         match lock.try_lock() {
             Err(fs::TryLockError::WouldBlock) => return Ok(None),
-            // Where nothing can be locked nothing is taken for abandoned either.
+            // If nothing can be locked, nothing is taken for abandoned either.
             Ok(()) | Err(fs::TryLockError::Error(_)) => {}
         }
         if !is_still_at(&lock, &path) {
@@ -97,14 +97,14 @@ impl Drop for SocketDirectory {
         if process::id() != self.creator_pid {
             return;
         }
-        // Nobody is left to tell: what can't be removed (the administrator removed it before, say) stays.
+        // No caller is left for an error: a path that can't be removed (an administrator was faster, say) stays.
         let _ = fs::remove_file(&self.socket_path);
         let _ = fs::remove_dir(&self.directory_path);
     }
 }
 
-/// Removes the directories in `parent` that servers of this user left behind. What can't be removed stays: nobody waits
-/// for it.
+/// Removes the directories in `parent` that servers of this user left behind. A directory that can't be removed stays:
+/// no process waits for it.
 fn sweep(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = geteuid().as_raw();
@@ -114,13 +114,13 @@ fn sweep(parent: &Path) {
         let is_ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == ours);
         if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
             let _ = unlinkat(&directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
-            // Refused if it holds anything else, which no server put there.
+            // Refused if it holds another file, which no server put there.
             let _ = fs::remove_dir(&path);
         }
     }
 }
 
-/// Opens a directory, never what a symbolic link points to.
+/// Opens a directory, never the target of a symbolic link.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
 }
@@ -155,9 +155,9 @@ fn failed(step: &'static str, path: &Path, source: io::Error) -> ListenError {
 const NAME_PREFIX: &str = "modex-";
 const NAME_BITS_BYTES: usize = 16;
 const SOCKET_NAME: &str = "s";
-/// New directories that may be lost to other servers before this one gives up: each loss is a race of microseconds.
+/// Bound on new directories lost to other servers: each loses only microseconds.
 const ATTEMPTS: u32 = 16;
-/// Entries of the parent that are looked at: a temporary directory that nobody cleans must not hold up a start.
+/// Bound on the parent's entries: a temporary directory without cleanup must not hold up a start.
 const SWEPT_ENTRIES_MAX: usize = 4096;
 
 #[cfg(test)]

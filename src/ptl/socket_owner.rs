@@ -1,16 +1,16 @@
-//! Whose process is at the other end of a loopback TCP connection.
+//! Owner of the process at the other end of a loopback TCP connection.
 //!
-//! TCP has no `SO_PEERCRED`, but both ends of a loopback connection are sockets of this kernel, which notes for each who
-//! made it. Two ways to ask: `NETLINK_SOCK_DIAG` looks up the one socket; where that is not allowed (seccomp, kernels
-//! without it), the table `/proc/net/tcp` or `tcp6` is read.
+//! TCP has no `SO_PEERCRED`, but both ends of a loopback connection are sockets of this kernel, which records the owner
+//! of each. `NETLINK_SOCK_DIAG` looks up the one socket. Where it is not allowed (seccomp, kernels without it), the
+//! table `/proc/net/tcp` or `tcp6` is read.
 //!
-//! What is believed: the owner of a socket that is *established* and *open*. The kernel reports a socket whose process
-//! closed it as root's (a closed socket has no inode and its owner reads as 0), so without these two conditions anybody
-//! could write an introduction, close, and pass as root. Nor could somebody else have taken the peer's port meanwhile: our
-//! own end is looked at after it, and is still connected, so it has had this one peer all the time.
+//! Only the owner of an *established* and *open* socket is believed. The kernel reports a socket that its process
+//! closed as root's: it has no inode and its owner reads as 0. Without these two conditions any process could write an
+//! introduction, close, and pass as root. Nor could another process have taken the peer's port meanwhile. Our own end
+//! is checked afterwards and is still connected, so it had this one peer all the time.
 //!
-//! A user that has no number in this process's user namespace is shown as the "overflow" user (65534), who may be somebody
-//! here: where such a mapping is in force that number names nobody.
+//! A user without a number in this process's user namespace is shown as the "overflow" user (65534), which may be a
+//! real user here. If such a mapping is in force, that number names no user.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -25,11 +25,11 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 #[derive(Debug)]
 pub(super) struct SocketOwners {
     kernel: Option<OwnedFd>,
-    /// The number that stands for users without one, if there are such.
+    /// The number that stands for users without one, if such users exist.
     hidden_uid: Option<u32>,
 }
 
-/// Why nobody could be named for the other end of a TCP connection.
+/// Reason why the owner of the other end of a TCP connection is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OwnerError {
@@ -59,14 +59,14 @@ pub enum OwnerError {
         /// Its address.
         peer: SocketAddr,
     },
-    /// Neither way to ask is open.
+    /// Neither lookup works.
     #[error("the kernel does not tell whose socket {peer} is, neither over NETLINK_SOCK_DIAG nor in {table}: {source}")]
     Unknown {
         /// Its address.
         peer: SocketAddr,
         /// The table that was tried last.
         table: &'static str,
-        /// Why it could not be read.
+        /// The error.
         source: io::Error,
     },
 }
@@ -86,7 +86,8 @@ impl SocketOwners {
             return Err(OwnerError::Remote { peer });
         }
         let owner = self.holder(own, peer)?.map(|owned| owned.uid);
-        // After the peer's end was looked up: while ours is open nobody else can have had its port.
+        // Checked after the lookup of the peer's end: while ours is open, no other process can have had the peer's
+        // port.
         match owner {
             _ if !is_open(&socket) => Err(OwnerError::Closed { peer }),
             None => Err(OwnerError::NotFound { peer }),
@@ -134,19 +135,19 @@ struct Owned {
     inode: u64,
 }
 
-/// What the kernel says of one socket.
+/// The kernel's answer about one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// `None` if there is no such socket, or it is not open and established.
     Found(Option<Owned>),
-    /// It would not say.
+    /// The kernel did not answer.
     Unanswered,
 }
 
-/// Looks up one socket: the request names the socket as its own process sees it, so the peer's address comes first.
+/// Looks up one socket. The request names the socket from its own side, so the peer's address comes first.
 fn ask(kernel: &OwnedFd, own: SocketAddr, peer: SocketAddr) -> Asked {
     let mut buffer = [0; ANSWER_BYTES];
-    // What an earlier question left, if it was given up.
+    // Drops the answer to an earlier question that was given up.
     while recv(kernel, &mut buffer, RecvFlags::DONTWAIT).is_ok() {}
     if send(kernel, &question(own, peer), SendFlags::DONTWAIT).is_err() {
         return Asked::Unanswered;
@@ -206,9 +207,9 @@ fn read_answer(answer: &[u8], own: SocketAddr, peer: SocketAddr) -> Asked {
     }
 }
 
-/// What the table says of a socket. A line is not written in one moment: a socket closed meanwhile could have its old inode
-/// and root as its owner. So root is believed only if it is read twice; everybody else at once, as the table may be long
-/// and whoever connects has it read.
+/// Reads a socket from the table. Its lines are not snapshots: a socket closed meanwhile could show its old inode with
+/// root as its owner. So root is believed only after a second read. Other users are believed at once: the table may be
+/// long, and every connection causes a read.
 fn confirmed(mut read: impl FnMut() -> Result<Option<Owned>, OwnerError>) -> Result<Option<Owned>, OwnerError> {
     let first = read()?;
     if first.is_none_or(|owned| owned.uid != ROOT) {
@@ -253,8 +254,8 @@ fn table_form(address: SocketAddr) -> String {
     format!("{words}:{:04X}", address.port())
 }
 
-/// Type and flags of a netlink message, two halves of one word: the first lies where the machine keeps the lower one, or
-/// the higher.
+/// Type and flags of a netlink message, two halves of one word. The type lies in the lower or the higher half, by the
+/// machine's byte order.
 const fn kind_and_flags() -> [u8; 4] {
     let (first, second) = (SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST);
     host_order(if cfg!(target_endian = "little") { second << 16 | first } else { first << 16 | second })
@@ -283,15 +284,15 @@ const TCP_ESTABLISHED: u8 = 1;
 const IPPROTO_TCP: u8 = 6;
 const ANY_INTERFACE: [u8; 4] = [0; 4];
 const ANY_COOKIE: [u8; 8] = [0xff; 8];
-/// Also what the owner of a closed socket reads as.
+/// Also the owner that a closed socket shows.
 const ROOT: u32 = 0;
 /// The kernel's default for `kernel.overflowuid`.
 const OVERFLOW_UID: u32 = 65_534;
 /// Header and request.
 const QUESTION_BYTES: u32 = 16 + 56;
-/// More than header and answer take; attributes were not asked for.
+/// More than header and answer need; attributes were not requested.
 const ANSWER_BYTES: usize = 512;
-/// Lines looked at: more sockets than a node has.
+/// Bound on the lines read: more sockets than a node has.
 const TABLE_LINES_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(SocketOwners::new().inode(own, peer), None);
     }
 
-    /// The kernel says of a closed socket that it is root's. Whoever connects, writes and closes would be root.
+    /// The kernel names root as the owner of a closed socket. A process that connects, writes and closes would be root.
     #[test]
     fn a_socket_that_its_process_closed_has_no_owner() {
         let (client, server, own, peer) = connection("127.0.0.1:0").unwrap();
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(by_table(own, peer), None);
     }
 
-    /// What was sent before a reset can still be read, and the port may be somebody else's by then.
+    /// Bytes sent before a reset can still be read, and the port may be another process's by then.
     #[test]
     fn a_connection_that_was_reset_has_no_owner() {
         let (client, server, own, peer) = connection("127.0.0.1:0").unwrap();
@@ -399,7 +400,7 @@ mod tests {
         assert_eq!(SocketOwners { kernel: None, hidden_uid: None }.owner(&server, own, peer).unwrap(), ours);
     }
 
-    /// Whoever connects has the table read on the server's thread: four times, before.
+    /// Regression: each connection had the table read four times on the server's thread.
     #[test]
     fn the_table_is_read_once_and_again_only_for_root() {
         let told = |answers: &[Option<u32>]| {

@@ -17,12 +17,12 @@ use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
 use crate::remedy::{explain, is_shortage};
 
-/// What a peer can make this side keep.
+/// Bounds on the memory and descriptors that a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
     /// Bytes that may wait for a peer that does not read.
     pub queued_bytes_max: usize,
-    /// Descriptors that may wait to be taken. Further ones are closed at once.
+    /// Descriptors that may wait for [`Stream::take_descriptor`]. Further descriptors are closed at once.
     pub descriptors_max: usize,
 }
 
@@ -32,8 +32,8 @@ impl Default for StreamLimits {
     }
 }
 
-/// A connected socket: bytes in order, in both directions, and descriptors where the transport carries them. No operation
-/// blocks, each says so itself: what the socket is set to, others who share it may change.
+/// A connected socket: ordered bytes in both directions, and descriptors where the transport carries them. No operation blocks.
+/// Each call sets its own flag for that, because other holders may change the socket's mode.
 #[derive(Debug)]
 pub struct Stream {
     socket: Arc<OwnedFd>,
@@ -45,18 +45,18 @@ pub struct Stream {
     received_bytes: u64,
 }
 
-/// What [`Stream::receive`] brought.
+/// Result of [`Stream::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
-    /// So many bytes, at least one.
+    /// Number of bytes, at least one.
     Bytes(usize),
-    /// Nothing now.
+    /// Nothing has arrived yet.
     Nothing,
-    /// The peer closed its end; nothing will follow.
+    /// The peer closed its end; no more bytes will follow.
     End,
 }
 
-/// What [`Stream::flush`] achieved.
+/// Result of [`Stream::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
     /// Nothing waits any more.
@@ -69,50 +69,50 @@ pub enum Flushed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("connection lost while {doing}: {source}")]
 pub struct StreamError {
-    /// What was tried.
+    /// The step.
     pub doing: &'static str,
-    /// Why it failed.
+    /// The error.
     pub source: Errno,
 }
 
-/// Whose servers a process speaks to.
+/// Users whose servers a process speaks to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
-    /// Its own user's and root's: what led there could have been put there by others.
+    /// Its own user and root: another user could have written the address.
     #[default]
     OwnAndRoot,
-    /// Those and one user's, who the caller knows is meant.
+    /// Its own user, root, and one user that the caller expects.
     AlsoOf(u32),
-    /// Anybody's: whoever uses this process has named the server.
+    /// Any user: the process's user has named the server.
     Everybody,
 }
 
 impl StreamError {
-    /// Whether the other end was closed before it had read everything, as that of a killed process is.
+    /// Whether the other end was closed with unread bytes, as that of a killed process is.
     #[must_use]
     pub fn is_end_of_peer(&self) -> bool {
         matches!(self.source, Errno::CONNRESET | Errno::PIPE)
     }
 }
 
-/// Why a server could not be reached.
+/// Reason why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// Nobody listens there, or it may not be entered.
+    /// No server listens there, or access is denied.
     #[error("cannot connect to {endpoint}: {}", explain(.source))]
     Unreachable {
         /// The socket.
         endpoint: Endpoint,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
-    /// Somebody listens there who is neither this user nor root, and who would learn whatever is put.
+    /// The server there is neither this user's nor root's, and would learn all data put.
     #[error("socket {endpoint} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
     ForeignServer {
         /// The socket.
         endpoint: Endpoint,
-        /// Who serves it.
+        /// The server's user.
         uid: u32,
         /// Our effective user id.
         ours: u32,
@@ -120,7 +120,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether there is nobody at that place, or none that this process can see.
+    /// Whether no server is there, or none that this process can see.
     #[must_use]
     pub fn is_nothing_there(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
@@ -132,7 +132,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the kernel says that nobody listens there: a server that has ended, its directory removed or not.
+    /// Whether the kernel says that no server listens there: it has ended, with or without its directory.
     #[must_use]
     pub fn is_nobody_there(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
@@ -148,7 +148,7 @@ impl ConnectError {
         matches!(self, Self::Unreachable { source, .. } if is_shortage(source))
     }
 
-    /// Whether the same may succeed a moment later.
+    /// Whether a new attempt may succeed a moment later.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
@@ -175,8 +175,8 @@ impl Stream {
         Self::connect_within(endpoint, limits, Duration::MAX, Trust::OwnAndRoot)
     }
 
-    /// Connects to a server that one of these users runs; waits no longer than this. One that is stopped takes no
-    /// connection, on this node, too.
+    /// Connects to a server of one of these users, and waits at most this long. A stopped server accepts no connection, also on
+    /// this node.
     ///
     /// # Errors
     /// As [`Stream::connect`].
@@ -201,7 +201,7 @@ impl Stream {
         let socket = match time_max {
             Duration::MAX => TcpStream::connect(address)?,
             Duration::ZERO => return Err(io::ErrorKind::TimedOut.into()),
-            // A signal may end it before anything has begun.
+            // A signal may end the call before the connection has begun.
             time_max => loop {
                 match TcpStream::connect_timeout(&address, time_max) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -212,10 +212,10 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks whose server is at the other end of a loopback TCP connection. To be called once it
-    /// has answered, as nobody owns a connection that was not accepted yet. Where the kernel can't tell (another network
-    /// or user namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server
-    /// that has closed its end, or half of it, is none: it would be nobody's, whoever it was.
+    /// Checks the owner of the server at the other end of a loopback TCP connection. Call it after the server has answered: a
+    /// connection not yet accepted has no owner. Where the kernel can't tell (another network or user namespace, another node),
+    /// nothing is proven and nothing refused: launchers lead processes there. A server that has closed its end, or half of it, is
+    /// refused: no owner could be proven.
     ///
     /// # Errors
     /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
@@ -243,7 +243,7 @@ impl Stream {
         own.zip(peer)
     }
 
-    /// Who is at the other end, as far as it matters who else is its family. Asks the kernel, over TCP.
+    /// The other end, as the search for related processes needs it. Asks the kernel, over TCP.
     #[must_use]
     pub fn peer_end(&self, credentials: Credentials) -> PeerEnd {
         if let Some(pid) = credentials.pid {
@@ -279,10 +279,10 @@ impl Stream {
         self.carries_descriptors
     }
 
-    /// Reads what is there into the caller's buffer, which one thread can use for all its streams.
+    /// Reads the arrived bytes into the caller's buffer, which one thread can use for all its streams.
     ///
-    /// Descriptors that come along are kept in order for [`Stream::take_descriptor`]. A descriptor arrives no later
-    /// than the first byte of the message it was attached to.
+    /// Descriptors are kept in order for [`Stream::take_descriptor`]. A descriptor arrives no later than the first byte of its
+    /// message.
     ///
     /// # Errors
     /// [`StreamError`] when the connection broke. An orderly end is [`Received::End`].
@@ -290,10 +290,10 @@ impl Stream {
         Arrival::look(&self.socket, buffer).map(|arrival| self.keep(arrival))
     }
 
-    /// As [`Stream::receive`], for what somebody has received from [`Stream::socket`] meanwhile.
+    /// As [`Stream::receive`], for an arrival that the caller received from [`Stream::socket`].
     pub(crate) fn keep(&mut self, arrival: Arrival) -> Received {
         let room = self.limits.descriptors_max.saturating_sub(self.descriptors.len());
-        // Those beyond the limit are closed here, by their drop.
+        // The drop closes those beyond the limit.
         self.descriptors.extend(arrival.descriptors.into_iter().take(room));
         if let Received::Bytes(count) = arrival.received {
             self.received_bytes = self.received_bytes.wrapping_add(u64::try_from(count).unwrap_or_default());
@@ -301,8 +301,8 @@ impl Stream {
         arrival.received
     }
 
-    /// Whether there is a descriptor received and not yet taken. The kernel gives no more at once than up to the first that it
-    /// meets, so that more may be there even if less came than there was room for.
+    /// Whether a received descriptor waits for [`Stream::take_descriptor`]. The kernel ends a receive at the first descriptor, so
+    /// more bytes may be there even if the buffer was not filled.
     pub fn has_descriptor(&self) -> bool {
         !self.descriptors.is_empty()
     }
@@ -312,9 +312,8 @@ impl Stream {
         self.descriptors.pop_front()
     }
 
-    /// Appends a message, with a descriptor that arrives no later than its first byte, if given. Nothing is sent before
-    /// [`Stream::flush`]. Where the transport carries no descriptors the message goes without, as if there had been none
-    /// to give.
+    /// Appends a message, with an optional descriptor that arrives no later than its first byte. Nothing is sent before
+    /// [`Stream::flush`]. Where the transport carries no descriptors, the message goes without.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.
@@ -323,7 +322,7 @@ impl Stream {
         self.outbox.push(bytes, descriptor, self.limits.queued_bytes_max)
     }
 
-    /// Appends a message of which all but the first part is not copied: many streams may have the same queued.
+    /// Appends a message of which only the first part is copied: many streams may share the rest.
     ///
     /// # Errors
     /// As [`Stream::queue`].
@@ -331,7 +330,7 @@ impl Stream {
         self.outbox.push_shared(head, rest, self.limits.queued_bytes_max)
     }
 
-    /// Appends a message that many streams may have queued without a copy. It counts as this stream's own.
+    /// Appends a message that many streams may share without a copy. It counts as this stream's own.
     ///
     /// # Errors
     /// As [`Stream::queue`].
@@ -339,7 +338,7 @@ impl Stream {
         self.outbox.push_copied(bytes, self.limits.queued_bytes_max)
     }
 
-    /// Sends what waits, until the socket is full.
+    /// Sends the queued bytes, until the socket is full.
     ///
     /// # Errors
     /// [`StreamError`] when the connection broke.
@@ -355,26 +354,26 @@ impl Stream {
         Ok(Flushed::All)
     }
 
-    /// The socket itself, to wait on while somebody else may use the stream.
+    /// The socket itself, to wait on while another thread may use the stream.
     #[must_use]
     pub fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }
 
-    /// Ends the connection in both directions, for every copy of the socket: one that a forked child inherited, too.
-    /// What was sent before can still be read by the peer.
+    /// Ends the connection in both directions for every copy of the socket, also for a forked child's.
+    /// The peer can still read the bytes sent before.
     pub fn shutdown(&self) {
         // Fails only if the peer has ended it already.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Ends the direction towards this side: what was sent before is received, and then [`Received::End`].
+    /// Ends the direction towards this side: the bytes sent before are received, and then [`Received::End`].
     pub(crate) fn shutdown_receiving(&self) {
         // Fails only if the peer has ended it already.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
     }
 
-    /// Bytes sent so far. Once the peer has received as many, it has received all.
+    /// Bytes sent so far. A peer that received as many has received all.
     #[must_use]
     pub const fn sent_bytes(&self) -> u64 {
         self.sent_bytes
@@ -392,20 +391,20 @@ impl Stream {
         self.outbox.queued_bytes()
     }
 
-    /// Memory of what waits to be sent, in bytes, without what is shared with other streams. A message keeps its own until
-    /// all of it was sent.
+    /// Memory of the queued messages, in bytes, without memory shared with other streams. A message keeps its memory until all of
+    /// it was sent.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.outbox.own_bytes()
     }
 
-    /// Memory of what waits to be sent and is shared with other streams, in bytes: a message counts whole until all of it was sent.
+    /// Memory of the queued messages that other streams share, in bytes: a message counts whole until all of it was sent.
     #[must_use]
     pub const fn shared_bytes(&self) -> usize {
         self.outbox.shared_bytes()
     }
 
-    /// Forgets what waits to be sent: nothing more will be.
+    /// Drops the queued bytes: nothing more will be sent.
     pub fn discard(&mut self) {
         self.outbox = Outbox::default();
     }
@@ -423,7 +422,7 @@ impl AsFd for Stream {
     }
 }
 
-/// The kernel holds up whoever finds the queue full, for as long as the socket may take to send something.
+/// The kernel blocks a process that finds the queue full, up to the socket's send timeout.
 fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     match time_max {
@@ -432,7 +431,7 @@ fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
         time_max => set_socket_timeout(&socket, Timeout::Send, Some(time_max))?,
     }
     let address = SocketAddrUnix::new(path)?;
-    // A signal ends the wait of a socket that has a time to send, whatever its handler says. Nothing has begun then.
+    // A signal ends the wait of a socket with a send timeout, even with `SA_RESTART`. Nothing has begun then.
     match rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &address)) {
         Ok(()) => Ok(socket.into()),
         Err(Errno::AGAIN) => Err(io::ErrorKind::TimedOut.into()),
@@ -440,7 +439,7 @@ fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Whoever else listens there would learn whatever is put.
+/// A foreign server would learn all data put.
 fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), ConnectError> {
     let ours = nix::unistd::geteuid().as_raw();
     let is_trusted = match trust {

@@ -23,7 +23,7 @@ pub enum ForeignClients {
 
 /// A listening TCP socket on the loopback interface, for clients of other libraries.
 ///
-/// Every process of the node can connect. Who it belongs to is what the kernel says of its socket, not what it claims.
+/// Every process of the node can connect. The kernel names the owner of its socket; the peer's claim does not count.
 #[derive(Debug)]
 pub struct TcpListener {
     socket: Socket,
@@ -32,7 +32,7 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens at a port that the kernel chooses. `None` if nobody is to connect.
+    /// Listens at a port that the kernel chooses. `None` if no client may connect.
     ///
     /// # Errors
     /// The operating system refuses.
@@ -42,21 +42,21 @@ impl TcpListener {
             ForeignClients::Refused => return Ok(None),
             ForeignClients::OverIpv4 => listener(ipv4)?,
             ForeignClients::OverIpv6 => listener(ipv6)?,
-            // Nobody wants to hear that there is no IPv6 either.
+            // The error for IPv6 adds nothing.
             ForeignClients::Welcome => listener(ipv4).or_else(|error| listener(ipv6).map_err(|_| error))?,
         };
         let address = socket.local_addr()?;
         Ok(Some(Self { socket, address, owners: SocketOwners::new() }))
     }
 
-    /// Where clients connect.
+    /// The address that clients connect to.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes the next waiting connection, or `None` if there is none. With it comes whose it is, or why nobody knows;
-    /// then drop it.
+    /// Takes the next waiting connection, or `None` if there is none. It comes with its owner, or with the reason why
+    /// the owner is unknown; drop it then.
     ///
     /// # Errors
     /// Out of descriptors or memory; the caller should stop accepting for a while.
@@ -90,8 +90,8 @@ fn listener(address: IpAddr) -> io::Result<Socket> {
     Ok(socket.into())
 }
 
-/// Connections that may wait to be accepted: all ranks of a node connect at once, and one beyond is only tried again by
-/// its kernel after a second. The kernel has an upper bound of its own (`net.core.somaxconn`, 4096).
+/// Bound on connections that wait to be accepted: all ranks of a node connect at once. The kernel retries a connection
+/// beyond the bound only after a second. The kernel has an upper bound of its own (`net.core.somaxconn`, 4096).
 const BACKLOG: i32 = 4096;
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ fn our_own_socket_is_used_while_the_other_variables_name_the_same_server() {
     assert_eq!(chosen(&[dotted[0], dotted[1], ("PMIX_SERVER_URI3", "a_b.0;tcp6://[::1]:1")]), Ok(own));
 }
 
-/// A server of another library that was started inside a job of ours sets its own variables and leaves ours.
+/// A server of another library inside a job of ours sets its own variables and leaves ours.
 #[test]
 fn what_a_foreign_server_wrote_later_leads_to_it() {
     for other in ["t.0;tcp4://127.0.0.1:1", "s.1;tcp4://127.0.0.1:1", "s.0;tcp4://127.0.0.1:2"] {
@@ -160,7 +160,7 @@ fn release_3_2_gets_a_name_without_dots() {
     }
 }
 
-/// A job inside a job: clients would follow what the outer server left to the wrong server.
+/// A job inside a job: the outer server's leftovers would lead clients to the wrong server.
 #[test]
 fn addresses_of_an_outer_job_are_covered() {
     let outer =

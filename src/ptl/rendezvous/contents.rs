@@ -2,12 +2,12 @@ use std::fmt::Write;
 
 use crate::proto::Version;
 
-/// What a rendezvous file says, one item a line.
+/// Contents of a rendezvous file, one item a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Address of the server, as [`ServerAddress`](crate::ptl::ServerAddress) reads it.
     pub address: String,
-    /// The server's release, as it writes it. Servers of release 2.0 write none.
+    /// The server's release, as the server writes it. Servers of release 2.0 write none.
     pub version: Option<String>,
     /// The server's process.
     pub pid: Option<u32>,
@@ -23,16 +23,16 @@ impl Contents {
     /// Longest line that is read.
     pub const LINE_BYTES_MAX: usize = 1024;
 
-    /// The server's release; 2.0 if the file does not tell.
+    /// The server's release; 2.0 if the file has none.
     #[must_use]
     pub fn peer_version(&self) -> Version {
         Version::parse(self.version.as_deref().unwrap_or("2.0").as_bytes())
     }
 
-    /// Reads a file's bytes. Only the first line is needed; of the others what makes no sense counts as missing.
+    /// Reads a file's bytes. Only the first line is required; other lines that make no sense count as missing.
     ///
     /// # Errors
-    /// What is wrong, for people.
+    /// The problem, as text for people.
     pub fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         if bytes.len() > Self::SIZE_BYTES_MAX {
             return Err("it is longer than any server writes");
@@ -52,7 +52,7 @@ impl Contents {
 
     /// The file's text.
     ///
-    /// `seconds` since 1970 say when it was written.
+    /// `seconds` since 1970 are the time of writing.
     #[must_use]
     pub fn render(&self, seconds: u64) -> String {
         let mut text = format!("{}\n{}\n", self.address, self.version.as_deref().unwrap_or_default());
@@ -93,9 +93,9 @@ fn date(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-/// Year, month and day of the month, so many days after the first of January 1970.
+/// Year, month and day of the month, `days` after the first of January 1970.
 fn civil(mut days: u64) -> (u64, &'static str, u64) {
-    // Four hundred years always have the same number of days: what remains is walked through year by year.
+    // Four hundred years always have the same number of days; the loop below walks the rest year by year.
     let cycles = days / CYCLE_DAYS;
     days %= CYCLE_DAYS;
     let mut year = 1970 + 400 * cycles;
@@ -137,7 +137,7 @@ const MONTHS: [(&str, u64); 12] = [
     ("Nov", 30),
     ("Dec", 31),
 ];
-/// Lines that are looked at.
+/// Bound on the lines read.
 const LINES_MAX: usize = 16;
-/// The line that other libraries do not read: a lock is held.
+/// Line that other libraries do not read: the server holds a lock.
 const LOCKED: &str = "flock";

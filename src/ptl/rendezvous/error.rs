@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use crate::remedy::explain;
 
-/// Why a rendezvous file can't be made or used.
+/// Reason why a rendezvous file can't be made or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RendezvousError {
@@ -15,10 +15,10 @@ pub enum RendezvousError {
     Occupied {
         /// The file.
         path: PathBuf,
-        /// Its server, if the file tells.
+        /// Its server, if the file names it.
         pid: Option<u32>,
     },
-    /// Somebody else's file, who is not root either.
+    /// The file belongs to another user, who is not root.
     #[error("{path} belongs to user {owner}, who is neither root nor user {ours}; refusing to believe it")]
     ForeignOwner {
         /// The file.
@@ -28,19 +28,19 @@ pub enum RendezvousError {
         /// Our effective user id.
         ours: u32,
     },
-    /// Others could have written it.
+    /// Other users could have written it.
     #[error("{path} may be written by others than its owner; refusing to believe it")]
     Writable {
         /// The file.
         path: PathBuf,
     },
-    /// A directory, a pipe, a device.
+    /// Not a regular file: a directory, a pipe, a device.
     #[error("{path} is no regular file")]
     NotAFile {
         /// The file.
         path: PathBuf,
     },
-    /// More than any server writes.
+    /// Larger than any server's file.
     #[error("{path} has more than {size_bytes_max} bytes; no server wrote it")]
     TooLarge {
         /// The file.
@@ -53,7 +53,7 @@ pub enum RendezvousError {
     Contents {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
     /// Its server has ended without removing it.
@@ -62,12 +62,12 @@ pub enum RendezvousError {
         /// The file.
         path: PathBuf,
     },
-    /// What stands there can't be replaced.
+    /// The file in this place can't be replaced.
     #[error("{path} is in the way and can't be replaced: {source}; remove it")]
     InTheWay {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
     /// A host name or namespace that can't be part of a file's name.
@@ -79,17 +79,17 @@ pub enum RendezvousError {
     /// The operating system refused a step.
     #[error("cannot {step} {path}: {}", explain(.source))]
     Io {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The error.
         source: io::Error,
     },
 }
 
 impl RendezvousError {
-    /// Whether there simply is no such file, or none whose server lives: one may come.
+    /// Whether no such file exists, or none of a living server: one may come.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         match self {
@@ -99,8 +99,8 @@ impl RendezvousError {
         }
     }
 
-    /// Whether something stands in a file's place that is no living server's as far as can be told: another user's file,
-    /// one that can't be read, one that can't be replaced. Anybody could have put it there.
+    /// Whether a file in this place is provably no living server's: another user's file, an unreadable or an
+    /// irreplaceable file. Any user could have put it there.
     pub(super) const fn is_in_the_way(&self) -> bool {
         match self {
             Self::ForeignOwner { .. }

@@ -10,7 +10,7 @@ use nix::unistd::geteuid;
 use super::search::{Belief, ENTRIES_MAX, examine, failed, is_abandoned, is_gone};
 use super::{Contents, RendezvousError};
 
-/// Who may read a server's files, and so find it.
+/// Users that may read a server's files, and so find the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Publicity {
     /// The server's user: files 0600, directories 0700.
@@ -20,20 +20,20 @@ pub enum Publicity {
     Everybody,
 }
 
-/// What a server writes, and where.
+/// Files that a server writes, and their contents.
 #[derive(Clone, Debug)]
 pub struct Announcement {
     /// The files; their directories are made if they are missing.
     pub paths: Vec<PathBuf>,
-    /// What they say.
+    /// The contents.
     pub contents: Contents,
-    /// Who may read them.
+    /// Their readers.
     pub publicity: Publicity,
-    /// When, in seconds since 1970.
+    /// Time of writing, in seconds since 1970.
     pub seconds: u64,
 }
 
-/// Files of a living server. Dropping it removes them, unless a fork made this a copy.
+/// Files of a living server. Its drop removes them, except in a forked copy.
 #[derive(Debug, Default)]
 pub struct Files {
     held: Vec<Held>,
@@ -43,7 +43,7 @@ pub struct Files {
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
-    /// What its first line says.
+    /// The address in its first line.
     address: String,
     /// A forked copy of the guard must not remove what its parent still uses.
     creator_pid: u32,
@@ -52,9 +52,9 @@ struct Held {
 }
 
 impl Files {
-    /// Writes the files; none if a living server has one of the names. Those that dead servers left are replaced. What
-    /// somebody else put in the place of one, or nobody can read, is reported, and that file is missing: otherwise any
-    /// user could keep servers from starting.
+    /// Writes the files; none if a living server has one of the names. Files of dead servers are replaced. A name occupied by
+    /// another user's file or an unreadable file is reported, and that file is missing. Otherwise any user could keep servers from
+    /// starting.
     ///
     /// # Errors
     /// [`RendezvousError`].
@@ -75,13 +75,13 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes the wanted files in a directory that servers of this user left when they were killed. A file stays if somebody holds
-    /// a lock on it. So does one that never said it was locked: its server may live where this process can't see it.
+    /// Removes the wanted files in a directory that this user's servers left when they were killed. A file with a held lock stays.
+    /// A file that never claimed a lock stays too: its server may live where this process can't see it.
     pub fn remove_abandoned(directory: &Path, is_wanted: impl Fn(&str) -> bool) {
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.take(ENTRIES_MAX).flatten() {
             if entry.file_name().to_str().is_some_and(&is_wanted) {
-                // A file that can't be removed stays: nobody waits for it.
+                // A file that can't be removed stays: no process waits for it.
                 let _ = remove_if_abandoned(&entry.path());
             }
         }
@@ -92,7 +92,7 @@ impl Files {
         self.held.iter().map(|held| held.path.as_path())
     }
 
-    /// Makes this what a fork makes of it.
+    /// Makes this a forked copy.
     #[cfg(test)]
     pub(super) fn forget_creator(&mut self) {
         self.held.iter_mut().for_each(|held| held.creator_pid = 0);
@@ -117,9 +117,9 @@ impl Held {
         Err(in_the_way(path, io::ErrorKind::WouldBlock.into()))
     }
 
-    /// Whether the file is this one and says what it said: servers of release 4 write into what is there.
+    /// Whether the file is still this one with the same address: servers of release 4 write into an existing file.
     fn is_still_there(&self) -> bool {
-        // Read through what is open: there may be no descriptor left.
+        // Reads through the open file: the process may have no free descriptor.
         let read = || examine(&self.path, &self.file, Belief::OwnAndRoot);
         let says_the_same = || read().is_ok_and(|(contents, _)| contents.address == self.address);
         is_at(&self.file, &self.path) && (&self.file).rewind().is_ok() && says_the_same()
@@ -128,9 +128,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What somebody else put there meanwhile is theirs.
+        // A file that another server put there meanwhile is not ours.
         if process::id() == self.creator_pid && self.is_still_there() {
-            // Nobody is left to tell: what can't be removed stays, and is recognised by its missing lock.
+            // No caller is left for an error: a file that can't be removed stays, and its missing lock marks it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -144,7 +144,7 @@ struct Draft {
 
 impl Draft {
     fn write(target: &Path, mode: u32, announcement: &Announcement) -> Result<Self, RendezvousError> {
-        // Hidden, no name that tools look for, and one that nobody can guess and take.
+        // Hidden, no name that tools search, and impossible to guess and occupy.
         let random = random_name().map_err(|source| failed("draw a random name for", target, source))?;
         let path = target.with_file_name(format!(".modex-{random}.new"));
         // Fails on anything that exists, a symbolic link included: the file is new and ours.
@@ -152,7 +152,7 @@ impl Draft {
         let file = opened.map_err(|source| failed("make", &path, source))?;
         let mut draft = Self { path, file: None };
         let lock = file.try_lock();
-        // Where nothing can be locked the file does not say that it is.
+        // If nothing can be locked, the file does not claim a lock.
         let is_locked = lock.is_ok();
         let text = Contents { is_locked, ..announcement.contents.clone() }.render(announcement.seconds);
         // The mask of the process may have taken permissions away.
@@ -172,19 +172,19 @@ impl Draft {
         }
     }
 
-    /// Takes the place of a file whose server is dead. Those who do it at the same time lock it in turn, for a moment; who
-    /// still has it locked at the last attempt is a reader, and holds up nobody if the file's process is gone.
+    /// Replaces a file whose server is dead. Servers that do so at the same time lock it in turn, for a moment. A lock still held
+    /// at the last attempt is a reader's. It holds up no server if the file's process is gone.
     fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         let old = match open_in_place(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(|source| in_the_way(target, source))?,
         };
-        // One who was killed while writing left less than a file, but not under this name: what can't be read is not a
-        // dead server's.
+        // A server killed while writing left a partial file, but under a temporary name. So an unreadable file is not a dead
+        // server's.
         let (contents, _) = examine(target, &old, Belief::OwnAndRoot)?;
         if !is_abandoned(&old, &contents) {
             let pid = contents.pid;
-            // Its server lives where this process can't see it, or a reader has locked what a dead one left.
+            // Its server lives where this process can't see it, or a reader has locked a dead server's file.
             return Err(match is_gone(pid) {
                 true => in_the_way(target, io::Error::other("it is locked, and its process is not here")),
                 false => RendezvousError::Occupied { path: target.to_owned(), pid },
@@ -193,7 +193,7 @@ impl Draft {
         match old.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if is_last && is_gone(contents.pid) => {}
-            // Another server is about to replace it, or a tool looks at it.
+            // Another server is about to replace the file, or a tool reads it.
             Err(TryLockError::WouldBlock) => {
                 std::thread::yield_now();
                 return Ok(false);
@@ -226,7 +226,7 @@ impl Drop for Draft {
 fn remove_if_abandoned(path: &Path) -> Result<(), RendezvousError> {
     let file = open_in_place(path).map_err(|source| failed("open", path, source))?;
     let (contents, owner) = examine(path, &file, Belief::OwnAndRoot)?;
-    // Servers that replace it take this lock first, so the name still means this file when it is removed.
+    // Servers that replace the file take this lock first, so the name still means this file at its removal.
     let is_abandoned = contents.is_locked && owner == geteuid().as_raw() && file.try_lock().is_ok();
     if is_abandoned && is_at(&file, path) {
         fs::remove_file(path).map_err(|source| failed("remove", path, source))?;
@@ -234,7 +234,7 @@ fn remove_if_abandoned(path: &Path) -> Result<(), RendezvousError> {
     Ok(())
 }
 
-/// Opens what has this name, never what a symbolic link points to. A pipe does not hold it up.
+/// Opens the file of this name, never the target of a symbolic link. A pipe does not block.
 fn open_in_place(path: &Path) -> io::Result<File> {
     let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
     OpenOptions::new().read(true).custom_flags(flags).open(path)
@@ -246,7 +246,7 @@ fn in_the_way(path: &Path, source: io::Error) -> RendezvousError {
 
 pub(super) fn random_name() -> io::Result<String> {
     let mut bits = [0_u8; 16];
-    // So few bytes are given at once or not at all.
+    // The kernel gives so few bytes at once or not at all.
     rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())?;
     Ok(bits.iter().fold(String::new(), |name, byte| name + &format!("{byte:02x}")))
 }
@@ -258,5 +258,5 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Servers that may come in between: each loss is a race of microseconds.
+/// Bound on lost races with other servers: each loses only microseconds.
 const ATTEMPTS: u32 = 256;

@@ -1,17 +1,16 @@
-//! Files by which a server is found by processes that it did not start: tools and singletons.
+//! Files by which tools and singletons find a server that did not start them.
 //!
 //! ```text
 //! server: temporary name, write, flock, link to the name others look for    tool: name or directory -> contents -> address
 //! ```
 //!
 //! Promises:
-//! - a file is complete as soon as it can be seen, and gone when its server is dropped; a forked copy removes nothing;
-//! - its server holds an `flock` on it, which the kernel gives up with the process: a file that says it is locked and is
-//!   not was left by a server that was killed. The next server in its place replaces it, and the user's next server of the
-//!   session removes it. Files of other libraries
-//!   hold no lock; the pid they name decides;
-//! - what is read is untrusted: sizes are bounded, only regular files are believed, and of them, unless the server was
-//!   named, those of this user and of root; a search looks at a bounded number of entries.
+//! - a file is complete as soon as it is visible, and gone when its server is dropped; a forked copy removes nothing;
+//! - its server holds an `flock` on it, which the kernel releases with the process. A file that claims a lock without
+//!   one belongs to a killed server: the next server in its place replaces it, and the user's next server of the
+//!   session removes it. Files of other libraries hold no lock; the pid in them decides;
+//! - contents are untrusted: sizes are bounded, and only regular files are believed. Unless the server was named, they
+//!   must belong to this user or to root. A search reads a bounded number of entries.
 //!
 //! Source: OpenPMIx wire protocol 2.2, "Rendezvous files"; PMIx Standard, "Tools and Debuggers".
 

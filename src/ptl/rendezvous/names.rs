@@ -9,7 +9,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// For the node of this name.
+    /// Names for the node `hostname`.
     ///
     /// # Errors
     /// [`RendezvousError::Name`]: no file name can hold it.
@@ -17,37 +17,37 @@ impl Names {
         Ok(Self { hostname: checked(hostname)?.to_owned() })
     }
 
-    /// Of the node's one system server, in the system's temporary directory.
+    /// File of the node's one system server, in the system's temporary directory.
     #[must_use]
     pub fn system(&self) -> String {
         format!("pmix.sys.{}", self.hostname)
     }
 
-    /// Of the scheduler, in the system's temporary directory.
+    /// File of the scheduler, in the system's temporary directory.
     #[must_use]
     pub fn scheduler(&self) -> String {
         format!("pmix.sched.{}", self.hostname)
     }
 
-    /// Of the system controller, in the system's temporary directory.
+    /// File of the system controller, in the system's temporary directory.
     #[must_use]
     pub fn controller(&self) -> String {
         format!("pmix.sysctrlr.{}", self.hostname)
     }
 
-    /// Of a session's server, in the session's directory. The other two begin with it.
+    /// File of a session's server, in the session's directory. The other two names begin with it.
     #[must_use]
     pub fn session(&self) -> String {
         format!("pmix.{}.tool", self.hostname)
     }
 
-    /// Of the server that is this process.
+    /// File of the server with this pid.
     #[must_use]
     pub fn of_pid(&self, pid: u32) -> String {
         format!("{}.{pid}", self.session())
     }
 
-    /// Of the server with this namespace.
+    /// File of the server with this namespace.
     ///
     /// # Errors
     /// [`RendezvousError::Name`]: no file name can hold it.
@@ -63,11 +63,11 @@ impl Names {
     }
 }
 
-/// A name that stays in its directory and is no hidden file's.
+/// Checks that a name stays in its directory and is not hidden.
 fn checked(part: &str) -> Result<&str, RendezvousError> {
     let is_name = !part.is_empty() && part.len() <= PART_BYTES_MAX && !part.contains(['/', '\0', '\n']);
     if is_name { Ok(part) } else { Err(RendezvousError::Name { part: part.to_owned() }) }
 }
 
-/// File names may have 255 bytes; what stands around the part has at most 80.
+/// File names may have 255 bytes; the text around the part has at most 80.
 const PART_BYTES_MAX: usize = 175;

@@ -9,20 +9,20 @@ use super::files::random_name;
 use super::search::failed;
 use super::{Contents, RendezvousError};
 
-/// Where a server tells its address besides, for people and scripts.
+/// A further place where a server reports its address, for people and scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressReport {
     /// A line on standard output.
     Output,
     /// A line on standard error.
     Error,
-    /// A file that tools can be given: the address, then the release. It takes the place of one that is there, and stays when
-    /// the server ends, as that of a server of the reference does. A symbolic link is replaced, not followed.
+    /// A file that tools can be given: the address, then the release. It replaces an existing file, and stays when the server
+    /// ends, as the reference's does. A symbolic link is replaced, not followed.
     File(PathBuf),
 }
 
 impl AddressReport {
-    /// Reads what hosts say: `-` and `+` for the outputs of the process, or the path of a file.
+    /// Reads a host's choice: `-` and `+` for the outputs of the process, or the path of a file.
     #[must_use]
     pub fn parse(place: &str) -> Self {
         match place {
@@ -32,7 +32,7 @@ impl AddressReport {
         }
     }
 
-    /// Tells it.
+    /// Writes the report.
     ///
     /// # Errors
     /// [`RendezvousError::Io`].
@@ -53,8 +53,8 @@ impl AddressReport {
     }
 }
 
-/// Writes a file anew under a temporary name, and gives it its own. Nothing that is there is followed or written into: the
-/// path may lead through a directory of somebody else's. Pipes and devices are written to.
+/// Writes a new file under a temporary name and renames it. It follows no link and writes into no existing file: the path may
+/// lead through another user's directory. Pipes and devices are written to.
 fn replace(path: &Path, text: &str) -> Result<(), RendezvousError> {
     let is_kept = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
     if path.symlink_metadata().is_ok_and(|found| is_kept(found.file_type())) {
@@ -68,7 +68,7 @@ fn replace(path: &Path, text: &str) -> Result<(), RendezvousError> {
     let file = opened.map_err(|source| failed("make", &draft, source))?;
     let written = tell(file, text).and_then(|()| fs::rename(&draft, path));
     written.map_err(|source| {
-        // It is nobody's.
+        // No reader knows this file.
         let _ = fs::remove_file(&draft);
         failed("write", path, source)
     })

@@ -10,30 +10,30 @@ use nix::unistd::{Pid, geteuid};
 
 use super::{Contents, RendezvousError};
 
-/// A server that can be connected to, as its file says.
+/// A server that can be connected to, according to its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it was found.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What it says.
+    /// Its contents.
     pub contents: Contents,
-    /// Whose file it is.
+    /// Its owner.
     pub owner: u32,
-    /// It holds no lock and names a process that is not here: one that has ended, or one of another pid namespace, which
-    /// only a connection can tell apart.
+    /// The file holds no lock and names a process that is not visible here. It has ended or lives in another pid namespace; only a
+    /// connection shows which.
     pub is_doubtful: bool,
 }
 
-/// Whose files are believed.
+/// File owners that are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Belief {
-    /// This user's and root's: anybody may leave files where these are looked for.
+    /// This user and root: any user may leave files in the searched directories.
     OwnAndRoot,
-    /// Anybody's: the file, or its server, was named.
+    /// Any user: the file, or its server, was named.
     Everybody,
 }
 
-/// Reads one file and makes sure that its server lives.
+/// Reads one file and checks that its server lives.
 ///
 /// # Errors
 /// [`RendezvousError`].
@@ -47,8 +47,8 @@ pub fn read(path: &Path, belief: Belief) -> Result<Found, RendezvousError> {
     Ok(Found { path: path.to_owned(), contents, owner, is_doubtful: is_abandoned })
 }
 
-/// Reads a file that somebody has named, whosever it is. A copy of a server's file, from another node perhaps, is as good:
-/// only a connection tells whether its server lives.
+/// Reads a named file of any owner. A copy of a server's file, perhaps from another node, is as good: only a connection shows whether its
+/// server lives.
 ///
 /// # Errors
 /// [`RendezvousError`].
@@ -59,8 +59,8 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
     Ok(Found { path: path.to_owned(), contents, owner, is_doubtful })
 }
 
-/// All files in a directory tree whose name is wanted and whose server lives, each server once, those with shorter
-/// paths first. Doubtful ones are given only if there are no others. What can't be read is passed over: it is not meant for this process.
+/// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files are returned only if
+/// there are no others. Unreadable files are skipped: they are not meant for this process.
 #[must_use]
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();
@@ -74,7 +74,7 @@ pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool
                 return tidy(found);
             }
             entries_left -= 1;
-            // Links to directories are not followed: trees stay trees.
+            // Links to directories are not followed, so that trees stay trees.
             let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_directory && depth < DEPTH_MAX {
                 waiting.push((entry.path(), depth + 1));
@@ -106,14 +106,14 @@ fn tidy(mut found: Vec<Found>) -> Vec<Found> {
     servers
 }
 
-/// Opens a file for reading. A pipe does not hold it up.
+/// Opens a file for reading. A pipe does not block.
 pub(super) fn open(path: &Path) -> Result<File, RendezvousError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits());
     options.open(path).map_err(|source| failed("open", path, source))
 }
 
-/// What an open file says, if it can be believed, and whose it is.
+/// Contents and owner of an open file, if it can be believed.
 pub(super) fn examine(path: &Path, file: &File, belief: Belief) -> Result<(Contents, u32), RendezvousError> {
     let metadata = file.metadata().map_err(|source| failed("examine", path, source))?;
     if !metadata.is_file() {
@@ -138,10 +138,10 @@ pub(super) fn examine(path: &Path, file: &File, belief: Belief) -> Result<(Conte
     Ok((contents, owner))
 }
 
-/// Whether the server that wrote the file has ended. Where the kernel does not say, it is taken to live.
+/// Whether the server that wrote the file has ended. Without an answer from the kernel, it counts as alive.
 pub(super) fn is_abandoned(file: &File, contents: &Contents) -> bool {
     if contents.is_locked {
-        // Shared: two who look at the same time do not take each other for the server.
+        // Shared: two readers at the same time do not take each other for the server.
         return match file.try_lock_shared() {
             Ok(()) => {
                 let _ = file.unlock();
@@ -153,7 +153,7 @@ pub(super) fn is_abandoned(file: &File, contents: &Contents) -> bool {
     is_gone(contents.pid)
 }
 
-/// Whether there is no such process here; a pid that is not told, or is none, is no proof.
+/// Whether no such process exists here; a missing or invalid pid is no proof.
 pub(super) fn is_gone(pid: Option<u32>) -> bool {
     let pid = pid.and_then(|pid| i32::try_from(pid).ok());
     pid.is_some_and(|pid| kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH))
@@ -165,7 +165,7 @@ pub(super) fn failed(step: &'static str, path: &Path, source: io::Error) -> Rend
 
 /// Permissions of group and others to write.
 const OTHERS_WRITE: u32 = 0o022;
-/// Entries of a tree that are looked at: a temporary directory that nobody cleans must not hold up a tool.
+/// Bound on the entries of a tree: a temporary directory without cleanup must not hold up a tool.
 pub(super) const ENTRIES_MAX: usize = 1 << 16;
 /// Sessions keep their files a few levels below the temporary directory.
 const DEPTH_MAX: u32 = 8;

@@ -129,7 +129,7 @@ fn a_name_in_use_stays_its_servers_and_nothing_else_is_left() {
 fn what_a_killed_server_left_is_recognised_and_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pmix.sys.n");
-    // One of ours whose lock the kernel took back, and one of a stock server whose process has ended.
+    // A modex file whose lock the kernel took back, and a stock server's file whose process has ended.
     let ours = Contents { is_locked: true, ..contents("dead.0;tcp4://127.0.0.1:1") };
     let stock = Contents { pid: Some(NOBODY), ..contents("dead.0;tcp4://127.0.0.1:1") };
     for left in [ours, stock] {
@@ -221,7 +221,7 @@ fn odd_files_are_errors_and_hold_nothing_up() {
     assert_eq!(search(directory.path(), Belief::OwnAndRoot, |_| true), []);
 }
 
-/// Anybody can put something into `/tmp`: a server under a name that was taken so did not start.
+/// Regression: any user can put a file into `/tmp`. A server whose name was occupied so did not start.
 #[test]
 fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken_by_mistake() {
     let directory = tempfile::tempdir().unwrap();
@@ -239,8 +239,8 @@ fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken
     assert!(!RendezvousError::Occupied { path, pid: None }.is_in_the_way());
 }
 
-/// A killed server left its files for ever, unless a server with the same name came. The next server removes a file only if it is
-/// a file of this user that says it is locked and is not.
+/// Regression: a killed server's files stayed until a server with the same name came. The next server removes a file only if this
+/// user owns it, and it claims a lock it does not have.
 #[test]
 fn only_files_that_lost_their_lock_are_removed() {
     let directory = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn only_files_that_lost_their_lock_are_removed() {
     drop(alive);
 }
 
-/// Whoever may read a dead server's file can lock it.
+/// Any reader of a dead server's file can lock it.
 #[test]
 fn a_readers_lock_on_a_dead_servers_file_keeps_no_server_from_starting() {
     let directory = tempfile::tempdir().unwrap();
@@ -275,7 +275,7 @@ fn a_readers_lock_on_a_dead_servers_file_keeps_no_server_from_starting() {
     fs::write(&path, left.render(0)).unwrap();
     let reader = fs::File::open(&path).unwrap();
     reader.lock().unwrap();
-    // So would look a server that lives in another pid namespace: its name stays its own.
+    // A server in another pid namespace would look the same: its name stays its own.
     assert_eq!(write(&path).unwrap().paths().count(), 0);
     assert_eq!(fs::read_to_string(&path).unwrap(), left.render(0));
     reader.unlock().unwrap();
@@ -350,8 +350,8 @@ proptest! {
     }
 }
 
-/// The file was opened and cut off, through whatever link stood there: a user who plants one in a shared directory chose which
-/// file of the server's user was written over. A report is a new file that takes the name.
+/// Regression: the report was opened and truncated through any link. A user with a link in a shared directory chose the
+/// overwritten file of the server's user. A report is a new file that takes the name.
 #[test]
 fn a_report_follows_no_link_and_writes_into_no_file() {
     let directory = tempfile::tempdir().unwrap();

@@ -12,7 +12,7 @@ fn taking(descriptors_max: usize) -> StreamLimits {
     StreamLimits { descriptors_max, ..StreamLimits::default() }
 }
 
-/// A descriptor that can be recognised by what is read from it.
+/// A descriptor that a reader recognises by its contents.
 fn marked(mark: &[u8]) -> Arc<OwnedFd> {
     let (read, mut write) = std::io::pipe().unwrap();
     write.write_all(mark).unwrap();
@@ -75,7 +75,7 @@ fn messages_around_a_descriptor_go_out_together() {
     assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
 }
 
-/// The kernel takes a part of what is given to it; the descriptor goes with that part and with no other.
+/// The kernel takes a part of the bytes; the descriptor goes with that part and with no other.
 #[test]
 fn a_descriptor_goes_once_when_its_message_has_yet_to_go() {
     let (mut a, mut b) = pair(taking(3));
@@ -108,7 +108,7 @@ fn descriptors_beyond_the_limit_are_closed() {
     receive_all(&mut b, 3);
     assert!(b.take_descriptor().is_some());
     assert!(b.take_descriptor().is_none());
-    // End of file is seen only when no copy of the writing end is left anywhere.
+    // The reader sees the end of file only when no copy of the writing end is left anywhere.
     assert!(mark_of(read.into()).is_empty());
 }
 
@@ -122,7 +122,7 @@ fn a_received_descriptor_does_not_survive_exec() {
     assert_ne!(flags & nix::fcntl::FdFlag::FD_CLOEXEC.bits(), 0);
 }
 
-/// Whoever else has the peer's end, as a copy of a process that has ended.
+/// Holds even if another process has the peer's end, as a copy from an ended process.
 #[test]
 fn what_was_sent_before_the_direction_ended_is_received_and_nothing_after_it() {
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -220,8 +220,8 @@ fn a_shared_message_counts_as_one_against_the_limit() {
     assert!(a.queue_shared(b"head".to_vec(), &[vec![0; 100].into()]).is_err());
 }
 
-/// On the port of a dead server anybody can listen, answer, and close his half: he was taken for one whose user can't be
-/// told.
+/// Regression: any process can listen on a dead server's port, answer, and close its half. The client took it for a
+/// server of an unknown user.
 #[test]
 fn a_server_that_half_closes_is_not_believed() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -235,7 +235,8 @@ fn a_server_that_half_closes_is_not_believed() {
     assert!(matches!(closed, ConnectError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
 }
 
-/// A stopped server's queue is full, and its kernel answers nobody: the client waited for its own kernel to give up.
+/// Regression: a stopped server's queue is full, and its kernel does not answer. The client waited until its own kernel
+/// gave up.
 #[test]
 fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
     use rustix::net::{AddressFamily, SocketType};
@@ -252,7 +253,8 @@ fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
     assert_eq!(source.raw_os_error(), None, "this process gave up, not the kernel");
 }
 
-/// A server that is stopped takes nobody; whoever came when its queue was full waited for as long as it was.
+/// Regression: a stopped server accepts no connection. A client that found its queue full waited until the server went
+/// on.
 #[test]
 fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
     let directory = tempfile::tempdir().unwrap();
