@@ -175,8 +175,8 @@ impl JobDescription {
     /// The description, ready to be registered.
     ///
     /// # Errors
-    /// If a node name is unusable, a rank occurs twice, there are not as many lists of ranks as nodes, or the
-    /// applications do not have as many processes as the nodes.
+    /// If a node name is unusable or a rank occurs twice. Also if the number of rank lists differs from the number of
+    /// nodes, or if applications and nodes have different numbers of processes.
     pub fn build(self) -> Result<Vec<Info>, RegisterError> {
         let maps = self.maps()?;
         let job_size = maps.as_ref().map_or(0, |(_, ranks)| ranks.rank_count());

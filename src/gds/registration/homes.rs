@@ -1,7 +1,7 @@
 //! The nodes of processes without a process map, from the values that the host gave for each process.
 //!
-//! If every process of the job has a named node, the ranks of the nodes make a process map, and everything derived from
-//! a given map is derived from this one. If one process has no named node, or is on two nodes, nothing is derived.
+//! If every process of the job has a named node, the ranks of the nodes make a process map. This map has the same
+//! effect as a given one. If one process has no named node, or is on two nodes, nothing is derived.
 
 use std::borrow::Cow;
 

@@ -22,11 +22,11 @@ use super::table::Table;
 
 /// Turns the host's description of a job into its record.
 ///
-/// With `previous`, the description is an update: its values replace earlier ones, all others stay. If it brings a node
-/// map or process map, the values derived from that map are replaced, too, and nodes outside the new map are removed.
-/// Without `previous` the description is complete.
+/// With `previous`, the description is an update: its values replace earlier ones, all others stay. A new node map or
+/// process map replaces the values derived from the old one, and removes nodes that are not in it. Without `previous`
+/// the description is complete.
 ///
-/// With `PMIX_REGISTER_NODATA` the whole description is ignored: the record is the previous one, else empty.
+/// With `PMIX_REGISTER_NODATA` no value of the description is kept: the record is the previous one, else empty.
 ///
 /// Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`.
 ///

@@ -47,8 +47,8 @@ pub fn check_resources(kept: &[Info], added: &[Info]) -> Result<(), RegisterErro
     })
 }
 
-/// Calls `check` for a job that no resource names, and for each job named by `added`, with the kept and added entries
-/// for that job and their positions. A job sees only the entries about it and about all jobs.
+/// Calls `check` for a job that no resource names, and for each job named by `added`. Passes the kept and the added
+/// entries for that job, with their positions: those about it and those about all jobs.
 fn check_each(
     kept: &[Info],
     added: &[Info],
