@@ -178,8 +178,8 @@ pub(crate) fn is_worth_absorbing(entry_count: usize, previous_entry_count: usize
 
 /// A block with more entries is copied only where there are too many blocks.
 const ABSORBED_ENTRIES_MAX: usize = 1 << 16;
-/// Blocks of a rank from which on large ones are absorbed. Small ones on top of so many are fewer than a reader has
-/// left.
+/// Number of blocks of a rank from which on large ones are absorbed, too. Small blocks on top of them stay within
+/// [`CHAIN_MAX`].
 const DEPTH_MAX: usize = 40;
 const _: () = assert!(DEPTH_MAX + (ABSORBED_ENTRIES_MAX.ilog2() as usize) < CHAIN_MAX);
 

@@ -1,8 +1,8 @@
 //! The format of a namespace's segment, byte by byte.
 //!
 //! These structures are a format, not Rust data: fixed widths, offsets instead of pointers, padding spelled out and
-//! zero, numbers instead of enums. Sizes and offsets are asserted here and hashed into the layout id of the segment
-//! (see [`layout`]), so that a process of another build never misreads them.
+//! zero, numbers instead of enums. Sizes and offsets are asserted here and hashed into the segment's layout id (see
+//! [`layout`]). So a process of another build never misreads them.
 //!
 //! All positions are bytes from the start of the segment; zero means "nothing".
 

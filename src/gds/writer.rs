@@ -24,8 +24,8 @@ use crate::keys;
 use crate::shmem::{Align, Offset, Protection, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
 use crate::types::{Key, Scope, Value};
 
-/// Writes one namespace. It reads its own data through a mapping like every reader, so that the answers of the server
-/// and its clients come from the same code.
+/// Writes one namespace. It reads its own data through a mapping like every reader. So the answers of the server and
+/// its clients come from the same code.
 #[derive(Debug)]
 pub(crate) struct NamespaceWriter {
     pub(super) segment: SegmentWriter,

@@ -12,7 +12,7 @@ use crate::gds::job_record::{Column, ColumnValues, Texts};
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Rank, Value};
 
-/// A column whose key is present for at most one of this many indexes is stored sparsely.
+/// A column is sparse if at most one of this many indexes has a value.
 const SPARSE_ADVANTAGE: usize = 8;
 
 /// Writes a column of `count` indexes; returns its head. `own`: the index of nearly all lookups, if known. The record's
@@ -170,7 +170,7 @@ impl<'a> ColumnWriter<'a> {
         Ok(ColumnHead { cells, meaning: meaning::CELL, ..head })
     }
 
-    /// A rule, and the own node's list as a text: it is what every process requests, and is found without making it.
+    /// A rule, and the own node's list as a text: every process requests this list, and finds it without computing it.
     fn rank_lists(&mut self, dealt: DealtRanks, own: Option<u32>) -> Result<ColumnHead, StoreError> {
         let own_list = own.and_then(|own| Some((own, dealt.text_of(own)?)));
         let mut cells = Vec::new();

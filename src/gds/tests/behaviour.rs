@@ -144,7 +144,7 @@ fn each_limit_is_enforced_and_names_itself() {
     assert!(matches!(error, StoreError::Record(RecordError::TooLarge { what: "nodes", found: 3, max: 2 })), "{error}");
 }
 
-/// A store whose namespace four processes here share.
+/// A store with a namespace shared by four local processes.
 fn shared(limits: StoreLimits) -> Store {
     let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Heap) });
     store.register_record(&namespace(), &JobRecord::default()).unwrap();
