@@ -291,7 +291,7 @@ impl HandleError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Corrupt {
-    /// The bytes do not lie between the header and the end of what is published.
+    /// The bytes are not between the header and the end of the published bytes.
     #[error("segment has no {len} bytes at {offset:#x}; {published:#x} are published")]
     Range {
         /// Start of the range.
@@ -359,7 +359,7 @@ pub enum Corrupt {
         /// The system's error number; zero if it gave none.
         errno: i32,
     },
-    /// The system refused to tell the size of the segment.
+    /// The system refused to return the size of the segment.
     #[error("cannot ask for the size of a segment (errno {errno})")]
     Size {
         /// The system's error number.

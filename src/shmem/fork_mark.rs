@@ -63,7 +63,7 @@ mod tests {
     fn said_by_a_fork(mark: &ForkMark) -> i32 {
         // SAFETY: the child looks at one byte, or asks for its number, and ends.
         match unsafe { fork() }.unwrap() {
-            // SAFETY: ends the child without touching what it has of the parent.
+            // SAFETY: `_exit` ends the child without touching the copied state of the parent.
             ForkResult::Child => unsafe { nix::libc::_exit(i32::from(mark.is_of_this_process())) },
             ForkResult::Parent { child } => match waitpid(child, None).unwrap() {
                 WaitStatus::Exited(_, code) => code,

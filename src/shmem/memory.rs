@@ -228,7 +228,7 @@ impl<'m> HeaderWords<'m> {
     #[inline]
     fn word64(self, at: u64) -> &'m AtomicU64 {
         // SAFETY: `at` is one of the header's offsets, all of which are multiples of 8 below `HEADER_BYTES` (asserted
-        // in `header`), backed by whoever called `Memory::header`; nothing else accesses these words (I2).
+        // in `header`), backed by the contract of `Memory::header`; nothing else accesses these words (I2).
         unsafe { self.memory.word64(at) }
     }
 

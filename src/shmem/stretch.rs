@@ -111,7 +111,7 @@ impl KnownStretches {
             // Acquire pairs with the Release in `remember`: the Acquire of `published` by another thread of this
             // process extends to this thread.
             let (start, end) = unpacked(word.load(Ordering::Acquire));
-            // SAFETY: whoever called `remember` has vouched for these bytes; or the word is zero, and there are none.
+            // SAFETY: the contract of `remember` covers these bytes; or the word is zero, and the range is empty.
             Stretch { start, bytes: unsafe { memory.bytes(start, end - start) } }
         })
     }

@@ -64,7 +64,7 @@ impl SegmentWriter {
         // SAFETY:
         // - in bounds: `allocated` bytes are backed in the old object (I4) and were just reserved in the new one;
         // - they do not overlap: they are different objects;
-        // - no data race: `self`, borrowed exclusively, is the only writer of the old one, and nobody else knows the new one.
+        // - no data race: `self`, borrowed exclusively, is the only writer of the old one, and no other process has the new one.
         unsafe { core::ptr::copy_nonoverlapping(from, backing.memory().bytes_mut(0), len) };
         self.backing = backing;
         self.write_fixed_header(options);
@@ -172,7 +172,7 @@ impl SegmentWriter {
         if self.cells.overlap(start, end) {
             return Err(Corrupt::Cells { offset: start, len });
         }
-        // SAFETY: within what is allocated and so within the mapping and the object (I4); no cells (I2, checked); not
+        // SAFETY: within the allocated bytes and so within the mapping and the object (I4); no cells (I2, checked); not
         // written while borrowed, since every write takes `&mut self`.
         Ok(unsafe { self.backing.memory().bytes(start, len) })
     }

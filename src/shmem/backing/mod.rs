@@ -23,9 +23,9 @@ pub(super) use handle::Source;
 
 /// Memory that one writer maps and many readers may map.
 ///
-/// Implementations promise (I4): every byte below `reserved_bytes` of `memory` is backed by memory and zero unless
-/// written, and never goes away while the backing or a reader's mapping lives. The writer's mapping moves in
-/// [`Backing::reserve`] alone.
+/// Implementations promise (I4): every byte below `reserved_bytes` of `memory` has memory behind it and is zero unless
+/// written. It stays while the backing or a reader's mapping lives. Only [`Backing::reserve`] moves the writer's
+/// mapping.
 pub(super) trait Backing: Send + Sync + Debug {
     /// The writer's mapping. It covers at least the reserved bytes.
     fn memory(&self) -> &Memory;

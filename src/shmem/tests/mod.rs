@@ -48,7 +48,7 @@ fn at(raw: u64) -> Offset {
     Offset::from_raw(raw).unwrap()
 }
 
-/// The variable that tells a process which test it was started for.
+/// The variable with the name of the test that a process was started for.
 const CHILD: &str = "MODEX_TEST_CHILD";
 
 /// The command that runs test `name` (a full path) alone in a process of its own.
