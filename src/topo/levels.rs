@@ -58,7 +58,7 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// Parents stand before their children (`Rows::check`).
+    /// Parents come before their children (`Rows::check`).
     fn of(objects: &'a [ObjectRow], classes: &'a [Class]) -> Self {
         let mut children = vec![Vec::new(); objects.len()];
         for (index, row) in objects.iter().enumerate() {

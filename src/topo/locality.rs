@@ -26,7 +26,7 @@ pub enum LocalityError {
         /// The string.
         text: String,
     },
-    /// An item is no part with its numbers.
+    /// An item is not the name of a part with numbers.
     #[error("locality item {item:?} is not two letters and a list of numbers such as \"CR0-3\"")]
     Item {
         /// The item.
