@@ -2,7 +2,7 @@ use std::borrow::Cow;
 
 use super::{Key, KeyError, Kval, Text, TextError, Value};
 
-/// An entry that still lies where it came from.
+/// A borrowed entry.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LentEntry<'a> {
     /// Its key.

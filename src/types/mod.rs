@@ -1,7 +1,7 @@
 //! The types of all other modules: namespace, rank, process, key, value, data type, scope and time.
 //!
-//! A value of one of these types is valid by construction: a [`Namespace`] is never empty or longer than the
-//! standard allows, a [`Rank`] is never a number whose meaning must be looked up, a [`Text`] never holds a NUL.
+//! A value of one of these types is valid by construction. A [`Namespace`] is never empty or longer than the standard
+//! allows. A [`Rank`] is never a number whose meaning must be looked up. A [`Text`] never holds a NUL.
 //! Numbers and raw bytes become these types once, at the border (`bfrops`, `libpmix`), and are not checked again.
 //!
 //! Source: PMIx Standard, chapter "Data Structures and Types".

@@ -134,7 +134,7 @@ impl ProcId {
         Self { namespace, rank: rank.into() }
     }
 
-    /// The entries of each namespace in a list where those of one namespace stand together.
+    /// The entries of each namespace in a list grouped by namespace.
     pub(crate) fn by_namespace(procs: &[Self]) -> impl Iterator<Item = (&Namespace, &[Self])> {
         let parts = procs.chunk_by(|one, next| one.namespace.is(&next.namespace));
         parts.filter_map(|part| Some((&part.first()?.namespace, part)))

@@ -22,7 +22,7 @@ bitflags::bitflags! {
         const PROCESSED = 0x4;
         /// The entry qualifies another one.
         const QUALIFIER = 0x8;
-        /// The value belongs to somebody else.
+        /// The receiver does not own the value.
         const PERSISTENT = 0x10;
         const _ = !0;
     }
