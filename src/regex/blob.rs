@@ -39,8 +39,8 @@ pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], usize), MapError> {
 /// Inflates the payload of a blob into its list.
 ///
 /// # Errors
-/// If the payload declares or produces more than `limits` allow, is no whole zlib stream, or inflates to another
-/// length than it declares.
+/// If the payload declares or produces more than `limits` allow, is not a whole zlib stream, or inflates to another
+/// length than declared.
 pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, MapError> {
     let too_short = MapError::Truncated { declared: 4, available: length(payload) };
     let (declared, stream) = payload.split_first_chunk::<4>().ok_or(too_short)?;

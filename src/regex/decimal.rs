@@ -7,7 +7,7 @@ use super::error::{Excerpt, MapError};
 /// Reads `number` or `number-number`; a single number is a range of one. `node` is for the error.
 ///
 /// # Errors
-/// If a part is no number, does not fit 64 bits, or the range counts down.
+/// If a part is not a number, does not fit 64 bits, or the range counts down.
 pub(super) fn parse_range(text: &str, node: u32) -> Result<(u64, u64), MapError> {
     let Some((first, last)) = text.split_once('-') else {
         let number = parse_number(text, node)?;
