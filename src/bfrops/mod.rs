@@ -1,7 +1,7 @@
 //! Wire format: bytes and the types they represent.
 //!
-//! A message is a sequence of *pack operations*. One operation is a count, in fully described buffers also the type
-//! of what follows, and then the values:
+//! A message is a sequence of *pack operations*. One operation is a count, in fully described buffers also the type of
+//! the values, and then the values:
 //!
 //! ```text
 //! non-described   count, value ...

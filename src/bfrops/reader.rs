@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         Ok(values)
     }
 
-    /// One pack operation with one byte object, whose bytes stay where they are.
+    /// One pack operation with one byte object, whose bytes are borrowed.
     ///
     /// # Errors
     /// [`DecodeError`] if the bytes are not such an operation.
