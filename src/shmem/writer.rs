@@ -64,7 +64,7 @@ impl SegmentWriter {
         // SAFETY:
         // - in bounds: `allocated` bytes are backed in the old object (I4) and were just reserved in the new one;
         // - they do not overlap: they are different objects;
-        // - no data race: `self`, borrowed exclusively, is the only writer of the old one, and no other process has the new one.
+        // - no data race: `self`, borrowed exclusively, is the only writer of the old one; the new one is not shared yet.
         unsafe { core::ptr::copy_nonoverlapping(from, backing.memory().bytes_mut(0), len) };
         self.backing = backing;
         self.write_fixed_header(options);
