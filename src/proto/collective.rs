@@ -10,8 +10,8 @@ layout! {
     Collective { procs: Many<Proc>, directives: Many<Info> }
 }
 
-/// A connect request. Clients of release 6.1 append what they posted, each scope as an info of its own behind the
-/// counted ones; groups carry the same among their directives, so that is where it is kept here, too.
+/// A connect request. Clients of release 6.1 append their posted data, each scope as an info of its own behind the
+/// counted ones. Groups carry the same among their directives, so it is kept there here, too.
 pub(super) struct Connecting;
 
 impl Layout for Connecting {
@@ -36,7 +36,7 @@ impl Layout for Connecting {
 /// PMIX_PROC_DATA.
 const POSTED_KEY: &str = "pmix.pdata";
 
-/// Job information of the namespaces one is connected to: one object for each.
+/// Job information of the connected namespaces: one object for each.
 pub(super) struct Jobs;
 
 impl Layout for Jobs {

@@ -1,6 +1,6 @@
 macro_rules! commands {
     ($($(#[$doc:meta])* $command:ident = $code:literal,)*) => {
-        /// What a request asks for: its first field.
+        /// The kind of a request: its first field.
         ///
         /// The numbers never changed, only grew.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,13 +115,12 @@ commands! {
     StoreFallback = 39,
 }
 
-/// The longest list in a request whose lists do not grow with the size of a job. The server and its host go through such
-/// a list at a stretch, and everybody else waits.
+/// Longest list in a request whose lists do not grow with the size of a job. The server and its host process such a list
+/// without a pause, while all other requests wait.
 const LISTED_MAX: usize = 1 << 16;
 
 impl Command {
-    /// The longest list that a request of this kind may have. The values of a process and the processes of a job may be
-    /// many.
+    /// The longest list that a request of this kind may have. A process's values and a job's processes may be many.
     pub(super) const fn listed_max(self) -> usize {
         match self {
             Self::Publish
@@ -141,7 +140,7 @@ impl Command {
         }
     }
 
-    /// Whether the requester waits for an answer. A reply nobody waits for makes 6.1 peers complain.
+    /// Whether the requester waits for an answer. 6.1 peers complain about an unexpected reply.
     #[must_use]
     pub const fn expects_reply(self) -> bool {
         !matches!(self, Self::DeregisterEvents)

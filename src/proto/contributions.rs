@@ -3,8 +3,8 @@
 use crate::keys;
 use crate::types::{Info, Key, ProcId, Value};
 
-/// A contribution: member and key, and the value. An info is a member's bundle, whose first entry says whose it is, or holds
-/// several bundles. Reserved keys are the host's to say and left out, but for the member's local context number.
+/// A contribution: member and key, and the value. An info is a member's bundle, whose first entry names the member, or
+/// holds several bundles. Reserved keys belong to the host and are left out, except the member's local context number.
 pub fn contributions(infos: &[Info]) -> impl Iterator<Item = ((ProcId, Key), Value)> {
     infos.iter().flat_map(given_by_one)
 }

@@ -55,7 +55,7 @@ impl Layout for Get {
     fn unpack(reader: &mut Reader<'_>, _: &'static str, peer: Version) -> Result<Self, DecodeError> {
         let proc = Whose::unpack(reader, "Get.proc", peer)?;
         let directives = Many::<Info>::unpack(reader, "Get.directives", peer)?;
-        // Foreign clients ask for everything by leaving the key out, by NULL, or by an empty key.
+        // Foreign clients request everything by no key, by NULL, or by an empty key.
         let key = IfPresent::<wire::String>::unpack(reader, "Get.key", peer)?.flatten();
         let key = key.filter(|key| !key.as_bytes().is_empty());
         let key = key.map(|key| Key::from_bytes(key.as_bytes())).transpose().map_err(|e| reader.error(e))?;
@@ -107,8 +107,8 @@ pub(super) fn pack_job(
     entries.iter().try_for_each(|entry| pack_job_entry(writer, entry, peer))
 }
 
-/// The reply to REQ has no status before it. A server that failed sends a status all the same, which cannot be taken
-/// for a string: its number stands where a length would.
+/// The reply to REQ has no status before it. A failed server sends a status anyway, which differs from a string: its
+/// number stands where a length would.
 pub(super) fn unpack_job_info(
     reader: &mut Reader<'_>,
     status: Option<Status>,

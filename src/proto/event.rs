@@ -1,4 +1,4 @@
-//! Events, as far as requests go; their delivery is in `notification`.
+//! Events in requests; their delivery is in `notification`.
 
 use super::layout::{Many, One, layout};
 use super::{Notify, RegisterEvents};

@@ -1,4 +1,4 @@
-//! What a host carries between the servers of a job, as bytes that servers of other libraries read, too.
+//! Bytes that a host carries between the servers of a job, which servers of other libraries read, too.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -9,8 +9,7 @@ use super::blob::{self, BlobError, Contributor, FenceBlock, LentBlock};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, EncodeError, Generation};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
-/// For whom the data that servers exchange is written. All servers of a job write the same; what they write is read in
-/// every form.
+/// Readers of the data that servers exchange. All servers of a job write the same form, and read every form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExchangeForm {
     /// Servers of release 3.2: numbers of fixed width.
@@ -22,19 +21,19 @@ pub enum ExchangeForm {
     Release6,
 }
 
-/// An exchange form was asked for that there is none of.
+/// The requested exchange form does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no servers exchange data in the form of release {asked:?}; say 3, 4, 5 or 6, as the other servers of the job")]
 pub struct ExchangeFormError {
-    /// What was asked for.
+    /// The requested form.
     pub asked: String,
 }
 
-/// Why a server's part of a fence can't be written.
+/// Reason why a server's part of a fence can't be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeError {
-    /// Numbers of processes begin after those of the namespaces before theirs.
+    /// A process's number counts from the sizes of the namespaces before its own. One of them is unknown.
     #[error("{proc} can't be numbered: the size of a namespace of the fence is not known; register it with its size")]
     Size {
         /// The process.
@@ -62,7 +61,7 @@ pub type ProcessData = (ProcId, Vec<Kval>);
 impl FromStr for ExchangeForm {
     type Err = ExchangeFormError;
 
-    /// The release of the other servers: its major number, with or without what follows.
+    /// Reads the release of the other servers: its major number, with or without further numbers.
     fn from_str(asked: &str) -> Result<Self, ExchangeFormError> {
         match asked.split('.').next() {
             Some("3") => Ok(Self::Release3),
@@ -112,8 +111,7 @@ impl ExchangeForm {
     }
 }
 
-/// What all servers have contributed to a fence over these namespaces, in any form. What is of no process of theirs is
-/// left out.
+/// All servers' contributions to a fence over these namespaces, in any form. Data of other processes is left out.
 ///
 /// # Errors
 /// [`BlobError`] if a part is in no form.
@@ -130,25 +128,25 @@ pub fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, DecodeError> {
     blob::decode_direct_modex(bytes, &DecodeLimits::EXCHANGE)
 }
 
-/// Whose data in a fence's result it is.
+/// The process that data in a fence's result belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceSource<'a> {
     /// The job.
     pub namespace: &'a Namespace,
     /// The process.
     pub rank: u32,
-    /// Which of its commits the data includes, if its server said so.
+    /// The last of its commits in the data, if its server sent it.
     pub commit: Option<u64>,
 }
 
-/// What all servers have contributed to a fence, as they have packed it, to be read where it lies. Cheap to clone.
+/// The packed contributions of all servers to a fence, for reading in place. Cheap to clone.
 #[derive(Clone)]
 pub struct PackedFence {
     bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
 }
 
 impl PackedFence {
-    /// Looks whether all parts are there whole. The bytes are dropped with the last clone.
+    /// Checks that all parts are complete. The bytes are dropped with the last clone.
     ///
     /// # Errors
     /// [`BlobError`] if there is anything but parts.
@@ -157,12 +155,12 @@ impl PackedFence {
         Ok(Self { bytes: Arc::new(bytes) })
     }
 
-    /// Gives out what is of processes of these namespaces, process by process, with the values where they lie. `take` says
+    /// Gives out the data of processes of these namespaces, process by process, with borrowed values. `take` returns
     /// whether to go on.
     ///
     /// # Errors
-    /// [`BlobError`] if a part is in no form. Everything of the parts before it was given out, and nothing of it, unless
-    /// its bytes have changed while they were read.
+    /// [`BlobError`] if a part is in no form. The parts before it were given out, and nothing of it, unless its bytes
+    /// have changed during the read.
     pub fn read(
         &self,
         namespaces: &[(Namespace, Option<u32>)],
@@ -223,7 +221,7 @@ fn place_of(number: u32, namespaces: &[(Namespace, Option<u32>)]) -> Option<(&Na
     let mut rest = number;
     let last = namespaces.len().checked_sub(1)?;
     for (index, (namespace, size)) in namespaces.iter().enumerate() {
-        // Nothing comes behind the last, so its size is of no interest.
+        // No namespace follows the last, so its size does not matter.
         if index == last || size.is_some_and(|size| rest < size) {
             return Some((namespace, rest));
         }
@@ -289,8 +287,8 @@ mod tests {
         assert_eq!(unpack_fence(&parts.collect::<Vec<_>>().concat(), &namespaces), Ok(contributed.to_vec()));
     }
 
-    /// Servers of 4.2 and 5.0 failed the whole fence for a reserved key that is not in their dictionary, and any other
-    /// would have turned up among the values that clients get. So the number of a commit is no entry on the wire.
+    /// Regression: servers of 4.2 and 5.0 failed the whole fence for a reserved key outside their dictionary. Clients
+    /// would have seen any other key among their values. So a commit number is no entry on the wire.
     #[test]
     fn the_number_of_a_commit_is_read_by_us_and_no_entry_for_others() {
         let namespaces = namespaces(&[("a", Some(4))]);
@@ -307,8 +305,8 @@ mod tests {
         }
     }
 
-    /// A part of release 6 without processes was read as one of the older form, with data of rank 1: its false flag for
-    /// "nothing collected", its object for that of a process.
+    /// Regression: a part of release 6 without processes was read in the older form, with data of rank 1. Its false
+    /// flag passed for "nothing collected", its object for that of a process.
     #[test]
     fn a_server_that_contributes_nothing_contributes_nothing_in_any_form() {
         let namespaces = namespaces(&[("a", Some(4))]);
@@ -339,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Small parts are kept until their end was read, large ones are read twice.
+    /// Small parts are kept until their end was read; large ones are read twice.
     #[test]
     fn a_part_is_given_out_whole_or_not_at_all() {
         let namespaces = namespaces(&[("a", Some(64))]);
@@ -364,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A part whose frame is whole and whose content is not.
+    /// A part with a complete frame and truncated content.
     fn without_its_last_byte(part: &[u8], codec: Codec) -> Vec<u8> {
         let content = Reader::new(part, codec, &DecodeLimits::IN_PLACE).unwrap().unpack_object("part").unwrap();
         let mut writer = Writer::new(codec);
@@ -372,7 +370,7 @@ mod tests {
         writer.into_bytes()
     }
 
-    /// As servers of 6.0 and 6.1 do; the form of those before has no place for it.
+    /// As servers of 6.0 and 6.1 do; the earlier form has no place for it.
     #[test]
     fn what_shrinks_is_compressed_for_servers_of_release_6() {
         let namespaces = namespaces(&[("a", Some(64))]);

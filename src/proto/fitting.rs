@@ -1,7 +1,7 @@
 //! Entries for a peer whose encoding lacks some of their types.
 //!
-//! A peer refuses a whole message for one type it does not know. What another process put, or a host said of a job, may
-//! have such types: they are left out, and the peer finds everything else.
+//! A peer refuses a whole message for one unknown type. A process's data or a host's job information may have such
+//! types. They are left out, and the peer finds everything else.
 
 use std::borrow::Borrow;
 
@@ -9,15 +9,15 @@ use crate::bfrops::wire::Kval;
 use crate::bfrops::{Codec, EncodeError, Generation, Writer};
 use crate::types::{self, DataArray, Key, Rank, Value, descend};
 
-/// Packs an entry, or as much of it as the encoding has types for: of an array of infos those that it can carry.
+/// Packs an entry, or the part that the encoding has types for: of an array of infos, those that it can carry.
 pub(super) fn pack_entry(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeError> {
-    // Release 3.2 takes an array of a process's values for a value of the job.
+    // Release 3.2 would read an array of a process's values as a value of the job.
     let is_packed = writer.codec().generation == Generation::V3 && pack_process(writer, entry)?;
     if is_packed { Ok(()) } else { pack_fitting(writer, entry) }
 }
 
-/// Packs the values of one process of a job, if the entry is such an array, in the form that every release reads and
-/// the reference's servers write: bytes that hold the rank and then the values. Returns whether it is one.
+/// Packs the values of one process of a job, if the entry is such an array. The form is that of the reference's
+/// servers, which every release reads: bytes with the rank and then the values. Returns whether it is one.
 pub(super) fn pack_process(writer: &mut Writer, entry: &types::Kval) -> Result<bool, EncodeError> {
     let Value::DataArray(array) = &entry.value else { return Ok(false) };
     let Some((Value::Info(first), rest)) = array.elements.split_first() else { return Ok(false) };
@@ -33,7 +33,7 @@ pub(super) fn pack_process(writer: &mut Writer, entry: &types::Kval) -> Result<b
     Ok(true)
 }
 
-/// The same of values that stand apart; `buffer` is memory to work in.
+/// As [`pack_process`], for separate values; `buffer` is working memory.
 pub(super) fn pack_values(
     writer: &mut Writer,
     buffer: &mut Vec<u8>,
@@ -61,7 +61,7 @@ fn pack_fitting(writer: &mut Writer, entry: &types::Kval) -> Result<(), EncodeEr
     }
 }
 
-/// The part of a value that can be carried, if there is one.
+/// The part of a value that the encoding can carry, if there is one.
 fn fitting(value: &Value, codec: Codec) -> Option<Value> {
     match value {
         Value::DataArray(array) if codec.registers(array.element_type) => {
@@ -95,7 +95,8 @@ mod tests {
         Reader::new(&bytes, codec, &DecodeLimits::default()).unwrap().unpack_rest::<Kval>("entry").unwrap()
     }
 
-    /// A value of a type of release 4 among a job's description ended the connection of every client of release 3.2.
+    /// Regression: a value of a type of release 4 in a job's description ended the connection of every client of
+    /// release 3.2.
     #[test]
     fn what_a_peer_has_no_type_for_is_left_out_and_nothing_else() {
         let info = |key, value: Value| Info::new(Key::from_static(key), value);

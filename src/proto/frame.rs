@@ -7,39 +7,39 @@ use super::Tag;
 pub struct FrameHeader {
     /// The sender's slot at the server, from the handshake; 0 from servers and tools. Receivers ignore it.
     pub index: u32,
-    /// What the message belongs to.
+    /// The request or notice that the message belongs to.
     pub tag: Tag,
     /// Size of the payload.
     pub size_bytes: u32,
-    /// Of our own clients: [`Asleep`] as a number, or 0. Of others: whatever lay in their memory.
+    /// From our own clients: [`Asleep`] as a number, or 0. From others: arbitrary bytes.
     pub padding: u32,
 }
 
-/// What a client of ours says in the padding of a request whose answer it awaits asleep, at the board of its namespace.
+/// Padding of our client's request when the client sleeps at the board of its namespace until the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asleep {
-    /// How much it has received over the connection by then, in bytes modulo 2^30: so the server knows whether it has read
-    /// all that was sent.
+    /// Bytes it has received over the connection by then, modulo 2^30. So the server knows whether it has read all sent
+    /// bytes.
     received: u32,
-    /// Whether the [patient](Tag::patient) request before it is its own: the answer to that one may come with this one.
+    /// Whether the [patient](Tag::patient) request before it is its own: both answers may come together.
     pub has_forerunner: bool,
 }
 
 impl Asleep {
-    /// Of one who has received so many bytes.
+    /// For a client that has received so many bytes.
     #[must_use]
     pub fn new(received_bytes: u64, has_forerunner: bool) -> Self {
         let received = u32::try_from(received_bytes & u64::from(RECEIVED)).unwrap_or_default();
         Self { received, has_forerunner }
     }
 
-    /// Whether it has received all, if so much was sent.
+    /// Whether it has received all of `sent_bytes`.
     #[must_use]
     pub fn has_received(self, sent_bytes: u64) -> bool {
         self == Self::new(sent_bytes, self.has_forerunner)
     }
 
-    /// What the padding says; `None`: the sender reads its answer.
+    /// Reads the padding; `None`: the sender reads its answer.
     #[must_use]
     pub const fn of_padding(padding: u32) -> Option<Self> {
         if padding & ASLEEP == 0 {
@@ -66,7 +66,7 @@ impl FrameHeader {
     /// Size of a header.
     pub const SIZE_BYTES: usize = 16;
 
-    /// The header's bytes: four numbers in network order, of which the last is padding.
+    /// The header's bytes: four numbers in network order, the last as padding.
     #[must_use]
     pub fn encode(self) -> [u8; Self::SIZE_BYTES] {
         let mut bytes = [0; Self::SIZE_BYTES];
@@ -77,7 +77,7 @@ impl FrameHeader {
         bytes
     }
 
-    /// Reads a header. Every content is one; whether the size is acceptable is the receiver's matter.
+    /// Reads a header. Every content is valid; the receiver judges the size.
     #[must_use]
     pub const fn decode(bytes: [u8; Self::SIZE_BYTES]) -> Self {
         let [i0, i1, i2, i3, t0, t1, t2, t3, s0, s1, s2, s3, p0, p1, p2, p3] = bytes;
@@ -90,7 +90,7 @@ impl FrameHeader {
     }
 }
 
-/// Why a message cannot be framed or a stream cannot be read on. There is no way to find the next message: the
+/// Reason why a message cannot be framed or a stream cannot be read on. The next message cannot be found: the
 /// connection must be closed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("message of {declared} bytes exceeds the limit of {limit}")]
@@ -101,10 +101,10 @@ pub struct FrameError {
     pub limit: usize,
 }
 
-/// A message as it goes onto the stream.
+/// A message as bytes of the stream.
 ///
 /// # Errors
-/// If the payload is larger than a header can say.
+/// If the payload is larger than a header can declare.
 pub fn encode(index: u32, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, FrameError> {
     let declared = payload.len();
     let too_large = |_| FrameError { declared, limit: usize::try_from(u32::MAX).unwrap_or(usize::MAX) };
@@ -144,8 +144,8 @@ impl OwnedFrame {
 
 /// Collects bytes of a stream and gives them back as messages.
 ///
-/// A caller that takes all messages after each [`FrameBuffer::feed`] never makes it hold more than one message of the
-/// largest size, one header and what was fed last.
+/// With a caller that takes all messages after each [`FrameBuffer::feed`], it never holds more than one message of the
+/// largest size, one header and the last fed bytes.
 ///
 /// ```
 /// use modex::proto::{Tag, frame};
@@ -161,7 +161,7 @@ impl OwnedFrame {
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
-    /// Bytes at the front that were given back already.
+    /// Bytes at the front that were already returned.
     taken: usize,
     payload_bytes_max: usize,
 }
@@ -179,13 +179,13 @@ impl FrameBuffer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether a message has begun and not ended.
+    /// Whether a message has begun but not ended.
     #[must_use]
     pub const fn is_inside_message(&self) -> bool {
         self.bytes.len() > self.taken
     }
 
-    /// Whether [`FrameBuffer::next_frame`] has something to say: a whole message, or that there will be none.
+    /// Whether [`FrameBuffer::next_frame`] will return a message or an error.
     #[must_use]
     pub fn has_frame(&self) -> bool {
         let pending = self.bytes.get(self.taken..).unwrap_or_default();
@@ -197,7 +197,7 @@ impl FrameBuffer {
     /// The next message, if it is complete.
     ///
     /// # Errors
-    /// [`FrameError`] as soon as a header declares too large a payload, before any memory is taken for it.
+    /// [`FrameError`] as soon as a header declares too large a payload, before any memory is allocated for it.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         let pending = self.bytes.get(self.taken..).unwrap_or_default();
         let Some((header, rest)) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>() else {
@@ -216,8 +216,8 @@ impl FrameBuffer {
         Ok(Some(Frame { header, payload }))
     }
 
-    /// As [`FrameBuffer::next_frame`], for a message whose payload has at least so many bytes; any other stays. The
-    /// message is not copied, what came behind it is.
+    /// As [`FrameBuffer::next_frame`], for a message with at least so many bytes of payload; any other stays. It copies
+    /// the bytes behind the message, not the message.
     pub fn next_large_frame(&mut self, payload_bytes_min: usize) -> Option<OwnedFrame> {
         let pending = self.bytes.get(self.taken..).unwrap_or_default();
         let (header, rest) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>()?;
@@ -238,7 +238,7 @@ impl FrameBuffer {
         self.bytes.len().saturating_sub(self.taken)
     }
 
-    /// Moves what is pending to the front once that costs less than the space it frees, and returns memory that only
+    /// Moves the pending bytes to the front once that costs less than the space it frees, and releases memory that only
     /// an unusually large message needed.
     fn compact(&mut self) {
         if self.taken < self.pending() {
@@ -285,7 +285,7 @@ mod tests {
     fn a_long_session_does_not_grow_the_buffer() {
         let message = encode(1, Tag(101), &[7; 1000]).unwrap();
         let mut buffer = FrameBuffer::new(1000);
-        // Feeding across the boundary leaves a rest each time.
+        // Each feed across the boundary leaves a rest.
         let stream: Vec<u8> = message.iter().copied().cycle().take(message.len() * 200).collect();
         let count: usize = stream
             .chunks(1500)

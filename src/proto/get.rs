@@ -1,12 +1,12 @@
-//! What a Get may say, for both ends.
+//! Directives of a Get, for both ends.
 
 use super::Get;
 use crate::keys;
 use crate::types::{Info, InfoFlags};
 
 impl Get {
-    /// The first entry that must be honoured and that nobody here knows: a Get with one is not supported. What qualifies
-    /// the value is honoured by looking for a value that has it, whatever its key.
+    /// The first required entry that this library does not know: a Get with one is not supported. Qualifiers of the
+    /// value, with any key, are honoured by the search for a value that has them.
     ///
     /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_directives_t`).
     #[must_use]
@@ -19,7 +19,7 @@ impl Get {
     }
 }
 
-/// By the client, the server or both.
+/// Honoured by the client, the server or both.
 const HONOURED: [&str; 19] = [
     keys::OPTIONAL.name(),
     keys::IMMEDIATE.name(),

@@ -8,8 +8,8 @@ use crate::keys;
 use crate::types::{self, Key, Kval, ProcId, Text, Value};
 
 /// A directive of a group's construction. Data for the members get the name of `proc`, the contributor, as their first
-/// entry; another name in them is removed. Servers of 6.0 and later refuse a contribution without this entry. A local
-/// context number is such a contribution.
+/// entry; any other name in them is removed. Servers of 6.0 and later refuse a contribution without it. A local context
+/// number is such a contribution.
 #[must_use]
 pub fn info_signed_by(proc: &ProcId, info: types::Info) -> types::Info {
     let named = types::Info::new(Key::from_static(keys::PROCID.name()), proc.clone());
@@ -97,7 +97,7 @@ const MEMBERS_SINCE: Version = Version::new(5, 0, 0);
 /// First release whose replies carry infos instead of job information.
 const INFO_SINCE: Version = Version::new(6, 0, 0);
 
-/// What a reply says of a new group.
+/// Contents of a reply about a new group.
 pub(super) struct Constructed<'a> {
     pub(super) members: &'a Vec<ProcId>,
     pub(super) context_id: Option<u64>,

@@ -1,4 +1,5 @@
-//! Packed parts of job information, byte objects within a reply: what is told of a process, and which ranks run where.
+//! Packed parts of job information, byte objects within a reply: information about a process, and the ranks on each
+//! node.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "REQ reply (job info)".
 
@@ -10,7 +11,7 @@ use crate::types::{Kval, Rank, RankError, Text, Value};
 /// A process and its entries (`pmix.pblob`).
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none, or are about no process.
+/// [`DecodeError`] if the bytes are invalid, or are about no process.
 pub fn decode_process(blob: &[u8], dialect: Dialect) -> Result<(u32, Vec<Kval>), DecodeError> {
     let mut reader = Reader::new(blob, dialect.codec, &DecodeLimits::default())?;
     match reader.unpack::<Rank>("process blob rank")? {
@@ -22,7 +23,7 @@ pub fn decode_process(blob: &[u8], dialect: Dialect) -> Result<(u32, Vec<Kval>),
 /// The nodes, and the ranks of each as a list with commas (`pmix.mblob`).
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none.
+/// [`DecodeError`] if the bytes are invalid.
 pub fn decode_map(blob: &[u8], dialect: Dialect) -> Result<Vec<(Text, Text)>, DecodeError> {
     let mut reader = Reader::new(blob, dialect.codec, &DecodeLimits::default())?;
     let count = reader.unpack::<Size>("map blob node count")?;

@@ -8,7 +8,7 @@ use crate::types::{Info, Key, Kval, Rank, Text, Value};
 
 /// Writes the answer to a request for job information entry by entry.
 ///
-/// The values of processes are left out once the answer is nearly as large as the peer accepts: it asks for what it misses.
+/// Values of processes are left out once the answer is nearly as large as the peer accepts: the peer requests the missing ones.
 #[derive(Debug)]
 pub struct JobInfoWriter {
     writer: Writer,
@@ -23,14 +23,14 @@ impl JobInfoWriter {
     /// Begins an answer for a peer that takes payloads of this size.
     ///
     /// # Errors
-    /// [`EncodeError`] for a name longer than a message can say.
+    /// [`EncodeError`] for a name longer than a message can carry.
     pub fn new(namespace: &Text, dialect: Dialect, message_bytes_max: usize) -> Result<Self, EncodeError> {
         let mut writer = Writer::new(dialect.codec);
         writer.pack::<CompulsoryString>(namespace)?;
         Ok(Self { writer, peer: dialect.peer, full_bytes: full_bytes(message_bytes_max), buffer: Vec::new() })
     }
 
-    /// Whether nothing was left out of an answer of this size for a peer that takes payloads of that one.
+    /// Whether an answer of this size is complete, for a peer that takes payloads of `message_bytes_max`.
     #[must_use]
     pub const fn has_room(size_bytes: usize, message_bytes_max: usize) -> bool {
         size_bytes < full_bytes(message_bytes_max)
@@ -47,8 +47,8 @@ impl JobInfoWriter {
         pack_job_entry(&mut self.writer, entry, self.peer)
     }
 
-    /// Adds what a job was told of other sessions than its own, if the peer may be of our own kind. Over TCP nothing tells those
-    /// from the release that they name, whose clients find one more key among those of the job.
+    /// Adds a job's information about sessions other than its own, if the peer may be our own client. Over TCP our clients can't
+    /// be told from those of the release that they name, which find one more key among the job's.
     ///
     /// # Errors
     /// As [`JobInfoWriter::push`].
@@ -71,7 +71,7 @@ impl JobInfoWriter {
         pack_values(&mut self.writer, &mut self.buffer, Rank::from(rank), values)
     }
 
-    /// Entries that stand alike in the answers of all namespaces: what belongs behind each of them.
+    /// Entries that are equal in the answers of all namespaces, packed for the end of each answer.
     ///
     /// # Errors
     /// As [`JobInfoWriter::push`].
@@ -87,7 +87,7 @@ impl JobInfoWriter {
         self.writer.into_bytes()
     }
 
-    /// Whether two peers that share an encoding and a limit get the same bytes, too.
+    /// Whether two peers with the same encoding and limit get the same bytes, too.
     #[must_use]
     pub fn is_same_for(first: Version, second: Version) -> bool {
         reads_session_arrays(first) == reads_session_arrays(second)
@@ -95,14 +95,14 @@ impl JobInfoWriter {
     }
 }
 
-/// A quarter is left: a process is small, and what follows is none.
+/// A quarter stays free: a process is small, and the values that follow are no processes.
 const fn full_bytes(message_bytes_max: usize) -> usize {
     message_bytes_max / 4 * 3
 }
 
-/// Whether an entry of a job's information is told. The maps of nodes and processes stay here, as with the reference's
-/// servers: what they say is in the entries of nodes and processes, and a client of release 4.2 that can't copy a map's form
-/// forgets all that comes after it.
+/// Whether an entry of a job's information is sent. The maps of nodes and processes stay here, as at the reference's servers:
+/// the entries of nodes and processes hold the same facts. A client of release 4.2 that can't copy a map's form forgets all
+/// entries after it.
 #[must_use]
 pub fn is_told(entry: &Kval) -> bool {
     !matches!(entry.value, Value::Regex(_)) && !MAPS.contains(&entry.key.as_str())
@@ -138,7 +138,7 @@ fn reads_session_arrays(peer: Version) -> bool {
     peer >= Version::new(4, 2, 0)
 }
 
-/// All that our own clients say of themselves.
+/// Our own clients name only their release.
 fn knows_other_sessions(peer: Version) -> bool {
     peer == Version::OWN
 }
@@ -168,7 +168,7 @@ mod tests {
         Dialect { codec: Codec { generation, described: false }, peer }
     }
 
-    /// What a peer reads after the namespace.
+    /// Entries that a peer reads after the namespace.
     fn read(bytes: &[u8], dialect: Dialect) -> Vec<Kval> {
         let mut reader = Reader::new(bytes, dialect.codec, &DecodeLimits::default()).unwrap();
         assert_eq!(reader.unpack::<Name>("namespace").unwrap(), Text::from("job"));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(old, [entry("pmix.univ.size", 4_u32)]);
     }
 
-    /// The values of all processes of a job of 10 000 ranks were missing: its map is a compressed one.
+    /// Regression: the values of all processes of a job of 10 000 ranks were missing, because its map is compressed.
     #[test]
     fn maps_are_not_sent() {
         let maps = [entry("pmix.nmap", Value::Regex(b"raw:a,b\0".to_vec())), entry("pmix.pmap", "0;1")];
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(sent, rest);
     }
 
-    /// A client closes the connection on a message that is too large for it, and can't start.
+    /// A client closes the connection on a message too large for it, and can't start.
     #[test]
     fn processes_are_left_out_before_the_answer_is_too_large() {
         let dialect = dialect(Generation::V41, Version::new(5, 0, 0));
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(of_processes, entries.len() - 1);
     }
 
-    /// A client of 4.2 to 6.1 breaks off at the array of a second session, one of 3.2 takes it for its own job's.
+    /// A client of 4.2 to 6.1 breaks off at the array of a second session; a client of 3.2 takes it for its own job's.
     #[test]
     fn other_sessions_are_told_to_those_alone_that_name_our_release() {
         let sessions = entry("modex.sessions", Value::info_array(vec![Info::new(Key::from_static("s"), 1_u32)]));

@@ -1,4 +1,4 @@
-//! The parts that messages are made of.
+//! The parts of messages.
 //!
 //! A message type names its parts once, with [`layout!`]; packing and unpacking follow from that.
 
@@ -9,13 +9,13 @@ use super::fitting::pack_entry;
 use crate::bfrops::wire::{ByteObject, Kval, Size};
 use crate::bfrops::{DecodeError, EncodeError, Encoding, Reader, Writer};
 
-/// One or more pack operations that together say one thing.
+/// One or more pack operations that form one part.
 pub(super) trait Layout {
     type Value;
 
     fn pack(value: &Self::Value, writer: &mut Writer, peer: Version) -> Result<(), EncodeError>;
 
-    /// `field` names it in errors.
+    /// Errors name the part `field`.
     fn unpack(reader: &mut Reader<'_>, field: &'static str, peer: Version) -> Result<Self::Value, DecodeError>;
 }
 
@@ -25,7 +25,7 @@ pub(super) struct One<E>(PhantomData<E>);
 /// One value, or the end of the message.
 pub(super) struct IfPresent<E>(PhantomData<E>);
 
-/// A count, then one operation with so many values, unless there are none.
+/// A count, then one operation with so many values, unless the count is 0.
 pub(super) struct Many<E>(PhantomData<E>);
 
 /// A count, then so many operations with one value each.
@@ -132,7 +132,7 @@ impl<E: Encoding> Layout for Rest<E> {
     }
 }
 
-/// A byte object that holds somebody's name and then all entries about them, as most bulk data travels.
+/// A byte object with a process's or job's name and then all entries about it, the usual form of bulk data.
 pub(super) fn pack_entries_of<E: Encoding>(
     writer: &mut Writer,
     owner: &E::Value,
@@ -144,7 +144,7 @@ pub(super) fn pack_entries_of<E: Encoding>(
     writer.pack::<ByteObject>(&object.into_bytes())
 }
 
-/// Somebody's name and the entries about them.
+/// A name and the entries about it.
 pub(super) type EntriesOf<E> = (<E as Encoding>::Value, Vec<Kval>);
 
 /// All such byte objects up to the end of the message.

@@ -1,4 +1,4 @@
-//! What the peers say to each other after the handshake, as types.
+//! Messages between the peers after the handshake, as types.
 //!
 //! One request is one frame; its reply is one frame with the same tag. The bytes are made and read by the other files
 //! of this module; the cores see only these types.
@@ -42,8 +42,8 @@ pub enum Request {
     Unpublish(Lookup),
     /// SPAWNNB. Reply: [`Reply::Spawned`].
     Spawn(Spawn),
-    /// CONNECTNB. Clients of release 6.1 put what they posted behind the directives, as infos `pmix.pdata`. Reply:
-    /// [`Reply::Data`] shaped per namespace, each with the wildcard rank.
+    /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`. Reply: [`Reply::Data`]
+    /// shaped per namespace, each with the wildcard rank.
     Connect(Collective),
     /// DISCONNECTNB. Reply: status.
     Disconnect(Collective),
@@ -93,9 +93,9 @@ pub enum Request {
     SessionControl(SessionControl),
     /// RESOLVE_PEERS. Reply: [`Reply::Procs`].
     ResolvePeers(ResolvePeers),
-    /// RESOLVE_NODE; `None` asks for every namespace. Reply: [`Reply::Nodes`].
+    /// RESOLVE_NODE; `None` means every namespace. Reply: [`Reply::Nodes`].
     ResolveNode(Option<Text>),
-    /// GDS_FALLBACK with the name of the module wanted. Reply: [`Reply::JobInfo`].
+    /// GDS_FALLBACK with the name of the requested module. Reply: [`Reply::JobInfo`].
     StoreFallback(Option<Text>),
 }
 
@@ -116,7 +116,7 @@ body! {
         status: Status,
         /// Message for people.
         message: Option<Text>,
-        /// Whom to end; empty: the requester's whole namespace.
+        /// Processes to end; empty: the requester's whole namespace.
         procs: Vec<ProcId>,
     }
 }
@@ -129,8 +129,8 @@ body! {
     }
 }
 impl Commit {
-    /// The same as every server takes it: global values under both scopes, local and remote. Two messages if one would
-    /// be longer than `bytes_max`; then what other nodes may see goes first, as their servers ask once.
+    /// The same in the form that every server takes: global values under both scopes, local and remote. Two messages if one would
+    /// exceed `bytes_max`. Then the values for other nodes go first, because their servers request them once.
     #[must_use]
     pub fn by_audience(self, bytes_max: usize) -> Vec<Self> {
         let entries_for = |audience| {
@@ -155,16 +155,16 @@ impl Commit {
 body! {
     /// An operation in which every named process takes part.
     Collective {
-        /// The participants as written.
+        /// The participants as sent.
         procs: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
     }
 }
 body! {
-    /// Wanted data.
+    /// Requested data.
     Get {
-        /// Whose data; wildcard rank: the job's.
+        /// The process; wildcard rank: the job.
         proc: ProcId,
         /// Directives and qualifiers.
         directives: Vec<Info>,
@@ -175,7 +175,7 @@ body! {
 body! {
     /// Data to publish.
     Publish {
-        /// The uid the requester claims; the server goes by the kernel's.
+        /// The uid that the requester claims; the server uses the kernel's.
         uid: u32,
         /// Data and directives.
         info: Vec<Info>,
@@ -184,7 +184,7 @@ body! {
 body! {
     /// Published keys to look up or to withdraw.
     Lookup {
-        /// The uid the requester claims; the server goes by the kernel's.
+        /// The uid that the requester claims; the server uses the kernel's.
         uid: u32,
         /// The keys.
         keys: Vec<Text>,
@@ -204,7 +204,7 @@ body! {
 body! {
     /// An event to pass on.
     Notify {
-        /// What happened.
+        /// The event's code.
         status: Status,
         /// Range code.
         range: u8,
@@ -215,7 +215,7 @@ body! {
 body! {
     /// Interest in events.
     RegisterEvents {
-        /// Which codes; empty: all.
+        /// Event codes; empty: all.
         codes: Vec<Status>,
         /// Directives.
         directives: Vec<Info>,
@@ -226,7 +226,7 @@ body! {
     Log {
         /// Seconds since the epoch; absent to and from peers older than 3.0.
         timestamp: Option<u64>,
-        /// What to log.
+        /// Data to log.
         data: Vec<Info>,
         /// Directives.
         directives: Vec<Info>,
@@ -244,7 +244,7 @@ body! {
 body! {
     /// Control of processes.
     JobControl {
-        /// Whom; empty: the requester's namespace.
+        /// Target processes; empty: the requester's namespace.
         targets: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
@@ -253,7 +253,7 @@ body! {
 body! {
     /// Something to watch.
     Monitor {
-        /// What to watch.
+        /// The monitor to start.
         monitor: Info,
         /// Event to raise.
         error: Status,
@@ -273,13 +273,13 @@ body! {
 body! {
     /// Output to forward.
     IofPull {
-        /// Whose output.
+        /// Sources of the output.
         procs: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
         /// Channel set.
         channels: u16,
-        /// The requester's own number for it; absent from clients of 3.2.
+        /// The requester's own number for the request; absent from clients of 3.2.
         local_id: Option<u64>,
     }
 }
@@ -293,9 +293,9 @@ body! {
     }
 }
 body! {
-    /// Bytes for somebody's standard input.
+    /// Bytes for the standard input of processes.
     IofPush {
-        /// Whose.
+        /// Target processes.
         targets: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
@@ -303,19 +303,19 @@ body! {
         bytes: Vec<u8>,
     }
 }
-/// Under which key a client of ours tells a server of ours, in a [`Group`] with the command of an invitation, what its event
-/// handlers have decided about the end of a member: success, an abort, or that it leads from now on.
+/// Key of an event handler's verdict about the end of a member: success, an abort, or leadership from now on. Our client sends it to
+/// our server, in a [`Group`] with the command of an invitation.
 pub const GROUP_VERDICT: &str = "modex.group.verdict";
 
-/// In an invitation to a group: its leader tells everybody itself how it ended. No attribute of the standard.
+/// In an invitation to a group: its leader reports the outcome to all members itself. No attribute of the standard.
 pub const GROUP_LEADER_TELLS: &str = "modex.group.leader.tells";
 
-/// In a leader's word that there is a group: whom it tells itself that they are not in it, as it has heard their yes and did not count
-/// it. Its server tells the others. No attribute of the standard.
+/// In a leader's report that a group exists: processes outside the group that the leader informs itself. It had received their
+/// acceptance but did not count it. Its server informs the others. No attribute of the standard.
 pub const GROUP_LEFT_OUT: &str = "modex.group.left.out";
 
-/// In an event of a server of ours to another: for whom it waits at the end of a group (an array of processes) that the event's only
-/// target has left. The other server gives its part, if nobody there will. No attribute of the standard.
+/// In an event of our server to another: an array of processes that it awaits at the end of a group. The event's only target has left
+/// that group. The other server gives its part, if no process there will. No attribute of the standard.
 pub const GROUP_AWAITED: &str = "modex.group.awaited";
 
 body! {
@@ -365,7 +365,7 @@ body! {
     }
 }
 body! {
-    /// Who runs on a node.
+    /// Processes on a node.
     ResolvePeers {
         /// The node; `None`: the requester's.
         node: Option<Text>,
@@ -374,9 +374,9 @@ body! {
     }
 }
 body! {
-    /// All that a reply says of one process.
+    /// All entries of a reply about one process.
     RankData {
-        /// Whose data; wildcard rank: the job's.
+        /// The process; wildcard rank: the job.
         proc: ProcId,
         /// The values.
         entries: Vec<Kval>,
@@ -385,15 +385,15 @@ body! {
 
 /// A server's answer.
 ///
-/// A failed command is answered with [`Reply::Status`] alone, whatever was asked.
+/// A failed command is answered with [`Reply::Status`] alone, for every kind of request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {
-    /// Only whether it worked.
+    /// Success or the error.
     Status(Status),
     /// Results of an operation that succeeded only in part.
     Partial {
-        /// Why only in part.
+        /// Reason why only in part.
         status: Status,
         /// The results: any reply but a status, job information or another partial one.
         results: Box<Reply>,
@@ -405,7 +405,7 @@ pub enum Reply {
         /// Its data.
         entries: Vec<Kval>,
     },
-    /// Data found. To a peer that reads the segment an empty list says "published, look again".
+    /// Data found. To a peer that reads the segment an empty list means "published, look again".
     Data(Vec<RankData>),
     /// Published data found.
     Lookup(Vec<Pdata>),

@@ -9,11 +9,11 @@
 //! server <-> server                blob, exchange
 //! ```
 //!
-//! [`request`] and [`reply`] find the layout of a message by its command; the layouts stand in one file for each
-//! family of commands, request beside reply, and say for both directions what the message consists of.
+//! [`request`] and [`reply`] find the layout of a message by its command. The layouts stand in one file for each family
+//! of commands, request beside reply, and serve both directions.
 //!
-//! A [`Dialect`] is what the two ends of a connection agreed on: the client's encoding, and the release of the peer,
-//! because some messages changed their layout between releases.
+//! A [`Dialect`] is the agreement of a connection's two ends: the client's encoding, and the peer's release, because
+//! some messages changed their layout between releases.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1.
 

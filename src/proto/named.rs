@@ -1,11 +1,11 @@
-//! Whom a request names.
+//! The processes that a request names.
 
 use super::{Get, Request};
 use crate::types::ProcId;
 
 impl Request {
-    /// Whether somebody stands in it whom nobody has filled in (a process with an empty namespace): peers can't read such a
-    /// request, for a namespace has a name.
+    /// Whether the request holds an unfilled process (with an empty namespace). Peers can't read such a request,
+    /// because every namespace has a name.
     #[must_use]
     pub fn names_nobody(&self) -> bool {
         let is_nobody = |proc: &ProcId| proc.namespace.is_nobodys();

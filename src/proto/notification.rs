@@ -1,4 +1,4 @@
-//! Messages that a server sends unasked: events, forwarded output, segments.
+//! Messages that a server sends without a request: events, forwarded output, segments.
 
 use super::layout::{IfPresent, Layout, Many, One, layout};
 use super::{Command, Dialect, SegmentNotice, Version};
@@ -6,8 +6,8 @@ use crate::bfrops::wire::{self, ByteObject, DataRange, Info, IofChannel, Namespa
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
 use crate::types::ProcId;
 
-/// Key that servers of other libraries add to an event that they pass on. It is no attribute of the standard: neither hosts
-/// nor handlers see it.
+/// Key that servers of other libraries add to a relayed event. It is no attribute of the standard: neither hosts nor
+/// handlers see it.
 pub const RELAYED: &str = "pmix.srvr.internal.notify";
 
 /// An event on its way to a client ([`Tag::NOTIFICATION`](super::Tag::NOTIFICATION)).
@@ -15,22 +15,22 @@ pub const RELAYED: &str = "pmix.srvr.internal.notify";
 /// Source: PMIx Standard, chapter "Event Notification".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// The event's code.
     pub status: Status,
-    /// To or by whom; `None`: the host, or not known.
+    /// Process that the event is about, or that raised it; `None`: the host, or unknown.
     pub source: Option<ProcId>,
-    /// Details. Servers of other libraries add [`RELAYED`] to what they pass on.
+    /// Details. Servers of other libraries add [`RELAYED`] to relayed events.
     pub info: Vec<Info>,
     /// Range code; absent from 3.2 servers and from events replayed out of a cache.
     pub range: Option<u8>,
 }
 
-/// Output of a process on its way to whom it is forwarded ([`Tag::OUTPUT`](super::Tag::OUTPUT)).
+/// Output of a process on its way to a receiver ([`Tag::OUTPUT`](super::Tag::OUTPUT)).
 ///
 /// Source: PMIx Standard, chapter "Tools and Debuggers" (I/O forwarding).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Whose output.
+    /// The process.
     pub source: ProcId,
     /// Channel set, one bit set.
     pub channels: u16,
@@ -50,7 +50,7 @@ layout! {
     SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
 }
 
-/// A process, or nobody in particular: an empty namespace and the undefined rank.
+/// A process, or none: an empty namespace and the undefined rank.
 struct Source;
 
 impl Layout for Source {
@@ -79,7 +79,7 @@ pub fn encode_event(event: &Event, dialect: Dialect) -> Result<Vec<u8>, EncodeEr
 /// Reads the payload of an event.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none.
+/// [`DecodeError`] if the bytes are invalid.
 pub fn decode_event(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Event, DecodeError> {
     let mut reader = Reader::new(payload, dialect.codec, limits)?;
     let expected = Command::Notify.to_raw();
@@ -101,7 +101,7 @@ pub fn encode_output(output: &Output, dialect: Dialect) -> Result<Vec<u8>, Encod
 /// Reads the payload of forwarded output.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none.
+/// [`DecodeError`] if the bytes are invalid.
 pub fn decode_output(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Output, DecodeError> {
     decode_whole::<Output>(payload, dialect, limits)
 }
@@ -117,7 +117,7 @@ pub fn encode_segment(notice: &SegmentNotice) -> Result<Vec<u8>, EncodeError> {
 /// Reads the payload that announces a segment.
 ///
 /// # Errors
-/// [`DecodeError`] if the bytes are none.
+/// [`DecodeError`] if the bytes are invalid.
 pub fn decode_segment(payload: &[u8], limits: &DecodeLimits) -> Result<SegmentNotice, DecodeError> {
     decode_whole::<SegmentNotice>(payload, Dialect::OWN, limits)
 }

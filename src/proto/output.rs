@@ -1,4 +1,4 @@
-//! Forwarding of input and output, as far as requests go; forwarded output itself is in `notification`.
+//! Requests to forward input and output; forwarded output itself is in `notification`.
 
 use super::layout::{IfPresent, Layout, Many, One, layout};
 use super::{IofDeregister, IofPull, IofPush, Version};

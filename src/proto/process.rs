@@ -1,4 +1,4 @@
-//! Starting, ending and steering processes, and what they run on.
+//! Requests that start, end and steer processes, and that concern their hardware.
 
 use super::layout::{Many, One, layout};
 use super::{Abort, Allocate, JobControl, Monitor, ResourceBlock, SessionControl, Spawn};

@@ -1,7 +1,7 @@
-//! Replies: which command is answered in which layout.
+//! Replies: the layout for each command.
 //!
-//! All but the answer to a request for job information begin with a status. After one that is not success, results
-//! follow only if the operation succeeded in part.
+//! All but the answer to a request for job information begin with a status. After an error status, results follow only
+//! if the operation succeeded in part.
 
 use super::collective::Jobs;
 use super::data::{Data, pack_job, unpack_job_info};
@@ -48,7 +48,7 @@ pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &Decod
     }
     // Reference servers append empty results to some errors and nothing to others.
     let results = match command {
-        // Only our own servers say it, and only to our own clients.
+        // Only our own servers send it, and only to our own clients.
         Command::Fence => Many::<Proc>::unpack(&mut reader, "Fence.missing", dialect.peer).map(Reply::Procs),
         _ => unpack_results(command, &mut reader, dialect.peer),
     };
@@ -58,17 +58,17 @@ pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &Decod
     }
 }
 
-/// The status, if the message is nothing else.
+/// The status, if the message holds nothing else.
 fn lone_status(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Option<Status> {
     let mut reader = Reader::new(payload, dialect.codec, limits).ok()?;
     let status = reader.unpack::<Status>("status").ok()?;
     reader.is_at_end().then_some(status)
 }
 
-/// Whether results say nothing, so that the status beside them is all there is.
+/// Whether results are empty, so that their status is the whole answer.
 fn is_empty(results: &Reply) -> bool {
     match results {
-        // A number given out by an operation that failed means nothing.
+        // A number from a failed operation means nothing.
         Reply::Status(_) | Reply::IofPulled(_) => true,
         Reply::Data(data) => data.is_empty(),
         Reply::Lookup(found) => found.is_empty(),
@@ -87,7 +87,7 @@ fn is_empty(results: &Reply) -> bool {
 fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
     match reply {
         Reply::Status(_) => Ok(()),
-        // Results of results would have to carry a second status.
+        // Results inside results would have to carry a second status.
         Reply::Partial { .. } => Err(EncodeError::WrongReply { command: command.to_raw() }),
         Reply::JobInfo { namespace, entries } | Reply::Spawned { namespace, entries } => {
             pack_job(namespace, entries, writer, peer)
@@ -111,7 +111,7 @@ fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Vers
     }
 }
 
-/// Reference servers leave out even the count when their host is done at once, and when it need not be asked.
+/// Reference servers leave out even the count when their host finishes at once, and when no host is needed.
 fn unpack_infos(reader: &mut Reader<'_>, peer: Version) -> Result<Vec<types::Info>, DecodeError> {
     if reader.is_at_end() { Ok(Vec::new()) } else { Many::<Info>::unpack(reader, "Infos", peer) }
 }

@@ -1,4 +1,4 @@
-//! Requests: which command has which layout.
+//! Requests: the layout for each command.
 
 use super::collective::Connecting;
 use super::data::Whose;
@@ -12,7 +12,7 @@ use super::{
 use crate::bfrops::wire::{self, Info, Query, Size, Status, String};
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
 
-/// Why a request cannot be taken. [`RequestError::status`] is the answer for the peer, if it expects one.
+/// Reason why a request is refused. [`RequestError::status`] is the answer for the peer, if it expects an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -22,18 +22,18 @@ pub enum RequestError {
         /// The number received.
         command: u8,
     },
-    /// Bytes that are not the request which their command announces.
+    /// Bytes that do not fit their command.
     #[error("request {command:?} cannot be read: {error}")]
     Malformed {
-        /// The command, if that much could be read.
+        /// The command, if it could be read.
         command: Option<Command>,
-        /// What is wrong.
+        /// The error in the bytes.
         error: DecodeError,
     },
 }
 
 impl RequestError {
-    /// The status to answer with.
+    /// The status for the answer.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
@@ -42,8 +42,8 @@ impl RequestError {
         }
     }
 
-    /// Whether the requester waits for an answer. One that asked for job information cannot read a status: its
-    /// connection is better closed.
+    /// Whether the requester waits for an answer. A requester of job information cannot read a status: its connection
+    /// is better closed.
     #[must_use]
     pub const fn expects_reply(&self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Credentials that a host makes and checks.
+//! Credentials made and checked by a host.
 
 use super::layout::{Layout, Many, One, layout};
 use super::{Reply, ValidateCredential, Version};

@@ -217,7 +217,7 @@ fn data_reply(codec: Codec) -> BoxedStrategy<(Command, Reply)> {
     .boxed()
 }
 
-/// Every reply, with a command that is answered so.
+/// Every reply, with a command that has such a reply.
 pub(super) fn reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
     let codec = dialect.codec;
     let with_infos = [Command::Query, Command::Allocate, Command::JobControl, Command::FabricUpdate];

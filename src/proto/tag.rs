@@ -1,4 +1,4 @@
-//! The numbers that tell messages apart.
+//! The numbers that distinguish messages.
 
 /// Matches a reply to its request, per connection. Requesters choose numbers from [`Tag::DYNAMIC_FIRST`] upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,35 +13,35 @@ impl Tag {
     pub const OUTPUT: Self = Self(2);
     /// Server to a client that reads segments: [`SegmentNotice`](super::SegmentNotice) with the descriptor attached. Our own peers only.
     pub const SEGMENT: Self = Self(64);
-    /// The same for the node's topology, whatever namespace the notice names. Our own peers only.
+    /// The same for the node's topology, whichever namespace the notice names. Our own peers only.
     pub const TOPOLOGY: Self = Self(65);
-    /// Client to server: [`Tag::to_bytes`] of a request. Its client sleeps no longer, and reads the answer. Our own peers only.
+    /// Client to server: [`Tag::to_bytes`] of a request. Its client no longer sleeps, and reads the answer. Our own peers only.
     pub const AWAKE: Self = Self(66);
     /// First tag for requests. The reference increments before use, so its first is 101.
     pub const DYNAMIC_FIRST: Self = Self(101);
     /// The connect message.
     pub const CONNECT: Self = Self(u32::MAX);
 
-    /// The tag of a request whose answer may wait until another one goes to the same peer, if another is due: who asks both
-    /// at once has to read once. Our own peers only; nobody hands out numbers in this range.
+    /// The tag of a request whose answer may wait for another answer to the same peer, if another is due: a client with both requests
+    /// then reads once. Our own peers only; no other request has a number in this range.
     #[must_use]
     pub const fn patient(self) -> Self {
         if self.0 < !PATIENT { Self(self.0 | PATIENT) } else { self }
     }
 
-    /// Whether it is one of those.
+    /// Whether the tag is patient.
     #[must_use]
     pub const fn is_patient(self) -> bool {
         self.0 >= PATIENT && self.0 < u32::MAX
     }
 
-    /// As the payload of [`Tag::AWAKE`].
+    /// The tag as the payload of [`Tag::AWAKE`].
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 4] {
         self.0.to_be_bytes()
     }
 
-    /// The tag in such a payload; `None` if it is none.
+    /// The tag in such a payload; `None` if the payload is invalid.
     #[must_use]
     pub fn from_bytes(payload: &[u8]) -> Option<Self> {
         payload.try_into().ok().map(|bytes| Self(u32::from_be_bytes(bytes)))

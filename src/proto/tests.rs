@@ -77,7 +77,7 @@ fn a_status_in_place_of_job_information_is_recognised() {
     }
 }
 
-/// A server of the reference answers so if its host was done at once; a client of ours took it for no answer.
+/// Regression: a reference server answers so if its host finishes at once. Our client took it for no answer.
 #[test]
 fn success_alone_is_success_without_infos() {
     let payload = reply::encode(&Reply::Status(Status::SUCCESS), Command::Monitor, Dialect::OWN).unwrap();
@@ -177,7 +177,7 @@ fn newer_part(content: &[u8], is_compressed: bool) -> Vec<u8> {
     blob.into_bytes()
 }
 
-/// What is in a part in the form of release 6.
+/// Contents of a part in the form of release 6.
 fn newer_content(procs: &[ProcId], entries: &[Kval]) -> Vec<u8> {
     let mut content = Writer::new(Codec { generation: Generation::V61, described: false });
     content.pack::<crate::bfrops::wire::Byte>(&1).unwrap();
@@ -194,7 +194,7 @@ fn deflated(content: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The envelope is whole, and its content is not.
+/// The envelope is complete, but its content is damaged.
 #[test]
 fn of_a_damaged_part_of_release_6_nothing_is_given_out() {
     let procs = [2, 3].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank));
@@ -238,8 +238,8 @@ fn compressed_fence_data_of_release_6_is_read() {
     assert!(matches!(decode_fence(&newer_part(&deflated, true), &LIMITS()), Err(BlobError::Inflate(_))));
 }
 
-/// A bomb in another server's part: it is refused before more than a message may have was written to memory, whether it says
-/// how large it is or not.
+/// A decompression bomb in another server's part, with or without its size. It is refused before it fills more memory
+/// than a message may have.
 #[test]
 fn fence_data_that_inflate_without_end_are_refused() {
     let limits = DecodeLimits { message_bytes_max: 1 << 20, ..LIMITS() };
@@ -343,7 +343,7 @@ fn global_values_are_committed_once_for_each_audience() {
     let remote = (Scope::Remote, vec![kval("r"), kval("g")]);
     let commit = Commit { parts };
     assert_eq!(commit.clone().by_audience(1 << 20), [Commit { parts: vec![local.clone(), remote.clone()] }]);
-    // What other nodes may see goes first: their servers ask once, and take what is there.
+    // Data for other nodes goes first: their servers request it once, and take the available part.
     assert_eq!(commit.by_audience(8), [Commit { parts: vec![remote] }, Commit { parts: vec![local] }]);
     let commit = Commit { parts: vec![(Scope::Local, vec![kval("l")])] };
     assert_eq!(commit.clone().by_audience(1 << 20), [commit]);
@@ -355,15 +355,15 @@ fn a_patient_tag_is_made_from_a_plain_one_and_back() {
         assert!(!tag.is_patient() && tag.patient().is_patient());
         assert_eq!((tag.plain(), tag.patient().plain()), (tag, tag));
     }
-    // What has no patient form stays what it is.
+    // Tags without a patient form stay unchanged.
     for tag in [Tag(0x3FFF_FFFF), Tag(0x4000_0000), Tag(0x8000_0031), Tag::CONNECT] {
         assert!(!tag.patient().is_patient());
         assert_eq!((tag.patient(), tag.plain()), (tag, tag));
     }
 }
 
-/// One lookup of a million keys held the server for 90 ms, and the host for longer. The rule: a list that does not grow with
-/// the size of a job has a bound. The values of a process and the members of an operation have none but that of the message.
+/// Regression: one lookup of a million keys held the server for 90 ms, and the host for longer. So a list that does not grow with
+/// the size of a job has a bound. Only the message bounds the values of a process and the members of an operation.
 #[test]
 fn lists_that_do_not_grow_with_a_job_are_bounded() {
     let texts = |count: usize| vec![Text::from("k"); count];

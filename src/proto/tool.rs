@@ -1,4 +1,4 @@
-//! What mostly tools ask for: logging and who runs where.
+//! Requests mostly of tools: logging, and the processes on each node.
 
 use super::layout::{Layout, Many, One, layout};
 use super::{Log, ResolvePeers, Version};

@@ -1,7 +1,7 @@
 use crate::bfrops;
 use crate::types::{Value, footprint};
 
-/// Bytes that a value takes with a reader, for whom strings that a client compressed are unpacked: as many as it declares.
+/// Bytes that a value takes at a reader that unpacks strings compressed by a client: as many as the string declares.
 #[must_use]
 pub fn unpacked_bytes(value: &Value) -> usize {
     let declared = match value {

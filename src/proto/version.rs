@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::bfrops::{Codec, Generation};
 
-/// What both ends of a connection agreed on.
+/// Agreement of both ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     /// Encoding, chosen by the client.
@@ -12,7 +12,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// What our own server and client speak with each other.
+    /// The dialect between our own server and client.
     pub const OWN: Self = Self { codec: Codec::V41, peer: Version::OWN };
 }
 
@@ -28,13 +28,13 @@ pub struct Version {
 }
 
 impl Version {
-    /// The release whose layouts this library uses, and announces: in the handshake and as `PMIX_VERSION` in the
-    /// environment of a server's processes. Peers below 4.2 and from 6.0 on are answered in theirs.
+    /// The release whose layouts this library uses and announces: in the handshake, and as `PMIX_VERSION` in the
+    /// environment of a server's processes. Peers below 4.2 and from 6.0 on get answers in their own layouts.
     ///
-    /// It is 5.0.0 because the messages about groups, whose layout changed with each release, have that of 5.0 between
-    /// processes of ours. Foreign clients only look whether it is below 3.1.100, foreign servers whether it is below
-    /// 4.2.0, and leave things out then. What programs are compiled against is something else: the headers state the
-    /// newest release whose every function is there, 4.2.2 (`pmix_version.h`), and `PMIX_VERSION_NUMERIC` says the same.
+    /// It is 5.0.0, because the group messages between our own processes have the layout of 5.0; each release changed
+    /// it. Foreign clients only check whether it is below 3.1.100, foreign servers whether it is below 4.2.0, and then
+    /// leave things out. Programs are compiled against another number. The headers state the newest release whose every
+    /// function exists here, 4.2.2 (`pmix_version.h`), and so does `PMIX_VERSION_NUMERIC`.
     pub const OWN: Self = Self::new(5, 0, 0);
 
     /// A release.
@@ -43,19 +43,19 @@ impl Version {
         Self { major, minor, release }
     }
 
-    /// The largest payload that a peer of this release accepts; after a larger one it closes the connection. (Its
+    /// The largest payload that a peer of this release accepts; a larger one makes it close the connection. (Its
     /// `ptl_base_max_msg_size`; a user may have set another.)
     #[must_use]
     pub const fn message_bytes_max(self) -> usize {
         match self.major {
             0..4 => 16 << 20,
-            // None of their own: what a header can say, read as a signed number, too.
+            // They have no limit of their own: the largest size in a header, also read as a signed number.
             4..6 => 0x7fff_ffff,
             _ => 32 << 20,
         }
     }
 
-    /// The first release that spoke an encoding: what is sure of a peer that does not say its release.
+    /// The first release that spoke an encoding: the certain minimum for a peer without a release.
     #[must_use]
     pub const fn first_with(generation: Generation) -> Self {
         match generation {
@@ -68,7 +68,7 @@ impl Version {
     }
 
     /// Reads the numbers at the start of a version string as the reference does: an optional `v`, then three numbers
-    /// with one character between them; what is no number counts as 0.
+    /// with one character between them. Anything else counts as 0.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let text = text.strip_prefix(b"v").unwrap_or(text);

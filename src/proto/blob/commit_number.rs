@@ -1,19 +1,19 @@
-//! Which of a process's commits its values include, told where only our own servers look.
+//! The last of a process's commits that its values include, sent where only our own servers look.
 //!
-//! As an entry of its own it would end every fence with a stock server: 4.2 and 5.0 refuse reserved keys that are not in
-//! their dictionary, and any other key would turn up in what clients are told. So it travels behind the NUL of a key
-//! (see [`crate::bfrops::wire::AnnotatedKey`]): of a process's first key, or, where keys are listed once for all
-//! processes, of the list's first, there with the numbers of all of them.
+//! As an entry of its own it would end every fence with a stock server: 4.2 and 5.0 refuse reserved keys outside their
+//! dictionary. Any other key would appear among the clients' values. So it travels behind the NUL of a process's first
+//! key (see [`crate::bfrops::wire::AnnotatedKey`]). Where all processes share one list of keys, the list's first key
+//! carries the numbers of all of them.
 
 use crate::types::{Key, Kval};
 
-/// Ours: the entry that says which of its commits the values of a process include. Stands among its values inside of a
-/// server, and never on the wire.
+/// Ours: the entry with the number of the last commit that a process's values include. It stands among the values
+/// inside a server, and never on the wire.
 pub const COMMIT_NUMBER: Key = Key::from_static("pmix.modex.commit");
 
 const MARK: &[u8] = b"modex.commit=";
 
-/// The entries that are sent as such.
+/// The entries that are sent as entries.
 pub(super) fn values(entries: &[Kval]) -> impl Iterator<Item = &Kval> {
     entries.iter().filter(|entry| entry.key != COMMIT_NUMBER)
 }
@@ -23,7 +23,7 @@ fn number(entries: &[Kval]) -> Option<u64> {
     entries.iter().find(|entry| entry.key == COMMIT_NUMBER)?.value.as_u64()
 }
 
-/// What to write behind a key for these processes, in their order; nothing if none has a number.
+/// The note behind a key for these processes, in their order; empty if none has a number.
 pub(super) fn note<'a>(processes: impl Iterator<Item = &'a [Kval]>) -> Vec<u8> {
     let numbers: Vec<Option<u64>> = processes.map(number).collect();
     if numbers.iter().all(Option::is_none) {
@@ -34,7 +34,7 @@ pub(super) fn note<'a>(processes: impl Iterator<Item = &'a [Kval]>) -> Vec<u8> {
     [MARK, texts.join(",").as_bytes()].concat()
 }
 
-/// The numbers that a note holds, by process. What is behind a key and none of ours says nothing.
+/// The numbers in a note, by process. Foreign text behind a key yields none.
 pub(super) fn read_note(note: &[u8]) -> impl Iterator<Item = Option<u64>> {
     let texts = note.strip_prefix(MARK).map(|texts| texts.split(|&byte| byte == b','));
     texts.into_iter().flatten().map(number_in)

@@ -72,9 +72,9 @@ fn pack_block<E: Encoding>(part: &mut Writer, owner: &E::Value, entries: &[Kval]
 
 /// The distinct keys of all blocks.
 struct KeyList<'a> {
-    /// In the order of their first use, and how often each is used.
+    /// In the order of their first use, with their number of uses.
     keys: Vec<(&'a Key, u64)>,
-    /// The place of each.
+    /// The position of each key.
     places: BTreeMap<&'a Key, usize>,
 }
 
@@ -92,9 +92,8 @@ impl<'a> KeyList<'a> {
         u32::try_from(count).map(|_| list).map_err(|_| EncodeError::CountTooLarge { count })
     }
 
-    /// Whether naming each key once and an index at each use takes fewer bytes than naming it each time. Counted as
-    /// servers of OpenPMIx count it, so that the same data has the same bytes: each key and each index as an operation
-    /// of its own.
+    /// Whether a key list with an index at each use takes fewer bytes than the key at each use. Counted as OpenPMIx
+    /// servers count, with each key and index as an operation of its own, so that the same data has the same bytes.
     fn is_worthwhile(&self, codec: Codec) -> Result<bool, EncodeError> {
         let (mut each_time, mut once) = (0_u64, 0_u64);
         for (place, (key, uses)) in self.keys.iter().enumerate() {
@@ -127,7 +126,7 @@ fn part_with_keys(blocks: &[(u32, Vec<Kval>)], list: &KeyList<'_>, codec: Codec)
     part.pack::<Byte>(&(COLLECTED | HAS_KEYS))?;
     part.pack::<Uint32>(&index(list.keys.len()))?;
     let mut keys: Vec<(Key, Vec<u8>)> = list.keys.iter().map(|(key, _)| ((*key).clone(), Vec::new())).collect();
-    // Behind the first stand the numbers of all blocks' commits.
+    // The numbers of all blocks' commits follow the first key.
     if let Some((_, note)) = keys.first_mut() {
         *note = commit_number::note(blocks.iter().map(|(_, entries)| entries.as_slice()));
     }

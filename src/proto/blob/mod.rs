@@ -1,4 +1,4 @@
-//! What servers exchange through their hosts: data collected by a fence, and answers to direct modex requests.
+//! Data that servers exchange through their hosts: data collected by a fence, and answers to direct modex requests.
 //!
 //! A fence's result is the data of all servers one after the other, in any order. Each server's part is a byte object
 //! in one of two forms, in that server's own encoding:
@@ -9,8 +9,8 @@
 //! 6.0, 6.1     compressed flag, object: info byte, one object per process: process, then entries
 //! ```
 //!
-//! All are read, part by part: the encoding is told by the first bytes, the form by which one the bytes are, entirely.
-//! Which form and encoding is written, the caller says; in the older one keys are listed once whenever that takes fewer bytes.
+//! All forms are read, part by part. The first bytes decide the encoding; the form is the one that fits the bytes entirely.
+//! The caller chooses the form and encoding to write. The older form lists keys once whenever that takes fewer bytes.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "Data store formats".
 
@@ -29,13 +29,13 @@ pub use received::{LentBlock, check_frames, decode_fence, read_fence};
 /// Data of one process in a fence's result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FenceBlock {
-    /// Whose.
+    /// The process.
     pub contributor: Contributor,
     /// The entries.
     pub entries: Vec<Kval>,
 }
 
-/// How a fence's result names a process.
+/// A process's name in a fence's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contributor {
     /// By its position: the sizes of the preceding namespaces of the operation, plus its rank.
@@ -44,7 +44,7 @@ pub enum Contributor {
     Process(ProcId),
 }
 
-/// Why data of another server cannot be read.
+/// Reason why data of another server cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlobError {
@@ -56,7 +56,7 @@ pub enum BlobError {
     Inflate(#[from] InflateError),
 }
 
-/// The answer to a direct modex request: entries and nothing else.
+/// The answer to a direct modex request: only entries.
 ///
 /// # Errors
 /// [`EncodeError`] if the encoding cannot carry a value.
@@ -66,7 +66,7 @@ pub fn encode_direct_modex(entries: &[Kval], codec: Codec) -> Result<Vec<u8>, En
     Ok(writer.into_bytes())
 }
 
-/// Reads the answer to a direct modex request, in whichever encoding it is.
+/// Reads the answer to a direct modex request, in any encoding.
 ///
 /// # Errors
 /// [`DecodeError`] if the bytes are none.
@@ -76,8 +76,8 @@ pub fn decode_direct_modex(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<Kva
     read(codec).or_else(|error| read(newest(codec)).map_err(|_| error))
 }
 
-/// The encoding of what a server wrote. It begins with one value: the count of 1 is `02` in integers of 7-bit groups
-/// and `00 00 00 01` in those of fixed width; in described buffers its type 9 stands before it.
+/// The encoding of another server's data. It begins with one value: the count of 1 is `02` in integers of 7-bit groups and `00
+/// 00 00 01` in those of fixed width. In described buffers its type 9 stands before it.
 fn codec_of(blob: &[u8]) -> Codec {
     let (generation, described) = match blob {
         [0, 9, ..] => (Generation::V3, true),
@@ -88,7 +88,7 @@ fn codec_of(blob: &[u8]) -> Codec {
     Codec { generation, described }
 }
 
-/// The same encoding with the data types of the latest release, which dropped some of those before it.
+/// The same encoding with the data types of the latest release, which dropped some earlier types.
 const fn newest(codec: Codec) -> Codec {
     match codec.generation {
         Generation::V3 => codec,
@@ -96,7 +96,7 @@ const fn newest(codec: Codec) -> Codec {
     }
 }
 
-/// Entries up to the end of an object, the first with the number of their commit.
+/// Entries up to the end of an object, the first with the commit number.
 fn pack_values(object: &mut Writer, entries: &[Kval]) -> Result<(), EncodeError> {
     let note = commit_number::note(std::iter::once(entries));
     let mut values = commit_number::values(entries);

@@ -1,8 +1,7 @@
-//! Reading a fence's result: the parts of any number of servers, in both forms, process by process, with the values
-//! where they lie.
+//! Reads a fence's result: the parts of any number of servers, in both forms, process by process, with borrowed values.
 //!
-//! Where the parts lie is looked at before anything is given out, so nothing comes out of a result that was cut off. A part
-//! is given out when it was read to its end: so it is clear which form it has, and nothing comes out of one that is damaged.
+//! The frames of all parts are checked first, so a truncated result yields nothing. A part is given out only after it was read
+//! to its end. Then its form is certain, and a damaged part yields nothing.
 
 use std::ops::ControlFlow;
 
@@ -12,18 +11,18 @@ use crate::bfrops::wire::{Bool, Byte, Proc, Uint32};
 use crate::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, InflatedPieces, Reader, declared_bytes, inflate};
 use crate::types::{LentEntry, LentKey, Rank, RankError};
 
-/// Data of one process in a fence's result, where it lies.
+/// Data of one process in a fence's result, borrowed from the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct LentBlock<'a> {
-    /// Whose.
+    /// The process.
     pub contributor: &'a Contributor,
-    /// Which of the process's commits the entries include, if its server said so.
+    /// The last of the process's commits in the entries, if its server sent it.
     pub commit: Option<u64>,
     /// The entries.
     pub entries: &'a [LentEntry<'a>],
 }
 
-/// Takes the data of one process; says whether to go on.
+/// Takes the data of one process; returns whether to go on.
 type TakeBlock<'t> = dyn FnMut(LentBlock<'_>) -> Flow + 't;
 
 type Flow = ControlFlow<()>;
@@ -43,7 +42,7 @@ pub fn decode_fence(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<FenceBlock
     Ok(blocks)
 }
 
-/// Looks where the parts of a fence's result lie: afterwards none of them is cut off.
+/// Checks the frames of a fence's result: afterwards no part is truncated.
 ///
 /// # Errors
 /// [`BlobError`] if there is anything but parts.
@@ -55,11 +54,11 @@ pub fn check_frames(blob: &[u8], limits: &DecodeLimits) -> Result<(), BlobError>
     Ok(())
 }
 
-/// Gives out what is in a fence's result, process by process, until the end or until `take` wants no more.
+/// Gives out a fence's result, process by process, until the end or until `take` stops it.
 ///
 /// # Errors
-/// [`BlobError`] if a part is in no known form. What is in those before it was given out, and nothing of it, unless its
-/// bytes have changed while they were read.
+/// [`BlobError`] if a part is in no known form. The parts before it were given out, and nothing of it, unless its bytes have
+/// changed during the read.
 pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) -> Result<(), BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
     let mut blocks = Blocks::new(take);
@@ -72,14 +71,14 @@ pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) 
     Ok(())
 }
 
-/// The next part, and the encoding it seems to be in.
+/// The next part, and its likely encoding.
 fn next_part<'a>(reader: &mut Reader<'a>) -> Result<(Codec, &'a [u8]), DecodeError> {
     let codec = codec_of(reader.peek());
     reader.switch_to(codec);
     Ok((codec, reader.unpack_object("fence part")?))
 }
 
-/// Gives out one part, in whichever form it is.
+/// Gives out one part, in either form.
 fn read_part<'a>(
     reader: &mut Reader<'a>,
     part: &'a [u8],
@@ -88,7 +87,7 @@ fn read_part<'a>(
 ) -> Result<Flow, BlobError> {
     let mut older = |codec| {
         blocks.give_out(part, |blocks| match blocks.mode {
-            // What is read again counts once against the limits.
+            // A second read counts once against the limits.
             Mode::PassOver => reader.clone().inside(part, codec, |reader| read_older(reader, blocks)),
             Mode::Keep | Mode::GiveOut => reader.inside(part, codec, |reader| read_older(reader, blocks)),
         })
@@ -100,13 +99,13 @@ fn read_part<'a>(
     if let Ok(flow) = older(newest(codec)) {
         return Ok(flow);
     }
-    // The older form is the likelier one, so its error is the one to report.
+    // The older form is more likely, so its error is reported.
     let limits = *reader.limits();
     let Some((is_compressed, content)) = open_envelope(part, codec, &limits) else { return Err(error.into()) };
     if !is_compressed {
         return read_newer(content, codec, &limits, blocks).map_err(|_| error.into());
     }
-    // Behind the length there is a zlib stream, or this never was compressed data.
+    // A zlib stream follows the length, or this never was compressed data.
     if content.get(4) != Some(&ZLIB_FIRST_BYTE) {
         return Err(error.into());
     }
@@ -118,8 +117,8 @@ fn read_part<'a>(
     Ok(read_newer(&content, codec, &limits, &mut Blocks::new(blocks.take))?)
 }
 
-/// As [`read_newer`], of compressed content that is too large to be kept: it is unpacked twice, process by process. First
-/// nothing is given out, so that nothing comes of content that is damaged.
+/// As [`read_newer`], for compressed content too large to be kept. It is unpacked twice, process by process. The first pass
+/// gives nothing out, so damaged content yields nothing.
 fn read_in_pieces(
     compressed: &[u8],
     bytes_max: usize,
@@ -147,7 +146,7 @@ fn read_pieces(
 ) -> Result<Flow, BlobError> {
     let mut is_begun = false;
     loop {
-        // At least as much as is there already, so that a large object is not looked at again for each piece.
+        // At least as much as is there already, so that a large object is not scanned again for each piece.
         let more = pieces.unpack_more(PIECE_BYTES.max(pieces.window().len()))?;
         let window = pieces.window();
         let mut reader = Reader::new(window, codec, limits)?;
@@ -179,17 +178,17 @@ fn read_pieces(
     }
 }
 
-/// A process by its name.
+/// A process given by its name.
 fn named(reader: &mut Reader<'_>) -> Result<Contributor, DecodeError> {
     Ok(Contributor::Process(reader.unpack::<Proc>("fence process")?))
 }
 
-/// What was read of a part and is not given out yet.
+/// Data read from a part and not given out yet.
 struct Blocks<'a, 't> {
     take: &'t mut TakeBlock<'t>,
-    /// What to do with a process whose end was read.
+    /// Action for a process whose end was read.
     mode: Mode,
-    /// Whose, of which commit, and where the entries end.
+    /// Process, commit, and end of its entries.
     ends: Vec<(Contributor, Option<u64>, usize)>,
     entries: Vec<LentEntry<'a>>,
 }
@@ -206,7 +205,7 @@ impl<'a, 't> Blocks<'a, 't> {
         Self { take, mode: Mode::Keep, ends: Vec::new(), entries: Vec::new() }
     }
 
-    /// Gives out what `read` finds in these bytes, once it has come to their end.
+    /// Gives out the data that `read` finds in these bytes, once it has reached their end.
     fn give_out(
         &mut self,
         bytes: &[u8],
@@ -238,8 +237,8 @@ impl<'a, 't> Blocks<'a, 't> {
 
     /// The entries since the last call are this process's.
     ///
-    /// Inlined, so that the contributor is put together where it is kept: what is handed on in memory is read again as soon as
-    /// it is written, in other pieces, and the processor waits for that.
+    /// Inlined, so that the contributor is built in its final place. Passed through memory, it would be read at once in
+    /// other pieces than written, and the processor waits for that.
     #[inline(always)]
     fn end(&mut self, contributor: Contributor, commit: Option<u64>) -> Flow {
         if !matches!(self.mode, Mode::Keep) {
@@ -260,14 +259,14 @@ impl<'a, 't> Blocks<'a, 't> {
     }
 }
 
-/// What is in a part up to this size is kept until its end was read: a part of more is read twice instead, so that the
-/// memory for it does not grow with the number of its processes.
+/// Largest part whose data is kept until its end was read. A larger part is read twice, so that its memory does not grow with
+/// the number of processes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A part as releases 3.2 to 5.0 write it.
 fn read_older<'a>(reader: &mut Reader<'a>, blocks: &mut Blocks<'a, '_>) -> Result<Flow, DecodeError> {
     let info = reader.unpack::<Byte>("fence info")?;
-    // Nothing collected, nothing behind it: so what begins with a false flag is the newer form.
+    // Nothing collected, nothing behind it: so bytes that begin with a false flag are the newer form.
     if info & COLLECTED == 0 && !reader.is_at_end() {
         let found = i64::try_from(reader.remaining()).unwrap_or(i64::MAX);
         return Err(reader.error(DecodeProblem::WrongCount { expected: 0, found }));
@@ -283,13 +282,13 @@ fn read_older<'a>(reader: &mut Reader<'a>, blocks: &mut Blocks<'a, '_>) -> Resul
     read_values(reader, &keys, note, blocks)
 }
 
-/// One object for each process up to the end of the part: who, then entries.
+/// One object for each process up to the end of the part: the process, then entries.
 fn read_entries<'a>(
     reader: &mut Reader<'a>,
     who: impl Fn(&mut Reader<'a>) -> Result<Contributor, DecodeError>,
     blocks: &mut Blocks<'a, '_>,
 ) -> Result<Flow, DecodeError> {
-    // The first key of the process before: as a rule it is that of the next, too.
+    // The first key of the process before: usually the next process has it too.
     let mut first_key = None;
     while !reader.is_at_end() {
         let object = reader.unpack_object("fence values")?;
@@ -342,7 +341,7 @@ fn read_values<'a>(
     Ok(Flow::Continue(()))
 }
 
-/// The number of a commit is never an entry on the wire; what says it is one is left out.
+/// A commit number is never an entry on the wire; an entry with its key is left out.
 fn is_number(key: &LentKey<'_>) -> bool {
     key.as_str() == COMMIT_NUMBER.as_str()
 }
@@ -359,7 +358,7 @@ fn relative_rank(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
     }
 }
 
-/// What is in a part as releases 6.0 and 6.1 write it, in either encoding.
+/// Contents of a part as releases 6.0 and 6.1 write it, in either encoding.
 fn read_newer<'a>(
     content: &'a [u8],
     codec: Codec,
@@ -379,8 +378,8 @@ fn read_newer<'a>(
 /// First byte of every zlib stream with the usual window size.
 const ZLIB_FIRST_BYTE: u8 = 0x78;
 
-/// What one server's compressed part of this size may become. What processes post to make connections repeats little: a
-/// quarter of a GiB is for those that post one byte again and again, and beyond it the part has to bring something.
+/// Bound on the unpacked size of one server's compressed part. Data for connections repeats little. A quarter of a GiB allows
+/// for processes that post one byte again and again. Beyond it the compressed size sets the bound.
 fn inflated_bytes_max(compressed_bytes: usize) -> usize {
     INFLATED_BYTES_FREE.max(compressed_bytes.saturating_mul(INFLATED_RATIO_MAX)).min(INFLATED_BYTES_MAX)
 }
@@ -388,9 +387,9 @@ fn inflated_bytes_max(compressed_bytes: usize) -> usize {
 const INFLATED_BYTES_FREE: usize = 256 << 20;
 const INFLATED_RATIO_MAX: usize = 128;
 const INFLATED_BYTES_MAX: usize = 1 << 30;
-/// Bytes that are unpacked at once, as long as no process has more.
+/// Bytes that are unpacked at once, unless one process has more.
 const PIECE_BYTES: usize = 256 << 10;
-/// What one process may have in a part that is unpacked in pieces: the largest message that it could post it with.
+/// Bound on one process's data in a part that is unpacked in pieces: the largest message that could post it.
 const OBJECT_BYTES_MAX: usize = DecodeLimits::MESSAGE_BYTES_MAX * 2;
 
 /// A flag and one object that ends where the part ends.
@@ -428,8 +427,8 @@ mod tests {
         blob.into_bytes()
     }
 
-    /// A part of 0.9 MB took 2.8 GB of memory: it was unpacked to one piece of 1 GiB, which grew by doubling. Now no more
-    /// of it is in memory than one process has.
+    /// Regression: a part of 0.9 MB took 2.8 GB of memory, unpacked to one piece of 1 GiB that grew by doubling. Now memory
+    /// holds no more of it than one process has.
     #[test]
     fn a_large_part_is_read_in_pieces_and_comes_whole() {
         for (ranks, value_bytes) in [(100, 40_000), (3, 3 << 20), (40_000, 40)] {

@@ -5,12 +5,13 @@ use crate::types::{Namespace, ProcId, Rank, Status, Text};
 /// The server's answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Welcome.
+    /// The server accepts the client.
     Accepted {
         /// The client's slot, which it puts into the header of every message.
         index: u32,
     },
-    /// Not welcome, or (ready for handshake) a security handshake that this library does not have.
+    /// The server refuses the client, or (ready for handshake) demands a security handshake that this library does not
+    /// have.
     Refused(Status),
 }
 
@@ -24,7 +25,7 @@ impl Answer {
         }
     }
 
-    /// Reads the answer and how many bytes it takes; `None` if more bytes are needed.
+    /// Reads the answer and its size in bytes; `None` if more bytes are needed.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<(Self, usize)> {
         let (status, rest) = bytes.split_first_chunk::<4>()?;
@@ -42,11 +43,11 @@ impl Answer {
 pub enum ToolAnswer {
     /// The host agreed.
     Accepted {
-        /// The tool's identity, if it asked for one.
+        /// The tool's identity, if it requested one.
         assigned: Option<ProcId>,
         /// The server's identity.
         server: ProcId,
-        /// What the server thinks of the credential; success, or the tool must leave.
+        /// Result of the server's check of the credential; on any error the tool must leave.
         credential: Status,
     },
     /// The host declined.
@@ -70,10 +71,10 @@ impl ToolAnswer {
         bytes
     }
 
-    /// Reads the answer to a tool of the given role, and how many bytes it takes; `None` if more bytes are needed.
+    /// Reads the answer to a tool of the given role, and its size in bytes; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// [`DecodeError`] if an identity is none.
+    /// [`DecodeError`] if an identity is invalid.
     pub fn decode(bytes: &[u8], role: &Role) -> Result<Option<(Self, usize)>, DecodeError> {
         let mut reader = Reader::new(bytes, Codec::V41, &DecodeLimits::default())?;
         match Self::read(&mut reader, role) {

@@ -17,21 +17,21 @@ pub const SECURITY_MUNGE: &str = "munge";
 pub const SECURITY_NONE: &str = "none";
 /// Store module of peers that read segments.
 pub const STORE_MODEX: &str = "modex";
-/// Info of our own clients: when their Init began, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others ignore it.
+/// Info of our own clients: start time of their Init, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others ignore it.
 pub const INIT_BEGUN: &str = "modex.init.begun";
-/// Store module of peers that get everything over the socket. Our clients declare it at every foreign server, whatever the server
-/// offers in `PMIX_GDS_MODULE`. A peer that declares `shmem2` gets the addresses of segments that hold C structures of the
-/// server's own release, and 5.0 to 6.1 have no request by which it could get the values instead.
+/// Store module of peers that get all data over the socket. Our clients declare it at every foreign server, whatever
+/// `PMIX_GDS_MODULE` offers. A peer that declares `shmem2` gets addresses of segments with C structures of the server's own
+/// release. It could not request the values instead: 5.0 to 6.1 have no such request.
 pub const STORE_HASH: &str = "hash";
 
-/// What a client or tool says of itself.
+/// A client's or tool's statement about itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Connect {
     /// Security module.
     pub security: Text,
     /// Credential of that module.
     pub credential: Vec<u8>,
-    /// Who connects, and as what.
+    /// The peer's identity and role.
     pub role: Role,
     /// The peer's release, such as `4.2.2rc2`; see [`Connect::peer_version`].
     pub version: Text,
@@ -46,8 +46,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// The peer's release: the numbers in the version string; if it has none, the first release with the encoding that
-    /// the peer chose. A release later than all known ones gets what the latest of them gets.
+    /// The peer's release: the numbers in the version string, or else the first release with the peer's encoding. A release later
+    /// than all known ones is treated as the latest known.
     #[must_use]
     pub fn peer_version(&self) -> Version {
         let said = Version::parse(self.version.as_bytes());
@@ -57,7 +57,7 @@ impl Connect {
         }
     }
 
-    /// The encoding for the connection; `None` if it is not spoken here.
+    /// The encoding for the connection; `None` if this library does not speak it.
     #[must_use]
     pub fn chosen_codec(&self) -> Option<Codec> {
         let generation = Generation::from_module_name(self.codec.as_bytes())?;
@@ -70,7 +70,7 @@ impl Connect {
         self.store.as_bytes() == STORE_MODEX.as_bytes()
     }
 
-    /// When the peer's Init began, if it says so; see [`INIT_BEGUN`].
+    /// Start time of the peer's Init, if sent; see [`INIT_BEGUN`].
     #[must_use]
     pub fn init_begun(&self) -> Option<Time> {
         let info = self.info.iter().find(|info| info.key.as_str() == INIT_BEGUN)?;
@@ -83,7 +83,7 @@ impl Connect {
     /// Header and message.
     ///
     /// # Errors
-    /// If the encoding is unknown or cannot carry the infos, or the message gets longer than servers read.
+    /// If the encoding is unknown or cannot carry the infos, or the message exceeds the size that servers read.
     pub fn encode(&self) -> Result<Vec<u8>, HandshakeError> {
         let body = self.encode_body()?;
         let declared = body.len();
@@ -122,8 +122,8 @@ impl Connect {
 
     /// Reads a message without its header.
     ///
-    /// Clients of release 4.2 append a stray byte and those of 3.2 have no infos, so whatever follows the store's name
-    /// in a client's message is taken if it can be read and ignored otherwise. From tools the infos must be readable.
+    /// Clients of release 4.2 append a stray byte, and clients of 3.2 have no infos. So in a client's message, text behind the
+    /// store's name is used if readable and ignored otherwise. A tool's infos must be readable.
     ///
     /// # Errors
     /// [`HandshakeError`] if the bytes are no connect message.
@@ -169,14 +169,14 @@ impl Connect {
         }
     }
 
-    /// Release 2.0 says nothing of encoding and store; servers assume these.
+    /// Release 2.0 sends no encoding and store; servers assume these.
     fn of_release_2_0(security: Text, credential: Vec<u8>, role: Role, version: Text) -> Self {
         let (codec, store) = (Text::from("v20"), Text::from("ds12,hash"));
         Self { security, credential, role, version, codec, described: false, store, info: Vec::new() }
     }
 }
 
-/// Reads the header before a connect message: the size of what follows.
+/// Reads the header before a connect message: the size of the message.
 ///
 /// # Errors
 /// If it is no such header, or declares more than a server reads.
@@ -200,7 +200,7 @@ pub fn native_credential(ids: Ids) -> Vec<u8> {
 }
 
 impl Ids {
-    /// Reads the credential of the `native` module; `None` if it is none.
+    /// Reads the credential of the `native` module; `None` if it is invalid.
     #[must_use]
     pub fn from_native_credential(credential: &[u8]) -> Option<Self> {
         let (uid, gid) = credential.split_first_chunk::<4>()?;
@@ -214,7 +214,7 @@ fn push_c_string(bytes: &mut Vec<u8>, text: &Text) {
     bytes.push(0);
 }
 
-/// Index field of a peer that has none yet: -1.
+/// Index field of a peer without an index: -1.
 const INDEX_NONE: u32 = u32::MAX;
 const BUFFER_NOT_DESCRIBED: u8 = 1;
 const BUFFER_DESCRIBED: u8 = 2;

@@ -1,16 +1,16 @@
 use crate::bfrops::{DecodeError, EncodeError};
 
-/// Why a handshake failed. The connection must be closed; servers since 4.0 do so without an answer.
+/// Reason why a handshake failed. The connection must be closed; servers since 4.0 do so without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
     /// The first bytes are no connect header.
     #[error("the peer did not begin with a connect message (tag {tag:#010x})")]
     NotConnect {
-        /// What stands where the connect tag belongs.
+        /// The number in place of the connect tag.
         tag: u32,
     },
-    /// A connect message nobody needs.
+    /// A connect message beyond all useful sizes.
     #[error("connect message of {declared} bytes exceeds the limit of {}", super::CONNECT_BYTES_MAX)]
     TooLong {
         /// Size of the message.
@@ -28,7 +28,7 @@ pub enum HandshakeError {
         /// The number received.
         kind: u8,
     },
-    /// An encoding that is not spoken here.
+    /// An encoding that this library does not speak.
     #[error("encoding {module:?} is not supported; use v41 or another of v3, v4, v41, v51, v61")]
     UnknownCodec {
         /// Name of the module, for people.

@@ -8,7 +8,7 @@
 //! frames                               frames
 //! ```
 //!
-//! Our own peers name [`STORE_MODEX`] as their store module; for everything else they do as all others do.
+//! Our own peers name [`STORE_MODEX`] as their store module; in all else they act like foreign peers.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "Connection handshake".
 

@@ -13,10 +13,10 @@ pub struct Ids {
     pub gid: u32,
 }
 
-/// What connects.
+/// Role of the connecting peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A process that the server was told about.
+    /// A process registered at the server.
     Client(ProcId),
     /// A tool of release 2.
     LegacyTool(Ids),
@@ -34,7 +34,7 @@ pub enum Role {
     NamedLauncher(Ids, ProcId),
     /// A launcher that a server started.
     StartedLauncher(Ids, ProcId),
-    /// A process that nobody started through PMIx.
+    /// A process started without PMIx.
     Singleton(Ids, ProcId),
     /// The scheduler.
     Scheduler(Ids, ProcId),
@@ -59,7 +59,7 @@ impl Role {
         }
     }
 
-    /// Who connects, if it knows.
+    /// The peer's name, if it knows it.
     #[must_use]
     pub const fn proc(&self) -> Option<&ProcId> {
         match self {
@@ -74,7 +74,7 @@ impl Role {
         }
     }
 
-    /// The ids claimed; clients claim them with their credential only.
+    /// The claimed ids; clients claim them only with their credential.
     #[must_use]
     pub const fn ids(&self) -> Option<Ids> {
         match self {
@@ -99,7 +99,7 @@ impl Role {
     }
 
     /// Whether the server answers with [`Answer`](super::Answer) instead of [`ToolAnswer`](super::ToolAnswer).
-    /// Singletons read what a client reads since release 5, and before what a tool reads.
+    /// Singletons read a client's answer since release 5, and a tool's before.
     #[must_use]
     pub const fn is_answered_as_client(&self, peer: Version) -> bool {
         match self {

@@ -55,7 +55,7 @@ fn own_client() -> Connect {
     }
 }
 
-/// A peer whose release cannot be read was taken for one older than all layouts.
+/// Regression: a peer with an unreadable release was taken for one older than all layouts.
 #[test]
 fn a_peer_of_unknown_release_gets_what_all_releases_with_its_encoding_know() {
     for (release, codec, expected) in [
@@ -71,8 +71,8 @@ fn a_peer_of_unknown_release_gets_what_all_releases_with_its_encoding_know() {
     }
 }
 
-/// v20 writes commands as 32-bit numbers, the types in infos as tagged ints and buffers without their kind: it is not
-/// what v21 and v3 are, and reading it as those would misread it.
+/// v20 writes commands as 32-bit numbers, types in infos as tagged ints, and buffers without their kind. To read it as
+/// v21 or v3 would misread it.
 #[test]
 fn encodings_that_nobody_here_speaks_are_told_by_their_names() {
     for (codec, generation) in [("v21", Some(Generation::V3)), ("v20", None), ("v12", None), ("v71", None), ("", None)]
