@@ -6,8 +6,8 @@ use super::event::Event;
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Rank, Time, footprint};
 
-/// Recent events, kept for those who register later. Bounded in number, bytes and time. Where there are too many, the oldest of
-/// the owner who has most goes: one user's events never push out those of another who has fewer.
+/// Recent events, kept for later registrations. Bounded in number, bytes and time. If there are too many, the oldest event of the
+/// owner with the most goes. So one user's events never push out those of another user with fewer.
 #[derive(Debug)]
 pub struct Cache<O> {
     limits: EventCacheLimits,
@@ -27,11 +27,11 @@ struct Share {
 /// Bounds of a [`Cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCacheLimits {
-    /// Events kept.
+    /// Bound on the kept events.
     pub events_max: usize,
-    /// Memory they take, roughly, in bytes.
+    /// Bound on their approximate memory, in bytes.
     pub bytes_max: usize,
-    /// How long an event is kept.
+    /// Time that an event is kept.
     pub age_max: Duration,
 }
 
@@ -45,17 +45,17 @@ impl Default for EventCacheLimits {
 /// One event.
 #[derive(Debug)]
 pub struct Kept<O> {
-    /// Its place in the order of arrival, from 1.
+    /// Its position in the order of arrival, from 1.
     pub number: u64,
     /// The event.
     pub event: Arc<Event>,
-    /// Who is not to get it back.
+    /// The origin, which must not get it back.
     pub origin: O,
     arrived: Time,
-    /// The user whose process has raised it; none: the host has.
+    /// The user whose process raised it; none: the host raised it.
     owner: Option<u32>,
     bytes: usize,
-    /// Those of its targets who have not got it; `None`: it is not known who all of them are.
+    /// Its targets that have not received it; `None`: not all targets are known.
     awaited: Option<BTreeSet<ProcId>>,
 }
 
@@ -66,19 +66,19 @@ impl<O> Cache<O> {
         Self { limits, kept: VecDeque::new(), shares: BTreeMap::new(), bytes: 0, last: 0 }
     }
 
-    /// The number of the newest event there ever was; 0: none.
+    /// The number of the newest event ever; 0: none.
     #[must_use]
     pub const fn last_number(&self) -> u64 {
         self.last
     }
 
-    /// The number of the oldest event that is still kept.
+    /// The number of the oldest kept event.
     #[must_use]
     pub fn oldest_number(&self) -> Option<u64> {
         self.kept.front().map(|kept| kept.number)
     }
 
-    /// Keeps an event of an owner, at the cost of older ones. One that exceeds the bound on memory alone is not kept, but counted.
+    /// Keeps an event of an owner, at the cost of older ones. An event larger than the memory bound is counted but not kept.
     pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O, owner: Option<u32>) -> u64 {
         self.expire(now);
         self.last = self.last.saturating_add(1);
@@ -101,19 +101,19 @@ impl<O> Cache<O> {
         self.last
     }
 
-    /// Forgets what is too old.
+    /// Drops expired events.
     pub fn expire(&mut self, now: Time) {
         while self.kept.front().is_some_and(|kept| now.since(kept.arrived) >= self.limits.age_max) {
             self.remove(0);
         }
     }
 
-    /// What is kept, in order of arrival.
+    /// The kept events, in order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = &Kept<O>> {
         self.kept.iter()
     }
 
-    /// Notes that a process has got an event. One that all its targets have got is dropped.
+    /// Records that a process has received an event. An event that all its targets have received is dropped.
     pub fn served(&mut self, number: u64, proc: &ProcId) {
         let Ok(index) = self.kept.binary_search_by_key(&number, |kept| kept.number) else { return };
         let Some(Kept { awaited: Some(awaited), .. }) = self.kept.get_mut(index) else { return };
@@ -123,7 +123,7 @@ impl<O> Cache<O> {
         }
     }
 
-    /// Keeps only some.
+    /// Keeps only the events that `is_kept` accepts.
     pub fn retain(&mut self, is_kept: impl Fn(&Kept<O>) -> bool) {
         let mut index = 0;
         while let Some(kept) = self.kept.get(index) {
@@ -159,7 +159,7 @@ fn explicit_targets(event: &Event) -> Option<BTreeSet<ProcId>> {
     (!targets.is_empty() && targets.iter().all(is_one)).then(|| targets.into_iter().cloned().collect())
 }
 
-/// Roughly what an event takes in memory. What is nested too deep to be measured counts as too large.
+/// Approximate memory of an event. An event nested too deep to be measured counts as too large.
 fn size(event: &Event) -> usize {
     event.info.iter().fold(size_of::<Event>(), |sum, info| {
         let value = footprint(&info.value).unwrap_or(usize::MAX);

@@ -7,63 +7,62 @@ use super::registration::{Registration, RegistrationError};
 use super::table::{Entry, Table};
 use crate::types::{Info, Key, ProcId, Status, Time, Value};
 
-/// The events of one process: who handles them, which chains are under way, and what was there recently.
+/// The events of one process: its handlers, its active chains, and recent events.
 ///
-/// It calls nobody. Whoever drives it takes the next call with [`Dispatcher::poll_call`], makes it, and says with
-/// [`Dispatcher::complete`] how it ended.
+/// It makes no calls. Its driver takes the next call with [`Dispatcher::poll_call`], makes it, and reports the result
+/// with [`Dispatcher::complete`].
 #[derive(Debug)]
 pub struct Dispatcher<H> {
     own: ProcId,
     table: Table<H>,
     chains: BTreeMap<ChainId, Chain>,
     last_chain: u64,
-    /// Chains whose next call can be made.
+    /// Chains whose next call is ready.
     ready: VecDeque<ChainId>,
-    /// How chains have ended that were asked for a decision.
+    /// Results of chains that had to decide.
     decisions: VecDeque<Decision>,
-    /// Whether an event may be had by later handlers, too; one that may not is kept only while a registration is under
-    /// way.
+    /// Whether later handlers may get an event, too. Without that, it is kept only while a registration is in progress.
     recent: Cache<Keeping>,
 }
 
-/// Names one chain; never used again.
+/// Identifies one chain; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChainId(u64);
 
-/// Names one call of a handler; never used again.
+/// Identifies one call of a handler; never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallToken {
     chain: ChainId,
     step: u64,
 }
 
-/// A call to be made.
+/// A call for the driver to make.
 #[derive(Clone, Debug)]
 pub struct HandlerCall<H> {
-    /// For [`Dispatcher::complete`].
+    /// Argument for [`Dispatcher::complete`].
     pub token: CallToken,
-    /// Whom to call.
+    /// The handler to call.
     pub handler: H,
     /// The registration's number.
     pub id: usize,
-    /// What happened.
+    /// The event's code.
     pub status: Status,
-    /// To or by whom; `None`: the host.
+    /// Process that the event is about, or that raised it; `None`: the host.
     pub source: Option<ProcId>,
     /// Details, then the handler's own name and object.
     pub info: Vec<Info>,
-    /// What the handlers before said.
+    /// Results of the earlier handlers.
     pub results: Vec<Info>,
-    /// The codes of a registration that has ended with this call.
+    /// The codes of a registration that ended with this call.
     pub ended: Option<Vec<Status>>,
 }
 
-/// What the handlers of one event have said together.
+/// The joint results of one event's handlers.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// What had happened.
+    /// The event.
     pub event: Arc<Event>,
-    /// For each of them its status under its name, then its results.
+    /// For each handler its status under its name, then its results.
     pub results: Vec<Info>,
 }
 
@@ -73,17 +72,17 @@ struct Chain {
     event: Arc<Event>,
     /// Handlers not called yet.
     rest: VecDeque<usize>,
-    /// The call under way.
+    /// The active call.
     current: Option<u64>,
-    /// How the handler that is called signs its results; `None`: it is an observer, which has none.
+    /// Key that the called handler's results get; `None`: it is an observer, which has none.
     signature: Option<Key>,
     last_step: u64,
     results: Vec<Info>,
-    /// Driven by its own thread.
+    /// Driven by a thread of its own.
     is_apart: bool,
 }
 
-/// What an event in the cache is kept for.
+/// The handlers that an event in the cache is kept for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
     Anyone,
@@ -91,7 +90,7 @@ enum Keeping {
 }
 
 impl<H: Clone> Dispatcher<H> {
-    /// No handlers yet. `first_id` is the number of the first one.
+    /// A dispatcher without handlers. `first_id` is the number of the first one.
     #[must_use]
     pub fn new(own: ProcId, first_id: usize) -> Self {
         Self {
@@ -105,7 +104,7 @@ impl<H: Clone> Dispatcher<H> {
         }
     }
 
-    /// Takes a handler in. It is called from [`Dispatcher::activate`] on.
+    /// Adds a handler. It gets calls from [`Dispatcher::activate`] on.
     ///
     /// # Errors
     /// [`RegistrationError`]: its place is taken or does not exist.
@@ -113,7 +112,7 @@ impl<H: Clone> Dispatcher<H> {
         self.table.insert(registration, handler)
     }
 
-    /// A registration is complete: its handler gets what has happened recently, and what will happen.
+    /// A registration is complete: its handler gets recent and future events.
     pub fn activate(&mut self, now: Time, id: usize) {
         let Some(entry) = self.table.get_mut(id).filter(|entry| !entry.is_active) else { return };
         entry.is_active = true;
@@ -132,21 +131,21 @@ impl<H: Clone> Dispatcher<H> {
         self.forget_brief_events();
     }
 
-    /// Ends a registration; gives its codes and the handler. Calls under way go on.
+    /// Ends a registration; returns its codes and the handler. Active calls go on.
     pub fn remove(&mut self, id: usize) -> Option<(Vec<Status>, H)> {
         let Entry { registration, handler, .. } = self.table.remove(id)?;
         self.forget_brief_events();
         Some((registration.codes, handler))
     }
 
-    /// Whether [`Dispatcher::poll_call`] may have something.
+    /// Whether [`Dispatcher::poll_call`] may return a call.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Which of these codes nobody here handles; `codes` empty: whether there is no default handler, as
-    /// [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER).
+    /// Those codes that no handler here handles. With `codes` empty: [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER), if
+    /// there is no default handler.
     #[must_use]
     pub fn unwanted(&self, codes: &[Status]) -> Vec<Status> {
         if codes.is_empty() {
@@ -155,7 +154,7 @@ impl<H: Clone> Dispatcher<H> {
         codes.iter().copied().filter(|code| !self.table.wants(Some(*code))).collect()
     }
 
-    /// Registrations at the moment, those under way included.
+    /// Current registrations, including those in progress.
     #[must_use]
     pub fn handler_count(&self) -> usize {
         self.table.len()
@@ -167,18 +166,18 @@ impl<H: Clone> Dispatcher<H> {
         self.chains.len()
     }
 
-    /// Something has happened: begins the chain of those who handle it.
+    /// Begins the chain of handlers for a new event.
     pub fn raise(&mut self, now: Time, event: Event) {
         self.enter(now, event, false);
     }
 
-    /// As [`Dispatcher::raise`], for a chain whose calls are taken with [`Dispatcher::poll_call_of`] until it is
-    /// released. `None`: nobody handles it.
+    /// As [`Dispatcher::raise`], for a chain whose calls come from [`Dispatcher::poll_call_of`] until its release.
+    /// `None`: no handler handles the event.
     pub fn raise_apart(&mut self, now: Time, event: Event) -> Option<ChainId> {
         self.enter(now, event, true)
     }
 
-    /// The next call to be made, until there is none.
+    /// The next call to make, until there is none.
     #[must_use]
     pub fn poll_call(&mut self) -> Option<HandlerCall<H>> {
         loop {
@@ -189,13 +188,13 @@ impl<H: Clone> Dispatcher<H> {
         }
     }
 
-    /// The next call of a chain apart. `None`: the chain has ended, or its call under way has not.
+    /// The next call of a separate chain. `None`: the chain has ended, or its call is still active.
     #[must_use]
     pub fn poll_call_of(&mut self, chain: ChainId) -> Option<HandlerCall<H>> {
         self.next_call(chain)
     }
 
-    /// Has the rest of a chain apart go the way of the others.
+    /// Moves the rest of a separate chain to the common ones.
     pub fn release(&mut self, id: ChainId) {
         if let Some(chain) = self.chains.get_mut(&id) {
             chain.is_apart = false;
@@ -205,8 +204,7 @@ impl<H: Clone> Dispatcher<H> {
         }
     }
 
-    /// A handler has completed its call. A second completion changes nothing. Returns whether there is a call to be
-    /// made now.
+    /// A handler has completed its call. A second completion changes nothing. Returns whether a call is ready now.
     pub fn complete(&mut self, token: CallToken, status: Status, results: Vec<Info>) -> bool {
         let CallToken { chain: id, step } = token;
         let Some(chain) = self.chains.get_mut(&id).filter(|chain| chain.current == Some(step)) else { return false };
@@ -229,7 +227,7 @@ impl<H: Clone> Dispatcher<H> {
         true
     }
 
-    /// What handlers have decided, each once, about events that ask them to.
+    /// The handlers' decisions, each once, about events that need one.
     #[must_use]
     pub fn poll_decision(&mut self) -> Option<Decision> {
         self.decisions.pop_front()
@@ -246,7 +244,8 @@ impl<H: Clone> Dispatcher<H> {
         }
         let rest = VecDeque::from(self.table.chain(&event, &self.own));
         if rest.is_empty() && asks(event.status) {
-            // The server waits for a decision of whoever has a handler for the code, and this event is not for that.
+            // The server waits for a decision of each process with a handler for the code, and this event is for none
+            // of ours.
             self.decisions.push_back(Decision { event, results: Vec::new() });
             return None;
         }
@@ -271,7 +270,7 @@ impl<H: Clone> Dispatcher<H> {
         Some(id)
     }
 
-    /// The chain's next handler that is still registered. A chain that has none left has ended.
+    /// The chain's next handler that is still registered. A chain without further handlers ends.
     fn next_call(&mut self, id: ChainId) -> Option<HandlerCall<H>> {
         let chain = self.chains.get_mut(&id).filter(|chain| chain.current.is_none())?;
         while let Some(handler) = chain.rest.pop_front() {
@@ -304,7 +303,7 @@ impl<H: Clone> Dispatcher<H> {
     }
 }
 
-/// Whether the handlers decide about what has happened: the end of somebody with whom a group is being formed.
+/// Whether the handlers decide about this event: the end of a process while a group with it is formed.
 const fn asks(status: Status) -> bool {
     matches!(status, Status::GROUP_MEMBER_FAILED | Status::GROUP_LEADER_FAILED)
 }
@@ -329,7 +328,7 @@ impl Chain {
     }
 }
 
-/// Under which key the status of a handler without a name is given to those after it.
+/// Key for the status of an unnamed handler among the results for later handlers.
 const UNNAMED: Key = Key::from_static("pmix.modex.status");
-/// Chains that wait for a handler at a time. Beyond it events are lost rather than memory.
+/// Bound on chains that wait for a handler. Beyond it the process loses events rather than memory.
 const CHAINS_MAX: usize = 1 << 16;

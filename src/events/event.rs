@@ -4,21 +4,21 @@ use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Rank, Status, Value};
 
-/// Stands for default handlers where codes are listed to be deregistered.
+/// Default handlers in a list of codes to deregister.
 ///
 /// Source: OpenPMIx wire protocol (`PMIX_MAX_ERR_CONSTANT`).
 pub const DEFAULT_HANDLER: Status = Status::from_raw(i32::MIN);
 
-/// Something that happened.
+/// An event.
 ///
 /// Source: PMIx Standard, "Event Notification".
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// The event's code.
     pub status: Status,
-    /// To or by whom; `None`: the host, or not known.
+    /// Process that the event is about, or that raised it; `None`: the host, or unknown.
     pub source: Option<ProcId>,
-    /// Who is to know: a code of [`range`].
+    /// Receivers: a code of [`range`].
     pub range: u8,
     /// Details.
     pub info: Vec<Info>,
@@ -31,13 +31,13 @@ impl Event {
         self.range <= range::RANGE_PROC_LOCAL
     }
 
-    /// Whether default handlers are to be left out.
+    /// Whether it skips default handlers.
     #[must_use]
     pub fn is_non_default(&self) -> bool {
         self.flag(keys::EVENT_NON_DEFAULT)
     }
 
-    /// Whether it may be kept for those who register later.
+    /// Whether it may be kept for later registrations.
     #[must_use]
     pub fn may_be_kept(&self) -> bool {
         !self.flag(keys::EVENT_DO_NOT_CACHE)
@@ -49,13 +49,13 @@ impl Event {
         self.flag(keys::EVENT_STAYS_LOCAL)
     }
 
-    /// Whom it is addressed to if its range is the custom one; wildcards are allowed.
+    /// Its addressees if its range is the custom one; wildcards are allowed.
     #[must_use]
     pub fn targets(&self) -> Vec<&ProcId> {
         procs(&self.info, keys::EVENT_CUSTOM_RANGE.name()).collect()
     }
 
-    /// Whom it is about; empty: it names nobody.
+    /// The affected processes; empty: it names none.
     #[must_use]
     pub fn affected(&self) -> Vec<&ProcId> {
         let one = procs(&self.info, keys::EVENT_AFFECTED_PROC.name());
@@ -83,13 +83,13 @@ impl Event {
         procs(&self.info, keys::EVENT_CUSTOM_RANGE.name()).count()
     }
 
-    /// The members of the process set that it is about.
+    /// The members of the process set that the event is about.
     pub fn set_members(&self) -> impl Iterator<Item = &ProcId> {
         procs(&self.info, keys::PSET_MEMBERS.name())
     }
 
-    /// Whether a process is in range, as far as the event itself says: a range that only the host can resolve contains
-    /// everybody, one that ends at the source or above the processes contains no other process.
+    /// Whether a process is in range, by the event alone. A range that only the host can resolve contains all
+    /// processes. A range that ends at the source or above the processes contains no other process.
     #[must_use]
     pub fn is_meant_for(&self, proc: &ProcId) -> bool {
         match self.range {
@@ -100,14 +100,14 @@ impl Event {
         }
     }
 
-    /// The same for many processes. A list of targets is sorted for them once.
+    /// The same for many processes. It sorts a list of targets once.
     #[must_use]
     pub const fn reach(&self) -> Reach<'_> {
         Reach { event: self, targets: OnceCell::new() }
     }
 
-    /// Whether a process belongs to the namespace that the event is limited to: that of its source, or of those it is
-    /// about where the source is not a process of a job.
+    /// Whether a process belongs to the namespace that limits the event: the source's, or the affected processes' if
+    /// the source is not a process of a job.
     fn concerns_namespace_of(&self, proc: &ProcId) -> bool {
         if let Some(source) = &self.source {
             return source.namespace == proc.namespace;
@@ -129,11 +129,11 @@ impl Event {
     }
 }
 
-/// Which processes are in range of an event.
+/// The processes in range of an event.
 #[derive(Debug)]
 pub struct Reach<'a> {
     event: &'a Event,
-    /// In order.
+    /// Sorted.
     targets: OnceCell<Vec<&'a ProcId>>,
 }
 

@@ -1,8 +1,8 @@
-//! Events inside one process: who handles them, and in which order.
+//! Events inside one process: its handlers, and their order.
 //!
-//! [`Dispatcher`] keeps the handlers in order, takes what has happened, and says which handler is to be called next. It
-//! calls nobody, has no lock and no clock: clients and servers drive it from `runtime`. [`Cache`] keeps recent events for
-//! those who register later; a server has one for its clients, a process one for its handlers.
+//! [`Dispatcher`] keeps the handlers in order, takes events, and returns the next handler to call. It makes no calls
+//! itself, and has no lock and no clock: clients and servers drive it from `runtime`. [`Cache`] keeps recent events for
+//! later registrations: a server's for its clients, a process's for its handlers.
 //!
 //! ```text
 //!  insert ─► pending ─ activate ─► called by ─ remove ─► gone
@@ -12,11 +12,10 @@
 //!              └────────────────◄ next ◄──────────────────────┘ unless EVENT_ACTION_COMPLETE
 //! ```
 //!
-//! What holds:
-//! - E1: a chain's handlers are those that were registered when its event came; one that is deregistered meanwhile is
-//!   passed over.
-//! - E2: at most one call of a chain is under way, and each call counts its first completion only.
-//! - E3: a handler gets each event at most once, and every recent one: live, or when its registration is complete.
+//! Promises:
+//! - E1: a chain's handlers are those registered when its event came; a handler deregistered meanwhile is skipped.
+//! - E2: at most one call of a chain is active, and only the first completion of each call counts.
+//! - E3: a handler gets each event at most once, and every recent event: live, or when its registration is complete.
 //! - E4: numbers of handlers, chains and calls are never used again.
 //!
 //! Source: PMIx Standard, chapter "Event Notification"; the default place of a handler (in front of its category) and

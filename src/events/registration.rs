@@ -3,7 +3,7 @@ use crate::keys::{self, TypedKey};
 use crate::types::codes::range;
 use crate::types::{Info, InfoFlags, Key, ProcId, Status, Value};
 
-/// What one registration asks for.
+/// The content of one registration.
 ///
 /// Source: PMIx Standard, "Event Notification" (`PMIx_Register_event_handler`).
 #[derive(Clone, Debug, PartialEq)]
@@ -13,20 +13,20 @@ pub struct Registration {
     pub(super) name: Option<String>,
     pub(super) placement: Placement,
     pub(super) sources: Sources,
-    /// Only events about one of these, or about nobody in particular; empty: no restriction.
+    /// Restricts events to those about one of these, or about no process; empty: no restriction.
     pub(super) affected: Vec<ProcId>,
     /// Ends with its first call.
     pub(super) is_oneshot: bool,
-    /// Entries that each call hands back: name and object.
+    /// Entries that each call returns: name and object.
     pub(super) shown: Vec<Info>,
-    /// What is not for this process to honour.
+    /// Directives that this process does not honour itself.
     upward: Vec<Info>,
 }
 
-/// Where in the chain a handler wants to be.
+/// The requested place of a handler in the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Before everybody, and no part of the chain: see [`Registration::observer`].
+    /// Before all handlers, outside the chain: see [`Registration::observer`].
     Observer,
     First,
     Last,
@@ -39,7 +39,7 @@ pub(super) enum Placement {
     Back,
 }
 
-/// Handlers are called by category: single-code ones, multi-code ones, default ones.
+/// Categories, in the order of calls: single-code handlers, multi-code handlers, default handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Category {
     Single,
@@ -47,13 +47,13 @@ pub(super) enum Category {
     Default,
 }
 
-/// Whose events a handler wants.
+/// Sources whose events a handler takes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Sources {
     Anyone,
-    /// Processes of one's own namespace.
+    /// Processes of the own namespace.
     Namespace,
-    /// One's own process.
+    /// The own process.
     Own,
     Listed(Vec<ProcId>),
 }
@@ -62,8 +62,8 @@ impl Registration {
     /// Reads the directives of a registration. Unknown ones are left for the server.
     ///
     /// # Errors
-    /// [`RegistrationError`] for a known directive with an impossible value, for two places at once, and for a required
-    /// directive that nobody can honour.
+    /// [`RegistrationError`] for a known directive with an impossible value, for two places at once, and for an unknown
+    /// required directive.
     pub fn parse(codes: &[Status], directives: &[Info]) -> Result<Self, RegistrationError> {
         let mut codes = codes.to_vec();
         codes.sort_unstable();
@@ -86,8 +86,9 @@ impl Registration {
         Ok(registration)
     }
 
-    /// A registration of the library itself: it is called before all handlers, whatever their places, can't end the
-    /// chain, and leaves no trace in what they are shown. It sees what happens from its activation on, nothing of before.
+    /// A registration of the library itself. It is called before all handlers, whatever their places, can't end the
+    /// chain, and leaves no trace in the handlers' results. It sees events from its activation on, and none from
+    /// before.
     #[must_use]
     pub fn observer(codes: &[Status]) -> Self {
         let mut codes = codes.to_vec();
@@ -150,7 +151,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Reads whose events, and events about whom, are wanted.
+    /// Reads the requested sources and affected processes.
     fn restrict(&mut self, directives: &[Info]) -> Result<(), RegistrationError> {
         let with = |key: &str| directives.iter().find(|info| info.key.as_str() == key);
         let [custom, one, many] =
@@ -179,8 +180,8 @@ impl Registration {
     }
 }
 
-/// Whether events with this code come from the environment, which passes them on only when asked to: the standard's
-/// system events, and whatever the standard does not define.
+/// Whether events with this code come from the environment, which sends them only on request: the standard's system
+/// events, and all codes that the standard does not define.
 #[must_use]
 pub const fn is_of_environment(code: Status) -> bool {
     is_system(code) || code.to_raw() > 0 || code.to_raw() <= Status::EXTERNAL_ERR_BASE.to_raw()
@@ -192,7 +193,7 @@ pub const fn is_system(code: Status) -> bool {
     code.to_raw() <= Status::EVENT_SYS_BASE.to_raw() && code.to_raw() >= Status::EVENT_SYS_OTHER.to_raw()
 }
 
-/// Directives that are read by other means than [`Registration::apply`].
+/// Directives that other functions than [`Registration::apply`] read.
 const HONOURED: [&str; 4] = [
     keys::RANGE.name(),
     keys::EVENT_CUSTOM_RANGE.name(),
@@ -200,7 +201,7 @@ const HONOURED: [&str; 4] = [
     keys::EVENT_AFFECTED_PROCS.name(),
 ];
 
-/// The place that the entry asks for, with the entry's key.
+/// The place that the entry requests, with the entry's key.
 fn placement(info: &Info) -> Result<Option<(&'static str, Placement)>, RegistrationError> {
     const FLAGS: [(TypedKey<bool>, Placement); 6] = [
         (keys::EVENT_HDLR_FIRST, Placement::First),
@@ -245,7 +246,7 @@ fn wrong(info: &Info, wanted: &'static str) -> RegistrationError {
     RegistrationError::WrongValue { key: info.key.clone(), wanted }
 }
 
-/// Why an event handler was not registered.
+/// Reason why an event handler was not registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistrationError {
@@ -255,13 +256,13 @@ pub enum RegistrationError {
         /// The place.
         place: &'static str,
     },
-    /// A handler to be placed next to is not there.
+    /// No handler has the name that the placement refers to.
     #[error("there is no event handler {name:?} to be placed next to; register that one first")]
     UnknownName {
         /// The name given.
         name: String,
     },
-    /// The handler can't be called where it wants to be.
+    /// The handler can't be called in the requested place.
     #[error(
         "an event handler can't be called {wanted} {name:?}: the order of first, single-code, multi-code, default and last handlers is fixed"
     )]
@@ -271,23 +272,23 @@ pub enum RegistrationError {
         /// The other handler.
         name: String,
     },
-    /// The value has a type that this directive can't have.
+    /// The value has a type that this directive does not allow.
     #[error("directive {key:?} needs {wanted}; the given value is not one")]
     WrongValue {
         /// The directive.
         key: Key,
-        /// What it needs, for people.
+        /// The required type, for people.
         wanted: &'static str,
     },
     /// Two directives exclude each other.
     #[error("directive {second:?} contradicts {first:?}; give one of them")]
     Conflict {
-        /// The one that came first.
+        /// The earlier one.
         first: &'static str,
         /// The other.
         second: &'static str,
     },
-    /// A directive is marked as required and nobody knows it.
+    /// A directive is required but unknown.
     #[error("directive {key:?} is required, but nothing here honours it")]
     NotSupported {
         /// The directive.
@@ -302,7 +303,7 @@ pub enum RegistrationError {
 }
 
 impl RegistrationError {
-    /// What it means in the standard's terms.
+    /// The status in the standard's terms.
     #[must_use]
     pub const fn status(&self) -> Status {
         match self {

@@ -5,7 +5,7 @@ use super::registration::{Category, Placement, Registration, RegistrationError, 
 use crate::types::codes::range;
 use crate::types::{ProcId, Status};
 
-/// The handlers of a process, in the order in which they are called.
+/// The handlers of a process, in call order.
 #[derive(Debug)]
 pub(super) struct Table<H> {
     next_id: usize,
@@ -21,7 +21,7 @@ pub(super) struct Table<H> {
 pub(super) struct Entry<H> {
     pub(super) registration: Registration,
     pub(super) handler: H,
-    /// Its registration is complete. Until then it is in its place, but is not called.
+    /// Its registration is complete. Before that it has its place, but gets no calls.
     pub(super) is_active: bool,
 }
 
@@ -87,7 +87,7 @@ impl<H> Table<H> {
         self.entries.len()
     }
 
-    /// Whether somebody has registered for this code; `None`: a default handler.
+    /// Whether a handler is registered for this code; `None`: a default handler.
     pub(super) fn wants(&self, code: Option<Status>) -> bool {
         self.entries.values().any(|entry| match code {
             Some(code) => entry.registration.codes.binary_search(&code).is_ok(),
@@ -95,7 +95,7 @@ impl<H> Table<H> {
         })
     }
 
-    /// Who is to be called for an event, in order.
+    /// The handlers for an event, in call order.
     pub(super) fn chain(&self, event: &Event, own: &ProcId) -> Vec<usize> {
         let is_called = |id: &usize| self.entries.get(id).is_some_and(|entry| entry.is_called(event, own));
         self.order().filter(is_called).collect()
@@ -131,8 +131,8 @@ impl<H> Table<H> {
         Ok(())
     }
 
-    /// Where in the middle of its category a handler stands that is called before or after another one: right beside
-    /// it if that one is of the same category, anywhere if the order of categories alone satisfies the wish.
+    /// Position in the middle of its category for a handler before or after another one. It is right beside a handler
+    /// of the same category, or anywhere if the order of categories alone satisfies the request.
     fn next_to(&self, name: &str, category: Category, side: Side) -> Result<usize, RegistrationError> {
         let is_named = |id: &usize| self.entries.get(id).is_some_and(|entry| entry.is_named(name));
         let Some(other) = self.order().find(is_named) else {
@@ -146,7 +146,7 @@ impl<H> Table<H> {
         wish.ok_or_else(|| RegistrationError::Order { wanted: side.word(), name: name.to_owned() })
     }
 
-    /// Where a handler stands, seen from the middle of a category.
+    /// Position of a handler, seen from the middle of a category.
     fn standing(&self, id: usize, category: Category) -> Standing {
         if self.first == Some(id) {
             return Standing::Earlier;
@@ -180,17 +180,17 @@ impl<H> Entry<H> {
         self.is_active && self.takes(event, own)
     }
 
-    /// Whether the handler wants an event: by its code, its source, and those it is about.
+    /// Whether the handler takes an event: by its code, its source, and its affected processes.
     pub(super) fn takes(&self, event: &Event, own: &ProcId) -> bool {
         let Registration { codes, affected, sources, .. } = &self.registration;
         let by_code =
             if codes.is_empty() { !event.is_non_default() } else { codes.binary_search(&event.status).is_ok() };
-        // What comes without a range was kept for those who come late, by this process's server.
+        // An event without a range was kept for later registrations, by this process's server.
         let is_late = event.range == range::RANGE_UNDEF && self.is_observer();
         by_code && !is_late && sources.include(event.source.as_ref(), own) && concerns(affected, event)
     }
 
-    /// Whether it only looks on.
+    /// Whether it only observes.
     pub(super) fn is_observer(&self) -> bool {
         self.registration.placement == Placement::Observer
     }
@@ -201,7 +201,7 @@ impl<H> Entry<H> {
 }
 
 impl Sources {
-    /// A source that is not known matches whatever is wanted.
+    /// An unknown source matches every filter.
     fn include(&self, source: Option<&ProcId>, own: &ProcId) -> bool {
         let Some(source) = source else { return true };
         match self {
@@ -219,7 +219,7 @@ impl List {
     }
 }
 
-/// Whether an event is about one of those wanted, or about nobody in particular.
+/// Whether an event is about one of the wanted processes, or about none.
 fn concerns(wanted: &[ProcId], event: &Event) -> bool {
     let affected = event.affected();
     wanted.is_empty()
@@ -259,5 +259,5 @@ enum Standing {
 }
 
 const CATEGORIES: [Category; 3] = [Category::Single, Category::Multi, Category::Default];
-/// Registrations of one process at a time.
+/// Bound on the simultaneous registrations of one process.
 pub(super) const HANDLERS_MAX: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! The dispatcher and the cache by example; against a plain model in `model`.
+//! The dispatcher and the cache by example; `model` compares them with a plain model.
 
 mod model;
 
@@ -66,7 +66,7 @@ impl Rig {
         self.try_add(name, codes, directives).unwrap()
     }
 
-    /// Who is called, each completing at once.
+    /// The called handlers, each completing at once.
     fn run(&mut self) -> Vec<&'static str> {
         let mut called = Vec::new();
         while let Some(call) = self.dispatcher.poll_call() {
@@ -116,7 +116,7 @@ fn a_place_that_is_taken_opens_again_with_its_handler_gone() {
         let id = rig.add("two", &[A], &[flag(key)]);
         rig.dispatcher.remove(id).unwrap();
     }
-    // Each category has a first of its own.
+    // Each category has a first handler of its own.
     rig.add("single", &[A], &[flag(keys::EVENT_HDLR_FIRST_IN_CATEGORY)]);
     rig.add("multi", &[A, B], &[flag(keys::EVENT_HDLR_FIRST_IN_CATEGORY)]);
 }
@@ -195,7 +195,7 @@ fn directives_that_make_no_sense_are_refused() {
     ] {
         assert_eq!(status(&directives), Err(Status::ERR_BAD_PARAM), "{directives:?}");
     }
-    // A flag without a value is set; one that is false asks for nothing.
+    // A flag without a value is set; a false flag requests nothing.
     let unset = info(keys::EVENT_HDLR_LAST.name(), false);
     assert_eq!(status(&[info(keys::EVENT_HDLR_PREPEND.name(), Value::Undefined), unset]), Ok(()));
 }
@@ -301,7 +301,7 @@ fn codes_of_the_environment_are_the_systems_and_those_nobody_defined() {
     assert!(is_system(Status::EVENT_SYS_BASE) && !is_system(Status::from_raw(7)));
 }
 
-/// A leader's listening for answers could be ended by an application's handler that was called first.
+/// Regression: an application's handler that was called first could end a leader's wait for answers.
 #[test]
 fn an_observer_sees_everything_live_before_all_handlers_and_leaves_no_trace() {
     let mut rig = Rig::new();
@@ -324,7 +324,7 @@ fn an_observer_sees_everything_live_before_all_handlers_and_leaves_no_trace() {
     assert_eq!(called, [("first", 0), ("observer", 0), ("first", 0), ("first", 0)]);
 }
 
-/// The server waited ten seconds for the decision of a process none of whose handlers the event was for.
+/// Regression: the server waited ten seconds for the decision of a process without a handler for the event.
 #[test]
 fn who_has_no_handler_for_an_event_that_asks_decides_nothing_at_once() {
     let mut rig = Rig::new();
@@ -335,7 +335,7 @@ fn who_has_no_handler_for_an_event_that_asks_decides_nothing_at_once() {
     assert_eq!((decision.event.status, decision.results), (Status::GROUP_MEMBER_FAILED, Vec::new()));
 }
 
-/// A list of targets was walked through for each listener.
+/// Regression: each listener caused a walk through the list of targets.
 #[test]
 fn the_reach_of_an_event_is_what_the_event_says() {
     let targets =

@@ -1,4 +1,4 @@
-//! The order of the chain against a plain list, and what every history must keep.
+//! Compares the order of the chain with a plain list, and checks the rules that every history must keep.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ enum Operation {
     },
     /// Takes the next call, if there is one, and holds it.
     Take,
-    /// Completes a call that is held, or one that was completed before.
+    /// Completes a held call, or an already completed one.
     Complete {
         which: usize,
         ends: bool,
@@ -142,7 +142,7 @@ fn directives(new: &Handler) -> Vec<Info> {
     [Some(name), place, once].into_iter().flatten().collect()
 }
 
-/// One chain of the model: which event, who is still to be called, what was said so far.
+/// One chain of the model: its event, its remaining handlers, its results so far.
 struct Chain {
     rest: Vec<usize>,
     said: Vec<Info>,
@@ -245,7 +245,7 @@ impl World {
         chain.said.push(said);
     }
 
-    /// Everything that is held is completed; then nothing may be left.
+    /// Completes all held calls; then nothing may be left.
     fn end(&mut self) {
         loop {
             for which in 0..self.calls.len() {
