@@ -312,7 +312,7 @@ pub fn fetched(found: &Fetched<'_>, to: &mut pmix_value_t) -> Result<(), Fetched
     }
 }
 
-/// Writes a stored value to storage whose old content is not released. Where its form allows, no owned value is made in
+/// Writes a stored value to storage whose old content is not released. If its form allows, no owned value is made in
 /// between.
 ///
 /// # Errors

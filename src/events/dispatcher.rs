@@ -144,7 +144,7 @@ impl<H: Clone> Dispatcher<H> {
         !self.ready.is_empty()
     }
 
-    /// Those codes that no handler here handles. With `codes` empty: [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER), if
+    /// The given codes that no handler here handles. With `codes` empty: [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER), if
     /// there is no default handler.
     #[must_use]
     pub fn unwanted(&self, codes: &[Status]) -> Vec<Status> {

@@ -62,7 +62,7 @@ impl Event {
         one.chain(procs(&self.info, keys::EVENT_AFFECTED_PROCS.name())).collect()
     }
 
-    /// Leaves out those that it is not to be addressed to. Gives how many it is still addressed to.
+    /// Removes the targets that `is_kept` rejects. Returns the number of remaining targets.
     pub fn retain_targets(&mut self, mut is_kept: impl FnMut(&ProcId) -> bool) -> usize {
         let mut is_kept = |value: &Value| match value {
             Value::Proc(proc) => is_kept(proc),

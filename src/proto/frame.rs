@@ -144,8 +144,8 @@ impl OwnedFrame {
 
 /// Collects bytes of a stream and gives them back as messages.
 ///
-/// With a caller that takes all messages after each [`FrameBuffer::feed`], it never holds more than one message of the
-/// largest size, one header and the last fed bytes.
+/// A caller that takes all messages after each [`FrameBuffer::feed`] bounds its memory: one message of the largest size,
+/// one header and the last fed bytes.
 ///
 /// ```
 /// use modex::proto::{Tag, frame};

@@ -1,7 +1,7 @@
 //! Owner of the process at the other end of a loopback TCP connection.
 //!
 //! TCP has no `SO_PEERCRED`, but both ends of a loopback connection are sockets of this kernel, which records the owner
-//! of each. `NETLINK_SOCK_DIAG` looks up the one socket. Where it is not allowed (seccomp, kernels without it), the
+//! of each. `NETLINK_SOCK_DIAG` looks up the one socket. If it is not allowed (seccomp, kernels without it), the
 //! table `/proc/net/tcp` or `tcp6` is read.
 //!
 //! Only the owner of an *established* and *open* socket is believed. The kernel reports a socket that its process

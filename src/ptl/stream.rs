@@ -213,7 +213,7 @@ impl Stream {
     }
 
     /// Checks the owner of the server at the other end of a loopback TCP connection. Call it after the server has answered: a
-    /// connection not yet accepted has no owner. Where the kernel can't tell (another network or user namespace, another node),
+    /// connection not yet accepted has no owner. If the kernel can't tell (another network or user namespace, another node),
     /// nothing is proven and nothing refused: launchers lead processes there. A server that has closed its end, or half of it, is
     /// refused: no owner could be proven.
     ///
@@ -313,7 +313,7 @@ impl Stream {
     }
 
     /// Appends a message, with an optional descriptor that arrives no later than its first byte. Nothing is sent before
-    /// [`Stream::flush`]. Where the transport carries no descriptors, the message goes without.
+    /// [`Stream::flush`]. If the transport carries no descriptors, the message goes without.
     ///
     /// # Errors
     /// [`QueueFull`]: the peer does not read. Drop it.

@@ -1,13 +1,13 @@
 //! Conversion between structures of the C interface and Rust values.
 //!
-//! One implementation of [`Form`] for each structure and each kind of member says how it is read, written, copied and
-//! released, so the four can't drift apart. `record!` builds the forms of structures from those of their members.
+//! One implementation of [`Form`] for each structure and each kind of member reads, writes, copies and releases it, so
+//! the four can't drift apart. `record!` builds the forms of structures from those of their members.
 //! [`element`] lists the form of each data type: in an array of that type, and in a `pmix_value_t`.
 //!
 //! Invariants:
 //! - **F1** A member that owns a block is NULL or points to a block of libc's allocator. [`Form::write`] and
-//!   [`Form::copy`] are given an *empty* target (as [`Form::construct`] leaves it) and keep F1 at every moment, so that
-//!   after an error [`Form::destruct`] releases what was made so far.
+//!   [`Form::copy`] get an *empty* target (as [`Form::construct`] leaves it) and keep F1 at every moment. So
+//!   [`Form::destruct`] releases the finished part after an error.
 //! - **F2** [`Form::destruct`] leaves the target empty: releasing twice is harmless.
 
 pub mod data_array;

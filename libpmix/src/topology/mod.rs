@@ -1,7 +1,7 @@
 //! Hardware: topologies, processor sets, localities, distances.
 //!
-//! libhwloc is loaded when a function here is first called ([`super::hwloc`]). Most processes of a job never call one,
-//! and linking it would cost each of them more at its start than all other work of this library there. A client needs
+//! libhwloc is loaded when a function here is first called ([`super::hwloc`]). Most processes of a job never call one.
+//! Linking it would cost each of them more at its start than all other work of this library. A client needs
 //! libhwloc only to hand out libhwloc's own objects: facts about the machine come from the topology that its server
 //! shares (`topo`). Without libhwloc on the server's machine the functions answer `PMIX_ERR_NOT_SUPPORTED`.
 //!

@@ -2,7 +2,7 @@
 //!
 //! As an entry of its own it would end every fence with a stock server: 4.2 and 5.0 refuse reserved keys outside their
 //! dictionary. Any other key would appear among the clients' values. So it travels behind the NUL of a process's first
-//! key (see [`crate::bfrops::wire::AnnotatedKey`]). Where all processes share one list of keys, the list's first key
+//! key (see [`crate::bfrops::wire::AnnotatedKey`]). If all processes share one list of keys, the list's first key
 //! carries the numbers of all of them.
 
 use crate::types::{Key, Kval};

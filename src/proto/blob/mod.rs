@@ -76,8 +76,8 @@ pub fn decode_direct_modex(blob: &[u8], limits: &DecodeLimits) -> Result<Vec<Kva
     read(codec).or_else(|error| read(newest(codec)).map_err(|_| error))
 }
 
-/// The encoding of another server's data. It begins with one value: the count of 1 is `02` in integers of 7-bit groups and `00
-/// 00 00 01` in those of fixed width. In described buffers its type 9 stands before it.
+/// The encoding of another server's data. It begins with one value: the count of 1 is `02` in integers of 7-bit groups
+/// and `00 00 00 01` in those of fixed width. In described buffers its type 9 stands before it.
 fn codec_of(blob: &[u8]) -> Codec {
     let (generation, described) = match blob {
         [0, 9, ..] => (Generation::V3, true),
