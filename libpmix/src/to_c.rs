@@ -37,7 +37,7 @@ impl<F: Form> Array<F> {
     /// # Errors
     /// [`CError`] when there is no memory, or the C type cannot hold a value.
     pub fn new(owned: &[F::Owned]) -> Result<Self, CError> {
-        // On an error the drop of `array` releases what was made.
+        // On an error the drop of `array` releases the finished elements.
         let mut array = Self::empty();
         super::form::write_list::<F>(owned, &mut array.first, &mut array.count)?;
         Ok(array)

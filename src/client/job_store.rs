@@ -101,7 +101,7 @@ fn kval_of(element: &Value) -> Option<Kval> {
     }
 }
 
-/// Files an entry, unpacked if it is packed. An unreadable entry is left out: the server may be asked for it.
+/// Files an entry, unpacked if it is packed. An unreadable entry is left out: a request to the server may find it.
 fn unpack(job: &mut ReceivedJob, namespace: &Namespace, entry: &Kval, dialect: Dialect) {
     const PROCESS: &str = keys::PROC_BLOB.name();
     const MAP: &str = keys::MAP_BLOB.name();

@@ -65,7 +65,7 @@ pub enum ListenError {
 }
 
 impl Listener {
-    /// Makes a socket in a new directory below `parent`, which must exist, and removes what killed servers left there.
+    /// Makes a socket in a new directory below `parent`, which must exist, and removes the leftovers of killed servers.
     ///
     /// # Errors
     /// [`ListenError`].

@@ -23,14 +23,14 @@ use super::{ListenError, ServerAddress};
 pub(super) struct SocketDirectory {
     directory_path: PathBuf,
     socket_path: PathBuf,
-    /// A forked copy of the guard must not remove what its parent still uses.
+    /// A forked copy of the guard must not remove anything its parent still uses.
     creator_pid: u32,
     /// The directory, locked until the last copy of this descriptor is closed.
     _lock: File,
 }
 
 impl SocketDirectory {
-    /// Makes a directory below `parent`, and removes what killed servers of this user left there.
+    /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers.
     pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
         let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
         sweep(&parent);

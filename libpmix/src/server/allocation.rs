@@ -454,7 +454,7 @@ mod tests {
         assert_ne!(one, other);
     }
 
-    /// A host that asked for a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
+    /// Regression: a host that requested a network without `PMIX_ALLOC_FABRIC_ID` could not start its job: the whole setup failed.
     /// OpenPMIx gives nothing for such a wish and goes on. The rule: only a required wish fails the setup.
     #[test]
     fn an_optional_wish_without_a_name_gets_nothing_and_fails_nothing() {

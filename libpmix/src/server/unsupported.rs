@@ -31,7 +31,7 @@ pub extern "C" fn PMIx_generate_regex2(
     refuse()
 }
 
-/// Would expand what [`PMIx_generate_regex2`] makes. See the reference implementation's function of the same name.
+/// Would expand the result of [`PMIx_generate_regex2`]. See the reference implementation's function of the same name.
 ///
 /// Support: not supported.
 #[unsafe(no_mangle)]

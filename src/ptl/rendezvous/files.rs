@@ -45,7 +45,7 @@ struct Held {
     path: PathBuf,
     /// The address in its first line.
     address: String,
-    /// A forked copy of the guard must not remove what its parent still uses.
+    /// A forked copy of the guard must not remove anything its parent still uses.
     creator_pid: u32,
     /// The file, locked until the last copy of this descriptor is closed.
     file: File,
