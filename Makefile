@@ -39,7 +39,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; libpmix/include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke features bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe features bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -89,8 +89,11 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	$(CARGO) clippy $(CONSUMER_TESTS:%=--test %) --all-features -- -D warnings
 
-features: ## the library alone, as an MPI library would link it
-	$(CARGO) clippy --package modex --lib --no-default-features -- -D warnings
+features: ## the library with every set of its features, and what would be published of it
+	$(CARGO) clippy --package modex --lib -- -D warnings
+	$(CARGO) clippy --package modex --lib --features posix-shm -- -D warnings
+	$(CARGO) clippy --package modex --lib --features topology -- -D warnings
+	$(CARGO) package --package modex --allow-dirty --quiet
 
 unit: lib ## unit, property and integration tests
 	$(CARGO) build --all-features --examples
@@ -127,7 +130,16 @@ loom: ## model-check the publication protocol
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --package modex --lib --no-default-features loom_
 
 fuzz: ## search with one fuzz target for a time (TARGET=registration SECONDS=3600); findings stay in fuzz/artifacts
-	scripts/fuzz.sh $(TARGET) $(SECONDS)
+	scripts/fuzz.sh search $(TARGET) $(SECONDS)
+
+fuzz-repro fuzz-min: ## run an input of a target again (TARGET=registration INPUT=FILE), or find a shorter one that fails as well
+	scripts/fuzz.sh $(@:fuzz-%=%) $(TARGET) $(INPUT)
+
+fuzz-cov: ## the lines of the library that the corpus of a target reaches (TARGET=registration)
+	scripts/fuzz.sh cov $(TARGET)
+
+fuzz-describe: ## the job that an input of the target `registration` describes (INPUT=FILE)
+	scripts/fuzz.sh describe $(INPUT)
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
 	FUZZ_SEED=$(FUZZ_SEED) scripts/fuzz-smoke.sh $(FUZZ_RUNS) $(FUZZ_TARGETS)

@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = format!("host-{}", std::process::id()); // Two servers of one name would be in each other's way.
     let server = Server::builder().namespace(name).tools(tools).start(LocalHost)?;
     let job = Namespace::new("job-1")?;
-    let description = JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..size]).build()?;
+    let description =
+        JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node(std::iter::once(0..size)).build()?;
     server.register_namespace(&job, size, description)?;
 
     let user = std::fs::metadata("/proc/self")?; // The processes run as this user.
