@@ -3,7 +3,7 @@
 //!
 //! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know how many they are, and say whom they add; complete is
 //! a group when all leaders and all added members have called. Once all leaders have come it is known who that is, and the
-//! account of `gatherings` goes on.
+//! account of `local_collectives` goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -212,6 +212,24 @@ impl Bootstraps {
         self.by_request.retain(|_, (of, _)| *of != server);
         self.strangers.retain(|_, of| *of != server);
     }
+}
+
+/// A request about a group, on its way into the account: a server that refuses it at once never had it.
+#[derive(Debug)]
+pub(super) struct PendingGroupRequest {
+    pub(super) server: ServerId,
+    pub(super) caller: Caller,
+    pub(super) request: GroupRequestKind,
+    pub(super) name: Text,
+    pub(super) limit: Option<Duration>,
+}
+
+#[derive(Debug)]
+pub(super) enum GroupRequestKind {
+    /// To be with whoever leads, or those whom leaders name.
+    Bootstrap,
+    Construct(Vec<ProcId>),
+    Destruct(Vec<ProcId>),
 }
 
 /// How long, at most, leaders are waited for where nobody has said: nobody can tell whether they live.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::invariants::Rule;
+use super::rule::Rule;
 
 bitflags::bitflags! {
     /// Kinds of faults.

@@ -1,28 +1,13 @@
-//! The host: a virtual network between the servers. It joins what they hand over, carries fetches from one to the other,
-//! and answers each upcall once, unless a fault has it otherwise.
+//! The host's state: operations of several servers that it joins, and its calls to servers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::rc::Rc;
-use std::time::Duration;
 
-use modex::events::Event as Happened;
-use modex::gds::registration::Description;
-use modex::keys;
-use modex::proto::{Collective, Group, Request};
-use modex::server::{
-    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, RegisterNamespace,
-    Upcall, UpcallId,
-};
-use modex::types::{Info, Key, Kval, ProcId, Status, Text, Time, Value};
+use modex::server::{CallId, HostReply, UpcallId};
+use modex::types::{Kval, ProcId, Status, Text, Time};
 
-use super::faults::{Canary, Faults};
-use super::gatherings::{self, Kind};
-use super::invariants::{Promise, Promised, Rule};
-use super::parties::group_of;
-use super::queue::{Event, ServerId};
-use super::quitting::asks_for_part;
-use super::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
-use super::world::World;
+use super::local_collectives::Kind;
+use super::queue::ServerId;
+use super::value::Promise;
 
 /// What operations of several servers are matched by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,415 +19,41 @@ pub(super) enum Subject {
 /// One operation of several servers.
 #[derive(Debug)]
 pub(super) struct Exchange {
-    number: u64,
+    pub(super) number: u64,
     /// Nodes that must come.
-    expected: BTreeSet<u32>,
-    arrived: BTreeMap<u32, Arrived>,
-    blocks: Vec<(ProcId, Vec<Kval>)>,
-    promise: Promise,
+    pub(super) expected: BTreeSet<u32>,
+    pub(super) arrived: BTreeMap<u32, Arrived>,
+    pub(super) blocks: Vec<(ProcId, Vec<Kval>)>,
+    pub(super) promise: Promise,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Arrived {
-    server: ServerId,
-    upcall: UpcallId,
-    is_partial: bool,
-    is_promised: bool,
+pub(super) struct Arrived {
+    pub(super) server: ServerId,
+    pub(super) upcall: UpcallId,
+    pub(super) is_partial: bool,
+    pub(super) is_promised: bool,
 }
 
 /// What the host has yet to do.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    exchanges: BTreeMap<Subject, VecDeque<Exchange>>,
-    by_number: BTreeMap<u64, Subject>,
+    pub(super) exchanges: BTreeMap<Subject, VecDeque<Exchange>>,
+    pub(super) by_number: BTreeMap<u64, Subject>,
     /// For whom a call was made.
-    calls: BTreeMap<(ServerId, CallId), (ServerId, UpcallId)>,
-    last: u64,
+    pub(super) calls: BTreeMap<(ServerId, CallId), (ServerId, UpcallId)>,
+    pub(super) last: u64,
     /// When the last answer on its way to a node arrives.
-    links: BTreeMap<u32, Time>,
+    pub(super) links: BTreeMap<u32, Time>,
     /// When the answer that was given last arrives.
-    answered_at: Time,
+    pub(super) answered_at: Time,
     /// The same for events from one node to another.
-    news: BTreeMap<(u32, u32), Time>,
-}
-
-/// One server's part of an operation.
-struct Part {
-    subject: Subject,
-    blocks: Vec<(ProcId, Vec<Kval>)>,
-    /// What it brings to others, if it asks for what they bring.
-    promised: Option<Vec<Promised>>,
-    is_partial: bool,
-}
-
-impl World {
-    /// A server asks. Gives the answer if the host has it at once and says it before the server does anything else.
-    pub(super) fn upcall(&mut self, server: ServerId, id: UpcallId, upcall: Upcall) -> Option<Input> {
-        match upcall {
-            Upcall::Fence(fence) => {
-                let part = self.part_of_fence(server, id, fence);
-                self.join(server, id, part)
-            }
-            Upcall::Connect(connect) => {
-                let is_partial = is_partial(&connect.directives);
-                self.check_hand_over(server, id, Kind::Connect, &connect.procs, is_partial);
-                let subject = Subject::Set(Kind::Connect, connect.procs);
-                self.tell_before_answer(server, &subject);
-                self.join(server, id, Part::bare(subject, is_partial))
-            }
-            Upcall::Disconnect(connect) => {
-                let is_partial = is_partial(&connect.directives);
-                self.check_hand_over(server, id, Kind::Disconnect, &connect.procs, is_partial);
-                self.join(server, id, Part::bare(Subject::Set(Kind::Disconnect, connect.procs), is_partial))
-            }
-            Upcall::Group(group) => {
-                let is_partial = is_partial(&group.directives);
-                self.check_jobs_of_group(server, &group.id, &group.procs);
-                if is_partial && group.operation == GroupOperation::Destruct {
-                    self.check_end_of_group(server, &group.id, &group.procs);
-                }
-                let subject = Subject::Group(group.operation == GroupOperation::Construct, group.id, group.procs);
-                self.join(server, id, Part::bare(subject, is_partial))
-            }
-            Upcall::DirectModex { proc, directives } => self.fetch(server, id, proc, &directives),
-            Upcall::DeregisterEvents(_) => None,
-            Upcall::NotifyEvent(event) => {
-                self.carry(server, &event);
-                self.answer(server, id, HostReply::Status(Status::SUCCESS))
-            }
-            Upcall::JobControl(_) => {
-                self.host.last += 1;
-                let number = Value::Size(self.host.last);
-                let info = vec![Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), number)];
-                self.answer(server, id, HostReply::Infos { status: Status::SUCCESS, info })
-            }
-            _ => {
-                let status = if self.strikes(Faults::REFUSE) { Status::ERR_UNREACH } else { Status::SUCCESS };
-                self.answer(server, id, HostReply::Status(status))
-            }
-        }
-    }
-
-    /// Carries an event to the servers of those it is meant for. Those of one server arrive at another in order, unless
-    /// something is wrong.
-    fn carry(&mut self, from: ServerId, event: &Happened) {
-        let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
-        for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
-            if self.strikes(Faults::LOSS) {
-                self.quitting.has_lost_news = true;
-                let on_node: BTreeSet<ProcId> = targets
-                    .iter()
-                    .filter(|proc| self.nodes_of(&[ProcId::clone(proc)]).contains(&node))
-                    .cloned()
-                    .collect();
-                self.parties.lose_news(group_of(&event.info).as_ref(), |proc| on_node.contains(proc));
-                continue;
-            }
-            let Some(to) = self.server_at(node) else { continue };
-            if self.setup.canary == Some(Canary::QuestionLost) && asks_for_part(&event.info) {
-                continue;
-            }
-            let at = self.arrival(|host| host.news.entry((from.node, node)).or_default());
-            let call = Box::new(HostCall::NotifyEvent(event.clone()));
-            self.queue.plan(at, Event::Call(to, call, None));
-        }
-    }
-
-    fn part_of_fence(&mut self, server: ServerId, id: UpcallId, fence: FenceUpcall) -> Part {
-        let is_partial = is_partial(&fence.directives);
-        let contributed = self.check_hand_over(server, id, Kind::Fence, &fence.procs, is_partial);
-        let promised = fence.data.collect.then(|| self.promised_by(&contributed));
-        Part { subject: Subject::Set(Kind::Fence, fence.procs), blocks: fence.data.blocks, promised, is_partial }
-    }
-
-    /// No operation is handed over before everybody who can come has. Gives those who have.
-    fn check_hand_over(
-        &mut self,
-        server: ServerId,
-        id: UpcallId,
-        kind: Kind,
-        procs: &[ProcId],
-        is_partial: bool,
-    ) -> Vec<u32> {
-        let signature = gatherings::signature(kind.clone(), procs);
-        let now = self.now;
-        let Some(operation) = self.gatherings.handed_over(server, &signature, id, now) else {
-            self.rules
-                .breaks(Rule::NothingMissing, || format!("{server:?} hands over {kind:?} {procs:?}; nobody came"));
-            return Vec::new();
-        };
-        let missing = operation.missing_known();
-        let left_out = operation.left_out_known();
-        let is_premature = operation.is_premature(&kind, now);
-        let contributed = operation.contributed.iter().copied().collect();
-        if is_premature {
-            self.rules.breaks(Rule::NothingMissing, || {
-                format!("{server:?} hands over {kind:?} {procs:?} before all their jobs are registered")
-            });
-        }
-        if let Some(process) = left_out {
-            self.rules.breaks(Rule::NothingMissing, || {
-                format!("{server:?} hands over {kind:?} {procs:?} without waiting for process {process}")
-            });
-        }
-        if !missing.is_empty() && !is_partial {
-            self.rules.breaks(Rule::NothingMissing, || {
-                format!("{server:?} hands over {kind:?} {procs:?} as complete, without {missing:?}")
-            });
-        }
-        contributed
-    }
-
-    /// A server's part arrives at the host.
-    fn join(&mut self, server: ServerId, upcall: UpcallId, part: Part) -> Option<Input> {
-        let Part { subject, blocks, promised, is_partial } = part;
-        let subject = self.host.end_of_group(server, &subject).unwrap_or(subject);
-        let expected = self.nodes_of(subject.procs());
-        if expected.iter().any(|node| self.is_dead(*node)) {
-            return self.answer(server, upcall, subject.failure(Status::ERR_UNREACH));
-        }
-        let exchanges = self.host.exchanges.entry(subject.clone()).or_default();
-        let place = exchanges.iter().position(|exchange| !exchange.arrived.contains_key(&server.node));
-        let place = place.unwrap_or(exchanges.len());
-        if place == exchanges.len() {
-            self.host.last += 1;
-            let number = self.host.last;
-            let (arrived, blocks, promise) = (BTreeMap::new(), Vec::new(), Promise::default());
-            exchanges.push_back(Exchange { number, expected, arrived, blocks, promise });
-            self.host.by_number.insert(number, subject.clone());
-            self.queue.plan(self.now + EXCHANGE_TIMEOUT, Event::ExchangeTimer(number));
-        }
-        let exchange = exchanges.get_mut(place)?;
-        exchange.arrived.insert(server.node, Arrived { server, upcall, is_partial, is_promised: promised.is_some() });
-        exchange.blocks.extend(blocks);
-        exchange.promise.values.extend(promised.into_iter().flatten());
-        if exchange.arrived.len() < exchange.expected.len() {
-            return None;
-        }
-        let exchange = exchanges.remove(place)?;
-        self.host.by_number.remove(&exchange.number);
-        self.end_exchange(&subject, exchange, server)
-    }
-
-    /// All have come. Gives what the last one hears at once, if so.
-    fn end_exchange(&mut self, subject: &Subject, mut exchange: Exchange, last: ServerId) -> Option<Input> {
-        let status = match exchange.arrived.values().any(|arrived| arrived.is_partial) {
-            _ if self.strikes(Faults::REFUSE) => Status::ERR_UNREACH,
-            true => Status::ERR_PARTIAL_SUCCESS,
-            false => Status::SUCCESS,
-        };
-        if self.setup.canary == Some(Canary::FenceData) && exchange.arrived.len() > 1 {
-            exchange.blocks.pop();
-        }
-        let promise = Rc::new(exchange.promise);
-        let mut at_once = None;
-        for Arrived { server, upcall, is_promised, .. } in exchange.arrived.into_values() {
-            if let Subject::Group(false, name, _) = subject {
-                self.note_end_of_group(server, name);
-            }
-            if status == Status::SUCCESS {
-                // Whose processes did not ask for values, as others did, is promised none.
-                let promise = if is_promised { Rc::clone(&promise) } else { Rc::default() };
-                self.gatherings.promised(server, upcall, promise);
-            }
-            let reply = subject.success(status, &exchange.blocks);
-            let answer = self.answer(server, upcall, reply);
-            let at = self.host.answered_at;
-            if matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS) {
-                self.tell_with_answer(server, subject, at);
-            }
-            match answer {
-                Some(answer) if server == last => at_once = Some(answer),
-                // Others hear of it as soon as anything can.
-                Some(Input::Completed(upcall, reply)) => {
-                    self.queue.plan(self.now, Event::Answer(server, upcall, Box::new(reply)));
-                }
-                _ => {}
-            }
-            if self.was_lost(upcall) {
-                self.note_missed(server.node, &promise);
-            }
-        }
-        at_once
-    }
-
-    /// Not all have come in time.
-    pub(super) fn give_up_exchange(&mut self, number: u64) {
-        let Some(subject) = self.host.by_number.remove(&number) else { return };
-        let mut exchanges = self.host.exchanges.get(&subject).into_iter().flatten();
-        if let Some(exchange) = exchanges.find(|exchange| exchange.number == number) {
-            let arrived: Vec<_> = exchange.arrived.values().map(|part| (part.server, part.upcall)).collect();
-            let missing = exchange.expected.iter().filter(|node| !exchange.arrived.contains_key(node));
-            let missing: Vec<u32> = missing.copied().collect();
-            self.check_quitters(&subject, &arrived, &missing);
-        }
-        self.fail_exchanges(&subject, Status::ERR_TIMEOUT, |exchange| exchange.number == number);
-    }
-
-    /// A node has gone: nobody waits for it any more.
-    pub(super) fn fail_exchanges_with(&mut self, node: u32) {
-        let subjects: Vec<Subject> = self.host.exchanges.keys().cloned().collect();
-        for subject in subjects {
-            self.fail_exchanges(&subject, Status::ERR_UNREACH, |exchange| exchange.expected.contains(&node));
-        }
-        let of_node: Vec<_> = self.host.calls.keys().filter(|(server, _)| server.node == node).copied().collect();
-        for call in of_node {
-            if let Some((asker, upcall)) = self.host.calls.remove(&call) {
-                self.answer_later(asker, upcall, HostReply::Status(Status::ERR_UNREACH));
-            }
-        }
-    }
-
-    fn fail_exchanges(&mut self, subject: &Subject, status: Status, is_meant: impl Fn(&Exchange) -> bool) {
-        let Some(exchanges) = self.host.exchanges.get_mut(subject) else { return };
-        let (failed, kept): (VecDeque<_>, VecDeque<_>) = std::mem::take(exchanges).into_iter().partition(is_meant);
-        *exchanges = kept;
-        for exchange in failed {
-            self.host.by_number.remove(&exchange.number);
-            for arrived in exchange.arrived.into_values() {
-                self.answer_later(arrived.server, arrived.upcall, subject.failure(status));
-            }
-        }
-    }
-
-    /// Asks the server of the process.
-    fn fetch(&mut self, server: ServerId, upcall: UpcallId, proc: ProcId, directives: &[Info]) -> Option<Input> {
-        let key = directives.iter().find(|info| info.key.as_str() == keys::REQUIRED_KEY.name());
-        let key = key.and_then(|info| Key::new(info.value.as_str()?.to_owned()).ok());
-        self.note_fetches_awaited(server);
-        self.rules.fetching(server, &proc, key.as_ref(), upcall);
-        if self.setup.canary == Some(Canary::FetchTwice) {
-            self.rules.fetching(server, &proc, key.as_ref(), upcall);
-        }
-        let owner = self.server_of(&proc).filter(|owner| *owner != server && !self.is_dead(owner.node));
-        let Some(owner) = owner.filter(|_| !self.strikes(Faults::REFUSE)) else {
-            return self.answer(server, upcall, HostReply::Status(Status::ERR_UNREACH));
-        };
-        let request = DirectModexRequest { proc, key, timeout: Some(FETCH_TIMEOUT) };
-        let call = Box::new(HostCall::DirectModexRequest(request));
-        let at = self.now + self.latency();
-        self.queue.plan(at, Event::Call(owner, call, Some((server, upcall))));
-        None
-    }
-
-    /// The host calls a server.
-    pub(super) fn call(&mut self, server: ServerId, call: HostCall, asker: Option<(ServerId, UpcallId)>) {
-        if !self.is_serving(server) {
-            if let Some((asker, upcall)) = asker {
-                self.answer_later(asker, upcall, HostReply::Status(Status::ERR_UNREACH));
-            }
-            return;
-        }
-        // A job that is to end is not begun.
-        let is_beginning = matches!(call, HostCall::RegisterNamespace(_) | HostCall::RegisterClient(_));
-        if self.is_ending && is_beginning || self.is_told_again(server, &call) {
-            return;
-        }
-        self.host.last += 1;
-        let id = CallId(self.host.last);
-        if let Some(asker) = asker {
-            self.host.calls.insert((server, id), asker);
-        }
-        self.rules.host_called(server, id);
-        self.serve(server, Input::Host(id, call));
-    }
-
-    /// A planted defect: a server is told, before it looks at a request, that jobs it is still to hear of have nobody there.
-    pub(super) fn hide_late_jobs(&mut self, server: ServerId, request: &Request) {
-        let (Request::Fence(Collective { procs, .. })
-        | Request::Connect(Collective { procs, .. })
-        | Request::Disconnect(Collective { procs, .. })
-        | Request::GroupConstruct(Group { procs, .. })
-        | Request::GroupDestruct(Group { procs, .. })) = request
-        else {
-            return;
-        };
-        for entry in procs {
-            let core = self.core(server).filter(|core| core.job_size(&entry.namespace).is_none());
-            if core.is_none() || self.is_registered(server, &entry.namespace) {
-                continue;
-            }
-            self.host.last += 1;
-            let (id, now) = (CallId(self.host.last), self.now);
-            let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 64_u32);
-            let registration = RegisterNamespace {
-                namespace: entry.namespace.clone(),
-                local_count: Some(0),
-                description: Description::from(vec![size]),
-                nodata: false,
-            };
-            self.rules.host_called(server, id);
-            if let Some(core) = self.core_mut(server) {
-                core.handle(now, Input::Host(id, HostCall::RegisterNamespace(registration)));
-            }
-        }
-    }
-
-    /// A server has done what the host called for.
-    pub(super) fn completed(&mut self, server: ServerId, call: CallId, result: HostResult) {
-        self.rules.host_call_completed(server, call);
-        let Some((asker, upcall)) = self.host.calls.remove(&(server, call)) else { return };
-        let reply = match result {
-            HostResult::Entries(entries) => HostReply::DirectModex(entries),
-            HostResult::Status(status) | HostResult::Failed { status, .. } => HostReply::Status(status),
-        };
-        self.answer_later(asker, upcall, reply);
-    }
-
-    fn answer_later(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) {
-        if let Some(Input::Completed(upcall, reply)) = self.answer(server, upcall, reply) {
-            self.queue.plan(self.now, Event::Answer(server, upcall, Box::new(reply)));
-        }
-    }
-
-    /// When that which goes a way now will arrive: much later, past others, or behind the last that went this way.
-    fn arrival<'h>(&'h mut self, last: impl FnOnce(&'h mut Host) -> &'h mut Time) -> Time {
-        let at = self.now + self.latency();
-        if self.strikes(Faults::DELAY) {
-            return at + Duration::from_millis(self.network.between(1, 15_000));
-        }
-        if self.strikes(Faults::REORDER) {
-            return at + Duration::from_micros(self.network.between(100, 5_000));
-        }
-        let last = last(&mut self.host);
-        *last = at.max(*last);
-        *last
-    }
-
-    /// Answers an upcall as the faults will have it: at once (the result), later, twice, or never.
-    fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
-        self.lost_upcall = None;
-        self.host.answered_at = self.now;
-        if self.strikes(Faults::LOSS) {
-            self.lost_upcall = Some(upcall);
-            return None;
-        }
-        if self.strikes(Faults::INLINE) {
-            return Some(Input::Completed(upcall, reply));
-        }
-        let mut at = self.arrival(|host| host.links.entry(server.node).or_default());
-        if self.strikes(Faults::LATE) {
-            at = at + HOST_TIMEOUT + Duration::from_millis(self.network.between(0, 2_000));
-            self.lost_upcall = Some(upcall);
-        }
-        self.host.answered_at = at;
-        if self.strikes(Faults::DUPLICATE) {
-            let again = at + Duration::from_micros(self.network.between(0, 3_000));
-            self.queue.plan(again, Event::Answer(server, upcall, Box::new(reply.clone())));
-        }
-        self.queue.plan(at, Event::Answer(server, upcall, Box::new(reply)));
-        None
-    }
-
-    /// Whether the answer that was given last will come too late or never.
-    fn was_lost(&self, upcall: UpcallId) -> bool {
-        self.lost_upcall == Some(upcall)
-    }
+    pub(super) news: BTreeMap<(u32, u32), Time>,
 }
 
 impl Host {
     /// The end of a group is found by its name: some have heard of a leave, and name fewer. There may be others of that name.
-    fn end_of_group(&self, server: ServerId, subject: &Subject) -> Option<Subject> {
+    pub(super) fn end_of_group(&self, server: ServerId, subject: &Subject) -> Option<Subject> {
         let Subject::Group(false, id, procs) = subject else { return None };
         let first = Subject::Group(false, id.clone(), Vec::new());
         let of_name = self
@@ -453,12 +64,6 @@ impl Host {
         let mut open =
             of_name.filter(|(of, all)| of.procs().iter().any(|proc| procs.contains(proc)) && all.iter().any(lacks));
         open.next().map(|(of, _)| of.clone())
-    }
-}
-
-impl Part {
-    const fn bare(subject: Subject, is_partial: bool) -> Self {
-        Self { subject, blocks: Vec::new(), promised: None, is_partial }
     }
 }
 
@@ -473,14 +78,14 @@ impl Subject {
         matches!(self, Self::Set(Kind::Connect, _))
     }
 
-    const fn failure(&self, status: Status) -> HostReply {
+    pub(super) const fn failure(&self, status: Status) -> HostReply {
         match self {
             Self::Set(Kind::Fence, _) => HostReply::Fence { status, blocks: Vec::new() },
             _ => HostReply::Status(status),
         }
     }
 
-    fn success(&self, status: Status, blocks: &[(ProcId, Vec<Kval>)]) -> HostReply {
+    pub(super) fn success(&self, status: Status, blocks: &[(ProcId, Vec<Kval>)]) -> HostReply {
         match self {
             Self::Set(Kind::Fence, _) => HostReply::Fence { status, blocks: blocks.to_vec() },
             Self::Set(..) => HostReply::Status(status),
@@ -488,10 +93,3 @@ impl Subject {
         }
     }
 }
-
-fn is_partial(directives: &[Info]) -> bool {
-    directives.iter().any(|info| info.key.as_str() == keys::LOCAL_COLLECTIVE_STATUS.name())
-}
-
-/// How long the server of a process may hold a fetch for it.
-const FETCH_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,89 +2,14 @@
 //! break ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use modex::proto::Tag;
 use modex::server::{CallId, PeerId, UpcallId};
 use modex::types::{Key, ProcId, Status, Time, Value};
 
-use super::process::Put;
 use super::queue::ServerId;
+use super::rule::{Broken, Rule};
 use super::value::Stamp;
-
-/// A rule of the standard, or of the cores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// Every accepted request and every call is answered exactly once.
-    AnsweredOnce,
-    /// And before its deadline.
-    BeforeDeadline,
-    /// Nobody waits for what is there, or for who can't come any more.
-    NoWaitInVain,
-    /// No operation of many processes succeeds with a participant or its values missing.
-    NothingMissing,
-    /// Nobody reads what its scope forbids.
-    Scope,
-    /// What was published stays readable and unchanged, and nothing older ever comes back.
-    StaysReadable,
-    /// After the last deregistration nothing remains.
-    NothingRemains,
-    /// Equal fetches share one question to the host.
-    FetchedOnce,
-    /// The lost server's clients learn of it at once.
-    LossIsTold,
-    /// A group is of those who accepted, or were to form it, and all of them are told the same.
-    Membership,
-    /// Everybody whom an event is meant for and who wants it is told, once.
-    ToldOnce,
-    /// The cores' own assertions hold.
-    Consistent,
-    /// The same seed gives the same steps.
-    SameAgain,
-}
-
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AnsweredOnce => "every accepted request is answered exactly once",
-            Self::BeforeDeadline => "every accepted request is answered before its deadline",
-            Self::NoWaitInVain => "nobody waits for what is there, or for who has gone",
-            Self::NothingMissing => "no operation succeeds with a contribution missing",
-            Self::Scope => "nobody reads what its scope forbids",
-            Self::StaysReadable => "what was published stays readable and unchanged",
-            Self::NothingRemains => "nothing remains after the last deregistration",
-            Self::FetchedOnce => "equal fetches share one upcall",
-            Self::LossIsTold => "calls end at once when their server is lost",
-            Self::Membership => "a group is of those who were to be in it, who are told the same",
-            Self::ToldOnce => "an event reaches everybody whom it is meant for, once",
-            Self::Consistent => "the cores' own assertions hold",
-            Self::SameAgain => "a seed replays identically, step for step",
-        })
-    }
-}
-
-/// A rule that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// Which.
-    pub rule: Rule,
-    /// What happened instead.
-    pub what: String,
-}
-
-/// What the participants of an exchange had committed when their servers handed it over.
-#[derive(Debug, Default)]
-pub(super) struct Promise {
-    pub(super) values: Vec<Promised>,
-}
-
-/// One participant's part.
-#[derive(Debug)]
-pub(super) struct Promised {
-    pub(super) process: u32,
-    pub(super) node: u32,
-    pub(super) committed: Vec<Put>,
-}
 
 /// Somebody looks for a value.
 #[derive(Clone, Copy, Debug)]

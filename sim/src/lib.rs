@@ -10,43 +10,39 @@
 //!   process: client core, staging, mapping of its server's segment;  program: put, commit, meet, get
 //! ```
 //!
-//! A seed and a [`Setup`] decide everything: there is no clock, thread, socket or environment here. Time is virtual, what
-//! happens is one `queue`, chance has one stream for each concern (`random`), every map is ordered. So a seed replays
+//! A seed and a [`Setup`] decide everything: there is no clock, thread, socket or environment here. Time is virtual, events wait
+//! in one `queue`, each concern draws from its own stream of random numbers (`random`), every map is ordered. So a seed replays
 //! step for step.
 //!
-//! After every step the rules of `invariants` hold, or the run ends with a [`Broken`]. The checker knows nothing of the
-//! cores' insides: it keeps its own account of who asked what, who arrived where (`gatherings`), and what was put, and
-//! values say themselves whose they are (`value`). That it sees what it should is shown by defects that are planted in
-//! this module's wiring ([`Canary`]).
+//! State lies in files that do not know `World`. `world` holds all of it. The steps are methods of `World` in `actions`, and
+//! `run` calls them as events happen.
 //!
-//! What is not here, and which tests have it: system calls, threads, and what a client does when its server is gone (`tests/errno`,
-//! `tests/liveness.rs`, `runtime/link.rs`); ten thousand lives of one process and what they leave (`tests/reinit.rs`); bytes (`proto`,
-//! `fuzz`); tools and clients of other libraries.
+//! After every step the rules of `invariants` hold, or the run ends with a [`Broken`]. The checker knows nothing of the
+//! cores' insides. It keeps its own account of requests, of arrivals at operations (`local_collectives`) and of puts; a value
+//! says itself which process put it (`value`). Defects planted in this crate's wiring show that the checker works ([`Canary`]).
+//!
+//! Other tests cover the rest: system calls, threads, and a client whose server is gone (`tests/errno`, `tests/liveness.rs`,
+//! `runtime/link.rs`); ten thousand lives of one process (`tests/reinit.rs`); bytes (`proto`, `fuzz`); tools and clients of other
+//! libraries.
 
-mod accepting;
-mod acting;
-mod assembling;
+mod actions;
 mod bootstraps;
-mod dice;
-mod faulting;
+mod departures;
+mod fault_schedule;
 mod faults;
-mod forming;
-mod gatherings;
-mod hearing;
 mod host;
+mod hosted_groups;
 mod invariants;
-mod inviting;
-mod looking;
-mod memberships;
-mod parties;
+mod invitations;
+mod invited_groups;
+mod local_collectives;
 mod process;
 mod program;
 mod queue;
-mod quitting;
 mod random;
-mod registering;
+mod registration;
+mod rule;
 mod run;
-mod serving;
 mod setup;
 mod shrink;
 mod store;
@@ -55,7 +51,7 @@ mod value;
 mod world;
 
 pub use faults::{Canary, Faults, UnknownFault};
-pub use invariants::{Broken, Rule};
+pub use rule::{Broken, Rule};
 pub use run::{Report, run, run_in_words, run_twice};
 pub use setup::Setup;
 pub use shrink::{Shortest, shrink};

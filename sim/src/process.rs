@@ -10,29 +10,10 @@ use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
 use modex::types::{Namespace, ProcId, Scope, Text, Time, Value};
 
-use super::inviting::{Guest, Step};
+use super::invitations::{InvitationCall, Invitations};
 use super::queue::ServerId;
 use super::random::Random;
-
-/// The newest version of one key, for each of those who may see it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Put {
-    pub(super) key: u8,
-    pub(super) own: u32,
-    pub(super) same_node: u32,
-    pub(super) other_nodes: u32,
-}
-
-impl Put {
-    pub(super) const fn version_for(self, is_same_node: bool) -> u32 {
-        if is_same_node { self.same_node } else { self.other_nodes }
-    }
-
-    /// Whether it ever leaves the process.
-    pub(super) const fn is_for_others(self) -> bool {
-        self.same_node > 0 || self.other_nodes > 0
-    }
-}
+use super::value::Put;
 
 /// How far a process is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,8 +139,8 @@ const FLOORS_MAX: usize = 256;
 
 /// What a call was made for.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) why: Why,
+pub(super) struct PendingCall {
+    pub(super) purpose: CallPurpose,
     /// Whether the process goes on only when it is done.
     pub(super) is_awaited: bool,
     /// When the client core must have ended it, if the process is not stopped.
@@ -167,21 +148,21 @@ pub(super) struct Asked {
 }
 
 #[derive(Debug)]
-pub(super) enum Why {
+pub(super) enum CallPurpose {
     Meeting,
     /// To form a group with others of whom it knows little.
     Group(Text),
-    Get(Box<Sought>),
+    Get(Box<PendingGet>),
     Finalize,
-    Party(Step),
+    Invitation(InvitationCall),
     /// To leave a group.
-    Quits(Text),
+    LeaveGroup(Text),
     Other,
 }
 
 /// A value that is being looked for.
 #[derive(Debug)]
-pub(super) struct Sought {
+pub(super) struct PendingGet {
     pub(super) request: GetRequest,
     pub(super) begun: Time,
     pub(super) whose: u32,
@@ -201,10 +182,10 @@ pub(super) struct Connection {
     pub(super) reader: Option<Arc<NamespaceReader>>,
     /// Segments of other jobs that it is tied to.
     pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
-    pub(super) calls: BTreeMap<CallId, Asked>,
+    pub(super) calls: BTreeMap<CallId, PendingCall>,
     pub(super) last_call: u64,
     /// Where it is invited to.
-    pub(super) guest: Guest,
+    pub(super) invitations: Invitations,
     /// Groups that it was told it is in, formed by leaders who did not know each other.
     pub(super) groups: BTreeSet<Text>,
     /// When the last message of each direction arrives: none overtakes it.
@@ -232,7 +213,7 @@ impl Connection {
             foreign: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
-            guest: Guest::default(),
+            invitations: Invitations::default(),
             groups: BTreeSet::new(),
             up: Time::ZERO,
             down: Time::ZERO,

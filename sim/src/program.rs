@@ -5,7 +5,6 @@ use modex::keys;
 use modex::proto::{Collective, Command, Group, Request};
 use modex::types::{Info, Key, ProcId, Text, Value};
 
-use super::quitting::{self, Quitters};
 use super::random::{Random, Stream};
 use super::setup::{Job, Setup};
 
@@ -27,7 +26,7 @@ pub(super) struct Phase {
     /// Whether the group outlives deaths.
     pub(super) outlives_deaths: bool,
     /// Who leaves the group that the others end.
-    pub(super) quitters: Option<Quitters>,
+    pub(super) leavers: Option<Leavers>,
 }
 
 /// What the participants want of each other.
@@ -98,6 +97,15 @@ pub(super) enum Set {
     Near(u32),
 }
 
+/// Who leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leavers {
+    /// All on a node.
+    Node(u32),
+    /// The ranks with this remainder.
+    Ranks(u32),
+}
+
 impl Program {
     pub(super) fn of(seed: u64, setup: &Setup, jobs: &[Job]) -> Self {
         let mut random = Random::of(seed, Stream::Program);
@@ -119,7 +127,7 @@ impl Program {
             }
             last = Some(phase.clone());
         }
-        quitting::plan(&mut phases, &mut Random::of(seed, Stream::Quitters), setup);
+        plan_departures(&mut phases, &mut Random::of(seed, Stream::Leavers), setup);
         Self { phases }
     }
 
@@ -160,7 +168,7 @@ impl Program {
                 group = Some(name.clone());
             }
             let outlives_deaths = random.one_in(2) && group.is_some() && has_group_host;
-            *phase = Phase { meeting, set: Set::Both, outlives_deaths, quitters: None, ..phase.clone() };
+            *phase = Phase { meeting, set: Set::Both, outlives_deaths, leavers: None, ..phase.clone() };
         }
     }
 
@@ -208,7 +216,7 @@ impl Phase {
             _ => Meeting::Collect,
         };
         let timeout_s = random.one_in(2).then(|| i32::try_from(random.between(5, 90)).unwrap_or(5));
-        Self { meeting, set, timeout_s, waits: !random.one_in(4), outlives_deaths: false, quitters: None }
+        Self { meeting, set, timeout_s, waits: !random.one_in(4), outlives_deaths: false, leavers: None }
     }
 
     /// The phase that takes back what this one has brought about.
@@ -316,5 +324,28 @@ impl Phase {
     }
 }
 
+/// Some groups are left where they are ended; some are formed for that.
+fn plan_departures(phases: &mut [Phase], random: &mut Random, setup: &Setup) {
+    if random.one_in(3)
+        && !setup.is_large()
+        && let [.., first, last] = phases
+    {
+        first.meeting = Meeting::Construct(Text::from("quit"));
+        *last = Phase { meeting: Meeting::Destruct(Text::from("quit")), ..first.clone() };
+    }
+    for phase in phases.iter_mut().filter(|phase| matches!(phase.meeting, Meeting::Construct(_))) {
+        phase.outlives_deaths = random.one_in(2);
+    }
+    for phase in phases.iter_mut().filter(|phase| matches!(phase.meeting, Meeting::Destruct(_))) {
+        phase.leavers = match random.below(4) {
+            0 => None,
+            1 => Some(Leavers::Ranks(random.below_u32(REMAINDERS))),
+            _ => Some(Leavers::Node(random.below_u32(setup.nodes))),
+        };
+    }
+}
+
 /// How many are invited at a time, at most.
 const GUESTS_MAX: u32 = 16;
+/// Leavers by rank have one remainder of the ranks by this.
+pub(super) const REMAINDERS: u32 = 3;

@@ -11,8 +11,7 @@ use modex::server::{Hello, HostCall, HostReply, PeerId, UpcallId};
 use modex::types::{Namespace, Time};
 
 use super::faults::Faults;
-use super::invariants::Promise;
-use super::process::Put;
+use super::value::{Promise, Put};
 
 /// A server in one of its lives: what was meant for an earlier one does not reach a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ pub(super) enum Stream {
     /// Whether the host forms groups, and what is done where it does not.
     Groups,
     /// Who leaves a group where others end it.
-    Quitters,
+    Leavers,
     /// Which servers the host tells of a job, and when.
     Registrations,
     /// What one process does within the program.
@@ -42,7 +42,7 @@ impl Random {
             Stream::Canary => 4,
             Stream::Invitations => 5,
             Stream::Groups => 6,
-            Stream::Quitters => 7,
+            Stream::Leavers => 7,
             Stream::Registrations => 8,
             Stream::Shape => 9,
             Stream::Fault(kind) => (1 << 32) | u128::from(kind),

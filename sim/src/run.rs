@@ -2,10 +2,15 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use modex::types::Time;
 
 use super::faults::Canary;
-use super::invariants::{Broken, Rule};
-use super::setup::Setup;
+use super::process::State;
+use super::queue::Event;
+use super::rule::{Broken, Rule};
+use super::setup::{JOB_LIMIT, Job, Setup};
 use super::trace::Keep;
 use super::world::World;
 
@@ -56,10 +61,11 @@ pub fn run_twice(seed: u64, setup: &Setup) -> Report {
 }
 
 fn run_keeping(seed: u64, setup: &Setup, keep: Keep) -> Report {
+    let (mut world, jobs) = World::new(seed, setup, keep);
     if setup.canary == Some(Canary::Memory) {
-        REMEMBERED.with(|remembered| remembered.set(remembered.get() + 1));
+        world.leaked_runs = RUNS.with(|runs| runs.replace(runs.get() + 1)) + 1;
     }
-    let mut world = World::new(seed, setup, keep);
+    world.start_jobs(jobs);
     // An assertion of a core that fails is a finding like any other.
     let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
     let panicked = outcome.err().map(|cause| {
@@ -71,18 +77,85 @@ fn run_keeping(seed: u64, setup: &Setup, keep: Keep) -> Report {
         seed,
         steps: world.trace.steps(),
         requests: world.requests,
-        faults: u64::from(world.dice.struck()),
+        faults: u64::from(world.fault_schedule.struck()),
         hash: world.trace.hash(),
         broken: panicked.or_else(|| world.rules.broken().cloned()),
         lines: world.trace.into_lines(),
     }
 }
 
-thread_local! {
-    /// What [`Canary::Memory`] lets one run know of another.
-    static REMEMBERED: Cell<u64> = const { Cell::new(0) };
+impl World {
+    fn start_jobs(&mut self, jobs: Vec<Job>) {
+        for job in jobs {
+            self.launch(job, Duration::ZERO);
+        }
+        self.plan_strikes();
+        self.queue.plan(Time::ZERO + JOB_LIMIT, Event::End);
+    }
+
+    /// Lets everything happen, until nothing is left or a rule is broken.
+    fn run(&mut self) {
+        while self.rules.broken().is_none() {
+            let Some((at, event)) = self.queue.pop() else { break };
+            self.now = at;
+            self.rules.time_passes(at);
+            self.trace.step(at);
+            self.happen(event);
+        }
+        if self.rules.broken().is_none() {
+            self.check_the_end();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Start(process) => self.start(process),
+            Event::Wake(process) => self.wake(process),
+            Event::ToServer(peer, message) => self.at_server(peer, *message),
+            Event::ToClient(peer, message) => self.at_client(peer, *message),
+            Event::ServerTimer(server) => self.server_timer(server),
+            Event::ClientTimer(peer) => self.client_timer(peer),
+            Event::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
+            Event::Call(server, call, asker) => self.call(server, *call, asker),
+            Event::ExchangeTimer(number) => self.give_up_exchange(number),
+            Event::Strike(kind) => self.strike(kind),
+            Event::Restart(node) => self.restart(node),
+            Event::End => self.end(),
+        }
+    }
+
+    /// Nothing remains.
+    fn check_the_end(&mut self) {
+        self.rules.all_answered();
+        self.check_parties();
+        for node in &self.nodes {
+            let Some(server) = &node.server else { continue };
+            let rules = &mut self.rules;
+            for (what, count) in server.holdings() {
+                rules.remains(what, count);
+            }
+            rules.remains("namespace in a store", usize::from(!server.store().is_empty()));
+        }
+        let alive = self.connections.values().filter(|connection| {
+            let is_hung = self.process(connection.process).is_some_and(|of| of.state == State::Hung);
+            !connection.is_client_gone && !is_hung
+        });
+        let (clients, calls) = alive.fold((0, 0), |(clients, calls), of| (clients + 1, calls + of.calls.len()));
+        self.rules.remains("client that still waits for its server", clients);
+        self.rules.remains("call of a client", calls);
+        self.rules.remains("commit without an answer", self.commits.len());
+        let every = if self.setup.is_large() { self.processes.len() / 1000 } else { 1 };
+        for process in (0..self.processes.len()).step_by(every.max(1)) {
+            self.read_again(u32::try_from(process).unwrap_or(u32::MAX));
+        }
+        if self.acting > 0 {
+            let acting = self.acting;
+            self.rules.breaks(Rule::AnsweredOnce, || format!("{acting} processes never came to an end"));
+        }
+    }
 }
 
-pub(super) fn remembered() -> u64 {
-    REMEMBERED.with(Cell::get)
+thread_local! {
+    /// Runs of this thread, counted for [`Canary::Memory`].
+    static RUNS: Cell<u64> = const { Cell::new(0) };
 }

@@ -1,7 +1,7 @@
 //! The shortest run that still breaks the rule.
 
 use super::faults::Faults;
-use super::invariants::Rule;
+use super::rule::Rule;
 use super::run::{Report, run, run_in_words, run_twice};
 use super::setup::Setup;
 

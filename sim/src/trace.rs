@@ -127,3 +127,14 @@ pub(super) const fn status_of(reply: &Reply) -> Status {
         _ => Status::SUCCESS,
     }
 }
+
+/// A text that fits into a line.
+pub(super) fn brief(what: &impl std::fmt::Debug) -> String {
+    let text = format!("{what:?}");
+    match text.char_indices().nth(BRIEF_MAX) {
+        Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+const BRIEF_MAX: usize = 220;

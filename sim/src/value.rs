@@ -58,6 +58,40 @@ impl Stamp {
     }
 }
 
+/// The newest version of one key, for each of those who may see it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Put {
+    pub(super) key: u8,
+    pub(super) own: u32,
+    pub(super) same_node: u32,
+    pub(super) other_nodes: u32,
+}
+
+impl Put {
+    pub(super) const fn version_for(self, is_same_node: bool) -> u32 {
+        if is_same_node { self.same_node } else { self.other_nodes }
+    }
+
+    /// Whether it ever leaves the process.
+    pub(super) const fn is_for_others(self) -> bool {
+        self.same_node > 0 || self.other_nodes > 0
+    }
+}
+
+/// What the participants of an exchange had committed when their servers handed it over.
+#[derive(Debug, Default)]
+pub(super) struct Promise {
+    pub(super) values: Vec<Promised>,
+}
+
+/// One participant's part.
+#[derive(Debug)]
+pub(super) struct Promised {
+    pub(super) process: u32,
+    pub(super) node: u32,
+    pub(super) committed: Vec<Put>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

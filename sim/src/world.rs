@@ -6,27 +6,26 @@ use std::time::Duration;
 
 use modex::gds::NamespaceReader;
 use modex::proto::Tag;
-use modex::server::{Capabilities, Config, HostCall, Limits, PeerId, Server, UpcallId};
+use modex::server::{Capabilities, Config, Limits, PeerId, Server, UpcallId};
 use modex::types::{Namespace, ProcId, Time};
 
-use super::assembling::Assembling;
-use super::bootstraps::Bootstraps;
-use super::dice::Dice;
-use super::faults::Canary;
-use super::forming::Forming;
-use super::gatherings::{Gatherings, Kind, Knowledge};
+use super::bootstraps::{Bootstraps, PendingGroupRequest};
+use super::departures::GroupDepartures;
+use super::fault_schedule::FaultSchedule;
 use super::host::Host;
-use super::invariants::{Promise, Rule, Rules};
-use super::parties::Parties;
-use super::process::{Connection, Process, Put, State};
+use super::hosted_groups::HostedGroups;
+use super::invariants::Rules;
+use super::invited_groups::InvitedGroups;
+use super::local_collectives::{Kind, Knowledge, LocalCollectives};
+use super::process::{Connection, Process};
 use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
-use super::quitting::Quitting;
 use super::random::{Random, Stream};
-use super::registering::Learning;
-use super::setup::{HOST_TIMEOUT, JOB_LIMIT, Job, Setup, jobs};
+use super::registration::LazyRegistration;
+use super::setup::{HOST_TIMEOUT, Job, Setup, jobs};
 use super::store::SimStore;
 use super::trace::{Keep, Trace};
+use super::value::{Promise, Put};
 
 /// A place for a server, and what the world knows of who is there.
 #[derive(Debug)]
@@ -64,20 +63,20 @@ pub(super) struct World {
     pub(super) processes: Vec<Process>,
     pub(super) connections: BTreeMap<PeerId, Connection>,
     pub(super) host: Host,
-    pub(super) gatherings: Gatherings,
+    pub(super) collectives: LocalCollectives,
     pub(super) bootstraps: Bootstraps,
     /// A request about a group that a server has got, and not refused yet.
-    pub(super) assembling: Option<Assembling>,
+    pub(super) group_request: Option<PendingGroupRequest>,
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
     /// What a host does that does not tell every server of every job.
-    pub(super) learning: Option<Learning>,
-    pub(super) parties: Parties,
-    pub(super) quitting: Quitting,
-    pub(super) forming: Forming,
+    pub(super) lazy_registration: Option<LazyRegistration>,
+    pub(super) invited_groups: InvitedGroups,
+    pub(super) departures: GroupDepartures,
+    pub(super) hosted_groups: HostedGroups,
     pub(super) rules: Rules,
     pub(super) trace: Trace,
-    pub(super) dice: Dice,
+    pub(super) fault_schedule: FaultSchedule,
     pub(super) network: Random,
     pub(super) sample: Random,
     pub(super) canary: Random,
@@ -92,11 +91,14 @@ pub(super) struct World {
     /// Processes that will act again.
     pub(super) acting: u32,
     pub(super) is_ending: bool,
+    /// Earlier runs of this thread, as far as [`Canary::Memory`] lets this run know of them.
+    pub(super) leaked_runs: u64,
     last_peer: u64,
 }
 
 impl World {
-    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> Self {
+    /// A world before its first step, and the jobs that start in it.
+    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> (Self, Vec<Job>) {
         let mut draw = Random::of(seed, Stream::Network);
         let mut groups = Random::of(seed, Stream::Groups);
         // Without a host for them groups are those of a node: so that there are some, more processes share one.
@@ -104,29 +106,29 @@ impl World {
         let nodes = setup.nodes.max(1);
         let filled = if has_group_host { nodes } else { u32::try_from(groups.between(1, nodes.into())).unwrap_or(1) };
         let mut jobs = jobs(setup, draw.one_in(2), filled);
-        let mut learning = Learning::of(seed, setup, &mut jobs, filled);
+        let mut lazy_registration = LazyRegistration::of(seed, setup, &mut jobs, filled);
         let mut program = Program::of(seed, setup, &jobs);
         if !has_group_host {
             program.form_groups_locally(groups);
         }
-        learning.iter_mut().for_each(|learning| learning.plan(&mut program, has_group_host));
+        lazy_registration.iter_mut().for_each(|host| host.plan(&mut program, has_group_host));
         let mut world = Self {
             program,
             has_group_host,
-            learning,
+            lazy_registration,
             nodes: Vec::new(),
             processes: Vec::new(),
             connections: BTreeMap::new(),
             host: Host::default(),
-            gatherings: Gatherings::default(),
+            collectives: LocalCollectives::default(),
             bootstraps: Bootstraps::default(),
-            assembling: None,
-            parties: Parties::default(),
-            quitting: Quitting::default(),
-            forming: Forming::default(),
+            group_request: None,
+            invited_groups: InvitedGroups::default(),
+            departures: GroupDepartures::default(),
+            hosted_groups: HostedGroups::default(),
             rules: Rules::default(),
             trace: Trace::new(keep),
-            dice: Dice::new(seed, setup),
+            fault_schedule: FaultSchedule::new(seed, setup),
             network: draw,
             sample: Random::of(seed, Stream::Sample),
             canary: Random::of(seed, Stream::Canary),
@@ -137,6 +139,7 @@ impl World {
             requests: 0,
             acting: 0,
             is_ending: false,
+            leaked_runs: 0,
             last_peer: 0,
             now: Time::ZERO,
             queue: Queue::default(),
@@ -147,48 +150,13 @@ impl World {
             let server = world.new_server(node);
             world.nodes.push(Node::of(server));
         }
-        for job in jobs {
-            world.launch(job, Duration::ZERO);
-        }
-        world.plan_strikes();
-        world.queue.plan(Time::ZERO + JOB_LIMIT, Event::End);
-        world
-    }
-
-    /// Lets everything happen, until nothing is left or a rule is broken.
-    pub(super) fn run(&mut self) {
-        while self.rules.broken().is_none() {
-            let Some((at, event)) = self.queue.pop() else { break };
-            self.now = at;
-            self.rules.time_passes(at);
-            self.trace.step(at);
-            self.happen(event);
-        }
-        if self.rules.broken().is_none() {
-            self.check_the_end();
-        }
-    }
-
-    fn happen(&mut self, event: Event) {
-        match event {
-            Event::Start(process) => self.start(process),
-            Event::Wake(process) => self.wake(process),
-            Event::ToServer(peer, message) => self.at_server(peer, *message),
-            Event::ToClient(peer, message) => self.at_client(peer, *message),
-            Event::ServerTimer(server) => self.server_timer(server),
-            Event::ClientTimer(peer) => self.client_timer(peer),
-            Event::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
-            Event::Call(server, call, asker) => self.call(server, *call, asker),
-            Event::ExchangeTimer(number) => self.give_up_exchange(number),
-            Event::Strike(kind) => self.strike(kind),
-            Event::Restart(node) => self.restart(node),
-            Event::End => self.end(),
-        }
+        (world, jobs)
     }
 
     pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
         let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
-        let learns = self.learning.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
+        let learns =
+            self.lazy_registration.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
         let capabilities = Capabilities::CLIENT_CONNECTED
             | Capabilities::CLIENT_FINALIZED
             | Capabilities::FENCE
@@ -207,64 +175,9 @@ impl World {
         Server::new(config, store)
     }
 
-    /// The host registers a job with the servers that are to know it, be it without processes there, and starts its processes.
-    pub(super) fn launch(&mut self, mut job: Job, delay: Duration) {
-        let number = self.jobs.len();
-        for rank in 0..job.size {
-            let process = job.first.saturating_add(rank);
-            let random = Random::of(self.seed, Stream::Process(process));
-            self.processes.push(Process::new(number, rank, job.proc(rank), job.node_of(rank), random));
-            let at = self.now + delay + Duration::from_micros(self.network.between(10, 1000));
-            self.queue.plan(at, Event::Start(process));
-        }
-        self.acting = self.acting.saturating_add(job.size);
-        let nodes = self.heard_by(&job);
-        job.unheard_on = nodes.clone();
-        self.jobs.push(job);
-        for node in nodes {
-            let late = self.lateness(number);
-            if let Some(server) = self.server_at(node) {
-                self.register(number, server, self.now + delay + late);
-            }
-        }
-    }
-
-    /// The host ends everything that still runs.
-    fn end(&mut self) {
-        if std::mem::replace(&mut self.is_ending, true) {
-            return;
-        }
-        let namespaces: Vec<Namespace> = self.jobs.iter().map(|job| job.namespace.clone()).collect();
-        for node in 0..u32::try_from(self.nodes.len()).unwrap_or(0) {
-            for namespace in &namespaces {
-                let Some(server) = self.server_at(node) else { break };
-                let at = self.now + self.latency();
-                let call = Box::new(HostCall::DeregisterNamespace(namespace.clone()));
-                self.queue.plan(at, Event::Call(server, call, None));
-            }
-        }
-    }
-
-    /// A process will not act any more. When none does, the host ends the jobs.
-    pub(super) fn retire(&mut self, process: u32, state: State) {
-        let Some(of) = self.process_mut(process) else { return };
-        let was_over = of.is_over();
-        of.state = state;
-        if was_over {
-            return;
-        }
-        self.acting = self.acting.saturating_sub(1);
-        if self.acting == 0 {
-            self.queue.plan(self.now + Duration::from_millis(10), Event::End);
-        }
-    }
-
     pub(super) fn latency(&mut self) -> Duration {
-        let mut nanoseconds = self.network.between(10_000, 200_000);
-        if self.setup.canary == Some(Canary::Memory) {
-            nanoseconds += super::run::remembered();
-        }
-        Duration::from_nanos(nanoseconds)
+        let nanoseconds = self.network.between(10_000, 200_000);
+        Duration::from_nanos(nanoseconds + self.leaked_runs)
     }
 
     pub(super) fn next_peer(&mut self) -> PeerId {
@@ -365,7 +278,7 @@ impl World {
         match is_whole {
             true => Knowledge::Whole,
             // What that is worth depends on the host.
-            false if self.learning.is_some() && kind.goes_on_without_jobs() => {
+            false if self.lazy_registration.is_some() && kind.goes_on_without_jobs() => {
                 Knowledge::ButForJobs(self.processes_on(server.node, &known))
             }
             false => Knowledge::Little,
@@ -423,36 +336,6 @@ impl World {
                 let version = of.missed.entry((promised.process, put.key)).or_default();
                 *version = put.other_nodes.max(*version);
             }
-        }
-    }
-
-    /// Nothing remains.
-    fn check_the_end(&mut self) {
-        self.rules.all_answered();
-        self.check_parties();
-        for node in &self.nodes {
-            let Some(server) = &node.server else { continue };
-            let rules = &mut self.rules;
-            for (what, count) in server.holdings() {
-                rules.remains(what, count);
-            }
-            rules.remains("namespace in a store", usize::from(!server.store().is_empty()));
-        }
-        let alive = self.connections.values().filter(|connection| {
-            let is_hung = self.process(connection.process).is_some_and(|of| of.state == State::Hung);
-            !connection.is_client_gone && !is_hung
-        });
-        let (clients, calls) = alive.fold((0, 0), |(clients, calls), of| (clients + 1, calls + of.calls.len()));
-        self.rules.remains("client that still waits for its server", clients);
-        self.rules.remains("call of a client", calls);
-        self.rules.remains("commit without an answer", self.commits.len());
-        let every = if self.setup.is_large() { self.processes.len() / 1000 } else { 1 };
-        for process in (0..self.processes.len()).step_by(every.max(1)) {
-            self.read_again(u32::try_from(process).unwrap_or(u32::MAX));
-        }
-        if self.acting > 0 {
-            let acting = self.acting;
-            self.rules.breaks(Rule::AnsweredOnce, || format!("{acting} processes never came to an end"));
         }
     }
 }

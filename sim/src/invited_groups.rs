@@ -16,11 +16,11 @@ use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 use super::queue::ServerId;
 
 /// Names an invitation: a leader invites to a group once.
-pub(super) type PartyId = (ProcId, Text);
+pub(super) type InvitationId = (ProcId, Text);
 
 /// One invitation.
 #[derive(Debug, Default)]
-pub(super) struct Party {
+pub(super) struct InvitedGroup {
     /// When its leader began to ask.
     pub(super) begun: Time,
     pub(super) invited: Vec<ProcId>,
@@ -66,7 +66,7 @@ pub(super) struct Group {
     pub(super) number: Option<u64>,
 }
 
-impl Party {
+impl InvitedGroup {
     /// Its leader hears something that may be an answer: the first of each counts, but who has ended is no member.
     pub(super) fn hear(&mut self, status: Status, source: &ProcId, affected: Option<&ProcId>) {
         match (status, affected) {
@@ -126,7 +126,7 @@ impl Party {
 
 /// An event on its way to those it is meant for.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct EventDelivery {
     number: u64,
     status: Status,
     source: ProcId,
@@ -139,17 +139,17 @@ pub(super) struct Told {
 
 /// All invitations, and all events of processes.
 #[derive(Debug, Default)]
-pub(super) struct Parties {
-    pub(super) all: BTreeMap<PartyId, Party>,
+pub(super) struct InvitedGroups {
+    pub(super) all: BTreeMap<InvitationId, InvitedGroup>,
     /// Those that each process was invited to, or leads: of thousands one has few.
-    of_process: BTreeMap<ProcId, BTreeSet<PartyId>>,
+    of_process: BTreeMap<ProcId, BTreeSet<InvitationId>>,
     /// Which events each connection has asked for and was granted.
     interests: BTreeMap<PeerId, (ServerId, ProcId, BTreeSet<Status>)>,
     /// The connections of each process that has asked for some: an event is of few of a million processes.
     listening: BTreeMap<ProcId, BTreeSet<PeerId>>,
     asked: BTreeMap<(PeerId, Tag), (ProcId, Vec<Status>)>,
     /// Events that servers have not answered for, by number, and the requests that brought them.
-    under_way: BTreeMap<u64, Told>,
+    under_way: BTreeMap<u64, EventDelivery>,
     brought: BTreeMap<(PeerId, Tag), u64>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
@@ -161,7 +161,7 @@ pub(super) struct Parties {
     forgotten: BTreeSet<Namespace>,
 }
 
-impl Parties {
+impl InvitedGroups {
     /// The next event's number, as an info that nobody looks at.
     pub(super) fn numbered(&mut self) -> Info {
         self.last += 1;
@@ -169,7 +169,7 @@ impl Parties {
     }
 
     /// A process invites others.
-    pub(super) fn invite(&mut self, id: PartyId, invited: Vec<ProcId>) -> &mut Party {
+    pub(super) fn invite(&mut self, id: InvitationId, invited: Vec<ProcId>) -> &mut InvitedGroup {
         for proc in invited.iter().chain([&id.0]) {
             self.of_process.entry(proc.clone()).or_default().insert(id.clone());
         }
@@ -179,7 +179,7 @@ impl Parties {
     }
 
     /// Those that a process was invited to, or leads.
-    fn about(&self, proc: &ProcId) -> impl Iterator<Item = (&PartyId, &Party)> {
+    fn about(&self, proc: &ProcId) -> impl Iterator<Item = (&InvitationId, &InvitedGroup)> {
         self.of_process.get(proc).into_iter().flatten().filter_map(|id| Some((id, self.all.get(id)?)))
     }
 
@@ -207,7 +207,7 @@ impl Parties {
         let Some(number) = number_of(info) else { return };
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         let listeners = self.wanting(&targets, status).map(|(listener, ..)| listener).collect();
-        let told = Told { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
+        let told = EventDelivery { number, status, source: source.clone(), targets, listeners, heard: BTreeSet::new() };
         self.under_way.insert(number, told);
         self.brought.insert((peer, tag), number);
     }
@@ -241,7 +241,7 @@ impl Parties {
             *on == server && **proc != told.source && !has_got() && !has_had()
         };
         let (listener, _, proc) = self.wanting(&told.targets, told.status).find(is_passed_over)?;
-        let Told { number, status, source, .. } = &told;
+        let EventDelivery { number, status, source, .. } = &told;
         Some(format!("{listener:?} of {proc} never heard of event {number} ({status}) of {source}"))
     }
 
@@ -272,7 +272,7 @@ impl Parties {
     }
 
     /// Whether those who are asked may miss something.
-    pub(super) fn is_lossy(&self, id: &PartyId) -> bool {
+    pub(super) fn is_lossy(&self, id: &InvitationId) -> bool {
         let is_forgotten = |proc: &ProcId| self.forgotten.contains(&proc.namespace);
         self.all.get(id).is_some_and(|party| party.is_lossy || party.concerns(&id.0, is_forgotten))
     }
@@ -291,7 +291,7 @@ impl Parties {
 
     /// Whether the news of the leader's end may be that of an earlier life of it, in which it had been asked to another group of
     /// that name: nothing in it tells them apart.
-    pub(super) fn had_left_earlier(&self, (leader, id): &PartyId) -> bool {
+    pub(super) fn had_left_earlier(&self, (leader, id): &InvitationId) -> bool {
         let mut others = self.about(leader).filter(|((of, name), _)| name == id && of != leader);
         others.any(|(_, party)| party.left_early.contains(leader))
     }
@@ -311,10 +311,10 @@ impl Parties {
         id: &Text,
         leader: &ProcId,
     ) -> Option<ProcId> {
-        let is_lost = |(_, party): &(&PartyId, &Party)| party.is_leaderless && party.invited.contains(own);
+        let is_lost = |(_, party): &(&InvitationId, &InvitedGroup)| party.is_leaderless && party.invited.contains(own);
         let lost = self.about(own).filter(|((_, name), _)| name == id).filter(is_lost).count();
         let (before, since) = self.selected.insert((process, id.clone()), (leader.clone(), now))?;
-        let invites = |party: &Party| party.begun >= since;
+        let invites = |party: &InvitedGroup| party.begun >= since;
         let has_invited = || self.all.get(&(before.clone(), id.clone())).is_some_and(invites);
         let is_kept = now < since + PLACE_KEPT || has_invited();
         (lost <= 1 && is_kept && !self.gone.contains(&before)).then_some(before)

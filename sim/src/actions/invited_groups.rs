@@ -8,17 +8,16 @@ use modex::proto::Reply;
 use modex::server::PeerId;
 use modex::types::{ProcId, Status, Time};
 
-use super::invariants::Rule;
-use super::inviting::procs_in;
-use super::parties::{Group, PartyId};
-use super::world::World;
-
-type Outcomes = Result<Outcome, CallError>;
+use super::invitations::procs_in;
+use crate::invitations::Outcomes;
+use crate::invited_groups::{Group, InvitationId};
+use crate::rule::Rule;
+use crate::world::World;
 
 impl World {
     /// Those are in the group who have accepted, and nobody else.
-    pub(super) fn check_conclusion(&mut self, party: &PartyId, conclusion: &Conclusion) {
-        let Some(known) = self.parties.all.get(party) else { return };
+    pub(crate) fn check_conclusion(&mut self, party: &InvitationId, conclusion: &Conclusion) {
+        let Some(known) = self.invited_groups.all.get(party) else { return };
         let due = known.due_members(&party.0);
         let is_whole = due.len() == known.invited.len();
         let expected = if known.is_optional || is_whole { due } else { Vec::new() };
@@ -30,12 +29,12 @@ impl World {
     }
 
     /// Nobody waits for what is over.
-    pub(super) fn check_wait(&mut self, process: u32, party: &PartyId, since: Time) {
+    pub(crate) fn check_wait(&mut self, process: u32, party: &InvitationId, since: Time) {
         let stopped = self.process(process).map_or(self.now, |of| of.stopped_until);
-        let Some(known) = self.parties.all.get(party) else { return };
+        let Some(known) = self.invited_groups.all.get(party) else { return };
         let until = known.over_since.map(|over| over.max(stopped).max(since) + NEWS_TRAVEL);
         if let Some(until) = until.filter(|until| *until < self.now && !known.is_untold)
-            && !self.parties.is_lossy(party)
+            && !self.invited_groups.is_lossy(party)
         {
             let late = self.now.since(until);
             self.rules.breaks(Rule::NoWaitInVain, || {
@@ -46,9 +45,10 @@ impl World {
 
     /// Who has accepted is told that there is no group: it is over, and the group is without it. Who has accepted in several lives may
     /// be in it for the sake of an earlier one.
-    pub(super) fn check_abort(&mut self, process: u32, party: &PartyId) {
+    pub(crate) fn check_abort(&mut self, process: u32, party: &InvitationId) {
         let own = self.own(process);
-        let Some(known) = self.parties.all.get(party).filter(|known| !known.accepted_again.contains(&own)) else {
+        let Some(known) = self.invited_groups.all.get(party).filter(|known| !known.accepted_again.contains(&own))
+        else {
             return;
         };
         if known.over_since.is_none() || known.has_member(&own) && !known.is_taken_back {
@@ -59,18 +59,18 @@ impl World {
     }
 
     /// Who has accepted is told that its leader has ended.
-    pub(super) fn check_loss(&mut self, process: u32, party: &PartyId) {
-        let goes_on = self.parties.all.get(party).is_some_and(|known| !known.has_lost_leader);
-        if goes_on && !self.parties.had_left_earlier(party) {
+    pub(crate) fn check_loss(&mut self, process: u32, party: &InvitationId) {
+        let goes_on = self.invited_groups.all.get(party).is_some_and(|known| !known.has_lost_leader);
+        if goes_on && !self.invited_groups.had_left_earlier(party) {
             let what = format!("process {process} is told that {} has ended", party.0);
             self.rules.breaks(Rule::Membership, || what);
         }
     }
 
     /// Who enters was asked and has accepted, and is told what its leader has formed.
-    pub(super) fn check_entry(&mut self, process: u32, party: &PartyId, group: &Group) {
+    pub(crate) fn check_entry(&mut self, process: u32, party: &InvitationId, group: &Group) {
         let own = self.own(process);
-        let Some(known) = self.parties.all.get(party) else { return };
+        let Some(known) = self.invited_groups.all.get(party) else { return };
         if known.formed.as_ref() != Some(group) || !(own == party.0 || known.accepted.contains(&own)) {
             let what =
                 format!("process {process} is told {group:?} of {party:?}, its leader formed {:?}", known.formed);
@@ -79,26 +79,28 @@ impl World {
     }
 
     /// Who is in a group can leave it.
-    pub(super) fn check_departure(&mut self, process: u32, party: &PartyId, result: &Outcomes) {
+    pub(crate) fn check_departure(&mut self, process: u32, party: &InvitationId, result: &Outcomes) {
         if let Err(CallError::Refused { status: Status::ERR_NOT_FOUND, .. }) = result
-            && !self.parties.is_lossy(party)
+            && !self.invited_groups.is_lossy(party)
         {
             self.rules.breaks(Rule::Membership, || format!("process {process} can't leave {party:?}, which it is in"));
         }
     }
 
     /// What the server knows of a group is what its members were told, without those who have left.
-    pub(super) fn compare(&mut self, peer: PeerId, process: u32, party: &PartyId, result: Outcomes) {
+    pub(crate) fn compare(&mut self, peer: PeerId, process: u32, party: &InvitationId, result: Outcomes) {
         let Ok(Outcome::Reply(Reply::Infos(infos))) = result else { return };
-        let Some(known) = self.parties.all.get(party) else { return };
+        let Some(known) = self.invited_groups.all.get(party) else { return };
         // It may have entered another of that name meanwhile.
-        let inside = self.connections.get(&peer).and_then(|of| of.guest.inside.get(&party.1));
+        let inside = self.connections.get(&peer).and_then(|of| of.invitations.inside.get(&party.1));
         let is_inside = inside.is_some_and(|(leader, _)| *leader == party.0);
-        let Some(group) = known.formed.as_ref().filter(|_| is_inside && !self.parties.is_lossy(party)) else { return };
+        let Some(group) = known.formed.as_ref().filter(|_| is_inside && !self.invited_groups.is_lossy(party)) else {
+            return;
+        };
         let told = infos.iter().find(|info| info.key.as_str() == keys::QUERY_GROUP_MEMBERSHIP.name());
         let told = told.map(|info| procs_in(&info.value)).unwrap_or_default();
         let is_member = |member: &ProcId| group.members.contains(member);
-        let stays = |member: &&ProcId| !self.parties.has_left(&party.1, member);
+        let stays = |member: &&ProcId| !self.invited_groups.has_left(&party.1, member);
         if !told.iter().all(is_member) || !group.members.iter().filter(stays).all(|member| told.contains(member)) {
             let what = format!("process {process} is in {party:?} of {group:?}, and its server says {told:?}");
             self.rules.breaks(Rule::Membership, || what);
@@ -106,11 +108,11 @@ impl World {
     }
 
     /// Where nothing went wrong, those who were invited and accepted are in the group.
-    pub(super) fn check_parties(&mut self) {
+    pub(crate) fn check_parties(&mut self) {
         if !self.setup.faults.is_empty() {
             return;
         }
-        for (party, known) in &self.parties.all {
+        for (party, known) in &self.invited_groups.all {
             let accepts = |proc: &ProcId| *proc == party.0 || known.accepted.contains(proc);
             let is_due = known.invited.iter().all(accepts) && known.declined.is_empty() && !known.somebody_left;
             if is_due && !known.is_kept(&party.0) {

@@ -1,51 +1,38 @@
 //! Groups over several nodes that the host forms without a word on who is in them: all members must be told the same, whoever was
 //! lost on the way. And those that outlive deaths are ended by whoever is left.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use modex::proto::{Reply, Request, Tag};
 use modex::server::PeerId;
-use modex::types::{ProcId, Status, Text, Time};
+use modex::types::{ProcId, Status, Text};
 
-use super::faults::Canary;
-use super::gatherings::{Kind, REGISTERED_WITHIN};
-use super::invariants::Rule;
-use super::queue::ServerId;
-use super::world::World;
-
-/// What is known of groups that the host forms.
-#[derive(Debug, Default)]
-pub(super) struct Forming {
-    /// Requests to form one: with whom. To end one: nobody.
-    asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
-    /// Where there is which, with its members in order, and the processes there that were told that they are in it. With the last of
-    /// those it is none of the server's any more.
-    formed: BTreeMap<(ServerId, Text, Vec<ProcId>), BTreeSet<u32>>,
-    /// When each server was first asked for something about which.
-    first_asked: BTreeMap<(ServerId, Text), Time>,
-}
+use crate::faults::Canary;
+use crate::local_collectives::{Kind, REGISTERED_WITHIN};
+use crate::queue::ServerId;
+use crate::rule::Rule;
+use crate::world::World;
 
 impl World {
-    pub(super) fn note_forming(&mut self, server: ServerId, peer: PeerId, tag: Tag, request: &Request) {
+    pub(crate) fn note_forming(&mut self, server: ServerId, peer: PeerId, tag: Tag, request: &Request) {
         let (group, procs) = match request {
             Request::GroupConstruct(group) => (group, group.procs.clone()),
             Request::GroupDestruct(group) => (group, Vec::new()),
             _ => return,
         };
         if let Some(name) = group.id.clone().filter(|_| self.has_group_host) {
-            self.forming.first_asked.entry((server, name.clone())).or_insert(self.now);
-            self.forming.asked.entry(peer).or_default().insert(tag, (name, procs));
+            self.hosted_groups.first_asked.entry((server, name.clone())).or_insert(self.now);
+            self.hosted_groups.asked.entry(peer).or_default().insert(tag, (name, procs));
         }
     }
 
     /// A server hands an operation on a group over: all its jobs are registered or, where the host tells of them only when it is
     /// asked to connect, nobody has told it of the others for a second.
-    pub(super) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+    pub(crate) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
         let lasting = self.lasting(server, &Kind::Destruct(name.clone()), procs);
         if lasting.iter().all(|proc| self.is_registered(server, &proc.namespace)) {
             return;
         }
-        let first = self.forming.first_asked.get(&(server, name.clone())).filter(|_| self.learning.is_some());
+        let first =
+            self.hosted_groups.first_asked.get(&(server, name.clone())).filter(|_| self.lazy_registration.is_some());
         if first.is_none_or(|first| *first + REGISTERED_WITHIN > self.now) {
             self.rules.breaks(Rule::NothingMissing, || {
                 format!("{server:?} hands over {name} of {procs:?} before all their jobs are registered")
@@ -54,8 +41,8 @@ impl World {
     }
 
     /// A server tells a member of its group, or that it has ended.
-    pub(super) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
-        let asked = self.forming.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
+    pub(crate) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
+        let asked = self.hosted_groups.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
         let Some((name, procs)) = asked else { return };
         // A group that somebody was missing at the end of is no more, either.
         let is_partial_end = procs.is_empty() && *reply == Reply::Status(Status::ERR_PARTIAL_SUCCESS);
@@ -76,12 +63,12 @@ impl World {
             self.rules.breaks(Rule::Membership, || text);
         }
         if let Some(connection) = self.connections.get(&peer) {
-            self.forming.formed.entry((server, name, named)).or_default().insert(connection.process);
+            self.hosted_groups.formed.entry((server, name, named)).or_default().insert(connection.process);
         }
     }
 
     /// A server hands the end of a group over as one that lacks somebody.
-    pub(super) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
+    pub(crate) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
         if self.is_formed(server, name, procs) && self.program.outlives_deaths(name) {
             self.rules.breaks(Rule::NothingMissing, || {
                 format!("{server:?} ends {name} as if the dead were missing, of which its members are told instead")
@@ -90,27 +77,27 @@ impl World {
     }
 
     /// Whether there is a group with these among its members.
-    pub(super) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
+    pub(crate) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
         let first = (server, name.clone(), Vec::new());
         let of_name =
-            self.forming.formed.range(first..).take_while(|((of, other, _), _)| *of == server && other == name);
+            self.hosted_groups.formed.range(first..).take_while(|((of, other, _), _)| *of == server && other == name);
         let has_all = |members: &[ProcId]| procs.iter().all(|proc| members.binary_search(proc).is_ok());
         of_name.map(|((.., members), _)| members).any(|members| has_all(members))
     }
 
     /// Whoever asked will not be told.
-    pub(super) fn forget_forming(&mut self, peer: PeerId) {
-        self.forming.asked.remove(&peer);
+    pub(crate) fn forget_forming(&mut self, peer: PeerId) {
+        self.hosted_groups.asked.remove(&peer);
     }
 
     /// A group has ended, or all of a server's.
-    pub(super) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
-        self.forming.formed.retain(|(of, other, _), _| *of != server || name.is_some_and(|name| name != other));
+    pub(crate) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
+        self.hosted_groups.formed.retain(|(of, other, _), _| *of != server || name.is_some_and(|name| name != other));
     }
 
     /// A process has gone, or has left the groups of a name.
-    pub(super) fn forget_member(&mut self, process: u32, name: Option<&Text>) {
-        self.forming.formed.retain(|(_, other, _), members| {
+    pub(crate) fn forget_member(&mut self, process: u32, name: Option<&Text>) {
+        self.hosted_groups.formed.retain(|(_, other, _), members| {
             let was_in = name.is_none_or(|name| name == other) && members.remove(&process);
             !was_in || !members.is_empty()
         });

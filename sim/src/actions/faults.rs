@@ -6,23 +6,23 @@ use std::time::Duration;
 use modex::server::{HostCall, PeerId, StoreOffer};
 use modex::types::{ProcId, Time};
 
-use super::faults::Faults;
-use super::process::{Process, State};
-use super::queue::{Event, ServerId, ToClient};
-use super::setup::{STOPPED_FOR, job};
-use super::world::{Node, World};
+use crate::faults::Faults;
+use crate::process::{Process, State};
+use crate::queue::{Event, ServerId, ToClient};
+use crate::setup::{STOPPED_FOR, job};
+use crate::world::{Node, World};
 
 impl World {
-    pub(super) fn strikes(&mut self, kind: Faults) -> bool {
-        !self.is_ending && self.dice.strikes(kind)
+    pub(crate) fn strikes(&mut self, kind: Faults) -> bool {
+        !self.is_ending && self.fault_schedule.strikes(kind)
     }
 
     /// Plans when processes and servers are struck.
-    pub(super) fn plan_strikes(&mut self) {
+    pub(crate) fn plan_strikes(&mut self) {
         let span_us = 2_000 + 1_500 * u64::from(self.setup.phases);
         let more = u64::from(self.setup.ranks / 1000);
         for kind in STRIKING {
-            let Some(random) = self.dice.stream(kind) else { continue };
+            let Some(random) = self.fault_schedule.stream(kind) else { continue };
             let count = match kind {
                 Faults::SERVER | Faults::NODE => 1,
                 _ => random.between(1, 3 + more),
@@ -34,12 +34,12 @@ impl World {
         }
     }
 
-    pub(super) fn strike(&mut self, kind: Faults) {
-        if self.is_ending || !self.dice.spend() {
+    pub(crate) fn strike(&mut self, kind: Faults) {
+        if self.is_ending || !self.fault_schedule.spend() {
             return;
         }
         let (processes, nodes) = (u32::try_from(self.processes.len()).unwrap_or(0), self.setup.nodes);
-        let Some(random) = self.dice.stream(kind) else { return };
+        let Some(random) = self.fault_schedule.stream(kind) else { return };
         let (victim, node, choice) = (random.below_u32(processes), random.below_u32(nodes), random.below(4));
         let now = self.now;
         self.trace.words(&[u64::from(kind.bits()), u64::from(victim), u64::from(node)]);
@@ -135,7 +135,7 @@ impl World {
             }
             return;
         }
-        self.parties.forget(proc.namespace.clone());
+        self.invited_groups.forget(proc.namespace.clone());
         self.note_job_over(number);
         for node in 0..self.setup.nodes {
             let Some(server) = self.server_at(node) else { continue };
@@ -166,8 +166,8 @@ impl World {
         self.rules.server_ended(server);
         let on_node: BTreeSet<ProcId> =
             self.processes.iter().filter(|of| of.node == node).map(|of| of.proc.clone()).collect();
-        self.parties.lose_news(None, |proc| on_node.contains(proc));
-        self.gatherings.forgotten(server, |_| true);
+        self.invited_groups.lose_news(None, |proc| on_node.contains(proc));
+        self.collectives.forgotten(server, |_| true);
         self.bootstraps.forgotten(server);
         let peers: Vec<PeerId> =
             self.connections.iter().filter(|(_, of)| of.server == server).map(|(peer, _)| *peer).collect();
@@ -196,7 +196,7 @@ impl World {
     }
 
     /// A new server knows nothing of the old one; the host starts a new job there.
-    pub(super) fn restart(&mut self, node: u32) {
+    pub(crate) fn restart(&mut self, node: u32) {
         if self.is_ending {
             return;
         }

@@ -4,7 +4,6 @@
 //! same; those of one node need no host, others can't do without.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use modex::client::{Call, CallError, Outcome, processes};
 use modex::keys;
@@ -12,48 +11,30 @@ use modex::proto::{Command, Group, Reply, Request, Tag};
 use modex::server::PeerId;
 use modex::types::{Info, Key, ProcId, Status, Text, Time, Value};
 
-use super::accepting::timeout_of;
-use super::bootstraps::{Caller, Joined, Round};
-use super::gatherings::{self, Gathering, Kind, Local};
-use super::invariants::Rule;
-use super::inviting::procs_in;
-use super::process::Why;
-use super::program::{Bootstrap, Phase, Slip};
-use super::queue::ServerId;
-use super::trace::status_of;
-use super::world::World;
-
-/// A request about a group, on its way into the account: a server that refuses it at once never had it.
-#[derive(Debug)]
-pub(super) struct Assembling {
-    server: ServerId,
-    caller: Caller,
-    request: Asks,
-    name: Text,
-    limit: Option<Duration>,
-}
-
-#[derive(Debug)]
-enum Asks {
-    /// To be with whoever leads, or those whom leaders name.
-    Bootstrap,
-    Construct(Vec<ProcId>),
-    Destruct(Vec<ProcId>),
-}
+use super::invitations::procs_in;
+use super::requests::timeout_of;
+use crate::bootstraps::{Caller, GroupRequestKind, Joined, PendingGroupRequest, Round};
+use crate::local_collectives::{self, Kind, Local, LocalCollective};
+use crate::process::CallPurpose;
+use crate::program::{Bootstrap, Phase, Slip};
+use crate::queue::ServerId;
+use crate::rule::Rule;
+use crate::trace::status_of;
+use crate::world::World;
 
 impl World {
     /// The call by which a connection takes part in forming a group of which it knows its own part. `None`: it is at that already.
-    pub(super) fn bootstrap_call(
+    pub(crate) fn bootstrap_call(
         &self,
         peer: PeerId,
         phase: &Phase,
         bootstrap: &Bootstrap,
         procs: &[ProcId],
-    ) -> Option<(Why, Call)> {
+    ) -> Option<(CallPurpose, Call)> {
         let connection = self.connections.get(&peer)?;
         let name = bootstrap.name.clone();
-        let is_same = |why: &Why| matches!(why, Why::Group(other) if *other == name);
-        if connection.calls.values().any(|asked| is_same(&asked.why)) {
+        let is_same = |purpose: &CallPurpose| matches!(purpose, CallPurpose::Group(other) if *other == name);
+        if connection.calls.values().any(|asked| is_same(&asked.purpose)) {
             return None;
         }
         let own = connection.client.own();
@@ -68,28 +49,28 @@ impl World {
         }
         let procs = if leads { vec![own.clone()] } else { Vec::new() };
         let group = Group { command: Command::GroupConstruct.to_raw(), id: Some(name.clone()), procs, directives };
-        Some((Why::Group(name), Call::Exchange(Request::GroupConstruct(group))))
+        Some((CallPurpose::Group(name), Call::Exchange(Request::GroupConstruct(group))))
     }
 
     /// The call by which a connection takes part in ending the group that it was told of, whose members its server knows.
-    pub(super) fn dissolve_call(&mut self, peer: PeerId, phase: &Phase, name: &Text) -> Option<(Why, Call)> {
+    pub(crate) fn dissolve_call(&mut self, peer: PeerId, phase: &Phase, name: &Text) -> Option<(CallPurpose, Call)> {
         self.connections
             .get_mut(&peer)?
             .groups
             .remove(name)
             .then(|| phase.call(Vec::new()))
-            .map(|call| (Why::Meeting, call))
+            .map(|call| (CallPurpose::Meeting, call))
     }
 
     /// A connection is told that it is in a group.
-    pub(super) fn note_group(&mut self, peer: PeerId, name: Text, result: &Result<Outcome, CallError>) {
+    pub(crate) fn note_group(&mut self, peer: PeerId, name: Text, result: &Result<Outcome, CallError>) {
         if let (Ok(Outcome::Reply(Reply::Group { .. })), Some(connection)) = (result, self.connections.get_mut(&peer)) {
             connection.groups.insert(name);
         }
     }
 
     /// A server has got a request about a group.
-    pub(super) fn assemble(&mut self, server: ServerId, (peer, tag, process): (PeerId, Tag, u32), request: &Request) {
+    pub(crate) fn assemble(&mut self, server: ServerId, (peer, tag, process): (PeerId, Tag, u32), request: &Request) {
         let (Request::GroupConstruct(group) | Request::GroupDestruct(group)) = request else { return };
         let (Some(name), Some(proc)) = (group.id.clone(), self.process(process).map(|of| of.proc.clone())) else {
             return;
@@ -98,28 +79,30 @@ impl World {
         let count = find(keys::GROUP_BOOTSTRAP.name()).map(|count| count.as_u64().unwrap_or(0));
         let asks = match request {
             Request::GroupDestruct(_) if group.procs.is_empty() => {
-                Asks::Destruct(self.bootstraps.told(process, &name).unwrap_or_default())
+                GroupRequestKind::Destruct(self.bootstraps.told(process, &name).unwrap_or_default())
             }
-            Request::GroupDestruct(_) => Asks::Destruct(group.procs.clone()),
-            _ if count.is_some() || group.procs.is_empty() => Asks::Bootstrap,
-            _ => Asks::Construct(group.procs.clone()),
+            Request::GroupDestruct(_) => GroupRequestKind::Destruct(group.procs.clone()),
+            _ if count.is_some() || group.procs.is_empty() => GroupRequestKind::Bootstrap,
+            _ => GroupRequestKind::Construct(group.procs.clone()),
         };
         let added = find(keys::GROUP_ADD_MEMBERS.name()).map(procs_in).unwrap_or_default();
         let named = if count.is_some() { group.procs.iter().cloned().chain(added).collect() } else { Vec::new() };
         let caller = Caller { peer, tag, process, proc, count, named };
         let limit = timeout_of(&group.directives);
-        self.assembling = Some(Assembling { server, caller, request: asks, name, limit });
+        self.group_request = Some(PendingGroupRequest { server, caller, request: asks, name, limit });
     }
 
     /// The request that a server has got, and has not refused, counts.
-    pub(super) fn enter_group(&mut self) {
-        let Some(Assembling { server, caller, request, name, limit }) = self.assembling.take() else { return };
+    pub(crate) fn enter_group(&mut self) {
+        let Some(PendingGroupRequest { server, caller, request, name, limit }) = self.group_request.take() else {
+            return;
+        };
         let deadline = limit.map(|limit| self.now + limit);
         match request {
-            Asks::Construct(procs) => self.gather(server, &caller, Kind::Construct(name), &procs, deadline),
-            Asks::Destruct(procs) => self.gather(server, &caller, Kind::Destruct(name), &procs, deadline),
-            Asks::Bootstrap => {
-                let known = self.gatherings.group_with(server, &name, &caller.proc, caller.peer);
+            GroupRequestKind::Construct(procs) => self.gather(server, &caller, Kind::Construct(name), &procs, deadline),
+            GroupRequestKind::Destruct(procs) => self.gather(server, &caller, Kind::Destruct(name), &procs, deadline),
+            GroupRequestKind::Bootstrap => {
+                let known = self.collectives.group_with(server, &name, &caller.proc, caller.peer);
                 if let Some((kind, procs)) = known.filter(|_| caller.count.is_none()) {
                     return self.gather(server, &caller, kind, &procs, deadline);
                 }
@@ -157,20 +140,20 @@ impl World {
             knowledge: self.knowledge(server, &kind, procs),
             is_impossible: is_elsewhere,
         };
-        let signature = gatherings::signature(kind, procs);
+        let signature = local_collectives::signature(kind, procs);
         let request = (caller.peer, caller.tag, caller.process);
-        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
+        let clock = self.collectives.arrive(server, signature, request, (self.now, deadline), || local);
         self.rules.bound(caller.peer, caller.tag, clock);
     }
 
     /// A server is about to answer. Who fails has a reason, and who is in a group is told of all who have formed it.
-    pub(super) fn check_group_reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
+    pub(crate) fn check_group_reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
         let status = status_of(reply);
-        let is_refused = |pending: &mut Assembling| {
+        let is_refused = |pending: &mut PendingGroupRequest| {
             (pending.caller.peer, pending.caller.tag) == (peer, tag) && REFUSALS.contains(&status)
         };
-        match self.assembling.take_if(is_refused) {
-            Some(Assembling { server, caller, name, .. })
+        match self.group_request.take_if(is_refused) {
+            Some(PendingGroupRequest { server, caller, name, .. })
                 if status == Status::ERR_BAD_PARAM && !self.bootstraps.is_nonsense(server, &name, &caller) =>
             {
                 let what = format!("{caller:?} is refused, and there is nothing wrong with it");
@@ -180,7 +163,7 @@ impl World {
             None => self.enter_group(),
         }
         let mut told = None;
-        let wrong = match self.gatherings.of_request(peer, tag) {
+        let wrong = match self.collectives.of_request(peer, tag) {
             Some(((kind @ (Kind::Construct(_) | Kind::Destruct(_)), procs), operation)) => {
                 let members = self.one_by_one(procs);
                 told = Some((kind.clone(), status));
@@ -228,7 +211,7 @@ impl World {
 /// What is wrong with an answer to somebody who takes part in an operation on a group.
 fn objection(
     kind: &Kind,
-    operation: &Gathering,
+    operation: &LocalCollective,
     reply: &Reply,
     members: &BTreeSet<ProcId>,
     now: Time,
@@ -282,7 +265,7 @@ impl Bootstrap {
 }
 
 /// A planted defect: whom leaders add the server never hears.
-pub(super) fn forget_added(request: &mut Request) {
+pub(crate) fn forget_added(request: &mut Request) {
     if let Request::GroupConstruct(group) = request {
         group.directives.retain(|info| info.key.as_str() != keys::GROUP_ADD_MEMBERS.name());
     }

@@ -5,14 +5,14 @@ use super::random::{Random, Stream};
 use super::setup::Setup;
 
 #[derive(Debug)]
-pub(super) struct Dice {
+pub(super) struct FaultSchedule {
     /// Kinds that this run knows, each with its stream.
     kinds: Vec<(Faults, Random)>,
     left: u32,
     struck: u32,
 }
 
-impl Dice {
+impl FaultSchedule {
     /// Of the kinds that are asked for a run has one in three, so that most runs have few and some have many.
     pub(super) fn new(seed: u64, setup: &Setup) -> Self {
         let kinds = setup.faults.iter().filter_map(|kind| {

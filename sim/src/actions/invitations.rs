@@ -2,97 +2,34 @@
 //! who accept, invitees answer and enter, members leave. The real `client::invitation` decides; what is heard are the events
 //! that the servers hand on.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use modex::client::{
-    ANSWERS, Acceptance, Call, CallError, CallId, Conclusion, Construction, Input, Invitation, Outcome, addressed,
-    description,
+    ANSWERS, Call, CallId, Conclusion, Construction, Input, Invitation, Outcome, addressed, description,
 };
 use modex::gds::AsStatus;
 use modex::keys;
 use modex::proto::{Command, Group as GroupCall, JobControl, Notify, RegisterEvents, Reply, Request};
 use modex::server::PeerId;
 use modex::types::codes::range;
-use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
+use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Value};
 
-use super::parties::{Group, PartyId};
-use super::process::{Asked, Why};
-use super::program::{Invite, Phase};
-use super::world::World;
-
-/// What a process knows of the invitations of its present life.
-#[derive(Debug, Default)]
-pub(super) struct Guest {
-    pub(super) leads: BTreeMap<Text, Leading>,
-    pub(super) joins: BTreeMap<PartyId, Joining>,
-    /// Groups that it has been asked to, and has answered or not.
-    pub(super) asked: BTreeSet<Text>,
-    /// Groups that it is in, with those whom it knows to be in them.
-    pub(super) inside: BTreeMap<Text, (ProcId, Vec<ProcId>)>,
-}
-
-#[derive(Debug)]
-pub(super) struct Leading {
-    pub(super) invitation: Invitation,
-    leader: ProcId,
-    wishes: Invite,
-    pub(super) wait: CallId,
-    is_awaited: bool,
-    has_failed: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Joining {
-    pub(super) acceptance: Acceptance,
-    pub(super) wait: CallId,
-    pub(super) since: Time,
-    pub(super) heard: Option<Construction>,
-    pub(super) has_failed: bool,
-}
-
-/// What a call in the matter of an invitation was made for.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// It will hear of invitations.
-    Listens,
-    LeaderListens(Text),
-    Invites(Text),
-    Leads(Text),
-    Numbers(Text, Conclusion),
-    /// With what is said if that fails.
-    Announces(PartyId, Group, bool, Withdrawal),
-    /// Those who are not in the group are told.
-    Tells(PartyId),
-    GuestListens(PartyId),
-    Accepts(PartyId),
-    Waits(PartyId),
-    Enters(PartyId, Group, bool),
-    Leaves(PartyId),
-    Looks(PartyId),
-    Other,
-}
-
-type Withdrawal = Option<(Status, Vec<Info>)>;
-type Outcomes = Result<Outcome, CallError>;
-
-impl Guest {
-    /// Whether something that a process was asked to is not settled.
-    pub(super) fn is_busy(&self) -> bool {
-        !self.joins.is_empty()
-    }
-}
+use crate::invitations::{InvitationCall, Invitations, LedInvitation, Outcomes, Withdrawal};
+use crate::invited_groups::{Group, InvitationId};
+use crate::process::{CallPurpose, PendingCall};
+use crate::program::{Invite, Phase};
+use crate::world::World;
 
 impl World {
     /// A process that has come hears of invitations from now on.
-    pub(super) fn hear_of_invitations(&mut self, peer: PeerId) {
+    pub(crate) fn hear_of_invitations(&mut self, peer: PeerId) {
         if self.program.has_invitations() {
-            self.listen(peer, &BASE, Step::Listens);
+            self.listen(peer, &BASE, InvitationCall::Listens);
         }
     }
 
     /// The processes that a phase's set stands for, one by one.
-    pub(super) fn guests(&self, procs: &[ProcId]) -> Vec<ProcId> {
+    pub(crate) fn guests(&self, procs: &[ProcId]) -> Vec<ProcId> {
         let mut guests = Vec::new();
         for entry in procs {
             if let Some((_, job)) = self.job_named(&entry.namespace) {
@@ -103,7 +40,7 @@ impl World {
     }
 
     /// Takes part in a phase of invitation. Gives whether the process has nothing to do but to wait for one.
-    pub(super) fn invite(&mut self, process: u32, peer: PeerId, phase: &Phase, invite: &Invite) -> bool {
+    pub(crate) fn invite(&mut self, process: u32, peer: PeerId, phase: &Phase, invite: &Invite) -> bool {
         let Some(of) = self.process(process) else { return false };
         let Some(procs) = phase.procs(&self.jobs, of.job, of.rank) else { return false };
         let (own, guests) = (of.proc.clone(), self.guests(&procs));
@@ -121,7 +58,7 @@ impl World {
         false
     }
 
-    pub(super) fn begin_party(
+    pub(crate) fn begin_party(
         &mut self,
         peer: PeerId,
         own: ProcId,
@@ -131,84 +68,99 @@ impl World {
         is_awaited: bool,
     ) {
         let id = wishes.name.clone();
-        let party = self.parties.invite((own.clone(), id.clone()), guests.clone());
+        let party = self.invited_groups.invite((own.clone(), id.clone()), guests.clone());
         (party.is_optional, party.is_told, party.begun) = (wishes.is_optional, false, self.now);
         let (wait, leader) = (self.next_call(peer), own.clone());
         let invitation = Invitation::new(id.clone(), own, servers(), guests);
-        let leading = Leading { invitation, leader, wishes, wait, is_awaited, has_failed: false };
-        if let Some(guest) = self.guest(peer) {
+        let leading = LedInvitation { invitation, leader, wishes, wait, is_awaited, has_failed: false };
+        if let Some(guest) = self.invitations_of(peer) {
             guest.leads.insert(id.clone(), leading);
         }
-        self.await_events(peer, Command::GroupInvite, Some(limit), Step::Leads(id.clone()));
-        self.listen(peer, &ANSWERS, Step::LeaderListens(id));
+        self.await_events(peer, Command::GroupInvite, Some(limit), InvitationCall::Leads(id.clone()));
+        self.listen(peer, &ANSWERS, InvitationCall::LeaderListens(id));
     }
 
-    pub(super) fn guest(&mut self, peer: PeerId) -> Option<&mut Guest> {
-        self.connections.get_mut(&peer).filter(|of| !of.is_client_gone).map(|of| &mut of.guest)
+    pub(crate) fn invitations_of(&mut self, peer: PeerId) -> Option<&mut Invitations> {
+        self.connections.get_mut(&peer).filter(|of| !of.is_client_gone).map(|of| &mut of.invitations)
     }
 
-    pub(super) fn next_call(&self, peer: PeerId) -> CallId {
+    pub(crate) fn next_call(&self, peer: PeerId) -> CallId {
         CallId(self.connections.get(&peer).map_or(0, |connection| connection.last_call) + 1)
     }
 
-    pub(super) fn await_events(&mut self, peer: PeerId, command: Command, limit: Option<Duration>, step: Step) {
+    pub(crate) fn await_events(
+        &mut self,
+        peer: PeerId,
+        command: Command,
+        limit: Option<Duration>,
+        step: InvitationCall,
+    ) {
         let deadline = limit.map(|limit| self.now + limit + GRACE);
-        let asked = Asked { why: Why::Party(step), is_awaited: false, deadline };
+        let asked = PendingCall { purpose: CallPurpose::Invitation(step), is_awaited: false, deadline };
         self.client_call(peer, asked, Call::Await(command, limit));
     }
 
-    pub(super) fn exchange(&mut self, peer: PeerId, step: Step, request: Request) {
-        let asked = Asked { why: Why::Party(step), is_awaited: false, deadline: None };
+    pub(crate) fn exchange(&mut self, peer: PeerId, step: InvitationCall, request: Request) {
+        let asked = PendingCall { purpose: CallPurpose::Invitation(step), is_awaited: false, deadline: None };
         self.client_call(peer, asked, Call::Exchange(request));
     }
 
-    pub(super) fn listen(&mut self, peer: PeerId, codes: &[Status], step: Step) {
+    pub(crate) fn listen(&mut self, peer: PeerId, codes: &[Status], step: InvitationCall) {
         let wish = RegisterEvents { codes: codes.to_vec(), directives: Vec::new() };
         self.exchange(peer, step, Request::RegisterEvents(wish));
     }
 
-    pub(super) fn tell(&mut self, peer: PeerId, step: Step, status: Status, mut info: Vec<Info>) {
-        info.push(self.parties.numbered());
+    pub(crate) fn tell(&mut self, peer: PeerId, step: InvitationCall, status: Status, mut info: Vec<Info>) {
+        info.push(self.invited_groups.numbered());
         self.exchange(peer, step, Request::Notify(Notify { status, range: range::RANGE_CUSTOM, info }));
     }
 
     /// A process ends a wait of its own.
-    pub(super) fn settle(&mut self, peer: PeerId, wait: CallId) {
+    pub(crate) fn settle(&mut self, peer: PeerId, wait: CallId) {
         self.client_input(peer, Input::Settle(wait));
     }
 
     /// A call in the matter of an invitation has ended.
-    pub(super) fn party_goes_on(&mut self, peer: PeerId, process: u32, step: Step, result: Outcomes) {
+    pub(crate) fn party_goes_on(&mut self, peer: PeerId, process: u32, step: InvitationCall, result: Outcomes) {
         let is_well = result.is_ok();
         match step {
-            Step::LeaderListens(id) | Step::Invites(id) if !is_well => self.fail_leading(peer, &id),
-            Step::LeaderListens(id) => self.ask_guests(peer, id),
-            Step::Leads(id) => self.conclude(peer, process, id, &result),
-            Step::Numbers(id, conclusion) => self.announce(peer, process, &id, &conclusion, number_in(result)),
-            Step::Announces(party, group, is_awaited, withdrawal) => match is_well {
+            InvitationCall::LeaderListens(id) | InvitationCall::Invites(id) if !is_well => self.fail_leading(peer, &id),
+            InvitationCall::LeaderListens(id) => self.ask_guests(peer, id),
+            InvitationCall::Leads(id) => self.conclude(peer, process, id, &result),
+            InvitationCall::Numbers(id, conclusion) => {
+                self.announce(peer, process, &id, &conclusion, number_in(result))
+            }
+            InvitationCall::Announces(party, group, is_awaited, withdrawal) => match is_well {
                 true => self.enter(peer, process, party, group, is_awaited),
                 false => self.take_back(peer, process, &party, is_awaited, withdrawal),
             },
-            Step::Tells(party) => {
-                if let Some(known) = self.parties.all.get_mut(&party) {
+            InvitationCall::Tells(party) => {
+                if let Some(known) = self.invited_groups.all.get_mut(&party) {
                     known.is_untold |= !is_well;
                 }
             }
-            Step::GuestListens(party) | Step::Accepts(party) if !is_well => self.fail_joining(peer, &party),
-            Step::GuestListens((leader, id)) => {
-                let info = addressed(&id, std::slice::from_ref(&leader));
-                self.tell(peer, Step::Accepts((leader, id)), Status::GROUP_INVITE_ACCEPTED, info);
+            InvitationCall::GuestListens(party) | InvitationCall::Accepts(party) if !is_well => {
+                self.fail_joining(peer, &party)
             }
-            Step::Waits(party) => self.stop_waiting(peer, process, party),
-            Step::Enters(party, group, is_awaited) => self.entered(peer, process, &party, group, is_awaited, is_well),
-            Step::Leaves(party) => self.check_departure(process, &party, &result),
-            Step::Looks(party) => self.compare(peer, process, &party, result),
-            Step::Listens | Step::Invites(_) | Step::Accepts(_) | Step::Other => {}
+            InvitationCall::GuestListens((leader, id)) => {
+                let info = addressed(&id, std::slice::from_ref(&leader));
+                self.tell(peer, InvitationCall::Accepts((leader, id)), Status::GROUP_INVITE_ACCEPTED, info);
+            }
+            InvitationCall::Waits(party) => self.stop_waiting(peer, process, party),
+            InvitationCall::Enters(party, group, is_awaited) => {
+                self.entered(peer, process, &party, group, is_awaited, is_well)
+            }
+            InvitationCall::Leaves(party) => self.check_departure(process, &party, &result),
+            InvitationCall::Looks(party) => self.compare(peer, process, &party, result),
+            InvitationCall::Listens
+            | InvitationCall::Invites(_)
+            | InvitationCall::Accepts(_)
+            | InvitationCall::Other => {}
         }
     }
 
     fn fail_leading(&mut self, peer: PeerId, id: &Text) {
-        let leading = self.guest(peer).and_then(|guest| guest.leads.get_mut(id));
+        let leading = self.invitations_of(peer).and_then(|guest| guest.leads.get_mut(id));
         let wait = leading.map(|leading| {
             leading.has_failed = true;
             leading.wait
@@ -216,8 +168,8 @@ impl World {
         wait.into_iter().for_each(|wait| self.settle(peer, wait));
     }
 
-    fn fail_joining(&mut self, peer: PeerId, party: &PartyId) {
-        let joining = self.guest(peer).and_then(|guest| guest.joins.get_mut(party));
+    fn fail_joining(&mut self, peer: PeerId, party: &InvitationId) {
+        let joining = self.invitations_of(peer).and_then(|guest| guest.joins.get_mut(party));
         let wait = joining.map(|joining| {
             joining.has_failed = true;
             joining.wait
@@ -227,25 +179,25 @@ impl World {
 
     /// The leader hears every answer now, and asks.
     fn ask_guests(&mut self, peer: PeerId, id: Text) {
-        let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.get_mut(&id)) else { return };
+        let Some(leading) = self.invitations_of(peer).and_then(|guest| guest.leads.get_mut(&id)) else { return };
         let (is_alone, wait) = (leading.invitation.others().is_empty(), leading.wait);
         if is_alone {
             return self.settle(peer, wait);
         }
         let question = leading.invitation.question();
-        self.tell(peer, Step::Invites(id), Status::GROUP_INVITED, question);
+        self.tell(peer, InvitationCall::Invites(id), Status::GROUP_INVITED, question);
     }
 
     /// Everybody has answered, or there is no more time.
     fn conclude(&mut self, peer: PeerId, process: u32, id: Text, result: &Outcomes) {
-        let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.get(&id)) else { return };
+        let Some(leading) = self.invitations_of(peer).and_then(|guest| guest.leads.get(&id)) else { return };
         let party = (leading.leader.clone(), id.clone());
         let (conclusion, is_awaited) = (leading.invitation.conclude(leading.wishes.is_optional), leading.is_awaited);
         let wants_number = leading.wishes.wants_number;
         let is_late = matches!(result, Err(error) if error.status() == Status::ERR_TIMEOUT);
         if leading.has_failed || (result.is_err() && !is_late) {
             let withdrawal = leading.invitation.withdrawal();
-            self.guest(peer).and_then(|guest| guest.leads.remove(&id));
+            self.invitations_of(peer).and_then(|guest| guest.leads.remove(&id));
             return self.take_back(peer, process, &party, is_awaited, withdrawal);
         }
         self.check_conclusion(&party, &conclusion);
@@ -254,15 +206,15 @@ impl World {
         }
         let directives = vec![flag(keys::GROUP_ASSIGN_CONTEXT_ID.name()), named(&id)];
         let control = Request::JobControl(JobControl { targets: Vec::new(), directives });
-        self.exchange(peer, Step::Numbers(id, conclusion), control);
+        self.exchange(peer, InvitationCall::Numbers(id, conclusion), control);
     }
 
     fn announce(&mut self, peer: PeerId, process: u32, id: &Text, conclusion: &Conclusion, number: Option<u64>) {
-        let Some(leading) = self.guest(peer).and_then(|guest| guest.leads.remove(id)) else { return };
+        let Some(leading) = self.invitations_of(peer).and_then(|guest| guest.leads.remove(id)) else { return };
         let party = (leading.leader.clone(), id.clone());
         let group = Group { members: conclusion.members.clone(), number };
         let is_formed = !group.members.is_empty();
-        if let Some(known) = self.parties.all.get_mut(&party) {
+        if let Some(known) = self.invited_groups.all.get_mut(&party) {
             known.formed = is_formed.then(|| group.clone());
             known.over_since = Some(self.now);
         }
@@ -270,8 +222,8 @@ impl World {
         // The server tells those who are left out.
         for (status, info) in leading.invitation.announcements(conclusion, number, true) {
             let step = match is_formed {
-                true => Step::Announces(party.clone(), group.clone(), leading.is_awaited, withdrawal.clone()),
-                false => Step::Tells(party.clone()),
+                true => InvitationCall::Announces(party.clone(), group.clone(), leading.is_awaited, withdrawal.clone()),
+                false => InvitationCall::Tells(party.clone()),
             };
             self.tell(peer, step, status, info);
         }
@@ -281,13 +233,20 @@ impl World {
     }
 
     /// The leader could not go on, and tells those who have accepted.
-    fn take_back(&mut self, peer: PeerId, process: u32, party: &PartyId, is_awaited: bool, withdrawal: Withdrawal) {
+    fn take_back(
+        &mut self,
+        peer: PeerId,
+        process: u32,
+        party: &InvitationId,
+        is_awaited: bool,
+        withdrawal: Withdrawal,
+    ) {
         if let Some((status, info)) = withdrawal {
-            if let Some(known) = self.parties.all.get_mut(party) {
+            if let Some(known) = self.invited_groups.all.get_mut(party) {
                 known.is_taken_back = true;
                 known.over_since = Some(self.now);
             }
-            self.tell(peer, Step::Tells(party.clone()), status, info);
+            self.tell(peer, InvitationCall::Tells(party.clone()), status, info);
         }
         if is_awaited {
             self.wake_soon(process);
@@ -295,7 +254,7 @@ impl World {
     }
 
     /// A member tells its server that it is one.
-    fn enter(&mut self, peer: PeerId, process: u32, party: PartyId, group: Group, is_awaited: bool) {
+    fn enter(&mut self, peer: PeerId, process: u32, party: InvitationId, group: Group, is_awaited: bool) {
         let own = self.process(process).map(|of| of.proc.clone());
         if own.is_none_or(|own| !group.members.contains(&own)) {
             if is_awaited {
@@ -304,11 +263,11 @@ impl World {
             return;
         }
         let request = about(Command::GroupJoin, &party.1, description(&group.members, group.number));
-        self.exchange(peer, Step::Enters(party, group, is_awaited), request);
+        self.exchange(peer, InvitationCall::Enters(party, group, is_awaited), request);
     }
 
-    fn stop_waiting(&mut self, peer: PeerId, process: u32, party: PartyId) {
-        let Some(joining) = self.guest(peer).and_then(|guest| guest.joins.remove(&party)) else { return };
+    fn stop_waiting(&mut self, peer: PeerId, process: u32, party: InvitationId) {
+        let Some(joining) = self.invitations_of(peer).and_then(|guest| guest.joins.remove(&party)) else { return };
         self.check_wait(process, &party, joining.since);
         match joining.heard {
             _ if joining.has_failed => {}
@@ -326,49 +285,57 @@ impl World {
     }
 
     /// Its server has taken note of a member.
-    fn entered(&mut self, peer: PeerId, process: u32, party: &PartyId, group: Group, is_awaited: bool, is_well: bool) {
+    fn entered(
+        &mut self,
+        peer: PeerId,
+        process: u32,
+        party: &InvitationId,
+        group: Group,
+        is_awaited: bool,
+        is_well: bool,
+    ) {
         let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
         let others: Vec<ProcId> = group.members.iter().filter(|member| **member != own).cloned().collect();
         self.check_entry(process, party, &group);
-        if let Some(known) = self.parties.all.get_mut(party) {
+        if let Some(known) = self.invited_groups.all.get_mut(party) {
             // Whoever can't enter says that it leaves.
             let place = if is_well { &mut known.entered } else { &mut known.left };
             place.insert(own);
         }
         if is_well {
-            if let Some(guest) = self.guest(peer) {
+            if let Some(guest) = self.invitations_of(peer) {
                 guest.inside.insert(party.1.clone(), (party.0.clone(), group.members.clone()));
             }
             let keys = vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())];
             let query = modex::types::Query { keys, qualifiers: vec![named(&party.1)] };
-            self.exchange(peer, Step::Looks(party.clone()), Request::Query(vec![query]));
+            self.exchange(peer, InvitationCall::Looks(party.clone()), Request::Query(vec![query]));
         } else {
             let mut info = addressed(&party.1, &others);
             info.push(Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), self.own(process)));
-            self.tell(peer, Step::Other, Status::GROUP_LEFT, info);
+            self.tell(peer, InvitationCall::Other, Status::GROUP_LEFT, info);
         }
         if is_awaited {
             self.wake_soon(process);
         }
     }
 
-    pub(super) fn own(&self, process: u32) -> ProcId {
+    pub(crate) fn own(&self, process: u32) -> ProcId {
         self.process(process).map_or_else(|| ProcId::new(servers(), 0), |of| of.proc.clone())
     }
 
     /// A member leaves the group that an earlier phase has formed.
-    pub(super) fn leave_party(&mut self, process: u32, peer: PeerId, id: &Text) {
+    pub(crate) fn leave_party(&mut self, process: u32, peer: PeerId, id: &Text) {
         let own = self.own(process);
-        let Some((leader, _)) = self.guest(peer).and_then(|guest| guest.inside.remove(id)) else { return };
+        let Some((leader, _)) = self.invitations_of(peer).and_then(|guest| guest.inside.remove(id)) else { return };
         let party = (leader, id.clone());
-        if let Some(known) = self.parties.all.get_mut(&party) {
+        if let Some(known) = self.invited_groups.all.get_mut(&party) {
             known.left.insert(own);
         }
-        self.exchange(peer, Step::Leaves(party), about(Command::GroupLeave, id, Vec::new()));
+        self.exchange(peer, InvitationCall::Leaves(party), about(Command::GroupLeave, id, Vec::new()));
     }
 }
 
-pub(super) fn about(command: Command, id: &Text, directives: Vec<Info>) -> Request {
+pub(crate) fn about(command: Command, id: &Text, directives: Vec<Info>) -> Request {
     let (command, id) = (command.to_raw(), Some(id.clone()));
     Request::GroupOther(GroupCall { command, id, procs: Vec::new(), directives })
 }
@@ -387,14 +354,14 @@ fn number_in(result: Outcomes) -> Option<u64> {
     infos.iter().find(|info| info.key.as_str() == keys::GROUP_CONTEXT_ID.name())?.value.as_u64()
 }
 
-pub(super) fn procs_in(value: &Value) -> Vec<ProcId> {
+pub(crate) fn procs_in(value: &Value) -> Vec<ProcId> {
     let Value::DataArray(array) = value else { return Vec::new() };
     let proc = |value: &Value| if let Value::Proc(proc) = value { Some((**proc).clone()) } else { None };
     array.elements.iter().filter_map(proc).collect()
 }
 
 /// The namespace of the servers; no job has it.
-pub(super) fn servers() -> Namespace {
+pub(crate) fn servers() -> Namespace {
     #[expect(clippy::expect_used, reason = "the name is ours")]
     let servers = Namespace::new("servers").expect("a short name");
     servers
@@ -403,6 +370,6 @@ pub(super) fn servers() -> Namespace {
 /// What a process hears of at any time.
 const BASE: [Status; 3] = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GROUP_LEADER_SELECTED];
 /// How long a leader waits for answers where the phase says nothing.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// What the client core adds to the time of a call.
 const GRACE: Duration = Duration::from_secs(2);

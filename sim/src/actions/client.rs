@@ -8,17 +8,17 @@ use modex::proto::{Command, Request};
 use modex::server::{Credentials, Hello, PeerId, StoreOffer, Version};
 use modex::types::{ProcId, Scope};
 
-use super::faults::Canary;
-use super::invariants::Rule;
-use super::process::{Asked, Connection, Stage, State, Why};
-use super::program::{Meeting, Phase};
-use super::queue::{Event, ToClient, ToServer};
-use super::value::{KEYS, Stamp};
-use super::world::{GROUP, USER, World};
+use crate::faults::Canary;
+use crate::process::{CallPurpose, Connection, PendingCall, Stage, State};
+use crate::program::{Meeting, Phase};
+use crate::queue::{Event, ToClient, ToServer};
+use crate::rule::Rule;
+use crate::value::{KEYS, Stamp};
+use crate::world::{GROUP, USER, World};
 
 impl World {
     /// A process starts, as soon as its server knows its job.
-    pub(super) fn start(&mut self, process: u32) {
+    pub(crate) fn start(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.state == State::Away) else { return };
         let (node, job, stopped_until) = (of.node, of.job, of.stopped_until);
         let is_registered = self.node(node).is_some_and(|node| node.registered.contains(&job));
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// Opens a connection in the name of a process.
-    pub(super) fn connect(&mut self, process: u32, offer: StoreOffer) -> Option<PeerId> {
+    pub(crate) fn connect(&mut self, process: u32, offer: StoreOffer) -> Option<PeerId> {
         let of = self.process(process)?;
         let (proc, server) = (of.proc.clone(), self.server_at(of.node)?);
         let peer = self.next_peer();
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// A process between two lives.
-    pub(super) fn go_away(&mut self, process: u32) {
+    pub(crate) fn go_away(&mut self, process: u32) {
         if let Some(of) = self.process_mut(process) {
             of.state = State::Away;
         }
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Something arrives at a client, unless it reads no more or reads later.
-    pub(super) fn at_client(&mut self, peer: PeerId, message: ToClient) {
+    pub(crate) fn at_client(&mut self, peer: PeerId, message: ToClient) {
         let Some(connection) = self.connections.get(&peer).filter(|connection| !connection.is_client_gone) else {
             return;
         };
@@ -131,15 +131,15 @@ impl World {
     /// Operations of many that a connection waits for.
     fn meetings_of(&self, peer: PeerId) -> usize {
         let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
-        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.why, Why::Meeting)).count())
+        calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting)).count())
     }
 
     fn admitted(&mut self, peer: PeerId, process: u32) {
         if let Some(connection) = self.connections.get_mut(&peer) {
             connection.is_admitted = true;
         }
-        let why = || Asked { why: Why::Other, is_awaited: false, deadline: None };
-        self.client_call(peer, why(), Call::Exchange(Request::JobInfo));
+        let purpose = || PendingCall { purpose: CallPurpose::Other, is_awaited: false, deadline: None };
+        self.client_call(peer, purpose(), Call::Exchange(Request::JobInfo));
         let is_main = self.process(process).is_some_and(|of| of.main == Some(peer));
         if is_main && let Some(of) = self.process_mut(process) {
             of.state = State::Running;
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// The connection is no more. What the process does next depends on why.
+    /// The connection is no more. What the process does next depends on purpose.
     fn lost(&mut self, peer: PeerId, process: u32, was_refused: bool) {
         let Some(of) = self.process_mut(process) else { return };
         if of.child == Some(peer) {
@@ -190,7 +190,7 @@ impl World {
     }
 
     /// The client's end of a connection is no more: the server will notice.
-    pub(super) fn close_client(&mut self, peer: PeerId) {
+    pub(crate) fn close_client(&mut self, peer: PeerId) {
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         if connection.is_client_gone {
             return;
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// Both ends know that the connection is no more.
-    pub(super) fn forget_client(&mut self, peer: PeerId) {
+    pub(crate) fn forget_client(&mut self, peer: PeerId) {
         if let Some(connection) = self.connections.get_mut(&peer) {
             connection.is_client_gone = true;
         }
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    pub(super) fn client_timer(&mut self, peer: PeerId) {
+    pub(crate) fn client_timer(&mut self, peer: PeerId) {
         let Some(connection) = self.connections.get_mut(&peer).filter(|of| !of.is_client_gone) else { return };
         connection.timer = None;
         let process = connection.process;
@@ -244,7 +244,7 @@ impl World {
     }
 
     /// Makes a call.
-    pub(super) fn client_call(&mut self, peer: PeerId, asked: Asked, call: Call) {
+    pub(crate) fn client_call(&mut self, peer: PeerId, asked: PendingCall, call: Call) {
         let Some(connection) = self.connections.get_mut(&peer).filter(|of| !of.is_client_gone) else { return };
         connection.last_call += 1;
         let id = CallId(connection.last_call);
@@ -253,12 +253,12 @@ impl World {
     }
 
     /// Gives a client core one input and does what it says.
-    pub(super) fn client_input(&mut self, peer: PeerId, input: Input) {
+    pub(crate) fn client_input(&mut self, peer: PeerId, input: Input) {
         let now = self.now;
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let process = connection.process;
         self.trace.words(&[peer.0]);
-        self.trace.line(now, || format!("process {process} < {}", super::serving::brief(&input)));
+        self.trace.line(now, || format!("process {process} < {}", crate::trace::brief(&input)));
         connection.client.handle(now, input);
         let mut ended = Vec::new();
         while let Some(output) = self.connections.get_mut(&peer).and_then(|of| of.client.poll_output()) {
@@ -305,7 +305,7 @@ impl World {
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let asked = connection.calls.remove(&call);
         let is_over = connection.is_client_gone;
-        let Some(Asked { why, is_awaited, deadline }) = asked else {
+        let Some(PendingCall { purpose, is_awaited, deadline }) = asked else {
             if !is_over {
                 self.rules.breaks(Rule::AnsweredOnce, || format!("{call:?} of process {process} ended twice"));
             }
@@ -317,25 +317,25 @@ impl World {
             let late = self.now.since(latest);
             self.rules.breaks(Rule::BeforeDeadline, || format!("{call:?} of process {process} ended {late:?} late"));
         }
-        match why {
-            Why::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
-            Why::Party(step) => return self.party_goes_on(peer, process, step, result),
-            Why::Group(name) => self.note_group(peer, name, &result),
-            Why::Quits(name) => self.note_quit(process, name, &result),
-            Why::Finalize | Why::Meeting | Why::Other => {}
+        match purpose {
+            CallPurpose::Get(sought) => return self.continue_get(peer, process, *sought, is_awaited, result),
+            CallPurpose::Invitation(step) => return self.party_goes_on(peer, process, step, result),
+            CallPurpose::Group(name) => self.note_group(peer, name, &result),
+            CallPurpose::LeaveGroup(name) => self.note_leave(process, name, &result),
+            CallPurpose::Finalize | CallPurpose::Meeting | CallPurpose::Other => {}
         }
         if is_awaited {
             self.wake_soon(process);
         }
     }
 
-    pub(super) fn wake_soon(&mut self, process: u32) {
+    pub(crate) fn wake_soon(&mut self, process: u32) {
         let at = self.now + Duration::from_micros(self.network.between(1, 300));
         self.queue.plan(at, Event::Wake(process));
     }
 
     /// A process does the next thing of the program.
-    pub(super) fn wake(&mut self, process: u32) {
+    pub(crate) fn wake(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.state == State::Running) else { return };
         if of.stopped_until > self.now {
             return self.queue.plan(of.stopped_until, Event::Wake(process));
@@ -409,7 +409,7 @@ impl World {
         let staging = &mut connection.staging;
         match staging.take_commit().or_else(|| staging.take_first_commit()) {
             Some(staged) => {
-                let asked = Asked { why: Why::Other, is_awaited, deadline: None };
+                let asked = PendingCall { purpose: CallPurpose::Other, is_awaited, deadline: None };
                 self.client_call(peer, asked, Call::Commit(staged.commit));
                 if !is_awaited {
                     self.wake_soon(process);
@@ -450,8 +450,8 @@ impl World {
         let mut is_idle = !phase.waits;
         for (peer, is_awaited) in [(Some(peer), phase.waits), (child, false)] {
             let Some(peer) = peer else { continue };
-            let quit = self.quit_call(process, phase);
-            let Some((why, call)) = quit.or_else(|| self.call_of(peer, phase, &procs)) else {
+            let quit = self.leave_call(process, phase);
+            let Some((purpose, call)) = quit.or_else(|| self.call_of(peer, phase, &procs)) else {
                 is_idle |= is_awaited;
                 continue;
             };
@@ -459,7 +459,7 @@ impl World {
             let timeout = phase.timeout_s.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
             let is_fence = matches!(phase.meeting, Meeting::Barrier | Meeting::Collect);
             let deadline = timeout.filter(|_| is_fence).map(|timeout| self.now + timeout + grace);
-            self.client_call(peer, Asked { why, is_awaited, deadline }, call);
+            self.client_call(peer, PendingCall { purpose, is_awaited, deadline }, call);
         }
         if is_idle {
             self.wake_soon(process);
@@ -467,18 +467,18 @@ impl World {
     }
 
     /// What a connection calls, if it does.
-    fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(Why, Call)> {
+    fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(CallPurpose, Call)> {
         match &phase.meeting {
             Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
             Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
-            _ => Some((Why::Meeting, phase.call(procs.to_vec()))),
+            _ => Some((CallPurpose::Meeting, phase.call(procs.to_vec()))),
         }
     }
 
     /// Whether a process still waits for an invitation, or for what comes of one.
     fn attends(&self, peer: PeerId, phase: &Phase) -> bool {
         let Meeting::Invite(invite) = &phase.meeting else { return false };
-        let guest = self.connections.get(&peer).map(|connection| &connection.guest);
+        let guest = self.connections.get(&peer).map(|connection| &connection.invitations);
         guest.is_some_and(|guest| guest.is_busy() || !guest.asked.contains(&invite.name))
     }
 
@@ -494,7 +494,11 @@ impl World {
         }
         for peer in child.into_iter().chain([peer]) {
             let deadline = Some(self.now + Duration::from_secs(11));
-            self.client_call(peer, Asked { why: Why::Finalize, is_awaited: false, deadline }, Call::Finalize);
+            self.client_call(
+                peer,
+                PendingCall { purpose: CallPurpose::Finalize, is_awaited: false, deadline },
+                Call::Finalize,
+            );
         }
     }
 }

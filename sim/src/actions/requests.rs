@@ -7,32 +7,32 @@ use modex::proto::{Collective, Get, Request, Tag};
 use modex::server::PeerId;
 use modex::types::{Info, ProcId, Rank, Time};
 
-use super::faults::Canary;
-use super::gatherings::{self, Kind, Local};
-use super::queue::ServerId;
-use super::setup::HOST_TIMEOUT;
-use super::value::KEYS;
-use super::world::World;
+use crate::faults::Canary;
+use crate::local_collectives::{self, Kind, Local};
+use crate::queue::ServerId;
+use crate::setup::HOST_TIMEOUT;
+use crate::value::KEYS;
+use crate::world::World;
 
 impl World {
     /// Notes a request before the server sees it.
-    pub(super) fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
+    pub(crate) fn accept(&mut self, server: ServerId, peer: PeerId, tag: Tag, process: u32, request: &Request) {
         self.requests += 1;
         match request {
             Request::RegisterEvents(wish) => {
                 let proc = self.process(process).map(|of| of.proc.clone());
-                proc.into_iter().for_each(|proc| self.parties.asks(peer, tag, &proc, &wish.codes));
+                proc.into_iter().for_each(|proc| self.invited_groups.asks(peer, tag, &proc, &wish.codes));
             }
             Request::Notify(event) => {
                 let proc = self.process(process).map(|of| of.proc.clone());
                 let (status, info) = (event.status, &event.info);
-                proc.into_iter().for_each(|proc| self.parties.tells(peer, tag, &proc, status, info));
+                proc.into_iter().for_each(|proc| self.invited_groups.tells(peer, tag, &proc, status, info));
                 if self.setup.canary == Some(Canary::GivenUp) {
                     self.give_up_on(peer, process, event);
                 }
             }
             // Nobody answers that.
-            Request::DeregisterEvents(codes) => return self.parties.deregisters(peer, codes),
+            Request::DeregisterEvents(codes) => return self.invited_groups.deregisters(peer, codes),
             _ => {}
         }
         let deadline = match request {
@@ -53,7 +53,7 @@ impl World {
             self.rules.wants_value(peer, tag, server, whose, key);
         }
         if let Request::Finalize = request {
-            self.parties.hears_no_more(peer);
+            self.invited_groups.hears_no_more(peer);
             self.leave(server, process, peer);
         }
     }
@@ -79,8 +79,8 @@ impl World {
             knowledge: self.knowledge(server, &kind, &procs),
             is_impossible: false,
         };
-        let signature = gatherings::signature(kind, &procs);
-        let clock = self.gatherings.arrive(server, signature, request, (self.now, deadline), || local);
+        let signature = local_collectives::signature(kind, &procs);
+        let clock = self.collectives.arrive(server, signature, request, (self.now, deadline), || local);
         // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
         clock.map(|clock| clock + HOST_TIMEOUT * hosts)
     }
@@ -126,7 +126,7 @@ impl World {
 }
 
 /// The seconds that a requester grants.
-pub(super) fn timeout_of(directives: &[Info]) -> Option<Duration> {
+pub(crate) fn timeout_of(directives: &[Info]) -> Option<Duration> {
     let info = directives.iter().find(|info| info.key.as_str() == keys::TIMEOUT.name())?;
     let seconds = info.value.as_u64()?;
     (seconds > 0).then(|| Duration::from_secs(seconds))

@@ -2,21 +2,33 @@
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: one contribution from every local participant,
 //! one upcall; a repeated call with the same participants opens a new operation.
-
-mod ahead;
+//!
+//! Operations over jobs that their server has not heard of, where the host tells it of some only when it is asked to connect
+//! to them, and of those that have processes there less than a second after anybody can name them, or is told so.
+//!
+//! What must hold of them there, besides what always does:
+//!
+//! 1. A connect goes up as soon as nothing but registrations is missing: nobody else could ask for them. Who of those that are
+//!    known to be there has gone is missing, and the host is told so.
+//! 2. It still gathers then: processes of jobs that are registered meanwhile join it, and its time limit ends it.
+//! 3. It ends well, or in part, when the host has agreed and all jobs are registered and all their processes there have come or
+//!    gone; or when a second has passed in which it lacked nothing but registrations: then jobs that are not registered have nobody
+//!    there. Not earlier, and not later. Who has gone in between is missing.
+//! 4. A disconnect goes up when it has lacked nothing but registrations for that second, neither earlier nor later; operations on
+//!    groups that the host forms, which have no account, not earlier (`forming`).
+//! 5. Fences wait for all registrations. So do all operations where the host is of the usual kind.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
-use ahead::Lacking;
-pub(super) use ahead::{Knowledge, REGISTERED_WITHIN};
 use modex::proto::Tag;
 use modex::server::{PeerId, UpcallId};
 use modex::types::{ProcId, Status, Text, Time};
 
-use super::invariants::Promise;
 use super::queue::ServerId;
 use super::setup::HOST_TIMEOUT;
+use super::value::Promise;
 
 /// Kinds of operations that never match each other. Groups have an account here where servers form them without a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +72,7 @@ pub(super) fn signature(kind: Kind, procs: &[ProcId]) -> Signature {
 
 /// One operation on one server.
 #[derive(Debug)]
-pub(super) struct Gathering {
+pub(super) struct LocalCollective {
     number: u64,
     stage: Stage,
     /// Local participants that must come.
@@ -70,7 +82,7 @@ pub(super) struct Gathering {
     pub(super) departed: BTreeSet<u32>,
     /// What its server knows of who must come.
     knowledge: Knowledge,
-    lacking: Lacking,
+    missing_registrations: MissingRegistrations,
     pub(super) is_impossible: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
@@ -94,13 +106,13 @@ struct Arrival {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    Gathering,
+    Open,
     /// The host has been asked before all jobs were registered.
-    Ahead,
+    Early,
     AtHost(UpcallId),
 }
 
-impl Gathering {
+impl LocalCollective {
     /// Who is missing.
     pub(super) fn missing(&self) -> BTreeSet<u32> {
         self.expected.difference(&self.contributed).copied().collect()
@@ -112,13 +124,13 @@ impl Gathering {
     }
 
     pub(super) fn is_at_host(&self) -> bool {
-        self.stage != Stage::Gathering
+        self.stage != Stage::Open
     }
 
     /// Whether nobody has to be waited for.
     fn is_done(&self) -> bool {
         let is_settled = self.is_impossible || self.left_out().is_none();
-        self.stage == Stage::Gathering && self.is_defined() && is_settled
+        self.stage == Stage::Open && self.is_defined() && is_settled
     }
 }
 
@@ -135,14 +147,14 @@ pub(super) enum Ended {
 
 /// All operations of all servers.
 #[derive(Debug, Default)]
-pub(super) struct Gatherings {
-    places: BTreeMap<(ServerId, Signature), VecDeque<Gathering>>,
+pub(super) struct LocalCollectives {
+    places: BTreeMap<(ServerId, Signature), VecDeque<LocalCollective>>,
     by_request: BTreeMap<(PeerId, Tag), (ServerId, Signature, u64)>,
     by_upcall: BTreeMap<(ServerId, UpcallId), (Signature, u64)>,
     last: u64,
 }
 
-impl Gatherings {
+impl LocalCollectives {
     /// A request arrives. Gives the operation's clock, which the first who wants one starts for all: `None` if nobody has.
     pub(super) fn arrive(
         &mut self,
@@ -153,7 +165,7 @@ impl Gatherings {
         local: impl FnOnce() -> Local,
     ) -> Option<Time> {
         let operations = self.places.entry((server, signature.clone())).or_default();
-        let is_free = |op: &&mut Gathering| op.takes_more(now) && !op.waiting.contains_key(&peer);
+        let is_free = |op: &&mut LocalCollective| op.takes_more(now) && !op.waiting.contains_key(&peer);
         let (number, clock) = match operations.iter_mut().find(is_free) {
             Some(operation) => {
                 operation.join(peer, tag, process, deadline);
@@ -163,14 +175,14 @@ impl Gatherings {
                 self.last += 1;
                 let Local { expected, gone, knowledge, is_impossible } = local();
                 let departed = if knowledge == Knowledge::Little { BTreeSet::new() } else { gone };
-                let mut operation = Gathering {
+                let mut operation = LocalCollective {
                     number: self.last,
-                    stage: Stage::Gathering,
+                    stage: Stage::Open,
                     expected,
                     contributed: BTreeSet::new(),
                     departed,
                     knowledge,
-                    lacking: Lacking::default(),
+                    missing_registrations: MissingRegistrations::default(),
                     is_impossible,
                     waiting: BTreeMap::new(),
                     deadline: None,
@@ -188,7 +200,7 @@ impl Gatherings {
     }
 
     /// What a request has joined.
-    pub(super) fn of_request(&self, peer: PeerId, tag: Tag) -> Option<(&Signature, &Gathering)> {
+    pub(super) fn of_request(&self, peer: PeerId, tag: Tag) -> Option<(&Signature, &LocalCollective)> {
         let (server, signature, number) = self.by_request.get(&(peer, tag))?;
         let operations = self.places.get(&(*server, signature.clone()))?;
         Some((signature, operations.iter().find(|operation| operation.number == *number)?))
@@ -200,7 +212,7 @@ impl Gatherings {
         let first = (server, (kind.clone(), Rc::from([])));
         let of_name = self.places.range(first..).take_while(|((of, (other, _)), _)| *of == server && *other == kind);
         let naming = of_name.filter(|((_, (_, procs)), _)| procs.contains(proc));
-        let is_free = |op: &&Gathering| op.stage == Stage::Gathering && !op.waiting.contains_key(&peer);
+        let is_free = |op: &&LocalCollective| op.stage == Stage::Open && !op.waiting.contains_key(&peer);
         let free = naming.filter_map(|((_, of), all)| Some((all.iter().find(is_free)?.number, of)));
         free.min_by_key(|(number, _)| *number).map(|(_, signature)| signature.clone())
     }
@@ -212,9 +224,9 @@ impl Gatherings {
         signature: &Signature,
         upcall: UpcallId,
         now: Time,
-    ) -> Option<&Gathering> {
+    ) -> Option<&LocalCollective> {
         let operations = self.places.get_mut(&(server, signature.clone()))?;
-        let operation = operations.iter_mut().find(|operation| operation.stage == Stage::Gathering)?;
+        let operation = operations.iter_mut().find(|operation| operation.stage == Stage::Open)?;
         operation.go_up(&signature.0, upcall, now);
         self.by_upcall.insert((server, upcall), (signature.clone(), operation.number));
         Some(operation)
@@ -266,7 +278,7 @@ impl Gatherings {
         // Everybody who waits is answered at once.
         if operation.waiting.is_empty() {
             self.remove(server, &signature, number);
-        } else if let Stage::Gathering = operation.stage {
+        } else if let Stage::Open = operation.stage {
             // No newcomer joins an operation that is ending.
             operation.deadline = None;
         }
@@ -330,7 +342,8 @@ impl Gatherings {
             operations.retain(|op| !op.has_ended_unseen(oldest == Some(op.number), now));
             // One that concerns this node alone, and that nobody waits for any more, ends without a word.
             operations.retain(|op| !(op.waiting.is_empty() && op.is_done()));
-            let is_overdue = |(place, op): (usize, &Gathering)| op.is_done() || op.is_overdue(kind, place == 0, now);
+            let is_overdue =
+                |(place, op): (usize, &LocalCollective)| op.is_done() || op.is_overdue(kind, place == 0, now);
             if operations.iter().enumerate().any(is_overdue) {
                 found = Some(format!("{kind:?} {procs:?}"));
             }
@@ -341,7 +354,8 @@ impl Gatherings {
     /// The server looked at its deadlines: what nobody waits for any more ended without a word.
     pub(super) fn expired(&mut self, server: ServerId, now: Time) {
         for (_, operations) in self.on_mut(server) {
-            let is_over = |op: &Gathering| op.deadline.is_some_and(|deadline| deadline <= now) && op.takes_more(now);
+            let is_over =
+                |op: &LocalCollective| op.deadline.is_some_and(|deadline| deadline <= now) && op.takes_more(now);
             operations.retain(|op| !(op.waiting.is_empty() && is_over(op)));
         }
     }
@@ -355,7 +369,8 @@ impl Gatherings {
     pub(super) fn settled(&mut self, server: ServerId, upcall: UpcallId) {
         if let Some((signature, number)) = self.by_upcall.remove(&(server, upcall)) {
             let place = (server, signature);
-            let is_idle = |op: &Gathering| op.number == number && op.waiting.is_empty() && op.stage != Stage::Ahead;
+            let is_idle =
+                |op: &LocalCollective| op.number == number && op.waiting.is_empty() && op.stage != Stage::Early;
             if let Some(operations) = self.places.get_mut(&place) {
                 operations.retain(|op| !is_idle(op));
             }
@@ -372,14 +387,14 @@ impl Gatherings {
         }
     }
 
-    fn on_mut(&mut self, server: ServerId) -> impl Iterator<Item = (&Signature, &mut VecDeque<Gathering>)> {
+    fn on_mut(&mut self, server: ServerId) -> impl Iterator<Item = (&Signature, &mut VecDeque<LocalCollective>)> {
         let first = (server, (Kind::Fence, Rc::from([])));
         let places = self.places.range_mut(first..).take_while(move |((of, _), _)| *of == server);
         places.map(|((_, signature), operations)| (signature, operations))
     }
 }
 
-impl Gathering {
+impl LocalCollective {
     fn join(&mut self, peer: PeerId, tag: Tag, process: u32, deadline: Option<Time>) {
         let had_contributed = !self.contributed.insert(process);
         let had_departed = self.departed.remove(&process);
@@ -401,6 +416,174 @@ impl Gathering {
         }
     }
 }
+
+/// What a server knows of who must come to an operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) enum Knowledge {
+    /// Not all processes of a job are announced, or a job is not registered.
+    #[default]
+    Little,
+    /// All of the jobs that it has heard of, which are these processes: others are not registered.
+    ButForJobs(BTreeSet<u32>),
+    Whole,
+}
+
+/// How an operation stands that lacks registrations.
+#[derive(Debug, Default)]
+struct MissingRegistrations {
+    /// When the host was asked all the same, and whether it has agreed.
+    asked: Option<Time>,
+    has_agreed: Option<bool>,
+    /// When it first lacked nothing but registrations, and since when that is so without a break; of a connect, once the host has
+    /// agreed.
+    first: Option<Time>,
+    since: Option<Time>,
+}
+
+impl Kind {
+    /// Whether it does not wait for jobs for ever where the host knows some that servers do not.
+    pub(super) const fn goes_on_without_jobs(&self) -> bool {
+        matches!(self, Self::Connect | Self::Disconnect)
+    }
+}
+
+impl LocalCollective {
+    /// Whether all jobs and processes are registered.
+    pub(super) fn is_defined(&self) -> bool {
+        self.knowledge == Knowledge::Whole
+    }
+
+    /// Who has not come of those whom its server knows to be there.
+    pub(super) fn missing_known(&self) -> BTreeSet<u32> {
+        let known = match &self.knowledge {
+            Knowledge::ButForJobs(known) => known,
+            Knowledge::Little | Knowledge::Whole => &self.expected,
+        };
+        known.difference(&self.contributed).copied().collect()
+    }
+
+    /// Who of them could have come.
+    pub(super) fn left_out_known(&self) -> Option<u32> {
+        self.missing_known().difference(&self.departed).next().copied()
+    }
+
+    fn lacks_only_jobs(&self) -> bool {
+        matches!(self.knowledge, Knowledge::ButForJobs(_)) && self.left_out_known().is_none()
+    }
+
+    fn has_waited(&self, now: Time) -> bool {
+        self.missing_registrations.first.is_some_and(|first| first + REGISTERED_WITHIN <= now)
+    }
+
+    /// Whether the local phase of one that went up ahead is over.
+    pub(super) fn is_closed(&self, now: Time) -> bool {
+        let is_complete = self.is_defined() && self.left_out().is_none();
+        is_complete || self.has_waited(now) && self.lacks_only_jobs()
+    }
+
+    /// Whether it can be joined.
+    pub(super) fn takes_more(&self, now: Time) -> bool {
+        match self.stage {
+            Stage::Open => true,
+            Stage::Early => !self.is_closed(now),
+            Stage::AtHost(_) => false,
+        }
+    }
+
+    /// It goes up, perhaps before all jobs are registered.
+    pub(super) fn go_up(&mut self, kind: &Kind, upcall: UpcallId, now: Time) {
+        if *kind == Kind::Connect && self.lacks_only_jobs() {
+            self.stage = Stage::Early;
+            self.missing_registrations.asked = Some(now);
+        } else {
+            self.stage = Stage::AtHost(upcall);
+            self.deadline = None;
+        }
+    }
+
+    /// Whether it goes up, or has gone, before it may.
+    pub(super) fn is_premature(&self, kind: &Kind, now: Time) -> bool {
+        match kind {
+            _ if self.is_defined() => false,
+            Kind::Connect => !self.lacks_only_jobs(),
+            Kind::Disconnect => !(self.lacks_only_jobs() && self.has_waited(now)),
+            Kind::Fence | Kind::Construct(_) | Kind::Destruct(_) => true,
+        }
+    }
+
+    /// What is wrong with its end, if it went up ahead and has brought about something.
+    pub(super) fn objection(&self, now: Time) -> Option<String> {
+        if self.stage != Stage::Early {
+            return None;
+        }
+        match self.left_out() {
+            _ if self.missing_registrations.has_agreed != Some(true) => Some("before the host has agreed".to_owned()),
+            Some(process) => Some(format!("without waiting for process {process}")),
+            None => (!self.is_closed(now)).then(|| "before its jobs are registered".to_owned()),
+        }
+    }
+
+    /// Takes note of what it lacks. A step is over.
+    pub(super) fn note_lacking(&mut self, kind: &Kind, now: Time) {
+        let is_begun = match self.stage {
+            Stage::Open => *kind == Kind::Disconnect,
+            Stage::Early => self.missing_registrations.has_agreed == Some(true),
+            Stage::AtHost(_) => false,
+        };
+        let is_lacking = is_begun && self.lacks_only_jobs();
+        self.missing_registrations.since =
+            self.missing_registrations.since.filter(|_| is_lacking).or(is_lacking.then_some(now));
+        self.missing_registrations.first = self.missing_registrations.first.or(self.missing_registrations.since);
+    }
+
+    /// Whether it should have gone on.
+    pub(super) fn is_overdue(&self, kind: &Kind, is_oldest: bool, now: Time) -> bool {
+        let has_lacked_long = || self.missing_registrations.since.is_some_and(|since| since + REGISTERED_WITHIN < now);
+        match self.stage {
+            Stage::Open if *kind == Kind::Connect => self.lacks_only_jobs(),
+            Stage::Open => has_lacked_long(),
+            Stage::Early => {
+                let is_complete = self.is_defined() && self.left_out().is_none();
+                is_oldest && self.missing_registrations.has_agreed == Some(true) && (is_complete || has_lacked_long())
+            }
+            Stage::AtHost(_) => false,
+        }
+    }
+
+    /// Whether one that went up ahead, and that nobody waits for any more, has ended without a word.
+    pub(super) fn has_ended_unseen(&self, is_oldest: bool, now: Time) -> bool {
+        let Some(asked) = self.missing_registrations.asked.filter(|_| self.waiting.is_empty()) else { return false };
+        match self.missing_registrations.has_agreed {
+            Some(true) => self.is_closed(now),
+            Some(false) => is_oldest,
+            None => is_oldest && asked + HOST_TIMEOUT <= now,
+        }
+    }
+}
+
+impl LocalCollectives {
+    /// The host answers: it agrees to a connect, be it without some, or does not.
+    pub(super) fn answered(&mut self, server: ServerId, upcall: UpcallId, agrees: bool) {
+        let Some((signature, number)) = self.by_upcall.get(&(server, upcall)).cloned() else { return };
+        let operations = self.places.get_mut(&(server, signature));
+        if let Some(operation) = operations.and_then(|all| all.iter_mut().find(|op| op.number == number)) {
+            operation.missing_registrations.has_agreed.get_or_insert(agrees);
+        }
+    }
+
+    /// A connection that waits at an operation which went up ahead, has its answer, and still lacks somebody.
+    pub(super) fn somebody_early(&self, server: ServerId, now: Time) -> Option<(PeerId, Tag)> {
+        let operations = self.places.iter().filter(|((of, _), _)| *of == server).flat_map(|(_, all)| all);
+        let is_ahead = |op: &&LocalCollective| {
+            op.stage == Stage::Early && op.missing_registrations.has_agreed == Some(true) && !op.is_closed(now)
+        };
+        let mut waiting = operations.filter(is_ahead).flat_map(|op| &op.waiting);
+        waiting.next().map(|(peer, arrival)| (*peer, arrival.tag))
+    }
+}
+
+/// Within less than this a host tells of a job that has processes where it is named.
+pub(super) const REGISTERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a server says of a request that it never makes part of an operation.
 const REFUSALS: [Status; 4] =

@@ -9,14 +9,14 @@ use modex::proto::{Log, Request};
 use modex::server::PeerId;
 use modex::types::{Info, Key, ProcId, Status, Value};
 
-use super::invariants::{Promise, Promised, Reading};
-use super::process::{Asked, Sought, State, Why};
-use super::value::{KEYS, Stamp};
-use super::world::World;
+use crate::invariants::Reading;
+use crate::process::{CallPurpose, PendingCall, PendingGet, State};
+use crate::value::{KEYS, Promise, Promised, Stamp};
+use crate::world::World;
 
 impl World {
     /// Looks for somebody's value.
-    pub(super) fn look(&mut self, process: u32, peer: PeerId) {
+    pub(crate) fn look(&mut self, process: u32, peer: PeerId) {
         let jobs = u64::try_from(self.jobs.len()).unwrap_or(1);
         let Some(of) = self.process_mut(process) else { return };
         let job = if of.random.one_in(8) { usize::try_from(of.random.below(jobs)).unwrap_or(0) } else { of.job };
@@ -43,7 +43,7 @@ impl World {
             4 => (Vec::new(), false),
             5 => {
                 let log = Request::Log(Log { timestamp: None, data: Vec::new(), directives: Vec::new() });
-                let asked = Asked { why: Why::Other, is_awaited: true, deadline: None };
+                let asked = PendingCall { purpose: CallPurpose::Other, is_awaited: true, deadline: None };
                 return self.client_call(peer, asked, Call::Exchange(log));
             }
             6 => (vec![timeout], false),
@@ -68,16 +68,16 @@ impl World {
         let Some(of) = self.process(process) else { return };
         let Ok(request) = GetRequest::new(Some(proc), Some(name), directives, &of.proc) else { return };
         let floor = of.floors.get(&(whose, key)).copied().unwrap_or(0);
-        let sought = Sought { request, begun: self.now, whose, key, floor };
+        let sought = PendingGet { request, begun: self.now, whose, key, floor };
         self.continue_get(peer, process, sought, is_awaited, Ok(Outcome::LookAgain));
     }
 
     /// The loop of a Get, as in the runtime: look, ask, look again.
-    pub(super) fn continue_get(
+    pub(crate) fn continue_get(
         &mut self,
         peer: PeerId,
         process: u32,
-        sought: Sought,
+        sought: PendingGet,
         is_awaited: bool,
         result: Result<Outcome, CallError>,
     ) {
@@ -98,13 +98,13 @@ impl World {
                 }
                 let timeout = request.directives.timeout;
                 let deadline = timeout.map(|timeout| self.now + timeout + Duration::from_secs(3));
-                let asked = Asked { why: Why::Get(Box::new(sought)), is_awaited, deadline };
+                let asked = PendingCall { purpose: CallPurpose::Get(Box::new(sought)), is_awaited, deadline };
                 self.client_call(peer, asked, Call::Get(request));
             }
         }
     }
 
-    fn found(&mut self, process: u32, sought: &Sought, is_awaited: bool, value: &Value) {
+    fn found(&mut self, process: u32, sought: &PendingGet, is_awaited: bool, value: &Value) {
         let Some(reading) = self.reading(process, sought.whose, sought.key, sought.floor) else { return };
         self.rules.value_read(&reading, value);
         // What a process has put itself it may see before, and longer than, its server.
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    fn found_nothing(&mut self, process: u32, peer: PeerId, sought: &Sought, is_awaited: bool, status: Status) {
+    fn found_nothing(&mut self, process: u32, peer: PeerId, sought: &PendingGet, is_awaited: bool, status: Status) {
         if self.is_certain(peer, sought, status)
             && let Some(reading) = self.reading(process, sought.whose, sought.key, sought.floor)
         {
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// Whether "nothing" can only mean that there is nothing: the reader has it mapped, or its server holds it.
-    fn is_certain(&self, peer: PeerId, sought: &Sought, status: Status) -> bool {
+    fn is_certain(&self, peer: PeerId, sought: &PendingGet, status: Status) -> bool {
         let Some(connection) = self.connections.get(&peer) else { return false };
         let directives = &sought.request.directives;
         let is_word = matches!(status, Status::ERR_NOT_FOUND | Status::ERR_EXISTS_OUTSIDE_SCOPE)
@@ -150,13 +150,13 @@ impl World {
         is_word && is_held && !is_late && !directives.optional && !connection.is_client_gone && !self.is_ending
     }
 
-    pub(super) fn reading(&self, reader: u32, whose: u32, key: u8, floor: u32) -> Option<Reading> {
+    pub(crate) fn reading(&self, reader: u32, whose: u32, key: u8, floor: u32) -> Option<Reading> {
         let (by, of) = (self.process(reader)?, self.process(whose)?);
         Some(Reading { reader, whose, same_node: by.node == of.node, key, floor, newest: of.version })
     }
 
     /// What processes have committed, as a collecting fence of theirs is to bring it to others.
-    pub(super) fn promised_by(&self, processes: &[u32]) -> Vec<Promised> {
+    pub(crate) fn promised_by(&self, processes: &[u32]) -> Vec<Promised> {
         let of = |process: &u32| {
             let of = self.process(*process).filter(|of| !of.committed.is_empty())?;
             Some(Promised { process: *process, node: of.node, committed: of.committed.clone() })
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// A collecting fence is over: everything that its participants had committed is in the mapping.
-    pub(super) fn check_promise(&mut self, peer: PeerId, process: u32, promise: &Promise) {
+    pub(crate) fn check_promise(&mut self, peer: PeerId, process: u32, promise: &Promise) {
         let Some((node, job)) = self.process(process).map(|of| (of.node, of.job)) else { return };
         let is_mapped = self.connections.get(&peer).is_some_and(|of| of.reader.is_some());
         let count = promise.values.len();
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// What was published stays readable: everything that a process has seen, it still sees.
-    pub(super) fn read_again(&mut self, process: u32) {
+    pub(crate) fn read_again(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.mapped.is_some()) else { return };
         let own = of.job;
         let floors: Vec<((u32, u8), u32)> = of.floors.iter().map(|(of, version)| (*of, *version)).collect();
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// A process asks for more than its server takes of one.
-    pub(super) fn flood(&mut self, process: u32) {
+    pub(crate) fn flood(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.state == State::Running) else { return };
         let (Some(peer), job) = (of.main, of.job) else { return };
         let timeout = Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(2));
@@ -239,7 +239,7 @@ impl World {
             let directives = [timeout.clone(), refresh.clone()];
             self.look_for(process, peer, (proc, whose, key), &directives, false);
             let log = Request::Log(Log { timestamp: None, data: Vec::new(), directives: Vec::new() });
-            let asked = Asked { why: Why::Other, is_awaited: false, deadline: None };
+            let asked = PendingCall { purpose: CallPurpose::Other, is_awaited: false, deadline: None };
             self.client_call(peer, asked, Call::Exchange(log));
         }
     }

@@ -7,7 +7,7 @@ const SERVER: ServerId = ServerId { node: 0, epoch: 0 };
 /// Seed 44230: a process that had arrived started another program, whose own arrival was refused.
 #[test]
 fn a_refusal_takes_back_no_more_than_what_was_refused() {
-    let mut all = Gatherings::default();
+    let mut all = LocalCollectives::default();
     let fence = signature(Kind::Fence, &[]);
     let [first, second] = [PeerId(1), PeerId(2)];
     let both = || Local { expected: BTreeSet::from([0, 1]), knowledge: Knowledge::Whole, ..Local::default() };
@@ -26,7 +26,7 @@ fn a_refusal_takes_back_no_more_than_what_was_refused() {
 /// Seed 6744 of eight ranks on two nodes: those who came later were to be answered by a clock that nobody had started.
 #[test]
 fn a_refusal_takes_back_the_clock_that_it_would_have_started() {
-    let mut all = Gatherings::default();
+    let mut all = LocalCollectives::default();
     let fence = signature(Kind::Fence, &[]);
     let both = || Local { expected: BTreeSet::from([0, 1]), knowledge: Knowledge::Whole, ..Local::default() };
     let soon = Some(Time::ZERO + std::time::Duration::from_secs(1));

@@ -9,19 +9,21 @@ use modex::proto::{Reply, Request, Tag};
 use modex::server::{HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
 use modex::types::{Namespace, ProcId, Status, Text};
 
-use super::assembling::forget_added;
-use super::faults::Canary;
-use super::gatherings::Ended;
-use super::invariants::{HELLO, Promise, Rule};
-use super::parties;
-use super::queue::{Event, ServerId, ToClient, ToServer};
-use super::setup::HOST_TIMEOUT;
-use super::trace::{status_of, words_of};
-use super::world::World;
+use super::bootstraps::forget_added;
+use crate::faults::Canary;
+use crate::invariants::HELLO;
+use crate::invited_groups;
+use crate::local_collectives::Ended;
+use crate::queue::{Event, ServerId, ToClient, ToServer};
+use crate::rule::Rule;
+use crate::setup::HOST_TIMEOUT;
+use crate::trace::{brief, status_of, words_of};
+use crate::value::Promise;
+use crate::world::World;
 
 impl World {
     /// Something arrives at the server's end of a connection.
-    pub(super) fn at_server(&mut self, peer: PeerId, message: ToServer) {
+    pub(crate) fn at_server(&mut self, peer: PeerId, message: ToServer) {
         let Some(connection) = self.connections.get(&peer) else { return };
         let (server, process) = (connection.server, connection.process);
         if !self.is_serving(server) {
@@ -62,7 +64,7 @@ impl World {
     }
 
     /// Gives a server one input and does what it says.
-    pub(super) fn serve(&mut self, server: ServerId, input: Input) {
+    pub(crate) fn serve(&mut self, server: ServerId, input: Input) {
         let now = self.now;
         self.trace.words(&[u64::from(server.node), u64::from(server.epoch)]);
         self.trace.line(now, || format!("server {} < {}", server.node, brief(&input)));
@@ -126,23 +128,23 @@ impl World {
     fn note_answer(&mut self, server: ServerId, input: &Input) {
         if let Input::Completed(upcall, HostReply::Status(status)) = input {
             let agrees = matches!(*status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS);
-            self.gatherings.answered(server, *upcall, agrees);
+            self.collectives.answered(server, *upcall, agrees);
         }
     }
 
     /// Perhaps it is known now who must come: what lacked only that is handed over in this step.
     fn note_registration(&mut self, server: ServerId) {
         let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
-        let mut gatherings = std::mem::take(&mut self.gatherings);
-        gatherings.registered(server, &gone, |kind, procs| self.knowledge(server, kind, procs));
-        self.gatherings = gatherings;
+        let mut collectives = std::mem::take(&mut self.collectives);
+        collectives.registered(server, &gone, |kind, procs| self.knowledge(server, kind, procs));
+        self.collectives = collectives;
     }
 
     fn after(&mut self, server: ServerId, forget: Option<Forget>) {
         match forget {
             Some(Forget::Namespace(namespace)) => {
                 self.forget_formed(server, None);
-                self.gatherings.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
+                self.collectives.forgotten(server, |procs| procs.iter().any(|proc| proc.namespace == namespace));
                 let number = self.job_named(&namespace).map(|(number, _)| number);
                 if let (Some(number), Some(node)) = (number, self.node_mut(server.node)) {
                     let (was_registered, announced) = (node.registered.remove(&number), node.announced.remove(&number));
@@ -153,14 +155,14 @@ impl World {
                 }
             }
             Some(Forget::Upcall(upcall)) => {
-                self.gatherings.settled(server, upcall);
+                self.collectives.settled(server, upcall);
                 if self.setup.canary == Some(Canary::AheadEarly)
-                    && let Some((peer, tag)) = self.gatherings.somebody_ahead(server, self.now)
+                    && let Some((peer, tag)) = self.collectives.somebody_early(server, self.now)
                 {
                     self.let_go(server, peer, tag);
                 }
             }
-            Some(Forget::Expired) => self.gatherings.expired(server, self.now),
+            Some(Forget::Expired) => self.collectives.expired(server, self.now),
             None => {}
         }
         self.enter_group();
@@ -170,7 +172,7 @@ impl World {
         self.note_fetches_awaited(server);
     }
 
-    pub(super) fn note_fetches_awaited(&mut self, server: ServerId) {
+    pub(crate) fn note_fetches_awaited(&mut self, server: ServerId) {
         let Self { rules, nodes, .. } = self;
         let core = usize::try_from(server.node).ok().and_then(|node| nodes.get(node)?.server.as_ref());
         if let Some(core) = core {
@@ -187,7 +189,7 @@ impl World {
         if let Some(core) = self.core(server) {
             core.assert_consistent();
         }
-        let complete = self.gatherings.complete_but_waiting(server, self.now);
+        let complete = self.collectives.complete_but_waiting(server, self.now);
         self.rules.operations_lack_somebody(server, complete);
         let Some(node) = usize::try_from(server.node).ok().and_then(|node| self.nodes.get(node)) else { return };
         let processes = &self.processes;
@@ -254,12 +256,12 @@ impl World {
         }
         // What no process has told is a server's answer to who comes too late.
         let is_for_latecomer =
-            event.status == Status::GROUP_CONSTRUCT_ABORT && !parties::is_told_by_process(&event.info);
+            event.status == Status::GROUP_CONSTRUCT_ABORT && !invited_groups::is_told_by_process(&event.info);
         if self.setup.canary == Some(Canary::LatecomerUntold) && is_for_latecomer {
             return;
         }
         let process = self.connections.get(&peer).and_then(|connection| self.process(connection.process));
-        let wrong = process.map(|of| of.proc.clone()).and_then(|proc| self.parties.reaches(peer, &proc, &event));
+        let wrong = process.map(|of| of.proc.clone()).and_then(|proc| self.invited_groups.reaches(peer, &proc, &event));
         self.rules.event_went(wrong);
         self.send_down(peer, ToClient::Event(event));
     }
@@ -285,10 +287,10 @@ impl World {
                 of.note_committed(&puts);
             }
         }
-        let wrong = self.parties.replied(server, peer, tag, status);
+        let wrong = self.invited_groups.replied(server, peer, tag, status);
         self.rules.event_went(wrong);
         let is_new = self.arriving == Some((peer, tag));
-        let ended = self.gatherings.replied(self.now, peer, tag, status, is_new);
+        let ended = self.collectives.replied(self.now, peer, tag, status, is_new);
         let promise = self.check_end(server, peer, ended);
         self.send_down(peer, ToClient::Reply(tag, reply, promise));
         if self.setup.canary == Some(Canary::FenceEarly) {
@@ -312,14 +314,14 @@ impl World {
 
     /// A planted defect: somebody who waits for others is told that all have come.
     fn let_one_go_early(&mut self, server: ServerId) {
-        if let Some((peer, tag)) = self.gatherings.somebody_waiting(server).filter(|_| self.canary.one_in(8)) {
+        if let Some((peer, tag)) = self.collectives.somebody_waiting(server).filter(|_| self.canary.one_in(8)) {
             self.let_go(server, peer, tag);
         }
     }
 
     fn let_go(&mut self, server: ServerId, peer: PeerId, tag: Tag) {
         self.rules.answered(peer, tag);
-        let ended = self.gatherings.replied(self.now, peer, tag, Status::SUCCESS, false);
+        let ended = self.collectives.replied(self.now, peer, tag, Status::SUCCESS, false);
         let promise = self.check_end(server, peer, ended);
         self.send_down(peer, ToClient::Reply(tag, Reply::Status(Status::SUCCESS), promise));
     }
@@ -333,7 +335,7 @@ impl World {
     }
 
     /// A connection leaves in order.
-    pub(super) fn leave(&mut self, server: ServerId, process: u32, peer: PeerId) {
+    pub(crate) fn leave(&mut self, server: ServerId, process: u32, peer: PeerId) {
         if let Some(peers) = self.node_mut(server.node).and_then(|node| node.admitted.get_mut(&process)) {
             peers.remove(&peer);
             if peers.is_empty() {
@@ -344,19 +346,19 @@ impl World {
 
     fn note_parting(&mut self, process: u32) {
         let (now, proc) = (self.now, self.process(process).map(|of| of.proc.clone()));
-        proc.into_iter().for_each(|proc| self.parties.left(&proc, now));
+        proc.into_iter().for_each(|proc| self.invited_groups.left(&proc, now));
     }
 
     /// A connection has ended for the server. With the last of a process's the process has gone.
-    pub(super) fn end_at_server(&mut self, peer: PeerId, was_admitted: bool) {
+    pub(crate) fn end_at_server(&mut self, peer: PeerId, was_admitted: bool) {
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         connection.is_server_gone = true;
         let (server, process) = (connection.server, connection.process);
         self.rules.connection_ended(peer);
-        self.gatherings.connection_ended(peer);
+        self.collectives.connection_ended(peer);
         self.bootstraps.connection_ended(peer);
         self.forget_forming(peer);
-        self.parties.connection_ended(peer);
+        self.invited_groups.connection_ended(peer);
         let ended: Vec<_> = self.commits.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
         ended.iter().for_each(|id| drop(self.commits.remove(id)));
         let peers = self.node_mut(server.node).and_then(|node| node.admitted.get_mut(&process));
@@ -372,7 +374,7 @@ impl World {
         }
         self.note_parting(process);
         self.forget_member(process, None);
-        self.gatherings.departed(server, process);
+        self.collectives.departed(server, process);
     }
 
     fn number_of(&self, proc: &ProcId) -> Option<u32> {
@@ -380,13 +382,13 @@ impl World {
         Some(job.first.saturating_add(proc.rank.process()?))
     }
 
-    pub(super) fn host_answers(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) {
+    pub(crate) fn host_answers(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) {
         if self.is_serving(server) {
             self.serve(server, Input::Completed(upcall, reply));
         }
     }
 
-    pub(super) fn server_timer(&mut self, server: ServerId) {
+    pub(crate) fn server_timer(&mut self, server: ServerId) {
         if !self.is_serving(server) {
             return;
         }
@@ -420,14 +422,3 @@ enum Forget {
     Upcall(UpcallId),
     Expired,
 }
-
-/// A text that fits into a line.
-pub(super) fn brief(what: &impl std::fmt::Debug) -> String {
-    let text = format!("{what:?}");
-    match text.char_indices().nth(BRIEF_MAX) {
-        Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
-        None => text,
-    }
-}
-
-const BRIEF_MAX: usize = 220;

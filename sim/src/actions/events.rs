@@ -12,19 +12,20 @@ use modex::proto::{Command, GROUP_VERDICT, Notify};
 use modex::server::PeerId;
 use modex::types::{Info, Key, ProcId, Status, Time, Value};
 
-use super::faults::{Canary, Faults};
-use super::invariants::Rule;
-use super::inviting::{Joining, PATIENCE, Step, about, servers};
-use super::parties::{PartyId, affected, group_of};
-use super::process::State;
-use super::program::Invite;
-use super::queue::ToClient;
-use super::setup::STOPPED_FOR;
-use super::world::World;
+use super::invitations::{PATIENCE, about, servers};
+use crate::faults::{Canary, Faults};
+use crate::invitations::{AcceptedInvitation, InvitationCall};
+use crate::invited_groups::{InvitationId, affected, group_of};
+use crate::process::State;
+use crate::program::Invite;
+use crate::queue::ToClient;
+use crate::rule::Rule;
+use crate::setup::STOPPED_FOR;
+use crate::world::World;
 
 impl World {
     /// An event reaches a process.
-    pub(super) fn hear(&mut self, peer: PeerId, process: u32, event: &Notification) {
+    pub(crate) fn hear(&mut self, peer: PeerId, process: u32, event: &Notification) {
         let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
         // What comes out of a cache may belong to something earlier: only an invitation is heard at any time.
         if event.status == Status::GROUP_INVITED {
@@ -40,7 +41,7 @@ impl World {
         self.hear_as_guest(peer, event);
         if event.status == Status::GROUP_LEFT
             && let (Some(id), Some(left)) = (group_of(&event.info), affected(&event.info).cloned())
-            && let Some(guest) = self.guest(peer)
+            && let Some(guest) = self.invitations_of(peer)
             && let Some((_, members)) = guest.inside.get_mut(&id)
         {
             members.retain(|member| *member != left);
@@ -55,12 +56,12 @@ impl World {
         };
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let mut settled = Vec::new();
-        for (id, leading) in &mut connection.guest.leads {
+        for (id, leading) in &mut connection.invitations.leads {
             if leading.invitation.is_answered() || group_of(&event.info).is_some_and(|named| named != *id) {
                 continue;
             }
             if let Some(source) = &event.source
-                && let Some(party) = self.parties.all.get_mut(&(own.clone(), id.clone()))
+                && let Some(party) = self.invited_groups.all.get_mut(&(own.clone(), id.clone()))
             {
                 party.hear(event.status, source, affected(&event.info));
             }
@@ -74,7 +75,7 @@ impl World {
         let lies = self.setup.canary == Some(Canary::OtherNumber);
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let mut settled = Vec::new();
-        for joining in connection.guest.joins.values_mut().filter(|joining| joining.heard.is_none()) {
+        for joining in connection.invitations.joins.values_mut().filter(|joining| joining.heard.is_none()) {
             joining.heard = joining.acceptance.hear(event.status, event.source.as_ref(), &event.info);
             if let (Some(Construction::Formed { context_id: Some(number), .. }), true) = (&mut joining.heard, lies) {
                 *number += 1;
@@ -87,20 +88,21 @@ impl World {
     /// Somebody takes the place of a leader that has ended: of several the lowest, which is heard of last. It invites anew.
     fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
-        let is_in_order = [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.dice.stream(*kind).is_none());
+        let is_in_order =
+            [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.fault_schedule.stream(*kind).is_none());
         // Who was stopped hears all at once of what was said one after the other.
         let was_stopped = self
             .process(process)
             .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);
-        let before = self.parties.note_selected(self.now, process, &own, &id, &leader).filter(|_| !was_stopped);
+        let before = self.invited_groups.note_selected(self.now, process, &own, &id, &leader).filter(|_| !was_stopped);
         if let Some(before) =
-            before.filter(|before| *before < leader && is_in_order && !self.parties.may_miss(&own, &id))
+            before.filter(|before| *before < leader && is_in_order && !self.invited_groups.may_miss(&own, &id))
         {
             let what = format!("process {process} is told that {leader} leads {id:?}, after {before}");
             self.rules.breaks(Rule::Membership, || what);
         }
         let is_running = self.process(process).is_some_and(|of| of.main == Some(peer) && of.state == State::Running);
-        if leader != own || !is_running || self.parties.all.contains_key(&(own.clone(), id.clone())) {
+        if leader != own || !is_running || self.invited_groups.all.contains_key(&(own.clone(), id.clone())) {
             return;
         }
         let happened = Happened { status: event.status, source: None, range: 0, info: event.info.clone() };
@@ -119,36 +121,36 @@ impl World {
         }
         let (choice, is_bounded, seconds) = (of.random.below(12), of.random.one_in(2), of.random.between(5, 90));
         let own = of.proc.clone();
-        let Some(guest) = self.guest(peer) else { return };
+        let Some(guest) = self.invitations_of(peer) else { return };
         guest.asked.insert(id.clone());
         if guest.joins.contains_key(&party) {
             return;
         }
-        let known = self.parties.all.get_mut(&party);
+        let known = self.invited_groups.all.get_mut(&party);
         match choice {
             0 => {}
             1 => {
                 known.map(|known| known.declined.insert(own));
                 let info = addressed(&id, &[leader]);
-                self.tell(peer, Step::Other, Status::GROUP_INVITE_DECLINED, info);
+                self.tell(peer, InvitationCall::Other, Status::GROUP_INVITE_DECLINED, info);
             }
             _ => {
                 known.into_iter().for_each(|known| known.accept(own.clone()));
                 let limit = is_bounded.then(|| Duration::from_secs(seconds));
                 let (wait, since) = (self.next_call(peer), self.now);
                 let acceptance = Acceptance { id, own, servers: servers(), leader: Some(leader) };
-                if let Some(guest) = self.guest(peer) {
-                    let joining = Joining { acceptance, wait, since, heard: None, has_failed: false };
+                if let Some(guest) = self.invitations_of(peer) {
+                    let joining = AcceptedInvitation { acceptance, wait, since, heard: None, has_failed: false };
                     guest.joins.insert(party.clone(), joining);
                 }
-                self.await_events(peer, Command::GroupJoin, limit, Step::Waits(party.clone()));
-                self.listen(peer, &ENDINGS, Step::GuestListens(party));
+                self.await_events(peer, Command::GroupJoin, limit, InvitationCall::Waits(party.clone()));
+                self.listen(peer, &ENDINGS, InvitationCall::GuestListens(party));
             }
         }
     }
 
     /// A planted defect: who accepts is told that nothing comes of it.
-    pub(super) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
+    pub(crate) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
         let event = Happened { status: told.status, source: None, range: told.range, info: told.info.clone() };
         let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
         let leader = event.targets().first().map(|leader| ProcId::clone(leader));
@@ -160,14 +162,14 @@ impl World {
     }
 
     /// The handler of a process that has lost its leader decides whether it would lead.
-    pub(super) fn volunteer(&mut self, peer: PeerId, process: u32, (lost, id): &PartyId) {
+    pub(crate) fn volunteer(&mut self, peer: PeerId, process: u32, (lost, id): &InvitationId) {
         let volunteers = self.process_mut(process).is_some_and(|of| of.random.one_in(2));
         if volunteers {
-            self.parties.volunteers(&self.own(process));
+            self.invited_groups.volunteers(&self.own(process));
             let verdict = Value::Status(Status::GROUP_LEADER_SELECTED.to_raw());
             let lost = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), lost.clone());
             let directives = vec![Info::new(Key::from_static(GROUP_VERDICT), verdict), lost];
-            self.exchange(peer, Step::Other, about(Command::GroupInvite, id, directives));
+            self.exchange(peer, InvitationCall::Other, about(Command::GroupInvite, id, directives));
         }
     }
 }

@@ -1,0 +1,71 @@
+//! A process's invitations: the groups that it leads, has accepted, or is in.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use modex::client::{Acceptance, CallError, CallId, Conclusion, Construction, Invitation, Outcome};
+use modex::types::{Info, ProcId, Status, Text, Time};
+
+use super::invited_groups::{Group, InvitationId};
+use super::program::Invite;
+
+/// What a process knows of the invitations of its present life.
+#[derive(Debug, Default)]
+pub(super) struct Invitations {
+    pub(super) leads: BTreeMap<Text, LedInvitation>,
+    pub(super) joins: BTreeMap<InvitationId, AcceptedInvitation>,
+    /// Groups that it has been asked to, and has answered or not.
+    pub(super) asked: BTreeSet<Text>,
+    /// Groups that it is in, with those whom it knows to be in them.
+    pub(super) inside: BTreeMap<Text, (ProcId, Vec<ProcId>)>,
+}
+
+#[derive(Debug)]
+pub(super) struct LedInvitation {
+    pub(super) invitation: Invitation,
+    pub(super) leader: ProcId,
+    pub(super) wishes: Invite,
+    pub(super) wait: CallId,
+    pub(super) is_awaited: bool,
+    pub(super) has_failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct AcceptedInvitation {
+    pub(super) acceptance: Acceptance,
+    pub(super) wait: CallId,
+    pub(super) since: Time,
+    pub(super) heard: Option<Construction>,
+    pub(super) has_failed: bool,
+}
+
+/// What a call in the matter of an invitation was made for.
+#[derive(Debug)]
+pub(super) enum InvitationCall {
+    /// It will hear of invitations.
+    Listens,
+    LeaderListens(Text),
+    Invites(Text),
+    Leads(Text),
+    Numbers(Text, Conclusion),
+    /// With what is said if that fails.
+    Announces(InvitationId, Group, bool, Withdrawal),
+    /// Those who are not in the group are told.
+    Tells(InvitationId),
+    GuestListens(InvitationId),
+    Accepts(InvitationId),
+    Waits(InvitationId),
+    Enters(InvitationId, Group, bool),
+    Leaves(InvitationId),
+    Looks(InvitationId),
+    Other,
+}
+
+pub(super) type Withdrawal = Option<(Status, Vec<Info>)>;
+pub(super) type Outcomes = Result<Outcome, CallError>;
+
+impl Invitations {
+    /// Whether something that a process was asked to is not settled.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.joins.is_empty()
+    }
+}
