@@ -1,18 +1,16 @@
 //! Hot Gets: of a value that was read before, in memory that is mapped.
 
-use std::hint::black_box;
 use std::sync::Barrier;
 
 use clap::Args;
-use modex::keys;
-use modex::types::{ProcId, Rank, Scope};
-use modex::{Client, FenceOptions, Fetched, GetOptions};
+use modex::{Client, FenceOptions};
 
 use super::super::Outcome;
 use super::figure::{compare_with, figures};
 use super::measure::{Series, Unit, batched};
-use super::node::{Failure, Node, words};
+use super::node::{Failure, words};
 use super::output::{Output, progress};
+use super::peer::{Targets, with_peer};
 use super::probe::{HashProbe, L1_SLOTS};
 use super::ranks;
 use super::shape::RANKS_MAX;
@@ -102,28 +100,6 @@ pub(super) fn run(options: &Options) -> Outcome {
     options.output.show("get", &figures)
 }
 
-/// Runs workers in a job whose last rank, this process, fences values of all sizes to them.
-pub(super) fn with_peer(processes: u32, sizes: &[usize], task: &[String]) -> Result<Vec<Series>, Failure> {
-    let node = Node::start(processes.saturating_add(1))?;
-    let peer = node.client(processes)?;
-    for &size in sizes {
-        peer.put(Scope::Global, &value_key(size), vec![7_u8; size])?;
-    }
-    peer.commit()?;
-    std::thread::scope(|scope| {
-        // The fence waits for all workers; should they fail to start, the server's end ends it.
-        let fence = scope.spawn(|| peer.fence(&FenceOptions::new().collect(true)));
-        let series = node.workers(processes, task);
-        if series.is_err() {
-            drop(node);
-        }
-        match fence.join() {
-            Ok(fenced) => series.and_then(|series| Ok(fenced.map(|()| series)?)),
-            Err(_) => Err("the fencing thread failed".into()),
-        }
-    })
-}
-
 /// One process's Gets.
 pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
@@ -138,58 +114,6 @@ pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     })?;
     client.finalize()?;
     Ok(all.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-}
-
-/// What there is to get.
-pub(super) struct Targets<'a> {
-    client: &'a Client,
-    job: ProcId,
-    peer: ProcId,
-    values: Vec<(usize, String)>,
-    options: GetOptions,
-}
-
-impl<'a> Targets<'a> {
-    /// Gets everything once, and complains about what is not there or not borrowed from the segment.
-    pub(super) fn of(client: &'a Client, sizes: &[usize]) -> Result<Self, Failure> {
-        let job_size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
-        let namespace = client.proc().namespace.clone();
-        let peer = ProcId::new(namespace.clone(), job_size.saturating_sub(1));
-        let job = ProcId { namespace, rank: Rank::Wildcard };
-        let values = sizes.iter().map(|&size| (size, value_key(size))).collect();
-        let targets = Self { client, job, peer, values, options: GetOptions::new() };
-        for (size, key) in &targets.values {
-            let found = client.get_value(&targets.peer, key, &targets.options)?;
-            if !found.is_borrowed() || found.as_bytes().map(<[u8]>::len) != Some(*size) {
-                return Err(format!("{key} of {} is not the value it should be: {found:?}", targets.peer).into());
-            }
-        }
-        Ok(targets)
-    }
-
-    /// The size of the job, by a typed key.
-    pub(super) fn job_size(&self) -> Option<u32> {
-        self.client.get(Rank::Wildcard, keys::JOB_SIZE).ok()
-    }
-
-    /// The same by the text of the key.
-    fn job_size_by_name(&self) -> Option<u64> {
-        let found = self.client.get_value(&self.job, black_box("pmix.job.size"), &self.options);
-        found.ok().and_then(|found: Fetched<'_>| found.as_u64())
-    }
-
-    /// The length of a value of the peer; the bytes themselves stay where they are.
-    fn peer_value(&self, key: &str) -> Option<usize> {
-        match self.client.get_value(&self.peer, black_box(key), &self.options) {
-            Ok(found) => black_box(found.as_bytes()).map(<[u8]>::len),
-            Err(_) => None,
-        }
-    }
-
-    /// Gets every value of the peer; whether all were there.
-    pub(super) fn all_peer_values(&self) -> bool {
-        self.values.iter().all(|(size, key)| self.peer_value(key) == Some(*size))
-    }
 }
 
 fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Result<Vec<Series>, &'static str> {
@@ -214,9 +138,4 @@ fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Resu
         }
     }
     Ok(all)
-}
-
-/// The key of the peer's value of a size.
-fn value_key(size: usize) -> String {
-    format!("bench.value.{size}")
 }

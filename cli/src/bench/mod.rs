@@ -19,6 +19,7 @@ mod launch;
 mod measure;
 mod node;
 mod output;
+mod peer;
 mod plot;
 mod probe;
 mod put;

@@ -7,9 +7,9 @@ use clap::Args;
 use modex::{Client, FenceOptions};
 
 use super::super::Outcome;
-use super::get::{Targets, with_peer};
 use super::measure::Series;
 use super::node::{Failure, words};
+use super::peer::{Targets, with_peer};
 
 /// What the looping process does.
 #[derive(Args, Debug)]

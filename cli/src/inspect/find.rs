@@ -9,20 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 
 use super::error::InspectError;
 use super::options::Target;
-use super::process;
-
-/// A segment that was found and opened.
-#[derive(Debug)]
-pub(super) struct Found {
-    /// The path it was opened by.
-    pub(super) path: PathBuf,
-    /// The process that holds it, unless it was found by its name.
-    pub(super) holder_pid: Option<u32>,
-    /// Where its bytes live, as its name tells.
-    pub(super) backing: BackingKind,
-    /// The open segment.
-    pub(super) handle: ReaderHandle,
-}
+use super::process::{self, Found};
 
 /// All segments of a target.
 pub(super) fn segments(target: &Target) -> Result<Vec<Found>, InspectError> {

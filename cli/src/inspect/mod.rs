@@ -6,7 +6,6 @@
 //! - [`options`]: the command line
 //! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
 //! - [`view`], [`detail`] and [`value`]: from a handle to a report, which is what `--json` prints
-//! - [`record`]: composite values as JSON
 //! - [`hardware`]: the same for the topology of a node, and for inventories
 //! - [`table`], [`hardware_table`]: the report for people
 
@@ -17,7 +16,6 @@ mod hardware;
 mod hardware_table;
 mod options;
 mod process;
-mod record;
 mod table;
 mod value;
 mod view;

@@ -14,10 +14,22 @@ use modex::shmem::{BackingKind, HandleError, ReaderHandle};
 use modex::{LongestTurn, TURNS_REPORT};
 
 use super::error::InspectError;
-use super::find::Found;
 
 /// Where POSIX shared-memory objects are.
 pub(super) const POSIX_DIRECTORY: &str = "/dev/shm";
+
+/// A segment that was found and opened.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The path it was opened by.
+    pub(super) path: PathBuf,
+    /// The process that holds it, unless it was found by its name.
+    pub(super) holder_pid: Option<u32>,
+    /// Where its bytes live, as its name tells.
+    pub(super) backing: BackingKind,
+    /// The open segment.
+    pub(super) handle: ReaderHandle,
+}
 
 /// The segments that a process holds, each once, in the order of its descriptors.
 pub(super) fn segments(pid: u32) -> Result<Vec<Found>, InspectError> {

@@ -12,8 +12,8 @@ use modex::types::{Info, InfoFlags, Key, Namespace, Scope, Value};
 use proptest::prelude::*;
 use serde_json::Value as Json;
 
-use super::find::Found;
 use super::options::Selection;
+use super::process::Found;
 use super::{table, view};
 
 /// The bytes of a good segment with values of all kinds.

@@ -13,10 +13,9 @@ use serde::Serialize;
 
 use super::detail::{self, KeyReport, RankReport, RealmsReport, Room};
 use super::error::InspectError;
-use super::find::Found;
 use super::hardware::{HardwareReport, InventoryReport};
 use super::options::Selection;
-use super::process;
+use super::process::{self, Found};
 
 /// Version of the JSON document.
 const FORMAT: u32 = 1;

@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::guardian;
-
 /// Looks that have to find nobody new.
 const EMPTY_LOOKS: u32 = 2;
 
@@ -42,13 +40,13 @@ struct Identity {
     started: u64,
 }
 
-/// Kills every process of the job but this one.
-pub(super) fn kill_all(traits: &Traits) {
+/// Kills every process of the job but this one and the spared ones.
+pub(super) fn kill_all(traits: &Traits, is_spared: impl Fn(i32) -> bool) {
     let mut killed = BTreeSet::new();
     let mut empty_looks = 0;
     while empty_looks < EMPTY_LOOKS {
         empty_looks += 1;
-        for id in members(&look(traits), traits.group) {
+        for id in members(&look(traits, &is_spared), traits.group) {
             if killed.insert(id) {
                 empty_looks = 0;
                 kill(id);
@@ -73,21 +71,21 @@ fn members(processes: &[Process], group: i32) -> BTreeSet<Identity> {
     members
 }
 
-fn look(traits: &Traits) -> Vec<Process> {
+fn look(traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let this = std::process::id();
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers
         .filter(|number: &u32| *number != this)
-        .filter_map(|number| examine(i32::try_from(number).ok()?, traits))
+        .filter_map(|number| examine(i32::try_from(number).ok()?, traits, &is_spared))
         .collect()
 }
 
-/// `None` for one that has ended meanwhile, and for another job's guardian: its launcher's end is its cue to clean up.
-fn examine(number: i32, traits: &Traits) -> Option<Process> {
+/// A process as it is now. `None` if it has ended or leads its group and is spared.
+fn examine(number: i32, traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Option<Process> {
     let folder = PathBuf::from(format!("/proc/{number}"));
     let (parent, group, started) = standing(&folder)?;
-    if group == number && guardian::is_one(number) {
+    if group == number && is_spared(number) {
         return None;
     }
     // That of another user, or of one that has ended, can't be read.

@@ -131,7 +131,7 @@ pub(crate) fn run() -> u8 {
     for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
         if is_leader {
             let directory_name = directory.file_name().map_or_else(Vec::new, |name| name.as_bytes().to_vec());
-            census::kill_all(&Traits { group: getpgrp().as_raw(), directory_name });
+            census::kill_all(&Traits { group: getpgrp().as_raw(), directory_name }, is_one);
         }
         // Nobody is left to tell about a failure.
         let _ = std::fs::remove_dir_all(directory);
@@ -148,7 +148,7 @@ fn stop_signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }
 
-/// Whether this process is a guardian: it must not be killed, or nobody cleans up after its launcher.
+/// Whether a process is a guardian. Other jobs' guardians are spared: each cleans up when its own launcher ends.
 pub(super) fn is_one(process: i32) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();
