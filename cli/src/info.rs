@@ -19,7 +19,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// What this build is and where its parts are.
+/// This build: version, features, places of its parts.
 #[derive(Serialize)]
 struct Report {
     version: &'static str,

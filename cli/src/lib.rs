@@ -153,7 +153,7 @@ const STACK_BYTES: usize = 8 << 20;
 /// The status that the parser of the command line uses, too.
 const MISUSE: u8 = 2;
 
-/// What a subcommand gives back: the exit status, or an error to print in one line.
+/// The result of a subcommand: the exit status, or an error to print in one line.
 type Outcome = Result<u8, Box<dyn std::error::Error>>;
 
 #[cfg(test)]

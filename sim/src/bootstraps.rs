@@ -23,16 +23,16 @@ pub(super) struct Caller {
     pub(super) proc: ProcId,
     /// How many leaders there are, as a leader says.
     pub(super) count: Option<u64>,
-    /// Whom a leader names, itself included.
+    /// Processes that a leader names, itself included.
     pub(super) named: Vec<ProcId>,
 }
 
-/// Those who have come in one name while leaders are missing.
+/// Callers under one name, while leaders are missing.
 #[derive(Debug)]
 pub(super) struct Round {
     count: Option<u64>,
     pub(super) calls: Vec<Caller>,
-    /// Whom leaders have named.
+    /// Processes that leaders have named.
     pub(super) named: BTreeSet<ProcId>,
     /// The time of the first who says how long; till then the one that servers keep.
     deadline: Time,
@@ -59,7 +59,7 @@ impl Round {
     }
 }
 
-/// What has changed for those who wait.
+/// The effect of a caller on the ones that wait.
 #[derive(Debug)]
 pub(super) enum Joined {
     /// They wait for leaders, until then.
@@ -73,7 +73,7 @@ pub(super) enum Joined {
 pub(super) struct Bootstraps {
     rounds: BTreeMap<(ServerId, Text), Round>,
     by_request: BTreeMap<(PeerId, Tag), (ServerId, Text)>,
-    /// Who has come to a group that is none of its own, and is not told so yet.
+    /// Callers of a group that does not name them; their refusal is still to come.
     strangers: BTreeMap<(PeerId, Tag), ServerId>,
     /// The groups that processes were told they are in.
     told: BTreeMap<(u32, Text), Vec<ProcId>>,

@@ -13,7 +13,7 @@ pub(super) struct FaultSchedule {
 }
 
 impl FaultSchedule {
-    /// Of the kinds that are asked for a run has one in three, so that most runs have few and some have many.
+    /// A run has one in three of the requested kinds, so most runs have few and some have many.
     pub(super) fn new(seed: u64, setup: &Setup) -> Self {
         let kinds = setup.faults.iter().filter_map(|kind| {
             let mut random = Random::of(seed, Stream::Fault(kind.number()));

@@ -1,4 +1,4 @@
-//! What can go wrong, and what can be planted.
+//! Faults that a run may have, and defects that can be planted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -143,7 +143,7 @@ pub enum Canary {
     DeafServer,
     /// A lost server is not noticed by its clients.
     DeafClient,
-    /// What happened in another run matters.
+    /// An earlier run changes this one.
     Memory,
     /// The leader of an invitation takes a no for a yes.
     RefusalIgnored,
@@ -151,11 +151,11 @@ pub enum Canary {
     OtherNumber,
     /// An event never leaves the server for one of those who want it.
     EventLost,
-    /// Who accepts an invitation is told that nothing comes of it.
+    /// A process that accepts an invitation hears that there is no group.
     GivenUp,
-    /// Who accepts one too late is told nothing.
+    /// A process that accepts too late hears nothing.
     LatecomerUntold,
-    /// Whom the leader of a group adds its server never hears.
+    /// A server never hears of the members that the leader of a group adds.
     AddedLost,
     /// An operation does not wait for a job that its server is still to hear of.
     JobUnawaited,
@@ -163,7 +163,7 @@ pub enum Canary {
     QuestionLost,
     /// A member of a group over several nodes is told of one member less.
     MemberLost,
-    /// What a host says that was asked ahead is passed on before all jobs are registered and their processes have come.
+    /// A server passes an early answer of the host on before all jobs are registered and their processes have come.
     AheadEarly,
 }
 
@@ -225,7 +225,7 @@ impl Canary {
             Self::RefusalIgnored | Self::OtherNumber | Self::GivenUp | Self::AddedLost | Self::MemberLost => {
                 &[Rule::Membership]
             }
-            // What a member answers to an invitation is an event, too.
+            // A member's answer to an invitation is an event, too.
             Self::EventLost => &[Rule::ToldOnce, Rule::Membership],
         }
     }

@@ -9,7 +9,7 @@ use super::local_collectives::Kind;
 use super::queue::ServerId;
 use super::value::Promise;
 
-/// What operations of several servers are matched by.
+/// The key by which the host matches operations of several servers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
     Set(Kind, Vec<ProcId>),
@@ -35,7 +35,7 @@ pub(super) struct Arrived {
     pub(super) is_promised: bool,
 }
 
-/// What the host has yet to do.
+/// Operations and calls that the host has yet to finish.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     pub(super) exchanges: BTreeMap<Subject, VecDeque<Exchange>>,

@@ -8,13 +8,13 @@ use modex::types::{ProcId, Text, Time};
 
 use super::queue::ServerId;
 
-/// What is known of groups that the host forms.
+/// Groups that the host forms, as the checker knows them.
 #[derive(Debug, Default)]
 pub(super) struct HostedGroups {
     /// Requests to form one: with whom. To end one: nobody.
     pub(super) asked: BTreeMap<PeerId, BTreeMap<Tag, (Text, Vec<ProcId>)>>,
-    /// Where there is which, with its members in order, and the processes there that were told that they are in it. With the last of
-    /// those it is none of the server's any more.
+    /// The groups of each server, with their members in order, and the local processes that were told that they are in. A group
+    /// leaves the server with the last of these processes.
     pub(super) formed: BTreeMap<(ServerId, Text, Vec<ProcId>), BTreeSet<u32>>,
     /// When each server was first asked for something about which.
     pub(super) first_asked: BTreeMap<(ServerId, Text), Time>,

@@ -1,5 +1,4 @@
-//! What must hold, whatever happens. One function for each rule; the world reports facts, and the first rule that they
-//! break ends the run.
+//! The checker: one function for each rule. The world reports facts, and the first rule that they break ends the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +23,7 @@ pub(super) struct Reading {
     pub(super) newest: u32,
 }
 
-/// What is open, and the first rule that was broken.
+/// Open requests and calls, and the first rule that was broken.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     open: BTreeMap<(PeerId, Tag), Open>,
@@ -40,11 +39,11 @@ pub(super) struct Rules {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     deadline: Option<Time>,
-    /// Whose value on which server it waits for.
+    /// The server and the process of the value that it waits for.
     held: Option<(ServerId, u32)>,
 }
 
-/// What a process introduces itself with: answered once like any request.
+/// The tag of a process's introduction, which is answered once like any request.
 pub(super) const HELLO: Tag = Tag(0);
 
 impl Rules {
@@ -209,7 +208,7 @@ impl Rules {
         }
     }
 
-    /// What was published stays readable.
+    /// A published value stays readable.
     pub(super) fn value_not_found(&mut self, reading: &Reading, status: Status) {
         let Reading { reader, whose, key, floor, .. } = *reading;
         if floor > 0 {

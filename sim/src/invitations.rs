@@ -8,7 +8,7 @@ use modex::types::{Info, ProcId, Status, Text, Time};
 use super::invited_groups::{Group, InvitationId};
 use super::program::Invite;
 
-/// What a process knows of the invitations of its present life.
+/// The invitations of a process in its present life.
 #[derive(Debug, Default)]
 pub(super) struct Invitations {
     pub(super) leads: BTreeMap<Text, LedInvitation>,
@@ -38,7 +38,7 @@ pub(super) struct AcceptedInvitation {
     pub(super) has_failed: bool,
 }
 
-/// What a call in the matter of an invitation was made for.
+/// The purpose of a call about an invitation.
 #[derive(Debug)]
 pub(super) enum InvitationCall {
     /// It will hear of invitations.
@@ -49,7 +49,7 @@ pub(super) enum InvitationCall {
     Numbers(Text, Conclusion),
     /// With what is said if that fails.
     Announces(InvitationId, Group, bool, Withdrawal),
-    /// Those who are not in the group are told.
+    /// It tells the processes that are not in the group.
     Tells(InvitationId),
     GuestListens(InvitationId),
     Accepts(InvitationId),

@@ -25,18 +25,18 @@ pub(super) struct InvitedGroup {
     pub(super) begun: Time,
     pub(super) invited: Vec<ProcId>,
     pub(super) is_optional: bool,
-    /// Who has said yes or no at some time, whether anybody heard of it or not.
+    /// Processes that have said yes or no at some time, whether this was heard or not.
     pub(super) accepted: BTreeSet<ProcId>,
     pub(super) declined: BTreeSet<ProcId>,
-    /// Who has said yes in several lives.
+    /// Processes that have said yes in several lives.
     pub(super) accepted_again: BTreeSet<ProcId>,
-    /// What each said first of what its leader has heard.
+    /// The first answer of each process that the leader has heard.
     heard: BTreeMap<ProcId, bool>,
-    /// Who has ended, as far as its leader has heard.
+    /// Processes that have ended, as far as its leader has heard.
     heard_ended: BTreeSet<ProcId>,
-    /// What its leader has made of it.
+    /// The group that its leader has formed.
     pub(super) formed: Option<Group>,
-    /// Who has said to its server that it is in.
+    /// Processes that have told their servers that they are in.
     pub(super) entered: BTreeSet<ProcId>,
     pub(super) left: BTreeSet<ProcId>,
     /// Since when nobody needs to wait for it: its leader has told how it ended, or has ended.
@@ -49,7 +49,7 @@ pub(super) struct InvitedGroup {
     pub(super) has_lost_leader: bool,
     /// Somebody who was invited had left before it was over.
     pub(super) somebody_left: bool,
-    /// Who had left before it could have heard how it ended, or could say to its server that it is in.
+    /// Processes that left before they could hear how it ended, or before they could tell their servers that they are in.
     pub(super) left_early: BTreeSet<ProcId>,
     /// Its leader could not go on, and has said so.
     pub(super) is_taken_back: bool,
@@ -77,7 +77,7 @@ impl InvitedGroup {
         }
     }
 
-    /// Who must be in the group if there is one.
+    /// Processes that must be in the group if there is one.
     pub(super) fn due_members(&self, leader: &ProcId) -> Vec<ProcId> {
         let has_said_yes = |proc: &&ProcId| {
             *proc == leader || (self.heard.get(*proc) == Some(&true) && !self.heard_ended.contains(*proc))
@@ -141,7 +141,7 @@ pub(super) struct EventDelivery {
 #[derive(Debug, Default)]
 pub(super) struct InvitedGroups {
     pub(super) all: BTreeMap<InvitationId, InvitedGroup>,
-    /// Those that each process was invited to, or leads: of thousands one has few.
+    /// The groups that each process was invited to or leads: few of thousands.
     of_process: BTreeMap<ProcId, BTreeSet<InvitationId>>,
     /// Which events each connection has asked for and was granted.
     interests: BTreeMap<PeerId, (ServerId, ProcId, BTreeSet<Status>)>,
@@ -153,9 +153,9 @@ pub(super) struct InvitedGroups {
     brought: BTreeMap<(PeerId, Tag), u64>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
-    /// Who was last said to lead in the place of another, to whom and when.
+    /// The last successor of a leader that each process has heard of, and when.
     selected: BTreeMap<(u32, Text), (ProcId, Time)>,
-    /// Who has gone, and has not offered to lead since.
+    /// Processes that have gone, and have not offered to lead since.
     gone: BTreeSet<ProcId>,
     /// Jobs that servers were told to forget: who was in a group with their processes can't be sure to hear of anything.
     forgotten: BTreeSet<Namespace>,
@@ -178,7 +178,7 @@ impl InvitedGroups {
         party
     }
 
-    /// Those that a process was invited to, or leads.
+    /// The groups that a process was invited to or leads.
     fn about(&self, proc: &ProcId) -> impl Iterator<Item = (&InvitationId, &InvitedGroup)> {
         self.of_process.get(proc).into_iter().flatten().filter_map(|id| Some((id, self.all.get(id)?)))
     }
@@ -356,7 +356,7 @@ impl InvitedGroups {
     }
 }
 
-/// Whom an event is about.
+/// The process that an event is about.
 pub(super) fn affected(info: &[Info]) -> Option<&ProcId> {
     let info = info.iter().find(|info| info.key.as_str() == keys::EVENT_AFFECTED_PROC.name())?;
     if let Value::Proc(proc) = &info.value { Some(proc) } else { None }
@@ -382,7 +382,7 @@ fn number_of(info: &[Info]) -> Option<u64> {
 const TRAVEL_MAX: Duration = Duration::from_millis(1);
 /// How long a leader's place is kept for one who has taken it and does not invite, as far as those see it who hear of that a little later.
 const PLACE_KEPT: Duration = Duration::from_secs(55);
-/// What the events of processes carry, to be told apart.
+/// The key of the number that tells events of processes apart.
 const NUMBER: &str = "sim.event";
 
 #[cfg(test)]

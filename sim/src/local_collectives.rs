@@ -1,22 +1,20 @@
-//! Who has arrived where: the standard's account of the local phase, kept beside the server's own and compared with it.
+//! Arrivals at collective operations: the standard's account of the local phase, compared with the server's own.
 //!
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: one contribution from every local participant,
 //! one upcall; a repeated call with the same participants opens a new operation.
 //!
-//! Operations over jobs that their server has not heard of, where the host tells it of some only when it is asked to connect
-//! to them, and of those that have processes there less than a second after anybody can name them, or is told so.
+//! A host may register a job with a server only when that server asks to connect to it (`registration`). A job with processes on
+//! the server's node is registered less than a second after it can be named. Rules for operations over unregistered jobs:
 //!
-//! What must hold of them there, besides what always does:
-//!
-//! 1. A connect goes up as soon as nothing but registrations is missing: nobody else could ask for them. Who of those that are
-//!    known to be there has gone is missing, and the host is told so.
-//! 2. It still gathers then: processes of jobs that are registered meanwhile join it, and its time limit ends it.
-//! 3. It ends well, or in part, when the host has agreed and all jobs are registered and all their processes there have come or
-//!    gone; or when a second has passed in which it lacked nothing but registrations: then jobs that are not registered have nobody
-//!    there. Not earlier, and not later. Who has gone in between is missing.
-//! 4. A disconnect goes up when it has lacked nothing but registrations for that second, neither earlier nor later; operations on
-//!    groups that the host forms, which have no account, not earlier (`forming`).
-//! 5. Fences wait for all registrations. So do all operations where the host is of the usual kind.
+//! 1. A connect goes up as soon as it lacks only registrations: no other request could bring them. The host hears of known
+//!    participants that have gone.
+//! 2. It stays open then: processes of newly registered jobs join it, and its time limit ends it.
+//! 3. It ends well, or in part, once the host has agreed and all jobs are registered and all their local processes have come or
+//!    gone. It also ends after a second in which it lacked only registrations: unregistered jobs then have no process here. It ends
+//!    neither earlier nor later. Processes that have gone in between are missing.
+//! 4. A disconnect goes up after it has lacked only registrations for that second, neither earlier nor later. Operations on groups
+//!    that the host forms have no account; they go up no earlier (`hosted_groups`).
+//! 5. Fences wait for all registrations. With a host of the usual kind, all operations do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -47,20 +45,20 @@ impl Kind {
     }
 }
 
-/// What can be said of an operation's participants when it opens.
+/// An operation's participants, as known when it opens.
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    /// Who of them is on the server's node.
+    /// Participants on the server's node.
     pub(super) expected: BTreeSet<u32>,
-    /// Who can't come.
+    /// Processes that can't come.
     pub(super) gone: BTreeSet<u32>,
-    /// What its server knows of who must come.
+    /// The server's knowledge of the participants.
     pub(super) knowledge: Knowledge,
     /// It is none that the server could do alone, and nobody does it otherwise.
     pub(super) is_impossible: bool,
 }
 
-/// What the participants agree on: the kind, and the set as written, sorted.
+/// The key on which participants agree: the kind, and the set as written, sorted.
 pub(super) type Signature = (Kind, Rc<[ProcId]>);
 
 pub(super) fn signature(kind: Kind, procs: &[ProcId]) -> Signature {
@@ -78,9 +76,9 @@ pub(super) struct LocalCollective {
     /// Local participants that must come.
     pub(super) expected: BTreeSet<u32>,
     pub(super) contributed: BTreeSet<u32>,
-    /// Those that have gone at some time while it was open.
+    /// Processes that have gone at some time while it was open.
     pub(super) departed: BTreeSet<u32>,
-    /// What its server knows of who must come.
+    /// The server's knowledge of the participants.
     knowledge: Knowledge,
     missing_registrations: MissingRegistrations,
     pub(super) is_impossible: bool,
@@ -113,12 +111,12 @@ enum Stage {
 }
 
 impl LocalCollective {
-    /// Who is missing.
+    /// Participants that have not come.
     pub(super) fn missing(&self) -> BTreeSet<u32> {
         self.expected.difference(&self.contributed).copied().collect()
     }
 
-    /// Who is missing although it could have come.
+    /// A participant that has not come although it could have.
     pub(super) fn left_out(&self) -> Option<u32> {
         self.missing().difference(&self.departed).next().copied()
     }
@@ -134,7 +132,7 @@ impl LocalCollective {
     }
 }
 
-/// What a reply says about the operation that it belongs to.
+/// The end of an operation, as a reply tells it.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// It was no operation, or the request never became part of one.
@@ -199,7 +197,7 @@ impl LocalCollectives {
         clock
     }
 
-    /// What a request has joined.
+    /// The operation that a request has joined.
     pub(super) fn of_request(&self, peer: PeerId, tag: Tag) -> Option<(&Signature, &LocalCollective)> {
         let (server, signature, number) = self.by_request.get(&(peer, tag))?;
         let operations = self.places.get(&(*server, signature.clone()))?;
@@ -417,7 +415,7 @@ impl LocalCollective {
     }
 }
 
-/// What a server knows of who must come to an operation.
+/// A server's knowledge of the participants of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Knowledge {
     /// Not all processes of a job are announced, or a job is not registered.
@@ -453,7 +451,7 @@ impl LocalCollective {
         self.knowledge == Knowledge::Whole
     }
 
-    /// Who has not come of those whom its server knows to be there.
+    /// Participants that its server knows and that have not come.
     pub(super) fn missing_known(&self) -> BTreeSet<u32> {
         let known = match &self.knowledge {
             Knowledge::ButForJobs(known) => known,
@@ -462,7 +460,7 @@ impl LocalCollective {
         known.difference(&self.contributed).copied().collect()
     }
 
-    /// Who of them could have come.
+    /// One of them that could have come.
     pub(super) fn left_out_known(&self) -> Option<u32> {
         self.missing_known().difference(&self.departed).next().copied()
     }
@@ -511,7 +509,7 @@ impl LocalCollective {
         }
     }
 
-    /// What is wrong with its end, if it went up ahead and has brought about something.
+    /// The fault in its end, if it went up early and had an effect.
     pub(super) fn objection(&self, now: Time) -> Option<String> {
         if self.stage != Stage::Early {
             return None;
@@ -585,7 +583,7 @@ impl LocalCollectives {
 /// Within less than this a host tells of a job that has processes where it is named.
 pub(super) const REGISTERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// What a server says of a request that it never makes part of an operation.
+/// A server refuses a request with one of these, and the request never joins an operation.
 const REFUSALS: [Status; 4] =
     [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_A_MEMBER, Status::ERR_INVALID_OPERATION];
 

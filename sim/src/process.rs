@@ -29,7 +29,7 @@ pub(super) enum State {
     Ended,
 }
 
-/// What a process does next within a phase.
+/// The next step of a process within a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Put,
@@ -55,13 +55,13 @@ pub(super) struct Process {
     pub(super) stopped_until: Time,
     /// Number of its newest put, in all its lives.
     pub(super) version: u32,
-    /// What it has put in this life.
+    /// Its puts in this life.
     pub(super) puts: Vec<Put>,
-    /// What its server has taken, in all its lives.
+    /// Its puts in all its lives, as far as its server has taken them.
     pub(super) committed: Vec<Put>,
-    /// What it was promised, or has seen, of others' values.
+    /// The least versions of others' values that it was promised or has seen.
     pub(super) floors: BTreeMap<(u32, u8), u32>,
-    /// What it has mapped. Stays when the server goes, or the job is deregistered.
+    /// Its mapping. It stays when the server goes or the job is deregistered.
     pub(super) mapped: Option<Arc<NamespaceReader>>,
     pub(super) random: Random,
 }
@@ -137,7 +137,7 @@ impl Process {
 
 const FLOORS_MAX: usize = 256;
 
-/// What a call was made for.
+/// A call that has not returned.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) purpose: CallPurpose,
@@ -167,7 +167,7 @@ pub(super) struct PendingGet {
     pub(super) begun: Time,
     pub(super) whose: u32,
     pub(super) key: u8,
-    /// What the process could expect when it began to look.
+    /// The version that the process could expect when it began to look.
     pub(super) floor: u32,
 }
 
@@ -184,7 +184,7 @@ pub(super) struct Connection {
     pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
     pub(super) calls: BTreeMap<CallId, PendingCall>,
     pub(super) last_call: u64,
-    /// Where it is invited to.
+    /// Its invitations.
     pub(super) invitations: Invitations,
     /// Groups that it was told it is in, formed by leaders who did not know each other.
     pub(super) groups: BTreeSet<Text>,
@@ -225,7 +225,7 @@ impl Connection {
     }
 }
 
-/// Where a process looks without asking: the same places in the same order as in a real one (`runtime::stores`).
+/// A process looks here before it asks: the same places, in the same order, as a real one (`runtime::stores`).
 impl Stores for Connection {
     type Value = Value;
 

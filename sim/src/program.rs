@@ -1,4 +1,4 @@
-//! What the jobs do: the same for all processes, as in programs that run on many nodes.
+//! The program of the jobs: the same for all processes, as in programs that run on many nodes.
 
 use modex::client::{Call, FenceDirectives};
 use modex::keys;
@@ -25,11 +25,11 @@ pub(super) struct Phase {
     pub(super) waits: bool,
     /// Whether the group outlives deaths.
     pub(super) outlives_deaths: bool,
-    /// Who leaves the group that the others end.
+    /// Members that leave the group while the others end it.
     pub(super) leavers: Option<Leavers>,
 }
 
-/// What the participants want of each other.
+/// The operation of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meeting {
     Barrier,
@@ -56,7 +56,7 @@ pub(super) struct Bootstrap {
     pub(super) slip: Slip,
 }
 
-/// What is wrong with what the leaders say.
+/// A mistake in the leaders' directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slip {
     Nothing,
@@ -82,7 +82,7 @@ pub(super) struct Invite {
     pub(super) wants_number: bool,
 }
 
-/// Who takes part, from the point of view of a process.
+/// The participants, from the point of view of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Set {
     /// Its job.
@@ -97,7 +97,7 @@ pub(super) enum Set {
     Near(u32),
 }
 
-/// Who leaves.
+/// Members that leave a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leavers {
     /// All on a node.
@@ -185,7 +185,7 @@ impl Program {
 }
 
 impl Meeting {
-    /// What jobs do together that have been connected.
+    /// An operation of jobs that have been connected.
     fn of_jobs(random: &mut Random, number: usize) -> Self {
         match random.below(8) {
             0 | 1 => Self::Collect,
@@ -318,7 +318,7 @@ impl Phase {
                 let command = Command::GroupDestruct.to_raw();
                 Call::Exchange(Request::GroupDestruct(Group { command, id: Some(name.clone()), procs, directives }))
             }
-            // What a process does about these is more than a call.
+            // A process does more than one call about these.
             Meeting::Invite(_) | Meeting::Leave(_) | Meeting::Bootstrap(_) => Call::Exchange(Request::JobInfo),
         }
     }

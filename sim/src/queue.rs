@@ -1,4 +1,4 @@
-//! What will happen, in order.
+//! The events to come, in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

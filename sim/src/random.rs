@@ -2,22 +2,22 @@
 
 use oorandom::Rand64;
 
-/// What a generator decides. Each concern has a stream of its own, so that leaving one out does not change the others.
+/// The concern of a generator. Each concern has its own stream, so leaving one out does not change the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     /// How large a drawn world is, and what may go wrong there.
     Shape,
-    /// What the job does.
+    /// The program of the jobs.
     Program,
-    /// Who is invited to groups instead, and what comes of it.
+    /// Invitations to groups, and their answers.
     Invitations,
     /// Whether the host forms groups, and what is done where it does not.
     Groups,
-    /// Who leaves a group where others end it.
+    /// Members that leave a group while others end it.
     Leavers,
     /// Which servers the host tells of a job, and when.
     Registrations,
-    /// What one process does within the program.
+    /// The choices of one process within the program.
     Process(u32),
     /// How long everything takes.
     Network,
@@ -25,7 +25,7 @@ pub(super) enum Stream {
     Fault(u32),
     /// Which of many things a large run checks.
     Sample,
-    /// Where a planted defect strikes.
+    /// The place of a planted defect.
     Canary,
 }
 

@@ -15,7 +15,7 @@ pub enum Rule {
     NothingMissing,
     /// Nobody reads what its scope forbids.
     Scope,
-    /// What was published stays readable and unchanged, and nothing older ever comes back.
+    /// A published value stays readable and unchanged, and no older value ever comes back.
     StaysReadable,
     /// After the last deregistration nothing remains.
     NothingRemains,
@@ -58,6 +58,6 @@ impl fmt::Display for Rule {
 pub struct Broken {
     /// Which.
     pub rule: Rule,
-    /// What happened instead.
+    /// The event that broke it.
     pub what: String,
 }

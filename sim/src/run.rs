@@ -14,7 +14,7 @@ use super::setup::{JOB_LIMIT, Job, Setup};
 use super::trace::Keep;
 use super::world::World;
 
-/// What became of one seed.
+/// The outcome of one seed.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The seed.

@@ -17,7 +17,7 @@ pub struct Setup {
     pub ranks: u32,
     /// How often the program comes to an operation of many processes.
     pub phases: u32,
-    /// What may go wrong.
+    /// Kinds of faults that may happen.
     pub faults: Faults,
     /// How often, at most.
     pub faults_max: u32,

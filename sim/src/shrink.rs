@@ -10,7 +10,7 @@ use super::setup::Setup;
 pub struct Shortest {
     /// The parameters.
     pub setup: Setup,
-    /// What happened, with the last steps in words.
+    /// The report of the shortest run, with its last steps in words.
     pub report: Report,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct SimStore {
     canary: Option<Canary>,
     /// How many commits there were, to plant a defect in a late one.
     commits: u64,
-    /// What one of two servers forgets to forget.
+    /// A planted defect: a job stays in the store.
     leaked: bool,
 }
 

@@ -101,7 +101,7 @@ fn drawn_worlds_keep_all_rules() {
     }
 }
 
-/// What no run can find is no rule. Each planted defect is found, by the rule that it breaks.
+/// A rule counts only if a run can break it. Each planted defect is found, by the rule that it breaks.
 #[test]
 fn every_planted_defect_is_found() {
     for (word, kind) in Canary::ALL {

@@ -1,4 +1,4 @@
-//! What happened, as a number that two runs can be compared by and, for people, as text.
+//! The trace of a run: a number to compare two runs by and, for people, text.
 
 use std::collections::VecDeque;
 
@@ -74,7 +74,7 @@ const fn mixed(word: u64) -> u64 {
 /// Lines that are kept: all, in runs that a person might read.
 const LINES_MAX: usize = 10_000;
 
-/// What an output says, in numbers.
+/// An output in numbers.
 pub(super) fn words_of(output: &Output) -> [u64; 4] {
     match output {
         Output::Admit(peer, slot) => [1, peer.0, u64::from(*slot), 0],

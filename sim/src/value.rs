@@ -5,7 +5,7 @@ use modex::types::{Scope, Value};
 /// Keys that processes put: `k0` to `k5`.
 pub(super) const KEYS: [&str; 6] = ["k0", "k1", "k2", "k3", "k4", "k5"];
 
-/// What a value says of itself.
+/// The origin of a value, as the value itself says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Number of the process in the run.
@@ -24,7 +24,7 @@ impl Stamp {
         if self.version.is_multiple_of(2) { Value::Uint64(bits) } else { Value::from(Self::text(bits).as_str()) }
     }
 
-    /// What a value says; `None` if it is none of ours, or was changed.
+    /// The stamp in a value; `None` if the value has none or was changed.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let bits = match value {
             Value::Uint64(bits) => *bits,
@@ -78,7 +78,7 @@ impl Put {
     }
 }
 
-/// What the participants of an exchange had committed when their servers handed it over.
+/// Values that the participants of an exchange had committed when their servers handed it over.
 #[derive(Debug, Default)]
 pub(super) struct Promise {
     pub(super) values: Vec<Promised>,

@@ -40,7 +40,7 @@ pub(super) struct Node {
     pub(super) registered: BTreeSet<usize>,
     /// Mappings of the present server's segments, shared by its processes.
     pub(super) mapped: BTreeMap<Namespace, Arc<NamespaceReader>>,
-    /// Those that were registered, or had processes announced, and are no more.
+    /// Jobs that were registered, or had processes announced, and have ended.
     pub(super) ended: BTreeSet<usize>,
     /// Which processes of each job are announced.
     pub(super) announced: BTreeMap<usize, BTreeSet<u32>>,
@@ -69,7 +69,7 @@ pub(super) struct World {
     pub(super) group_request: Option<PendingGroupRequest>,
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
-    /// What a host does that does not tell every server of every job.
+    /// The state of a host that does not register every job with every server.
     pub(super) lazy_registration: Option<LazyRegistration>,
     pub(super) invited_groups: InvitedGroups,
     pub(super) departures: GroupDepartures,
@@ -259,7 +259,7 @@ impl World {
         procs.iter().filter(|proc| !has_ended(proc)).cloned().collect()
     }
 
-    /// What a server knows of who of the participants is on its node.
+    /// A server's knowledge of the participants on its node.
     pub(super) fn knowledge(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Knowledge {
         let Some(node) = self.node(server.node) else { return Knowledge::Little };
         let (mut known, mut is_whole) = (Vec::new(), true);
@@ -277,7 +277,7 @@ impl World {
         }
         match is_whole {
             true => Knowledge::Whole,
-            // What that is worth depends on the host.
+            // The worth of this knowledge depends on the host.
             false if self.lazy_registration.is_some() && kind.goes_on_without_jobs() => {
                 Knowledge::ButForJobs(self.processes_on(server.node, &known))
             }
@@ -328,7 +328,7 @@ impl World {
         self.queue.plan(connection.down, Event::ToClient(peer, Box::new(message)));
     }
 
-    /// What an exchange held goes by a server that never hears of it.
+    /// A server never gets the values of an exchange.
     pub(super) fn note_missed(&mut self, node: u32, promise: &Promise) {
         let Some(of) = self.node_mut(node) else { return };
         for promised in promise.values.iter().filter(|promised| promised.node != node) {
@@ -358,7 +358,7 @@ impl Node {
     }
 }
 
-/// Whose the processes are.
+/// User and group of all processes.
 pub(super) const USER: u32 = 1000;
 pub(super) const GROUP: u32 = 100;
 /// Unanswered requests that a server takes of one connection: few, so that a flood reaches the bound.

@@ -1,4 +1,4 @@
-//! What the C library promises, as data: every function that `libpmix.so.2` exports and how far it is supported.
+//! The support table of the C library: every function that `libpmix.so.2` exports and how far it is supported.
 //!
 //! The table is generated from the `Support:` lines in the documentation of `libpmix/src` (`libpmix/tests/abi`), and is here, not
 //! there, so that it can be shown by a build without the C interface: `modex info --api` prints it.

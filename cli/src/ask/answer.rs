@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed answer.
 
 use std::io::{self, Write};
 

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Process: its number, or * for the job as a whole
     #[arg(short, long, value_name = "RANK", default_value = "*", allow_hyphen_values = true)]
     rank: String,
-    /// What to get, as a key or as the name of its attribute; without it everything about the rank
+    /// Key to get, or the name of its attribute; without it everything about the rank
     #[arg(value_name = "KEY")]
     key: Option<String>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Where to look; without any of these, where the standard says the key is.
+/// The place of the key; without any of these, the place that the standard says.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct Realm {
@@ -136,7 +136,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(0)
 }
 
-/// What a process is called, where that is asked for.
+/// The name of a process, for the answers that show it.
 fn identity(proc: &ProcId, key: &Key) -> Option<Value> {
     match key.as_str() {
         name if name == keys::PROCID.name() => Some(Value::from(proc.clone())),
@@ -239,7 +239,7 @@ impl Options {
         );
         for word in &qualifiers.others {
             let info = words::qualifier(word)?;
-            // What is no attribute of the standard can only tell values of the key apart.
+            // A qualifier outside the standard can only tell values of the key apart.
             let flags = if info.key.is_reserved() { 0 } else { InfoFlags::QUALIFIER.bits() };
             infos.push(Info { flags, ..info });
         }

@@ -16,7 +16,7 @@ use crate::Outcome;
 pub(crate) struct Options {
     #[command(flatten)]
     target: Target,
-    /// What to ask for, as keys or as names of attributes
+    /// Queries, as keys or as names of attributes
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
     /// About this job (PMIX_NSPACE)
@@ -77,7 +77,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if status == Status::SUCCESS {
         return Ok(0);
     }
-    // What is printed is not all that was asked for.
+    // The printed answer lacks a part of the request.
     let is_answered = |key: &&Text| results.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
     let unknown: Vec<String> =
         asked.iter().filter(|key| !is_answered(key)).map(|key| printable(&key.to_string_lossy())).collect();
@@ -85,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(1)
 }
 
-/// What is said of an answer that isn't whole, and has nothing under these keys.
+/// The message for a partial answer that lacks these keys.
 fn complaint(status: Status, unknown: &[String]) -> String {
     let answered = format!("the server answered with {status}");
     // Other errors say nothing of what is known.

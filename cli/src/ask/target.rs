@@ -71,7 +71,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// Of two servers that an option may mean neither was asked, but a third one.
+    /// An option could mean two servers; a third one was asked.
     #[test]
     fn a_jobs_name_says_nothing_where_an_option_names_the_server() {
         let job = Namespace::new("modex-4711").unwrap();

@@ -3,7 +3,7 @@
 use modex::keys::{self, ValueKind};
 use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, Rank, Scope, Value};
 
-/// What a word on the command line can't mean.
+/// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WordError {
     #[error(transparent)]

@@ -30,7 +30,7 @@ pub(super) struct Options {
     output: Output,
 }
 
-/// What one process does.
+/// The work of one process.
 #[derive(Args, Debug)]
 pub(super) struct Task {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -19,7 +19,7 @@ use super::syscalls;
 /// The figure that all others are compared with.
 const PROBE: &str = "limit.hash_probe.L1";
 
-/// What is measured takes turns this often, so that a change of the machine's pace meets all alike.
+/// The figures take turns this often, so that a change of the machine's pace meets all alike.
 const ROUND_COUNT: usize = 10;
 
 #[derive(Args, Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Options {
     output: Output,
 }
 
-/// What one process does.
+/// The work of one process.
 #[derive(Args, Debug)]
 pub(super) struct Task {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]

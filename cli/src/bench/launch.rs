@@ -1,4 +1,4 @@
-//! What a job under `modex run` costs beyond starting the same number of processes that do nothing.
+//! The cost of a job under `modex run`, compared with starting as many processes that do nothing.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;

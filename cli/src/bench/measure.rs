@@ -14,17 +14,17 @@ const WARM_UP_CALLS: u32 = 1000;
 /// Samples of one thing under one set of circumstances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Series {
-    /// What was measured.
+    /// The name of the figure.
     pub(super) name: String,
     /// Under which circumstances.
     pub(super) params: Vec<(String, u64)>,
-    /// Of the samples.
+    /// The unit of the samples.
     pub(super) unit: Unit,
     /// In the order they were taken.
     pub(super) samples: Vec<f64>,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Unit {
     /// Nanoseconds.

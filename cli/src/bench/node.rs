@@ -14,7 +14,7 @@ use super::super::run::{Guardian, SessionDirectory};
 use super::measure::Series;
 use super::shape::Shape;
 
-/// What goes wrong in a bench is told in one line and ends it.
+/// A failure of a bench: it ends the bench with one line.
 pub(super) type Failure = Box<dyn Error>;
 
 /// This node, as the server knows it. Dropped in this order: while the guardian lives, there is something to clean up.

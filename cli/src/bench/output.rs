@@ -1,4 +1,4 @@
-//! Where figures go: a table, a JSON document, a plot. And progress, for those who watch.
+//! Output of figures: a table, a JSON document, a plot. And progress lines on a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What the machine can do at best: the least that a Get by name from a table in memory can be.
+//! The machine's limit: the least time of a Get by name from a table in memory.
 
 use std::hint::black_box;
 

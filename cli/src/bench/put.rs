@@ -28,7 +28,7 @@ pub(super) struct Options {
     output: Output,
 }
 
-/// What the process does.
+/// The work of the process.
 #[derive(Args, Debug)]
 pub(super) struct Task {
     #[arg(long)]

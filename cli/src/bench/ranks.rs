@@ -11,7 +11,7 @@ use super::measure::{Series, Unit, batched};
 use super::node::Failure;
 use super::probe::{HashProbe, LARGE_SLOTS};
 
-/// What the Gets here are compared with.
+/// The figure that the Gets here are compared with.
 pub(super) const PROBE: &str = "limit.hash_probe.1M_names";
 
 /// Takes turns this often, as all of `modex bench get`.

@@ -1,4 +1,4 @@
-//! What a job costs the server to describe, and a process to attach to, by the size of the job.
+//! The cost of a job by its size: for the server to describe it, and for a process to attach to it.
 
 use std::hint::black_box;
 
@@ -32,7 +32,7 @@ pub(super) struct Options {
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [Placement::Block, Placement::Cyclic], value_name = "PLACEMENT")]
     placements: Vec<Placement>,
 
-    /// What is measured
+    /// Parts to measure
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [Part::Maps, Part::RankByRank, Part::Many, Part::Attach], value_name = "PART")]
     parts: Vec<Part>,
 
@@ -153,8 +153,8 @@ fn registrations(
     Ok(vec![whole, per_rank, bytes])
 }
 
-/// What a server that holds several large jobs takes, by the jobs registered so far: time, the segments, and its own memory
-/// besides. The last must not grow with the ranks.
+/// The cost of a server that holds several large jobs, by the jobs registered so far: time, segments, and its own memory.
+/// Its own memory must not grow with the ranks.
 fn many(options: &Options) -> Result<Vec<Series>, Failure> {
     let ranks = options.ranks.iter().copied().max().unwrap_or_default();
     let ranks_per_node = options.ranks_per_node.first().copied().unwrap_or(RANKS_PER_NODE);
@@ -209,7 +209,7 @@ fn read(infos: &[Info]) -> u64 {
     })
 }
 
-/// What a process pays to map the job and read its first value, for jobs of these sizes in turn.
+/// The cost of a process that maps the job and reads its first value, for jobs of these sizes in turn.
 fn attachments(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
     let mut stores = Vec::new();
     for &ranks in sizes {

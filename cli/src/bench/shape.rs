@@ -55,7 +55,7 @@ impl Shape {
         (first..end).step_by(usize::try_from(step).unwrap_or(1))
     }
 
-    /// Where a block begins.
+    /// The start of a block.
     fn first_of(self, node: u32) -> u32 {
         let even = node.saturating_mul(self.ranks_per_node);
         let shift = match self.placement {

@@ -11,7 +11,7 @@ use super::measure::Series;
 use super::node::{Failure, words};
 use super::peer::{Targets, with_peer};
 
-/// What the looping process does.
+/// The work of the looping process.
 #[derive(Args, Debug)]
 pub(super) struct Task {
     #[arg(long)]

@@ -111,7 +111,7 @@ fn check_peer(
     Ok(())
 }
 
-/// What a value is, if it is not what it should be. What is right is not copied, unless it is nested.
+/// The value found, if it is wrong. A right value is not copied, unless it is nested.
 fn difference(
     found: Fetched<'_>,
     pattern: &Pattern,

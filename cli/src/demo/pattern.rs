@@ -1,4 +1,4 @@
-//! What a rank puts: values of many types and sizes that any other rank can compute for itself.
+//! The values of a rank: many types and sizes, which any other rank can compute for itself.
 
 use modex::types::{Info, Key, Scope, Value};
 
@@ -10,7 +10,7 @@ pub(super) struct Pattern {
     size_bytes: usize,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Content {
     /// This one.
@@ -22,7 +22,7 @@ pub(super) enum Content {
 }
 
 impl Pattern {
-    /// Of this rank, with largest values of `size_bytes`.
+    /// The pattern of this rank, with largest values of `size_bytes`.
     pub(super) const fn of(rank: u32, round: u32, size_bytes: usize) -> Self {
         Self { rank, round, size_bytes }
     }
@@ -50,7 +50,7 @@ impl Pattern {
         ]
     }
 
-    /// What to put.
+    /// The values to put.
     pub(super) fn value(&self, content: Content) -> Value {
         match content {
             Content::Is(value) => value,

@@ -27,7 +27,7 @@ const PHASES: [(Phase, &str); 6] = [
     (Phase::Barrier, "barrier"),
 ];
 
-/// What a rank's times are put under: nanoseconds, in the order of the phases, eight bytes each.
+/// The key of a rank's times: nanoseconds, in the order of the phases, eight bytes each.
 const KEY: &str = "demo.ns";
 
 /// Times of one rank; rounds add up.

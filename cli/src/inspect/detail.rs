@@ -1,4 +1,4 @@
-//! What is listed on request: keys, realms, and what a rank has.
+//! Details on request: keys, realms, and the values of a rank.
 
 use std::cell::Cell;
 
@@ -56,11 +56,11 @@ pub(super) struct KeyReport {
     pub(super) realm: &'static str,
 }
 
-/// What the host has registered.
+/// The data that the host has registered.
 #[derive(Debug, Serialize)]
 pub(super) struct RealmsReport {
     pub(super) session: Vec<NamedValue>,
-    /// What the session says of nodes.
+    /// The session's data about nodes.
     pub(super) session_node_columns: Vec<ColumnReport>,
     pub(super) other_sessions: Vec<PartReport>,
     pub(super) job: Vec<NamedValue>,
@@ -82,7 +82,7 @@ pub(super) struct NamedValue {
 pub(super) struct PartReport {
     pub(super) number: u32,
     pub(super) values: Vec<NamedValue>,
-    /// What it says of nodes.
+    /// Its data about nodes.
     pub(super) node_columns: Vec<ColumnReport>,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct PartReport {
 #[derive(Debug, Serialize)]
 pub(super) struct ColumnReport {
     pub(super) key: String,
-    /// Of the first value there is.
+    /// The type of the first value.
     #[serde(rename = "type")]
     pub(super) data_type: Option<&'static str>,
     pub(super) encoding: &'static str,
@@ -100,7 +100,7 @@ pub(super) struct ColumnReport {
     pub(super) values: Vec<Option<Json>>,
 }
 
-/// What the segment holds of one rank.
+/// The values of one rank in the segment.
 #[derive(Debug, Serialize)]
 pub(super) struct RankReport {
     pub(super) rank: u32,
@@ -159,7 +159,7 @@ pub(super) fn realms(
     })
 }
 
-/// What the segment holds of a rank; `None` if there is no such rank.
+/// The values of a rank in the segment; `None` if there is no such rank.
 pub(super) fn rank(
     reader: &NamespaceReader,
     tables: Option<&JobTables<'_>>,
@@ -168,7 +168,7 @@ pub(super) fn rank(
     room: &Room,
 ) -> Result<Option<RankReport>, Damage> {
     let blocks = reader.blocks(rank)?;
-    // Who has committed exists even if the job is not described yet.
+    // A rank that has committed exists even if the job is not described yet.
     if blocks.is_empty() && tables.is_none_or(|tables| rank >= tables.rank_count) {
         return Ok(None);
     }
@@ -195,7 +195,7 @@ fn key(name: &str, tables: Option<&JobTables<'_>>) -> KeyReport {
     }
 }
 
-/// Of a key that the rank of a request decides about: whose values there are. What the job lacks some process posted.
+/// The owners of a key's values, where the rank of a request decides. Values that the job lacks were posted by a process.
 fn job_or_process(name: &str, tables: Option<&JobTables<'_>>) -> &'static str {
     let Some(tables) = tables else { return "process" };
     let is_of_job = tables.job.iter().any(|(key, _)| *key == name);
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(values.len(), 3);
     }
 
-    /// Of ten, all asked for.
+    /// Ten ranks, all requested.
     fn column_of_sevens(room: &Room) -> Vec<Option<Json>> {
         let mut store = Store::new(StoreOptions::private("n0"));
         let job = Namespace::new("job").unwrap();

@@ -29,7 +29,7 @@ pub(super) enum InspectError {
     Proc {
         /// The part of it.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
     /// A file could not be read.
@@ -37,7 +37,7 @@ pub(super) enum InspectError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
     /// It holds no inventory.
@@ -63,7 +63,7 @@ pub(super) enum InspectError {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's reason.
         source: io::Error,
     },
     /// The kernel does not say which process listens.
@@ -94,7 +94,7 @@ pub(super) enum InspectError {
     Damaged {
         /// Which part.
         part: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         damage: Damage,
     },
     /// More values than a report shows.

@@ -25,14 +25,14 @@ pub(super) fn segments(target: &Target) -> Result<Vec<Found>, InspectError> {
     }
 }
 
-/// What one process holds, whoever made it.
+/// The segments that one process holds, from any maker.
 fn held_by(pid: u32) -> Result<Vec<Found>, InspectError> {
     let found = process::segments(pid)?;
     if found.is_empty() { Err(InspectError::NoSegment { pid }) } else { Ok(found) }
 }
 
-/// What the servers hold that this user may look into. Clients hold segments too, so only what a process has made
-/// itself counts.
+/// The segments of the servers that this user may look into. Clients hold segments, too, so only a segment's maker
+/// counts as its holder.
 fn of_all_servers() -> Result<Vec<Found>, InspectError> {
     let mut seen = BTreeSet::new();
     let mut segments = Vec::new();

@@ -1,4 +1,4 @@
-//! What is in the segment of a node's topology, and in inventories.
+//! The contents of a node's topology segment, and of inventories.
 
 use std::fs::File;
 use std::io::Read;

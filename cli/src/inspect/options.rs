@@ -16,7 +16,7 @@ pub(crate) struct Options {
     pub(super) json: bool,
 }
 
-/// Where to look. Without any of these: all servers that this user may look into.
+/// The target. Without any of these: all servers that this user may look into.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(super) struct Target {
@@ -34,7 +34,7 @@ pub(super) struct Target {
     pub(super) inventory: Option<PathBuf>,
 }
 
-/// What to show of each segment besides its summary.
+/// The parts of each segment to show besides its summary.
 #[derive(Args, Debug)]
 pub(super) struct Selection {
     /// Show this namespace only

@@ -15,7 +15,7 @@ use modex::{LongestTurn, TURNS_REPORT};
 
 use super::error::InspectError;
 
-/// Where POSIX shared-memory objects are.
+/// The directory of POSIX shared-memory objects.
 pub(super) const POSIX_DIRECTORY: &str = "/dev/shm";
 
 /// A segment that was found and opened.
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     /// The process that holds it, unless it was found by its name.
     pub(super) holder_pid: Option<u32>,
-    /// Where its bytes live, as its name tells.
+    /// The place of its bytes, by its name.
     pub(super) backing: BackingKind,
     /// The open segment.
     pub(super) handle: ReaderHandle,
@@ -107,7 +107,7 @@ fn numbers_in(directory: &Path) -> io::Result<BTreeSet<u32>> {
     Ok(numbers)
 }
 
-/// What a descriptor refers to, if its name is that of a segment; see `shmem` for the names.
+/// The backing of a descriptor's object, if its name is that of a segment; see `shmem` for the names.
 fn backing_of(target: &Path) -> Option<BackingKind> {
     let text = target.to_str()?;
     let path = Path::new(text.strip_suffix(" (deleted)").unwrap_or(text));

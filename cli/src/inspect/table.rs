@@ -197,7 +197,7 @@ impl Page {
 /// A line below the headings, and no other lines.
 const UNDERLINED: TableStyle = presets::NOTHING.header_separator(LineStyle::none().fill('-'));
 
-/// What is said about a segment line by line.
+/// The lines about a segment.
 fn facts(segment: &SegmentReport) -> Vec<(&'static str, String)> {
     let unknown = || "unknown".to_owned();
     let holder = segment.holder_pid.filter(|&pid| pid != segment.creator_pid);

@@ -103,7 +103,7 @@ fn qualified_values_are_shown_under_the_key_that_people_know() {
     assert!(!page.contains("qualified.") && page.contains("several"), "{page}");
 }
 
-/// What an application says of a node was not shown, nor what other sessions say.
+/// The node data of applications and of other sessions was not shown.
 #[test]
 fn whatever_sessions_and_applications_say_is_shown() {
     let report = seen(&GOOD);

@@ -137,7 +137,7 @@ fn record_to_json(value: &Value) -> Option<Json> {
     })
 }
 
-/// What is about devices and the fabric.
+/// Records of devices and the fabric.
 fn device_to_json(value: &Value) -> Option<Json> {
     Some(match value {
         Value::Topology(topology) => {

@@ -31,7 +31,7 @@ pub(super) struct Report {
     pub(super) problems: Vec<Problem>,
 }
 
-/// What the process of a server says of its work.
+/// The report of a server's process about its work.
 #[derive(Debug, Serialize)]
 pub(super) struct ServerReport {
     pub(super) pid: u32,
@@ -69,7 +69,7 @@ pub(super) struct SegmentReport {
     pub(super) hardware: Option<HardwareReport>,
 }
 
-/// What is in a segment.
+/// The contents of a segment.
 #[derive(Debug, Serialize)]
 pub(super) struct Content {
     pub(super) state: Option<&'static str>,
@@ -88,14 +88,14 @@ pub(super) struct Content {
     pub(super) rank: Option<RankReport>,
 }
 
-/// Where a root leads to.
+/// The target of a root.
 #[derive(Debug, Serialize)]
 pub(super) struct RootReport {
     pub(super) name: &'static str,
     pub(super) offset: Option<u64>,
 }
 
-/// What a part of a segment takes.
+/// The bytes of a part of a segment.
 #[derive(Debug, Serialize)]
 pub(super) struct SectionReport {
     pub(super) name: &'static str,
@@ -119,7 +119,7 @@ pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report,
         Report { format: FORMAT, segments: Vec::new(), servers: Vec::new(), inventory: None, problems: Vec::new() };
     let mut others = BTreeSet::new();
     for found in found {
-        // What can't tell its name is shown whatever the selection: it may be the one that is looked for.
+        // A segment without a readable name is always shown: it may be the wanted one.
         let name = SegmentReader::peek(&found.handle).ok().map(|info| info.label);
         match (name, &selection.namespace) {
             (Some(name), Some(wanted)) if name != *wanted => {

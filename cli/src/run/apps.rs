@@ -62,7 +62,7 @@ pub(crate) enum AppError {
     Options {
         /// Which, from 1.
         number: usize,
-        /// What the parser says.
+        /// The parser's reason.
         reason: String,
     },
     /// `-x =VALUE`.

@@ -15,7 +15,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 /// Looks that have to find nobody new.
 const EMPTY_LOOKS: u32 = 2;
 
-/// What tells a job's processes from others.
+/// The traits that tell a job's processes from others.
 #[derive(Debug)]
 pub(super) struct Traits {
     /// The ranks' process group.
@@ -55,7 +55,7 @@ pub(super) fn kill_all(traits: &Traits, is_spared: impl Fn(i32) -> bool) {
     }
 }
 
-/// Those of the processes that belong to the job.
+/// The processes that belong to the job.
 fn members(processes: &[Process], group: i32) -> BTreeSet<Identity> {
     let mut children: BTreeMap<i32, Vec<Process>> = BTreeMap::new();
     for process in processes {

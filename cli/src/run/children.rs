@@ -26,9 +26,9 @@ use super::verdict::Ending;
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,
-    /// What was to be started.
+    /// The program.
     program: OsString,
-    /// Where, if not in the launcher's directory. The system's reason may be about this or about the program.
+    /// Its directory, if not the launcher's. The system's reason may be about this or about the program.
     directory: Option<PathBuf>,
     /// The operating system's reason.
     reason: io::Error,

@@ -1,4 +1,4 @@
-//! What the helper program says that is linked with hwloc: the cores of this machine, and its topology.
+//! The cores of this machine and its topology, from the helper program that is linked with hwloc.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(crate) enum CoresError {
     /// The helper did not run.
     #[error("cannot run {}: {error}; install it beside modex, or run without binding (--bind none)", helper.display())]
     Start {
-        /// Where it was looked for.
+        /// The place where it was expected.
         helper: PathBuf,
         /// Why not.
         error: io::Error,
@@ -31,7 +31,7 @@ pub(crate) enum CoresError {
     /// The helper said something else than lines of numbers.
     #[error("{HELPER} says {line:?}, which is not a list of processors; is it of another build?")]
     Line {
-        /// What it said.
+        /// Its message.
         line: String,
     },
 }
@@ -41,7 +41,7 @@ pub(super) fn cores() -> Result<Vec<Vec<usize>>, CoresError> {
     parse(&String::from_utf8_lossy(&ask(&[])?))
 }
 
-/// What the helper prints when it is called like this.
+/// The output of the helper when it is called like this.
 fn ask(arguments: &[&str]) -> Result<Vec<u8>, CoresError> {
     let helper = std::env::current_exe().map_or_else(|_| PathBuf::from(HELPER), |path| path.with_file_name(HELPER));
     let output = match Command::new(&helper).args(arguments).output() {

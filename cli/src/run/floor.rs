@@ -1,8 +1,8 @@
-//! Who may write to each of the launcher's outputs. Everybody, line by line; but while a line that is too long to be kept
-//! is passed on in pieces, its rank has the floor: the others' output stays in their pipes until the line ends.
+//! The right to write to each of the launcher's outputs. All ranks write line by line. A line that is too long to be kept is
+//! passed on in pieces. Meanwhile its rank has the floor: the output of other ranks stays in their pipes until the line ends.
 //!
-//! A rank that stops within such a line may be waiting for the others, who wait in turn for room in their pipes. So it
-//! loses the floor when it has been silent for a while and others have something to say.
+//! A rank that stops within such a line may wait for the other ranks, and these may wait for room in their pipes. So a rank
+//! loses the floor when it has been silent for a while and other ranks have output.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Floor {
 #[derive(Debug, Default)]
 struct Place {
     holder: Option<Holder>,
-    /// Those who have something to say.
+    /// The ranks with output that waits.
     waiting: Vec<usize>,
 }
 
@@ -57,7 +57,7 @@ impl Floor {
         if is_mid_line { Vec::new() } else { std::mem::take(&mut place.waiting) }
     }
 
-    /// Who has the floor there.
+    /// The rank that has the floor there.
     pub(super) fn holder(&mut self, channel: Channel) -> Option<usize> {
         self.place(channel).holder.as_ref().map(|holder| holder.stream)
     }
@@ -70,7 +70,7 @@ impl Floor {
         }
     }
 
-    /// Who must end its line, because it is silent and others wait; one at a time.
+    /// The rank that must end its line, because it is silent and others wait; one at a time.
     pub(super) fn silent(&self, now: Time) -> Option<usize> {
         let due = |place: &Place| place.due().filter(|(_, at)| *at <= now).map(|(stream, _)| stream);
         due(&self.out).or_else(|| due(&self.error))

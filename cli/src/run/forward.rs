@@ -46,12 +46,12 @@ impl Stream {
         Self { source, channel, prefix, lines: LineBuffer::default() }
     }
 
-    /// What to wait on.
+    /// The descriptor to wait on.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.source.as_fd()
     }
 
-    /// Where it goes.
+    /// The destination.
     pub(super) const fn channel(&self) -> Channel {
         self.channel
     }
@@ -84,7 +84,7 @@ impl Stream {
         self.lines.is_mid_line()
     }
 
-    /// What ends such a line, if there is one.
+    /// The end of such a line, if there is one.
     #[must_use]
     pub(super) fn cut(&mut self) -> &'static str {
         self.lines.cut()

@@ -95,7 +95,7 @@ fn inheritable(fd: &OwnedFd) -> io::Result<OwnedFd> {
 /// Shells' scripts may redirect the descriptors below this one.
 const SCRIPTS_DESCRIPTORS: RawFd = 10;
 
-/// What the guardian was told so far.
+/// The orders of the guardian so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Orders {
     directories: Vec<PathBuf>,
@@ -143,7 +143,7 @@ pub(crate) fn run() -> u8 {
     0
 }
 
-/// What the launcher sends its whole group.
+/// The signals that the launcher sends its whole group.
 fn stop_signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }

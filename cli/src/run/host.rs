@@ -16,7 +16,7 @@ use super::wakeups::Bell;
 pub(super) enum News {
     /// A rank wants the job to end.
     Abort {
-        /// Who, for people.
+        /// The requester, for people.
         requester: String,
         /// The status it gave.
         status: i32,

@@ -35,7 +35,7 @@ use super::wakeups::{LOOKS_AFTER, Wakeup, Wakeups};
 /// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 
-/// What the user asked for.
+/// The user's request.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) tag_output: bool,
@@ -78,7 +78,7 @@ pub(crate) enum JobError {
     /// The system refused something the launcher itself needs.
     #[error("the launcher cannot {doing}: {}", explain_start(.reason))]
     System {
-        /// What it wanted.
+        /// The refused step.
         doing: &'static str,
         /// The operating system's reason.
         reason: io::Error,
@@ -267,7 +267,7 @@ impl Job {
     }
 
     fn collect_ended(&mut self) {
-        // What a rank said when it asked for an abort counts more than how it ended by it.
+        // The message of an abort counts more than the way the rank ended.
         self.read_news();
         let now = self.clock.now();
         let mut ended = self.children.take_ended();
@@ -436,7 +436,7 @@ fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
         let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
         description = description.app(app.count, argv, working_directory.to_string_lossy());
     }
-    // Where ranks run: localities and the like follow from it.
+    // The places of ranks; localities and the like follow from them.
     for (rank, number) in (0..rank_count).zip(0_usize..) {
         if let Some(place) = plan.place(number) {
             let processors: Vec<String> = place.iter().map(usize::to_string).collect();

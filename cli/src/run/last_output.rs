@@ -15,7 +15,7 @@ const READER_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct GivenUp;
 
-/// What it takes to wait for readers.
+/// The parts of the launcher that work while it waits for readers.
 #[derive(Debug)]
 pub(super) struct LastOutput {
     pub(super) wakeups: Wakeups,
@@ -29,7 +29,7 @@ impl LastOutput {
     /// signal, or the time limit, ends that if the reader is stuck. Returns the launcher's exit status.
     pub(super) fn pass_on(mut self, streams: Vec<Option<Stream>>, words: &str) -> u8 {
         for stream in streams.iter().flatten() {
-            // Those already forgotten because there was no room are no news. The others are read below, in turn.
+            // Descriptors that were dropped for lack of room need no report. The others are read below, in turn.
             let _ = self.wakeups.forget(stream.fd());
         }
         let finished = self.empty(streams).and_then(|()| {
@@ -52,7 +52,7 @@ impl LastOutput {
     /// still holds a pipe is not waited for.
     fn empty(&mut self, streams: Vec<Option<Stream>>) -> Result<(), GivenUp> {
         let mut streams: Vec<_> = streams.into_iter().enumerate().filter_map(|(i, s)| Some((i, s?))).collect();
-        // Who has begun a long line goes on with it before another writes.
+        // A rank that has begun a long line goes on with it before another writes.
         streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
         for (index, mut stream) in streams {
             for _ in 0..LAST_TURNS_MAX {

@@ -35,7 +35,7 @@ impl LineBuffer {
         out.extend_from_slice(self.cut().as_bytes());
     }
 
-    /// What ends the line whose beginning was handed out, if there is one. What follows of it is a line of its own.
+    /// The end of the line whose beginning was handed out, if there is one. The rest is a line of its own.
     #[must_use]
     pub(super) fn cut(&mut self) -> &'static str {
         if std::mem::take(&mut self.is_mid_line) { "\n" } else { "" }

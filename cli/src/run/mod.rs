@@ -43,7 +43,7 @@ pub(super) use session::SessionDirectory;
 
 use super::Outcome;
 
-/// Who reads the launcher's standard input.
+/// The reader of the launcher's standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Input {
     /// Rank 0
@@ -55,7 +55,7 @@ enum Input {
     None,
 }
 
-/// Where ranks may run.
+/// The cores that ranks may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Binding {
     /// Each rank on a core of its own, in turn
@@ -84,7 +84,7 @@ pub(super) struct Options {
     #[arg(long)]
     tag_output: bool,
 
-    /// Who reads the launcher's standard input
+    /// Reader of the launcher's standard input
     #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
     stdin: Input,
 

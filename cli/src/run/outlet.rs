@@ -26,13 +26,13 @@ use super::wakeups::Bell;
 /// Bytes handed over and not yet written from which on there is no room. What a rank's turn gives may exceed it once.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 
-/// What an order counts for besides its lines: many short ones take memory, too.
+/// The bytes of an order besides its lines: many short ones take memory, too.
 const ORDER_BYTES: usize = 128;
 
-/// What a pipe that is ready for writing takes without blocking (POSIX: `PIPE_BUF` on Linux).
+/// A pipe that is ready for writing takes this much without blocking (POSIX: `PIPE_BUF` on Linux).
 const PIPE_ATOMIC_BYTES: usize = 4096;
 
-/// What the thread has to do, in this order.
+/// An order to the thread. It takes them oldest first.
 #[derive(Debug)]
 enum Order {
     /// Write these.
@@ -41,7 +41,7 @@ enum Order {
     Ring,
 }
 
-/// Whose lines.
+/// The source of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     /// The stream with this index.

@@ -1,4 +1,4 @@
-//! Who runs what where, before anything is started.
+//! The plan of a job: programs, ranks, and places, before anything is started.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub(super) struct Plan {
     pub(super) app_of_rank: Vec<usize>,
     /// Processors of each core, if ranks are to be bound.
     pub(super) cores: Option<Vec<Vec<usize>>>,
-    /// Where programs without a directory of their own start.
+    /// The start directory of programs without their own.
     pub(super) directory: PathBuf,
 }
 

@@ -26,9 +26,9 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     All,
-    /// Those that said when their Init began, unless none of those that connected did.
+    /// Ranks that reported the start of their Init, unless no connected rank did.
     Telling,
-    /// Those that connected and did not say it, if there are any.
+    /// Ranks that connected and did not report it, if there are any.
     Silent,
 }
 
@@ -63,7 +63,7 @@ impl Moments {
 }
 
 impl Timeline {
-    /// Of a job with this many ranks.
+    /// The report of a job with this many ranks.
     pub(super) fn new(rank_count: usize) -> Self {
         Self { ranks: vec![Moments::default(); rank_count] }
     }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(row(&silent, "spawn to main and connect"), ["2.000", "2.000", "2.000", "2"]);
         assert_eq!(row(&silent, "connect to Init granted"), ["1.000", "1.000", "1.000", "2"]);
         assert!(!silent.contains("Init begins"), "{silent}");
-        // Of a rank that was not spawned yet nothing can be true.
+        // Nothing can be true of a rank that was not spawned yet.
         timeline.mark(0, Phase::InitBegun, at(0));
         assert_eq!(timeline.table(), silent);
         timeline.mark(0, Phase::InitBegun, at(2));

@@ -49,7 +49,7 @@ impl SessionDirectory {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -55,18 +55,18 @@ pub(super) enum Cause {
     },
     /// A rank failed after another one had left the job without finalizing, which is why it failed.
     Left {
-        /// Who left.
+        /// The rank that left.
         rank: u32,
         /// How, if it has ended already.
         ending: Option<Ending>,
-        /// Who failed then.
+        /// The rank that failed then.
         failed: u32,
         /// How.
         failure: Ending,
     },
     /// A rank asked for it (`PMIx_Abort`).
     Abort {
-        /// Who asked, for people.
+        /// The requester, for people.
         requester: String,
         /// The status it gave.
         status: i32,
@@ -92,7 +92,7 @@ impl Cause {
         }
     }
 
-    /// What the ranks are asked to end with: an interrupt reaches them as one, since many programs tell it from the rest.
+    /// The signal that asks the ranks to end. An interrupt stays one, because many programs treat it differently.
     pub(super) fn request(&self) -> Signal {
         match self {
             Self::Signal(signal) if *signal == Signal::SIGINT as i32 => Signal::SIGINT,
@@ -126,12 +126,12 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What the launcher has to do next.
+/// The next step of the launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// Tell the user why the job ends and ask the remaining ranks to stop.
     Stop {
-        /// What happened.
+        /// The event.
         cause: Cause,
         /// How many ranks are still running.
         running: usize,
@@ -298,7 +298,7 @@ impl Verdict {
         let Some(stopped) = &self.stopped else { return 0 };
         let status = stopped.cause.shell_status();
         match stopped.cause {
-            // Who left first is the first to fail, even if its process took longer to end.
+            // The first rank to leave is the first to fail, even if its process took longer to end.
             Cause::Left { rank, .. } => {
                 self.ending_of(rank).filter(|ending| !ending.is_success()).map_or(status, Ending::shell_status)
             }

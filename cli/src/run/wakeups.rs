@@ -1,4 +1,4 @@
-//! What the launcher waits for: signals, output of ranks, news from the server's threads, and time.
+//! The launcher's waits: signals, output of ranks, news from the server's threads, and time.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

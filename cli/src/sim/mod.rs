@@ -37,7 +37,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "P", default_value_t = Setup::SMALL.phases, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     phases: u32,
 
-    /// What may go wrong: all, none, a list of kinds, canary, or canary:KIND
+    /// Faults: all, none, a list of kinds, canary, or canary:KIND
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = Wrong::read)]
     faults: Wrong,
 
@@ -78,7 +78,7 @@ member-lost ahead-early. The status is 1 if each was found, by a rule that it br
 --json prints one document: {\"command\", \"version\", \"seeds\", \"steps\", \"requests\", \"faults\", \"hash\",
 \"seconds\", \"peak_bytes\", \"broken\": null or {\"seed\", \"rule\", \"what\", \"replay\", \"steps\": [...]}, \"canaries\": [...]}.";
 
-/// What `--faults` says.
+/// The value of `--faults`.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
     Faults(Faults),

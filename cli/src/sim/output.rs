@@ -1,4 +1,4 @@
-//! What is printed: findings first, one summary line last.
+//! The output: findings first, one summary line last.
 
 use std::io::Write;
 

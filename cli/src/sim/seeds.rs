@@ -39,7 +39,7 @@ impl FromStr for SeedRange {
     }
 }
 
-/// What became of all seeds.
+/// The outcome of all seeds.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) sums: Sums,
@@ -58,7 +58,7 @@ pub(super) struct Sums {
     pub(super) hash: u64,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 struct Shared {
     next: u64,

@@ -208,7 +208,7 @@ impl World {
     }
 }
 
-/// What is wrong with an answer to somebody who takes part in an operation on a group.
+/// The fault in an answer to a participant of a group operation.
 fn objection(
     kind: &Kind,
     operation: &LocalCollective,
@@ -236,7 +236,7 @@ fn objection(
 }
 
 impl Bootstrap {
-    /// What the process at a place of the set says of its part, and whether it leads.
+    /// The directives of the process at a place of the set, and whether it leads.
     fn directives_of(&self, place: usize, procs: &[ProcId], elsewhere: Option<ProcId>) -> (bool, Vec<Info>) {
         let leaders = usize::try_from(self.leaders).unwrap_or(1).clamp(1, procs.len().max(1));
         if place >= leaders {
@@ -264,12 +264,12 @@ impl Bootstrap {
     }
 }
 
-/// A planted defect: whom leaders add the server never hears.
+/// A planted defect: the server never hears of the members that leaders add.
 pub(crate) fn forget_added(request: &mut Request) {
     if let Request::GroupConstruct(group) = request {
         group.directives.retain(|info| info.key.as_str() != keys::GROUP_ADD_MEMBERS.name());
     }
 }
 
-/// What a server says of a request that never counts.
+/// A server refuses a request with one of these, and the request never counts.
 const REFUSALS: [Status; 3] = [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_AVAILABLE];

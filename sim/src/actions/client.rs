@@ -1,4 +1,4 @@
-//! What processes do, and what they make of the answers.
+//! The steps of a process: its calls, and its reactions to answers.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl World {
             ToClient::Reply(tag, reply, promise) => {
                 let before = self.meetings_of(peer);
                 self.client_input(peer, Input::Reply(tag, reply));
-                // Who has given up waiting was promised nothing.
+                // A call that was given up is promised nothing.
                 if let Some(promise) = promise.filter(|_| self.meetings_of(peer) < before) {
                     self.check_promise(peer, process, &promise);
                 }
@@ -466,7 +466,7 @@ impl World {
         }
     }
 
-    /// What a connection calls, if it does.
+    /// The call of a connection, if it makes one.
     fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(CallPurpose, Call)> {
         match &phase.meeting {
             Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),

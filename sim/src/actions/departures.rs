@@ -17,7 +17,7 @@ use crate::rule::Rule;
 use crate::world::World;
 
 impl World {
-    /// What a process calls that leaves the group where others end it.
+    /// The call of a process that leaves the group while others end it.
     pub(crate) fn leave_call(&self, process: u32, phase: &Phase) -> Option<(CallPurpose, Call)> {
         let (Meeting::Destruct(name), Some(leavers)) = (&phase.meeting, phase.leavers) else { return None };
         let is_one = self.process(process).is_some_and(|of| match leavers {
@@ -70,7 +70,7 @@ impl World {
         let has_ended = |server: &ServerId| self.departures.ended.contains(&(name.clone(), *server));
         let is_first = !arrived.iter().any(|(server, _)| has_ended(server));
         let is_fair = is_first && !self.departures.has_lost_news && arrived.iter().all(is_awaited);
-        // Who has no such group, and ends it all the same, knows nothing of it.
+        // A server may end a group that it does not have; it then knows nothing of its members.
         let know_it = arrived.iter().all(|(server, _)| self.is_formed(*server, name, procs));
         let are_whole = arrived.iter().all(|(server, _)| is_whole(server.node));
         if let Some(node) = node.filter(|_| is_fair && know_it && are_whole && missing.len() == 1) {

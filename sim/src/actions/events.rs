@@ -1,5 +1,4 @@
-//! What processes make of the events that reach them: those who lead an invitation, those who are asked or have accepted, and
-//! those who could take the place of a leader.
+//! The reactions of processes to events: of leaders, of invited processes, and of processes that could replace a leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +26,7 @@ impl World {
     /// An event reaches a process.
     pub(crate) fn hear(&mut self, peer: PeerId, process: u32, event: &Notification) {
         let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
-        // What comes out of a cache may belong to something earlier: only an invitation is heard at any time.
+        // A cached event may be about an earlier group. Only invitations are heard at any time.
         if event.status == Status::GROUP_INVITED {
             return self.be_invited(peer, process, event);
         }
@@ -90,7 +89,7 @@ impl World {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order =
             [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.fault_schedule.stream(*kind).is_none());
-        // Who was stopped hears all at once of what was said one after the other.
+        // A process that was stopped hears a series of events all at once.
         let was_stopped = self
             .process(process)
             .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);

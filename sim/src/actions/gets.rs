@@ -1,4 +1,4 @@
-//! What processes look for, and what they must find.
+//! Gets of processes, and the values that they must find.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ impl World {
     fn found(&mut self, process: u32, sought: &PendingGet, is_awaited: bool, value: &Value) {
         let Some(reading) = self.reading(process, sought.whose, sought.key, sought.floor) else { return };
         self.rules.value_read(&reading, value);
-        // What a process has put itself it may see before, and longer than, its server.
+        // A process may see its own puts earlier and longer than its server does.
         if sought.whose != process
             && let Some(stamp) = Stamp::of(value)
             && let Some(of) = self.process_mut(process)
@@ -155,7 +155,7 @@ impl World {
         Some(Reading { reader, whose, same_node: by.node == of.node, key, floor, newest: of.version })
     }
 
-    /// What processes have committed, as a collecting fence of theirs is to bring it to others.
+    /// Commits of processes, as a collecting fence is to bring them to others.
     pub(crate) fn promised_by(&self, processes: &[u32]) -> Vec<Promised> {
         let of = |process: &u32| {
             let of = self.process(*process).filter(|of| !of.committed.is_empty())?;
@@ -178,13 +178,13 @@ impl World {
             for put in &promised.committed {
                 let version = put.version_for(promised.node == node);
                 let missed = self.node(node).and_then(|of| of.missed.get(&(promised.process, put.key)));
-                // What other jobs have brought is in mappings of their own.
+                // Values of other jobs are in mappings of those jobs.
                 let is_own_job = self.process(promised.process).is_some_and(|of| of.job == job);
                 if version == 0 || promised.process == process || !is_own_job {
                     continue;
                 }
                 let value = is_mapped.then(|| self.look_up(process, promised.process, put.key)).flatten();
-                // What a lost answer has brought may be missing here, so that a Get asks for it. It is never older.
+                // The values of a lost answer may be missing here, so that a Get asks for them. They are never older.
                 if value.is_none() && missed.is_some_and(|missed| *missed >= version) {
                     continue;
                 }
@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// What was published stays readable: everything that a process has seen, it still sees.
+    /// Published values stay readable: a process still sees every value that it has seen.
     pub(crate) fn read_again(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.mapped.is_some()) else { return };
         let own = of.job;

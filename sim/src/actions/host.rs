@@ -30,7 +30,7 @@ use crate::world::World;
 struct Part {
     subject: Subject,
     blocks: Vec<(ProcId, Vec<Kval>)>,
-    /// What it brings to others, if it asks for what they bring.
+    /// Values for other servers, if it asks for theirs.
     promised: Option<Vec<Promised>>,
     is_partial: bool,
 }
@@ -201,7 +201,7 @@ impl World {
                 self.note_end_of_group(server, name);
             }
             if status == Status::SUCCESS {
-                // Whose processes did not ask for values, as others did, is promised none.
+                // A server is promised values only if its own processes asked for some.
                 let promise = if is_promised { Rc::clone(&promise) } else { Rc::default() };
                 self.collectives.promised(server, upcall, promise);
             }

@@ -1,6 +1,5 @@
-//! What processes do about invitations, as the runtime does it (`runtime/invite.rs`): a leader asks and forms the group of those
-//! who accept, invitees answer and enter, members leave. The real `client::invitation` decides; what is heard are the events
-//! that the servers hand on.
+//! Invitations, as the runtime handles them (`runtime/invite.rs`). A leader asks, and forms the group of the processes that accept.
+//! Invited processes answer and enter; members leave. The real `client::invitation` decides, from the events that servers hand on.
 
 use std::time::Duration;
 
@@ -367,9 +366,9 @@ pub(crate) fn servers() -> Namespace {
     servers
 }
 
-/// What a process hears of at any time.
+/// Events that a process wants at any time.
 const BASE: [Status; 3] = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GROUP_LEADER_SELECTED];
 /// How long a leader waits for answers where the phase says nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// What the client core adds to the time of a call.
+/// The client core waits this much longer than the time of a call.
 const GRACE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What must hold of groups by invitation: who is in them, who is told so, and that nobody waits for what is over.
+//! Checks of groups by invitation: their members, the news of them, and that no process waits for a group that is over.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::rule::Rule;
 use crate::world::World;
 
 impl World {
-    /// Those are in the group who have accepted, and nobody else.
+    /// Members of the group are the processes that have accepted, and no others.
     pub(crate) fn check_conclusion(&mut self, party: &InvitationId, conclusion: &Conclusion) {
         let Some(known) = self.invited_groups.all.get(party) else { return };
         let due = known.due_members(&party.0);
@@ -43,8 +43,8 @@ impl World {
         }
     }
 
-    /// Who has accepted is told that there is no group: it is over, and the group is without it. Who has accepted in several lives may
-    /// be in it for the sake of an earlier one.
+    /// A process that has accepted hears that there is no group: it is over, and the group is without the process. A process that has
+    /// accepted in several lives may be in it by an earlier one.
     pub(crate) fn check_abort(&mut self, process: u32, party: &InvitationId) {
         let own = self.own(process);
         let Some(known) = self.invited_groups.all.get(party).filter(|known| !known.accepted_again.contains(&own))
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Who has accepted is told that its leader has ended.
+    /// A process that has accepted hears that its leader has ended.
     pub(crate) fn check_loss(&mut self, process: u32, party: &InvitationId) {
         let goes_on = self.invited_groups.all.get(party).is_some_and(|known| !known.has_lost_leader);
         if goes_on && !self.invited_groups.had_left_earlier(party) {
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Who enters was asked and has accepted, and is told what its leader has formed.
+    /// A new member was asked and has accepted, and it hears of the group that its leader has formed.
     pub(crate) fn check_entry(&mut self, process: u32, party: &InvitationId, group: &Group) {
         let own = self.own(process);
         let Some(known) = self.invited_groups.all.get(party) else { return };
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Who is in a group can leave it.
+    /// A member of a group can leave it.
     pub(crate) fn check_departure(&mut self, process: u32, party: &InvitationId, result: &Outcomes) {
         if let Err(CallError::Refused { status: Status::ERR_NOT_FOUND, .. }) = result
             && !self.invited_groups.is_lossy(party)
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// What the server knows of a group is what its members were told, without those who have left.
+    /// The server knows the members that the group was told of, without the ones that have left.
     pub(crate) fn compare(&mut self, peer: PeerId, process: u32, party: &InvitationId, result: Outcomes) {
         let Ok(Outcome::Reply(Reply::Infos(infos))) = result else { return };
         let Some(known) = self.invited_groups.all.get(party) else { return };
@@ -107,7 +107,7 @@ impl World {
         }
     }
 
-    /// Where nothing went wrong, those who were invited and accepted are in the group.
+    /// Without faults, each process that was invited and has accepted is in the group.
     pub(crate) fn check_parties(&mut self) {
         if !self.setup.faults.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What servers are asked, and until when they must have answered.
+//! The checker's account of requests: participants and deadlines.
 
 use std::time::Duration;
 

@@ -43,7 +43,7 @@ impl World {
                 self.connections.remove(&peer);
             }
             ToServer::Request(tag, mut request, puts) => {
-                // What arrives at a closed connection is none of the server's duties.
+                // A server owes no answer to a message on a closed connection.
                 if !connection.is_server_gone {
                     self.accept(server, peer, tag, process, &request);
                     if let Request::Commit(_) = &request {
@@ -254,7 +254,7 @@ impl World {
         if self.setup.canary == Some(Canary::EventLost) && self.canary.one_in(8) {
             return;
         }
-        // What no process has told is a server's answer to who comes too late.
+        // An event without a number comes from a server: it answers a process that is too late.
         let is_for_latecomer =
             event.status == Status::GROUP_CONSTRUCT_ABORT && !invited_groups::is_told_by_process(&event.info);
         if self.setup.canary == Some(Canary::LatecomerUntold) && is_for_latecomer {
@@ -416,7 +416,7 @@ impl World {
     }
 }
 
-/// What the world forgets after the server has.
+/// State that the world drops after the server has dropped it.
 enum Forget {
     Namespace(Namespace),
     Upcall(UpcallId),

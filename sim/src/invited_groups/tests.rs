@@ -68,7 +68,7 @@ fn two_places_of_one_name_have_two_leaders() {
     }
 }
 
-/// What is excused in haste is excused in nobody who had the time.
+/// A short time excuses a process; enough time does not.
 #[test]
 fn all_who_stay_long_enough_are_in_the_group() {
     let formed = Some(Group { members: [0, 1].map(proc).to_vec(), number: None });
