@@ -125,7 +125,7 @@ fn run_command() -> ExitCode {
         Err(error) => {
             // Nobody may be reading; the status says it all the same.
             let _ = writeln!(io::stderr(), "modex: {}", notices::printable(&error.to_string()));
-            if error.is::<run::AppError>() || error.is::<ask::WordError>() {
+            if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() {
                 ExitCode::from(MISUSE)
             } else {
                 ExitCode::FAILURE

@@ -9,8 +9,8 @@ use modex::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 use serde_json::json;
 
 use super::answer::{self, FORMAT};
+use super::arguments;
 use super::target::Target;
-use super::words;
 use crate::Outcome;
 use crate::inspect::to_json;
 
@@ -108,8 +108,8 @@ type and value. Byte objects are strings of hexadecimal digits.
 Exit status: 0 if there is a value, 1 if there is none or the server can't be asked, 2 for a misused command line.";
 
 pub(crate) fn run(options: &Options) -> Outcome {
-    let proc = ProcId { namespace: words::namespace(&options.namespace)?, rank: words::rank(&options.rank)? };
-    let key = options.key.as_deref().map(words::key).transpose()?;
+    let proc = ProcId { namespace: arguments::namespace(&options.namespace)?, rank: arguments::rank(&options.rank)? };
+    let key = options.key.as_deref().map(arguments::key).transpose()?;
     let mut qualifiers = options.qualifiers()?;
     let tool = options.target.connect(Some(&proc.namespace))?;
     let client = tool.client()?;
@@ -208,13 +208,13 @@ impl Options {
     /// Whether values of a session are wanted, and nothing says of which.
     fn means_jobs_session(&self) -> bool {
         let is_number =
-            |word: &String| words::qualifier(word).is_ok_and(|info| info.key.as_str() == keys::SESSION_ID.name());
+            |word: &String| arguments::qualifier(word).is_ok_and(|info| info.key.as_str() == keys::SESSION_ID.name());
         let says_which = self.qualifiers.session_id.is_some() || self.qualifiers.others.iter().any(is_number);
         self.realm.session_info && !says_which
     }
 
     /// The options that say which value is meant.
-    fn qualifiers(&self) -> Result<Vec<Info>, words::WordError> {
+    fn qualifiers(&self) -> Result<Vec<Info>, arguments::ArgumentError> {
         let Self { realm, qualifiers, .. } = self;
         let flags = [
             (keys::SESSION_INFO.name(), realm.session_info),
@@ -238,7 +238,7 @@ impl Options {
             qualifiers.hostname.as_deref().map(|name| Info::new(Key::from_static(keys::HOSTNAME.name()), name)),
         );
         for word in &qualifiers.others {
-            let info = words::qualifier(word)?;
+            let info = arguments::qualifier(word)?;
             // A qualifier outside the standard can only tell values of the key apart.
             let flags = if info.key.is_reserved() { 0 } else { InfoFlags::QUALIFIER.bits() };
             infos.push(Info { flags, ..info });
@@ -261,11 +261,11 @@ impl Options {
     }
 
     /// All options as directives of a Get.
-    fn directives(&self, infos: &[Info]) -> Result<modex::GetOptions, words::WordError> {
+    fn directives(&self, infos: &[Info]) -> Result<modex::GetOptions, arguments::ArgumentError> {
         let Self { qualifiers, .. } = self;
         let mut options = infos.iter().cloned().fold(modex::GetOptions::new(), modex::GetOptions::info);
         if let Some(scope) = &qualifiers.scope {
-            options = options.scope(words::scope(scope)?);
+            options = options.scope(arguments::scope(scope)?);
         }
         if let Some(seconds) = qualifiers.timeout {
             options = options.timeout(Duration::from_secs(seconds.into()));

@@ -6,11 +6,11 @@
 //! - [`answer`]: what is printed, as text or as JSON
 
 mod answer;
+mod arguments;
 mod get;
 mod query;
 mod target;
-mod words;
 
+pub(super) use arguments::ArgumentError;
 pub(super) use get::{Options as GetOptions, run as get};
 pub(super) use query::{Options as QueryOptions, run as query};
-pub(super) use words::WordError;

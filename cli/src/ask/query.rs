@@ -7,8 +7,8 @@ use modex::types::{Info, Key, Query, Status, Text, Value};
 use serde_json::json;
 
 use super::answer::{self, FORMAT};
+use super::arguments;
 use super::target::Target;
-use super::words;
 use crate::Outcome;
 
 #[derive(Args, Debug)]
@@ -47,19 +47,19 @@ Exit status: 0 if everything is answered, 1 if not, or if the server can't be as
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut qualifiers = Vec::new();
     if let Some(name) = &options.namespace {
-        let namespace = words::namespace(name)?;
+        let namespace = arguments::namespace(name)?;
         qualifiers.push(Info::new(Key::from_static(keys::NSPACE.name()), namespace.as_str()));
     }
     if let Some(word) = &options.rank {
-        qualifiers.push(Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(words::rank(word)?)));
+        qualifiers.push(Info::new(Key::from_static(keys::RANK.name()), Value::ProcRank(arguments::rank(word)?)));
     }
     for word in &options.qualifiers {
-        qualifiers.push(words::qualifier(word)?);
+        qualifiers.push(arguments::qualifier(word)?);
     }
-    let keys: Result<Vec<Text>, words::WordError> =
-        options.keys.iter().map(|word| Ok(Text::from(words::key(word)?.as_str()))).collect();
+    let keys: Result<Vec<Text>, arguments::ArgumentError> =
+        options.keys.iter().map(|word| Ok(Text::from(arguments::key(word)?.as_str()))).collect();
     let queries = vec![Query { keys: keys?, qualifiers }];
-    let job = options.namespace.as_deref().map(words::namespace).transpose()?;
+    let job = options.namespace.as_deref().map(arguments::namespace).transpose()?;
     let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
     let tool = options.target.connect(job.as_ref())?;
     let answered = tool.client()?.query(queries)?;

@@ -6,7 +6,7 @@ use clap::Args;
 use modex::types::Namespace;
 use modex::{AttachError, Tool, ToolDirections, ToolError};
 
-use super::words::{self, WordError};
+use super::arguments::{self, ArgumentError};
 
 /// Without any of these: the server that started this process, else the only one that can be found, else of several the one
 /// that gave the job its name.
@@ -31,7 +31,7 @@ pub(super) struct Target {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TargetError {
     #[error(transparent)]
-    Word(#[from] WordError),
+    Word(#[from] ArgumentError),
     #[error(transparent)]
     Tool(#[from] AttachError),
 }
@@ -49,7 +49,7 @@ impl Target {
     }
 
     fn connect_as_told(&self) -> Result<Tool, TargetError> {
-        let namespace = self.server.as_deref().map(words::namespace).transpose()?;
+        let namespace = self.server.as_deref().map(arguments::namespace).transpose()?;
         let directions = ToolDirections {
             pid: self.pid,
             address: self.uri.clone(),

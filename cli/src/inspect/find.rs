@@ -9,10 +9,10 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, get
 
 use super::error::InspectError;
 use super::options::Target;
-use super::process::{self, Found};
+use super::process::{self, FoundSegment};
 
 /// All segments of a target.
-pub(super) fn segments(target: &Target) -> Result<Vec<Found>, InspectError> {
+pub(super) fn segments(target: &Target) -> Result<Vec<FoundSegment>, InspectError> {
     if let Some(path) = &target.file {
         return by_name(path).map(|found| vec![found]);
     }
@@ -26,14 +26,14 @@ pub(super) fn segments(target: &Target) -> Result<Vec<Found>, InspectError> {
 }
 
 /// The segments that one process holds, from any maker.
-fn held_by(pid: u32) -> Result<Vec<Found>, InspectError> {
+fn held_by(pid: u32) -> Result<Vec<FoundSegment>, InspectError> {
     let found = process::segments(pid)?;
     if found.is_empty() { Err(InspectError::NoSegment { pid }) } else { Ok(found) }
 }
 
 /// The segments of the servers that this user may look into. Clients hold segments, too, so only a segment's maker
 /// counts as its holder.
-fn of_all_servers() -> Result<Vec<Found>, InspectError> {
+fn of_all_servers() -> Result<Vec<FoundSegment>, InspectError> {
     let mut seen = BTreeSet::new();
     let mut segments = Vec::new();
     for pid in process::all()? {
@@ -51,7 +51,7 @@ fn of_all_servers() -> Result<Vec<Found>, InspectError> {
 }
 
 /// A file, or a POSIX shared-memory object if there is no such file.
-fn by_name(path: &Path) -> Result<Found, InspectError> {
+fn by_name(path: &Path) -> Result<FoundSegment, InspectError> {
     let object_name = path.to_str().filter(|text| is_object_name(text) && !path.exists());
     let handle = match object_name {
         Some(name) => ReaderHandle::open_name(name)?,
@@ -59,7 +59,7 @@ fn by_name(path: &Path) -> Result<Found, InspectError> {
     };
     let is_posix = object_name.is_some() || path.starts_with(process::POSIX_DIRECTORY);
     let backing = if is_posix { BackingKind::Posix } else { BackingKind::File };
-    Ok(Found { path: path.to_owned(), holder_pid: None, backing, handle })
+    Ok(FoundSegment { path: path.to_owned(), holder_pid: None, backing, handle })
 }
 
 /// Whether a text is a slash and a name, as names of shared-memory objects are.

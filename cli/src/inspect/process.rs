@@ -20,7 +20,7 @@ pub(super) const POSIX_DIRECTORY: &str = "/dev/shm";
 
 /// A segment that was found and opened.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundSegment {
     /// The path it was opened by.
     pub(super) path: PathBuf,
     /// The process that holds it, unless it was found by its name.
@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 /// The segments that a process holds, each once, in the order of its descriptors.
-pub(super) fn segments(pid: u32) -> Result<Vec<Found>, InspectError> {
+pub(super) fn segments(pid: u32) -> Result<Vec<FoundSegment>, InspectError> {
     let mut seen = BTreeSet::new();
     let mut segments = Vec::new();
     for number in descriptors(pid)? {
@@ -51,7 +51,7 @@ pub(super) fn segments(pid: u32) -> Result<Vec<Found>, InspectError> {
         }
         // Writer and reader of a server have a descriptor each.
         if seen.insert(handle.identity()) {
-            segments.push(Found { path, holder_pid: Some(pid), backing, handle });
+            segments.push(FoundSegment { path, holder_pid: Some(pid), backing, handle });
         }
     }
     Ok(segments)

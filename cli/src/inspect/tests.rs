@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 
 use super::options::Selection;
-use super::process::Found;
+use super::process::FoundSegment;
 use super::{table, view};
 
 /// The bytes of a good segment with values of all kinds.
@@ -75,7 +75,7 @@ fn seen(bytes: &[u8]) -> view::Report {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(bytes, 0).unwrap();
     let handle = ReaderHandle::from_descriptor(OwnedFd::from(file));
-    let found = Found { path: "copy".into(), holder_pid: None, backing: BackingKind::File, handle };
+    let found = FoundSegment { path: "copy".into(), holder_pid: None, backing: BackingKind::File, handle };
     let selection =
         Selection { namespace: None, keys: true, realms: true, rank: Some(1), topology: false, values: true };
     let report = view::report(vec![found], &selection).unwrap();

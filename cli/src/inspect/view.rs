@@ -15,7 +15,7 @@ use super::detail::{self, KeyReport, RankReport, RealmsReport, Room};
 use super::error::InspectError;
 use super::hardware::{HardwareReport, InventoryReport};
 use super::options::Selection;
-use super::process::{self, Found};
+use super::process::{self, FoundSegment};
 
 /// Version of the JSON document.
 const FORMAT: u32 = 1;
@@ -114,7 +114,7 @@ pub(super) struct JobReport {
 }
 
 /// Reports on all segments found, as far as they are selected.
-pub(super) fn report(found: Vec<Found>, selection: &Selection) -> Result<Report, InspectError> {
+pub(super) fn report(found: Vec<FoundSegment>, selection: &Selection) -> Result<Report, InspectError> {
     let mut report =
         Report { format: FORMAT, segments: Vec::new(), servers: Vec::new(), inventory: None, problems: Vec::new() };
     let mut others = BTreeSet::new();
@@ -153,7 +153,7 @@ impl Report {
         }
     }
 
-    fn push(&mut self, found: Found, selection: &Selection) {
+    fn push(&mut self, found: FoundSegment, selection: &Selection) {
         let place = found.path.display().to_string();
         let mut problems = Vec::new();
         match segment(found, selection, &mut problems) {
@@ -195,11 +195,11 @@ impl Report {
 
 /// Reports on one segment; fails if it is none. Parts that can't be read become problems.
 fn segment(
-    found: Found,
+    found: FoundSegment,
     selection: &Selection,
     problems: &mut Vec<InspectError>,
 ) -> Result<SegmentReport, InspectError> {
-    let Found { path, holder_pid, backing, handle } = found;
+    let FoundSegment { path, holder_pid, backing, handle } = found;
     let refuse = |error: AttachError| match holder_pid {
         Some(_) if is_unfinished(&error) => InspectError::Unfinished,
         _ => error.into(),

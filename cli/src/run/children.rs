@@ -17,7 +17,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::apps::App;
-use super::strays::Strays;
+use super::orphans::Orphans;
 use super::verdict::Ending;
 
 /// Why a rank could not be started.
@@ -60,7 +60,7 @@ pub(super) struct Children {
     ranks: Vec<Rank>,
     /// Exists as long as its leader, the guardian.
     group: Pid,
-    strays: Strays,
+    orphans: Orphans,
     /// From then on the group's number may mean somebody else.
     is_finished: bool,
 }
@@ -76,7 +76,7 @@ pub(super) struct Pipes {
 impl Children {
     /// No ranks yet; they will join this group.
     pub(super) fn new(group: Pid) -> Self {
-        Self { ranks: Vec::new(), group, strays: Strays::adopt(group), is_finished: false }
+        Self { ranks: Vec::new(), group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
     /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
@@ -162,7 +162,7 @@ impl Children {
         for state in &mut self.ranks {
             let _ = state.process.wait();
         }
-        self.strays.end();
+        self.orphans.end();
     }
 }
 

@@ -22,7 +22,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, killpg};
 use nix::unistd::{Pid, getpgrp, getpid, pipe2};
 use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
-use super::census::{self, Traits};
+use super::job_processes::{self, Traits};
 use super::session;
 
 /// The hidden subcommand that runs the guardian.
@@ -131,7 +131,7 @@ pub(crate) fn run() -> u8 {
     for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
         if is_leader {
             let directory_name = directory.file_name().map_or_else(Vec::new, |name| name.as_bytes().to_vec());
-            census::kill_all(&Traits { group: getpgrp().as_raw(), directory_name }, is_one);
+            job_processes::kill_all(&Traits { group: getpgrp().as_raw(), directory_name }, is_one);
         }
         // Nobody is left to tell about a failure.
         let _ = std::fs::remove_dir_all(directory);

@@ -8,8 +8,8 @@ use crossbeam::channel::Sender;
 use modex::types::{ProcId, Time};
 use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
 
+use super::poller::Bell;
 use super::report::Phase;
-use super::wakeups::Bell;
 
 /// Something the launcher's loop should know.
 #[derive(Debug)]

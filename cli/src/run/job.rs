@@ -19,17 +19,17 @@ use super::Input;
 use super::apps::AppError;
 use super::children::{Channel, Children, SpawnError};
 use super::cores::Helper;
-use super::floor::Floor;
 use super::forward::{Progress, Stream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::last_output::LastOutput;
-use super::outlet::Outlet;
+use super::output_locks::OutputLocks;
+use super::output_writer::OutputWriter;
 use super::plan::Plan;
+use super::poller::{LOOKS_AFTER, Poller, Wakeup};
 use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
-use super::wakeups::{LOOKS_AFTER, Wakeup, Wakeups};
 
 /// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
 /// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
@@ -92,12 +92,12 @@ pub(super) struct Job {
     directory: SessionDirectory,
     children: Children,
     streams: Vec<Option<Stream>>,
-    wakeups: Wakeups,
+    poller: Poller,
     /// When to look for ends of children and for news, heard of or not.
     look_at: Time,
-    outlet: Outlet,
-    floor: Floor,
-    /// Whether output is left in the ranks' pipes because the outlet has no room.
+    output_writer: OutputWriter,
+    output_locks: OutputLocks,
+    /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
     news: Receiver<News>,
     verdict: Verdict,
@@ -112,8 +112,7 @@ impl Job {
     /// Starts server and ranks.
     pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
         let clock = Clock::start();
-        let (wakeups, bell) =
-            Wakeups::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
+        let (poller, bell) = Poller::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
         let path = SessionDirectory::choose(&std::env::temp_dir());
         let guardian =
             Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
@@ -137,10 +136,10 @@ impl Job {
             directory,
             children: Children::new(guardian.group()),
             streams: Vec::new(),
-            wakeups,
+            poller,
             look_at: Time::ZERO + LOOKS_AFTER,
-            outlet: Outlet::new(bell),
-            floor: Floor::default(),
+            output_writer: OutputWriter::new(bell),
+            output_locks: OutputLocks::default(),
             is_paused: false,
             news,
             verdict: Verdict::new(rank_count, settings.grace),
@@ -210,22 +209,22 @@ impl Job {
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.read_news();
-        let Self { server, directory, mut children, streams, wakeups, outlet, timeline, .. } = self;
+        let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
         // In this order the guardian, who ends with the ranks' group, outlives everything it answers for.
         drop(server);
         drop(directory);
         children.finish();
         drop(self.guardian);
         let report = if self.settings.report && outcome.is_ok() { timeline.table() } else { String::new() };
-        let last = LastOutput { wakeups, outlet, verdict: self.verdict, clock: self.clock };
+        let last = LastOutput { poller, output_writer, verdict: self.verdict, clock: self.clock };
         let status = last.pass_on(streams, &report);
         outcome.map(|()| status)
     }
 
     fn run(&mut self) -> Result<(), JobError> {
         while self.verdict.running() > 0 {
-            let of_floor = if self.is_paused { None } else { self.floor.next_tick() };
-            let next_tick = [self.verdict.next_tick(), of_floor].into_iter().flatten().min();
+            let of_lock = if self.is_paused { None } else { self.output_locks.next_tick() };
+            let next_tick = [self.verdict.next_tick(), of_lock].into_iter().flatten().min();
             let limit = next_tick.map(|at| at.since(self.clock.now()));
             self.turn(limit)?;
         }
@@ -239,8 +238,7 @@ impl Job {
     fn turn(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let before_look = self.look_at.since(self.clock.now());
         let limit = limit.map_or(before_look, |limit| limit.min(before_look));
-        let mut wakeups =
-            self.wakeups.wait(Some(limit)).map_err(|reason| JobError::System { doing: "wait", reason })?;
+        let mut wakeups = self.poller.wait(Some(limit)).map_err(|reason| JobError::System { doing: "wait", reason })?;
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
             self.look_at = self.clock.now() + LOOKS_AFTER;
@@ -262,7 +260,7 @@ impl Job {
         let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
-        let silent = if self.is_paused { None } else { self.floor.silent(now) };
+        let silent = if self.is_paused { None } else { self.output_locks.silent(now) };
         silent.map_or(Ok(()), |index| self.cut(index))
     }
 
@@ -327,9 +325,9 @@ impl Job {
 
     /// Tells the user. A rank's long line on standard error is cut for it.
     fn say(&mut self, text: &str) {
-        let holder = self.floor.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
+        let holder = self.output_locks.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
         let line_end = holder.and_then(Option::as_mut).map_or("", Stream::cut);
-        self.outlet.say(&format!("{line_end}{text}"));
+        self.output_writer.say(&format!("{line_end}{text}"));
     }
 
     /// Passes on what a rank wrote.
@@ -340,9 +338,9 @@ impl Job {
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
         let channel = stream.channel();
-        if !self.floor.admits(index, channel) {
+        if !self.output_locks.admits(index, channel) {
             // One that stays in the poll set would wake the loop again and again.
-            let _ = self.wakeups.forget(stream.fd());
+            let _ = self.poller.forget(stream.fd());
             return Ok(());
         }
         let mut lines = Vec::new();
@@ -358,14 +356,14 @@ impl Job {
         } else {
             self.hand_on(index, channel, is_mid_line)?;
         }
-        if !self.outlet.has_room() {
+        if !self.output_writer.has_room() {
             self.pause();
         }
         Ok(())
     }
 
     fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> Result<(), JobError> {
-        let pushed = self.outlet.push(index, channel, lines);
+        let pushed = self.output_writer.push(index, channel, lines);
         pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
     }
 
@@ -379,7 +377,7 @@ impl Job {
 
     /// Listens again to those who waited for the end of this rank's line, if it has ended.
     fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
-        let waiting = self.floor.wrote(self.clock.now(), index, channel, is_mid_line);
+        let waiting = self.output_locks.wrote(self.clock.now(), index, channel, is_mid_line);
         // After a pause all are listened to.
         if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
     }
@@ -387,13 +385,13 @@ impl Job {
     fn close(&mut self, index: usize) -> Result<(), JobError> {
         let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
-        let _ = self.wakeups.forget(stream.fd());
+        let _ = self.poller.forget(stream.fd());
         self.hand_on(index, stream.channel(), false)
     }
 
     fn listen(&self, index: usize) -> Result<(), JobError> {
         let Some(Some(stream)) = self.streams.get(index) else { return Ok(()) };
-        let watched = self.wakeups.watch(index, stream.fd());
+        let watched = self.poller.watch(index, stream.fd());
         watched.map_err(|reason| JobError::System { doing: "watch a rank's output", reason })
     }
 
@@ -402,19 +400,19 @@ impl Job {
         self.is_paused = true;
         for stream in self.streams.iter().flatten() {
             // One that stays in the poll set would only cost time.
-            let _ = self.wakeups.forget(stream.fd());
+            let _ = self.poller.forget(stream.fd());
         }
-        self.outlet.ask_for_ring();
+        self.output_writer.ask_for_ring();
     }
 
     /// A rank whose output can't be passed on loses its pipe, as in a shell. The others go on when there is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
-        for index in self.outlet.take_failed() {
+        for index in self.output_writer.take_failed() {
             self.close(index)?;
         }
-        if self.is_paused && self.outlet.has_room() {
+        if self.is_paused && self.output_writer.has_room() {
             self.is_paused = false;
-            self.floor.resume(self.clock.now());
+            self.output_locks.resume(self.clock.now());
             (0..self.streams.len()).try_for_each(|index| self.listen(index))?;
         }
         Ok(())

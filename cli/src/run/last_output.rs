@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::forward::{LAST_TURNS_MAX, Progress, Stream};
 use super::host::Clock;
-use super::outlet::Outlet;
+use super::output_writer::OutputWriter;
+use super::poller::{Poller, Wakeup};
 use super::verdict::{Action, Cause, Verdict};
-use super::wakeups::{Wakeup, Wakeups};
 
 /// How long a reader may take nothing before it counts as stuck. That only matters to a user who has lost patience.
 const READER_TIME: Duration = Duration::from_secs(1);
@@ -18,8 +18,8 @@ pub(super) struct GivenUp;
 /// The parts of the launcher that work while it waits for readers.
 #[derive(Debug)]
 pub(super) struct LastOutput {
-    pub(super) wakeups: Wakeups,
-    pub(super) outlet: Outlet,
+    pub(super) poller: Poller,
+    pub(super) output_writer: OutputWriter,
     pub(super) verdict: Verdict,
     pub(super) clock: Clock,
 }
@@ -30,20 +30,20 @@ impl LastOutput {
     pub(super) fn pass_on(mut self, streams: Vec<Option<Stream>>, words: &str) -> u8 {
         for stream in streams.iter().flatten() {
             // Descriptors that were dropped for lack of room need no report. The others are read below, in turn.
-            let _ = self.wakeups.forget(stream.fd());
+            let _ = self.poller.forget(stream.fd());
         }
         let finished = self.empty(streams).and_then(|()| {
             if !words.is_empty() {
-                self.outlet.say(words);
+                self.output_writer.say(words);
             }
-            self.wait_until(|outlet| outlet.is_drained())
+            self.wait_until(|output_writer| output_writer.is_drained())
         });
         if finished.is_err() {
             // A time limit that passed while nobody read is the reason now; any earlier one stays.
             if let Some(Action::Stop { cause, .. }) = self.verdict.tick(self.clock.now()) {
-                self.outlet.say(&format!("modex: {cause}\n"));
+                self.output_writer.say(&format!("modex: {cause}\n"));
             }
-            self.outlet.give_up();
+            self.output_writer.give_up();
         }
         self.verdict.shell_status()
     }
@@ -56,34 +56,34 @@ impl LastOutput {
         streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
         for (index, mut stream) in streams {
             for _ in 0..LAST_TURNS_MAX {
-                self.wait_until(Outlet::has_room)?;
+                self.wait_until(OutputWriter::has_room)?;
                 let mut lines = Vec::new();
                 let progress = stream.read(&mut lines);
                 // As with every line before: whoever does not want the output misses it.
-                let pushed = self.outlet.push(index, stream.channel(), lines);
+                let pushed = self.output_writer.push(index, stream.channel(), lines);
                 if pushed.is_err() || progress.is_err() || progress.is_ok_and(|progress| progress != Progress::Open) {
                     break;
                 }
             }
             let mut lines = Vec::new();
             stream.finish(&mut lines);
-            let _ = self.outlet.push(index, stream.channel(), lines);
+            let _ = self.output_writer.push(index, stream.channel(), lines);
         }
         Ok(())
     }
 
-    fn wait_until(&mut self, is_met: impl Fn(&mut Outlet) -> bool) -> Result<(), GivenUp> {
-        if is_met(&mut self.outlet) {
+    fn wait_until(&mut self, is_met: impl Fn(&mut OutputWriter) -> bool) -> Result<(), GivenUp> {
+        if is_met(&mut self.output_writer) {
             return Ok(());
         }
-        self.outlet.ask_for_ring();
+        self.output_writer.ask_for_ring();
         let mut progress_at = self.clock.now();
         loop {
             let now = self.clock.now();
-            if self.outlet.settle() {
+            if self.output_writer.settle() {
                 progress_at = now;
             }
-            if is_met(&mut self.outlet) {
+            if is_met(&mut self.output_writer) {
                 return Ok(());
             }
             let end = self.verdict.patience_ends().map(|end| end.max(progress_at + READER_TIME));
@@ -96,11 +96,11 @@ impl LastOutput {
 
     /// Waits for the bell, a signal, or this long.
     fn listen(&mut self, limit: Option<Duration>) -> Result<(), GivenUp> {
-        for wakeup in self.wakeups.wait(limit).map_err(|_| GivenUp)? {
+        for wakeup in self.poller.wait(limit).map_err(|_| GivenUp)? {
             let Wakeup::Stop { signal } = wakeup else { continue };
             if let Some(Action::Stop { cause, .. }) = self.verdict.stop(self.clock.now(), Cause::Signal(signal)) {
-                self.outlet.say(&format!("modex: {cause}\n"));
-                self.outlet.ask_for_ring();
+                self.output_writer.say(&format!("modex: {cause}\n"));
+                self.output_writer.ask_for_ring();
             }
         }
         Ok(())

@@ -5,7 +5,7 @@
 //!                                                                      |
 //!  server's host ---- news ----> job: one loop over wake-ups <-- output, signals, ends
 //!                                      |        \
-//!                                      |         outlet: a thread that writes what ranks and launcher say
+//!                                      |         output_writer: a thread that writes for ranks and launcher
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
@@ -14,23 +14,23 @@
 //! once, the kernel kills the group.
 
 mod apps;
-mod census;
 mod children;
 mod cores;
-mod floor;
 mod forward;
 mod guardian;
 mod host;
 mod job;
+mod job_processes;
 mod last_output;
 mod lines;
-mod outlet;
+mod orphans;
+mod output_locks;
+mod output_writer;
 mod plan;
+mod poller;
 mod report;
 mod session;
-mod strays;
 mod verdict;
-mod wakeups;
 
 use std::ffi::OsString;
 use std::time::Duration;

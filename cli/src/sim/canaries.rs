@@ -2,15 +2,15 @@
 
 use super::super::Outcome;
 use super::output::{self, Caught};
-use super::seeds::{self, Sums, Verdict};
+use super::seeds::{self, SeedsReport, Sums};
 use super::{Canary, Options};
 
 pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
     let mut caught = Vec::new();
-    let mut all = Verdict { sums: Sums::default(), time: std::time::Duration::ZERO, failure: None };
+    let mut all = SeedsReport { sums: Sums::default(), time: std::time::Duration::ZERO, failure: None };
     for &kind in kinds {
         let setup = options.setup(kind.faults(), Some(kind));
-        let Verdict { sums, time, failure, .. } = seeds::run(options.seeds, |_| setup.clone(), options.threads());
+        let SeedsReport { sums, time, failure, .. } = seeds::run(options.seeds, |_| setup.clone(), options.threads());
         all.sums.seeds += sums.seeds;
         all.sums.steps += sums.steps;
         all.sums.requests += sums.requests;

@@ -5,7 +5,7 @@ use std::io::Write;
 use modex_sim::{Canary, Setup, Shortest};
 use serde::Serialize;
 
-use super::seeds::Verdict;
+use super::seeds::SeedsReport;
 
 /// A planted defect and the seed that found it, if one did.
 #[derive(Debug, Serialize)]
@@ -83,7 +83,7 @@ struct Document<'a> {
 }
 
 /// Prints the verdict.
-pub(super) fn show(verdict: &Verdict, caught: &[Caught], json: bool) -> Result<(), Box<dyn std::error::Error>> {
+pub(super) fn show(verdict: &SeedsReport, caught: &[Caught], json: bool) -> Result<(), Box<dyn std::error::Error>> {
     let finding = verdict.failure.as_ref().map(Finding::of);
     let mut out = std::io::stdout().lock();
     if json {
@@ -128,7 +128,7 @@ fn in_words(finding: &Finding) -> String {
     )
 }
 
-fn summary(verdict: &Verdict, finding: Option<&Finding>, caught: &[Caught]) -> String {
+fn summary(verdict: &SeedsReport, finding: Option<&Finding>, caught: &[Caught]) -> String {
     let sums = verdict.sums;
     let outcome = match (finding, caught) {
         (Some(finding), _) => format!("FAILED in seed {}", finding.seed),

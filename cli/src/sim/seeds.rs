@@ -41,7 +41,7 @@ impl FromStr for SeedRange {
 
 /// The outcome of all seeds.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct SeedsReport {
     pub(super) sums: Sums,
     pub(super) time: Duration,
     /// The first seed in which a rule was broken, made small.
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 /// Runs the seeds, each in the world that `setup_of` gives it. With the first that breaks a rule no more are begun.
-pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, threads: usize) -> Verdict {
+pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, threads: usize) -> SeedsReport {
     let begun = now();
     let shared = Mutex::new(Shared { next: seeds.first, sums: Sums::default(), failed: None, last_said: begun });
     std::thread::scope(|scope| {
@@ -84,7 +84,7 @@ pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, thre
         progress("");
         shortest
     });
-    Verdict { sums: shared.sums, time: now().duration_since(begun), failure }
+    SeedsReport { sums: shared.sums, time: now().duration_since(begun), failure }
 }
 
 /// Runs one seed; false when there is none left.

@@ -21,7 +21,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::children::Channel;
-use super::wakeups::Bell;
+use super::poller::Bell;
 
 /// Bytes handed over and not yet written from which on there is no room. What a rank's turn gives may exceed it once.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
@@ -60,7 +60,7 @@ struct Done {
 
 /// The loop's end.
 #[derive(Debug)]
-pub(super) struct Outlet {
+pub(super) struct OutputWriter {
     bell: Arc<Bell>,
     /// The thread's ends of its channels, started with the first output: most of a job's start has none.
     writer: Option<(Sender<Order>, Receiver<Done>)>,
@@ -71,7 +71,7 @@ pub(super) struct Outlet {
     failed: Vec<usize>,
 }
 
-impl Outlet {
+impl OutputWriter {
     /// Nothing to write yet. The bell rings the loop that owns this.
     pub(super) const fn new(bell: Arc<Bell>) -> Self {
         Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new() }
@@ -163,9 +163,9 @@ const fn cost(lines: &[u8]) -> usize {
     lines.len().saturating_add(ORDER_BYTES)
 }
 
-/// Starts the thread. It ends when the outlet is dropped, or with the process if a reader is stuck.
+/// Starts the thread. It ends when the writer is dropped, or with the process if a reader is stuck.
 fn start_writer(bell: Arc<Bell>) -> io::Result<(Sender<Order>, Receiver<Done>)> {
-    // Without bounds of their own: `Outlet::has_room` keeps them, and the loop must not block.
+    // Without bounds of their own: `OutputWriter::has_room` keeps them, and the loop must not block.
     let (orders, receiver) = unbounded();
     let (sender, done) = unbounded();
     Builder::new().name("modex-output".to_owned()).spawn(move || write_orders(&receiver, &sender, &bell))?;
@@ -222,15 +222,15 @@ fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wakeups::Wakeups;
+    use super::super::poller::Poller;
     use super::*;
 
-    /// An outlet whose writer is the test.
-    fn outlet() -> (Outlet, Receiver<Order>, Sender<Done>) {
-        let (_wakeups, bell) = Wakeups::new().unwrap();
+    /// A writer whose writer is the test.
+    fn output_writer() -> (OutputWriter, Receiver<Order>, Sender<Done>) {
+        let (_poller, bell) = Poller::new().unwrap();
         let (orders, receiver) = unbounded();
         let (sender, done) = unbounded();
-        (Outlet { writer: Some((orders, done)), ..Outlet::new(Arc::new(bell)) }, receiver, sender)
+        (OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(Arc::new(bell)) }, receiver, sender)
     }
 
     /// Does the next order.
@@ -241,46 +241,46 @@ mod tests {
 
     #[test]
     fn there_is_room_up_to_the_bound_and_again_when_lines_were_written() {
-        let (mut outlet, orders, done) = outlet();
-        outlet.push(0, Channel::Out, vec![b'x'; QUEUED_BYTES_MAX - 2 * ORDER_BYTES - 2]).unwrap();
-        outlet.push(1, Channel::Out, b"y".to_vec()).unwrap();
-        assert!(outlet.has_room(), "one byte is missing");
-        outlet.say("z");
-        assert!(!outlet.has_room());
+        let (mut output_writer, orders, done) = output_writer();
+        output_writer.push(0, Channel::Out, vec![b'x'; QUEUED_BYTES_MAX - 2 * ORDER_BYTES - 2]).unwrap();
+        output_writer.push(1, Channel::Out, b"y".to_vec()).unwrap();
+        assert!(output_writer.has_room(), "one byte is missing");
+        output_writer.say("z");
+        assert!(!output_writer.has_room());
         write_next(&orders, &done, false);
-        assert!(outlet.has_room() && !outlet.is_drained());
+        assert!(output_writer.has_room() && !output_writer.is_drained());
         write_next(&orders, &done, false);
         write_next(&orders, &done, false);
-        assert!(outlet.settle() && outlet.is_drained());
-        assert!(!outlet.settle());
+        assert!(output_writer.settle() && output_writer.is_drained());
+        assert!(!output_writer.settle());
     }
 
     #[test]
     fn many_short_lines_fill_it_too() {
-        let (mut outlet, orders, _done) = outlet();
-        while outlet.has_room() {
-            outlet.push(0, Channel::Out, b"\n".to_vec()).unwrap();
+        let (mut output_writer, orders, _done) = output_writer();
+        while output_writer.has_room() {
+            output_writer.push(0, Channel::Out, b"\n".to_vec()).unwrap();
         }
         assert_eq!(orders.len(), QUEUED_BYTES_MAX.div_ceil(ORDER_BYTES + 1));
     }
 
     #[test]
     fn a_failure_names_the_stream_once() {
-        let (mut outlet, orders, done) = outlet();
-        outlet.push(5, Channel::Out, b"lost\n".to_vec()).unwrap();
-        outlet.say("lost, too\n");
+        let (mut output_writer, orders, done) = output_writer();
+        output_writer.push(5, Channel::Out, b"lost\n".to_vec()).unwrap();
+        output_writer.say("lost, too\n");
         write_next(&orders, &done, true);
         write_next(&orders, &done, true);
-        assert_eq!((outlet.take_failed(), outlet.take_failed()), (vec![5], vec![]));
-        assert!(outlet.is_drained() && outlet.unsaid.is_empty());
+        assert_eq!((output_writer.take_failed(), output_writer.take_failed()), (vec![5], vec![]));
+        assert!(output_writer.is_drained() && output_writer.unsaid.is_empty());
     }
 
     #[test]
     fn no_thread_is_started_for_nothing() {
-        let (_wakeups, bell) = Wakeups::new().unwrap();
-        let mut outlet = Outlet::new(Arc::new(bell));
-        outlet.push(0, Channel::Out, Vec::new()).unwrap();
-        outlet.ask_for_ring();
-        assert!(outlet.writer.is_none() && outlet.is_drained());
+        let (_poller, bell) = Poller::new().unwrap();
+        let mut output_writer = OutputWriter::new(Arc::new(bell));
+        output_writer.push(0, Channel::Out, Vec::new()).unwrap();
+        output_writer.ask_for_ring();
+        assert!(output_writer.writer.is_none() && output_writer.is_drained());
     }
 }

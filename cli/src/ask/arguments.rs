@@ -5,7 +5,7 @@ use modex::types::{Info, Key, KeyError, Namespace, NamespaceError, Rank, Scope, 
 
 /// Why a word on the command line was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WordError {
+pub(crate) enum ArgumentError {
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     #[error(transparent)]
@@ -21,19 +21,19 @@ pub(crate) enum WordError {
 }
 
 /// A key by its name, or by that of its attribute (`PMIX_JOB_SIZE`).
-pub(super) fn key(word: &str) -> Result<Key, WordError> {
+pub(super) fn key(word: &str) -> Result<Key, ArgumentError> {
     let name = keys::by_macro(word).map_or(word, |attribute| attribute.name);
     Ok(Key::new(name.to_owned())?)
 }
 
 /// A namespace.
-pub(super) fn namespace(word: &str) -> Result<Namespace, WordError> {
+pub(super) fn namespace(word: &str) -> Result<Namespace, ArgumentError> {
     Ok(Namespace::new(word)?)
 }
 
 /// A process or several.
-pub(super) fn rank(word: &str) -> Result<Rank, WordError> {
-    let refuse = || WordError::Rank(word.to_owned());
+pub(super) fn rank(word: &str) -> Result<Rank, ArgumentError> {
+    let refuse = || ArgumentError::Rank(word.to_owned());
     match word {
         "*" | "wildcard" => Ok(Rank::Wildcard),
         "local-node" => Ok(Rank::LocalNode),
@@ -47,20 +47,20 @@ pub(super) fn rank(word: &str) -> Result<Rank, WordError> {
 }
 
 /// For whom a value was put.
-pub(super) fn scope(word: &str) -> Result<Scope, WordError> {
+pub(super) fn scope(word: &str) -> Result<Scope, ArgumentError> {
     match word {
         "local" => Ok(Scope::Local),
         "remote" => Ok(Scope::Remote),
         "global" => Ok(Scope::Global),
-        other => Err(WordError::Scope(other.to_owned())),
+        other => Err(ArgumentError::Scope(other.to_owned())),
     }
 }
 
 /// `KEY=VALUE`, the value being of the type that the attribute has, or text.
-pub(super) fn qualifier(word: &str) -> Result<Info, WordError> {
+pub(super) fn qualifier(word: &str) -> Result<Info, ArgumentError> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     if name.is_empty() {
-        return Err(WordError::Qualifier(word.to_owned()));
+        return Err(ArgumentError::Qualifier(word.to_owned()));
     }
     let key = key(name)?;
     let kind = keys::by_name(key.as_str()).map(|attribute| attribute.value_type);
@@ -71,8 +71,8 @@ pub(super) fn qualifier(word: &str) -> Result<Info, WordError> {
     Ok(Info::new(key, value))
 }
 
-fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, WordError> {
-    let refuse = |wanted| WordError::Value { key: key.to_owned(), wanted, value: text.to_owned() };
+fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, ArgumentError> {
+    let refuse = |wanted| ArgumentError::Value { key: key.to_owned(), wanted, value: text.to_owned() };
     let number = |wanted: &'static str| text.parse::<u64>().map_err(|_| refuse(wanted));
     let small = |wanted: &'static str| text.parse::<u32>().map_err(|_| refuse(wanted));
     match kind {
@@ -124,14 +124,14 @@ mod tests {
         assert_eq!(key("PMIX_JOB_SIZE").unwrap().as_str(), "pmix.job.size");
         assert_eq!(key("pmix.job.size").unwrap().as_str(), "pmix.job.size");
         assert_eq!(key("endpoint").unwrap().as_str(), "endpoint");
-        assert!(matches!(key(""), Err(WordError::Key(_))));
+        assert!(matches!(key(""), Err(ArgumentError::Key(_))));
     }
 
     #[test]
     fn ranks_are_numbers_or_words() {
         assert_eq!(["3", "*", "local-node"].map(rank), [Ok(3.into()), Ok(Rank::Wildcard), Ok(Rank::LocalNode)]);
         for word in ["", "-1", "x", "4294967294"] {
-            assert_eq!(rank(word), Err(WordError::Rank(word.to_owned())));
+            assert_eq!(rank(word), Err(ArgumentError::Rank(word.to_owned())));
         }
     }
 
@@ -143,10 +143,10 @@ mod tests {
         assert_eq!(of("pmix.hname=n0=x"), expected("pmix.hname", Value::from("n0=x")));
         assert_eq!(of("PMIX_NODE_INFO"), expected("pmix.node.info", Value::Bool(true)));
         assert_eq!(of("own=7"), expected("own", Value::from("7")));
-        assert!(matches!(of("PMIX_NODEID=x"), Err(WordError::Value { .. })));
+        assert!(matches!(of("PMIX_NODEID=x"), Err(ArgumentError::Value { .. })));
         assert_eq!(of("number=uint32:5").unwrap().1, Value::Uint32(5));
         assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
-        assert!(matches!(of("number=uint32:x"), Err(WordError::Value { .. })));
-        assert!(matches!(of("=x"), Err(WordError::Qualifier(_))));
+        assert!(matches!(of("number=uint32:x"), Err(ArgumentError::Value { .. })));
+        assert!(matches!(of("=x"), Err(ArgumentError::Qualifier(_))));
     }
 }

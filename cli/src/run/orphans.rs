@@ -1,7 +1,7 @@
 //! Processes that left the ranks' process group (`setsid`, daemons) and outlived whoever started them.
 //!
 //! The launcher makes itself their new parent, so that it can end them with the job. If the launcher itself is killed,
-//! the guardian looks for them (see `census`).
+//! the guardian looks for them (see `job_processes`).
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use super::guardian;
 
 /// Ends them.
 #[derive(Debug)]
-pub(super) struct Strays {
+pub(super) struct Orphans {
     /// Children of the launcher that are none of the job's: it may have had some before it was this program.
     others: BTreeSet<i32>,
 }
 
-impl Strays {
+impl Orphans {
     /// From now on orphans of the job become children of this process. `guardian` is not one of them.
     pub(super) fn adopt(guardian: Pid) -> Self {
-        // A kernel that refuses leaves strays to init, as without this.
+        // A kernel that refuses leaves orphans to init, as before.
         let _ = set_child_subreaper(true);
         let mut others = children();
         others.insert(guardian.as_raw());
@@ -32,15 +32,15 @@ impl Strays {
     /// Kills and reaps them, and what becomes an orphan by that.
     pub(super) fn end(&self) {
         loop {
-            let strays: Vec<i32> = children().difference(&self.others).copied().collect();
-            if strays.is_empty() {
+            let orphans: Vec<i32> = children().difference(&self.others).copied().collect();
+            if orphans.is_empty() {
                 return;
             }
-            for stray in strays.into_iter().map(Pid::from_raw) {
+            for orphan in orphans.into_iter().map(Pid::from_raw) {
                 // A rank may have been a launcher itself: its guardian cleans up after it and ends, unless it is stopped.
-                let signal = if guardian::is_one(stray.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
+                let signal = if guardian::is_one(orphan.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
                 // Ours until it is reaped, so its number can't mean somebody else.
-                if kill(stray, signal).and_then(|()| waitpid(stray, None)).is_err() {
+                if kill(orphan, signal).and_then(|()| waitpid(orphan, None)).is_err() {
                     return;
                 }
             }

@@ -53,14 +53,14 @@ impl Bell {
 
 /// All sources of wake-ups.
 #[derive(Debug)]
-pub(super) struct Wakeups {
+pub(super) struct Poller {
     poll: Epoll,
     child: UnixStream,
     news: UnixStream,
     stops: Vec<(i32, UnixStream)>,
 }
 
-impl Wakeups {
+impl Poller {
     /// Starts listening to signals and returns the bell for other threads.
     pub(super) fn new() -> io::Result<(Self, Bell)> {
         let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -151,30 +151,30 @@ mod tests {
 
     #[test]
     fn the_bell_wakes_the_launcher_once() {
-        let (mut wakeups, bell) = Wakeups::new().unwrap();
+        let (mut poller, bell) = Poller::new().unwrap();
         bell.ring();
         bell.ring();
-        assert_eq!(wakeups.wait(None).unwrap(), vec![Wakeup::News]);
-        assert_eq!(wakeups.wait(Some(Duration::ZERO)).unwrap(), vec![]);
+        assert_eq!(poller.wait(None).unwrap(), vec![Wakeup::News]);
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), vec![]);
     }
 
     /// The bell that tells that the last output was written is a byte in a socket, which may be lost: a launcher whose job had ended
     /// waited for it for ever.
     #[test]
     fn nobody_waits_for_ever_for_what_may_have_been_lost() {
-        let (mut wakeups, _bell) = Wakeups::new().unwrap();
-        assert_eq!(wakeups.wait(None).unwrap(), vec![]);
-        assert_eq!(wakeups.wait(Some(Duration::MAX)).unwrap(), vec![]);
+        let (mut poller, _bell) = Poller::new().unwrap();
+        assert_eq!(poller.wait(None).unwrap(), vec![]);
+        assert_eq!(poller.wait(Some(Duration::MAX)).unwrap(), vec![]);
     }
 
     #[test]
     fn a_readable_stream_is_named_by_its_index() {
-        let (mut wakeups, _bell) = Wakeups::new().unwrap();
+        let (mut poller, _bell) = Poller::new().unwrap();
         let (reader, mut writer) = UnixStream::pair().unwrap();
-        wakeups.watch(3, reader.as_fd()).unwrap();
+        poller.watch(3, reader.as_fd()).unwrap();
         writer.write_all(b"x").unwrap();
-        assert_eq!(wakeups.wait(None).unwrap(), vec![Wakeup::Stream { index: 3 }]);
-        wakeups.forget(reader.as_fd()).unwrap();
-        assert_eq!(wakeups.wait(Some(Duration::ZERO)).unwrap(), vec![]);
+        assert_eq!(poller.wait(None).unwrap(), vec![Wakeup::Stream { index: 3 }]);
+        poller.forget(reader.as_fd()).unwrap();
+        assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), vec![]);
     }
 }

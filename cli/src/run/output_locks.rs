@@ -1,8 +1,8 @@
 //! The right to write to each of the launcher's outputs. All ranks write line by line. A line that is too long to be kept is
-//! passed on in pieces. Meanwhile its rank has the floor: the output of other ranks stays in their pipes until the line ends.
+//! passed on in pieces. Meanwhile its rank holds the lock of the output: the output of other ranks stays in their pipes until the line ends.
 //!
 //! A rank that stops within such a line may wait for the other ranks, and these may wait for room in their pipes. So a rank
-//! loses the floor when it has been silent for a while and other ranks have output.
+//! loses the lock when it has been silent for a while and other ranks have output.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SILENCE_TIME: Duration = Duration::from_secs(5);
 
 /// Both outputs. Streams are known by their index.
 #[derive(Debug, Default)]
-pub(super) struct Floor {
+pub(super) struct OutputLocks {
     out: Place,
     error: Place,
 }
@@ -35,7 +35,7 @@ struct Holder {
     at: Time,
 }
 
-impl Floor {
+impl OutputLocks {
     /// Whether this stream may write now. If not it counts as waiting.
     pub(super) fn admits(&mut self, stream: usize, channel: Channel) -> bool {
         let place = self.place(channel);
@@ -57,7 +57,7 @@ impl Floor {
         if is_mid_line { Vec::new() } else { std::mem::take(&mut place.waiting) }
     }
 
-    /// The rank that has the floor there.
+    /// The rank that holds the lock there.
     pub(super) fn holder(&mut self, channel: Channel) -> Option<usize> {
         self.place(channel).holder.as_ref().map(|holder| holder.stream)
     }
@@ -76,7 +76,7 @@ impl Floor {
         due(&self.out).or_else(|| due(&self.error))
     }
 
-    /// When [`Floor::silent`] is due.
+    /// When [`OutputLocks::silent`] is due.
     pub(super) fn next_tick(&self) -> Option<Time> {
         let of = |place: &Place| place.due().map(|(_, at)| at);
         [of(&self.out), of(&self.error)].into_iter().flatten().min()
@@ -109,50 +109,50 @@ mod tests {
 
     #[test]
     fn whole_lines_hold_nobody_up() {
-        let mut floor = Floor::default();
-        assert!(floor.admits(0, Channel::Out));
-        assert_eq!(floor.wrote(at(0), 0, Channel::Out, false), NOBODY);
-        assert!(floor.admits(2, Channel::Out));
-        assert_eq!((floor.next_tick(), floor.silent(at(99))), (None, None));
+        let mut output_locks = OutputLocks::default();
+        assert!(output_locks.admits(0, Channel::Out));
+        assert_eq!(output_locks.wrote(at(0), 0, Channel::Out, false), NOBODY);
+        assert!(output_locks.admits(2, Channel::Out));
+        assert_eq!((output_locks.next_tick(), output_locks.silent(at(99))), (None, None));
     }
 
     #[test]
     fn others_wait_for_the_end_of_a_long_line_on_the_same_output() {
-        let mut floor = Floor::default();
-        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
-        assert!(floor.admits(0, Channel::Out) && floor.admits(1, Channel::Error));
-        assert!(!floor.admits(2, Channel::Out) && !floor.admits(2, Channel::Out));
-        assert_eq!(floor.wrote(at(5), 0, Channel::Out, false), [2]);
-        assert!(floor.admits(2, Channel::Out));
+        let mut output_locks = OutputLocks::default();
+        assert_eq!(output_locks.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(output_locks.admits(0, Channel::Out) && output_locks.admits(1, Channel::Error));
+        assert!(!output_locks.admits(2, Channel::Out) && !output_locks.admits(2, Channel::Out));
+        assert_eq!(output_locks.wrote(at(5), 0, Channel::Out, false), [2]);
+        assert!(output_locks.admits(2, Channel::Out));
     }
 
     #[test]
     fn one_that_ends_while_it_waits_changes_nothing() {
-        let mut floor = Floor::default();
-        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
-        assert!(!floor.admits(1, Channel::Out));
-        assert_eq!(floor.wrote(at(0), 1, Channel::Out, false), NOBODY);
-        assert_eq!(floor.holder(Channel::Out), Some(0));
+        let mut output_locks = OutputLocks::default();
+        assert_eq!(output_locks.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(!output_locks.admits(1, Channel::Out));
+        assert_eq!(output_locks.wrote(at(0), 1, Channel::Out, false), NOBODY);
+        assert_eq!(output_locks.holder(Channel::Out), Some(0));
     }
 
     #[test]
     fn a_pause_is_nobodys_silence() {
-        let mut floor = Floor::default();
-        assert_eq!(floor.wrote(at(0), 0, Channel::Out, true), NOBODY);
-        assert!(!floor.admits(1, Channel::Out));
-        floor.resume(at(5));
-        assert!(!floor.admits(1, Channel::Out));
-        assert_eq!((floor.silent(at(9)), floor.next_tick()), (None, Some(at(10))));
+        let mut output_locks = OutputLocks::default();
+        assert_eq!(output_locks.wrote(at(0), 0, Channel::Out, true), NOBODY);
+        assert!(!output_locks.admits(1, Channel::Out));
+        output_locks.resume(at(5));
+        assert!(!output_locks.admits(1, Channel::Out));
+        assert_eq!((output_locks.silent(at(9)), output_locks.next_tick()), (None, Some(at(10))));
     }
 
     #[test]
     fn a_silent_rank_loses_the_floor_if_others_wait() {
-        let mut floor = Floor::default();
-        assert_eq!(floor.wrote(at(0), 0, Channel::Error, true), NOBODY);
-        assert_eq!((floor.next_tick(), floor.silent(at(99))), (None, None));
-        assert!(!floor.admits(3, Channel::Error));
-        assert_eq!(floor.next_tick(), Some(at(5)));
-        assert_eq!(floor.wrote(at(1), 0, Channel::Error, true), NOBODY);
-        assert_eq!((floor.silent(at(5)), floor.silent(at(6))), (None, Some(0)));
+        let mut output_locks = OutputLocks::default();
+        assert_eq!(output_locks.wrote(at(0), 0, Channel::Error, true), NOBODY);
+        assert_eq!((output_locks.next_tick(), output_locks.silent(at(99))), (None, None));
+        assert!(!output_locks.admits(3, Channel::Error));
+        assert_eq!(output_locks.next_tick(), Some(at(5)));
+        assert_eq!(output_locks.wrote(at(1), 0, Channel::Error, true), NOBODY);
+        assert_eq!((output_locks.silent(at(5)), output_locks.silent(at(6))), (None, Some(0)));
     }
 }
