@@ -1,8 +1,8 @@
-//! Values of processes elsewhere, asked for by one process and by 64 at once: what one question to the host costs both.
+//! Values of processes on other nodes, for one process and for 64 at once: the cost of one request to the host.
 //!
-//! Each round is about a process that nobody has asked about before. The host answers at once, so that what is measured is
-//! this node's, or after the time that a network takes. That 64 askers cost the host one question is checked. Beside it:
-//! rounds in which nobody asks anything. What these take is the machine's time to wake and gather so many threads.
+//! Each round asks about a new process. The host answers at once, to measure this node alone, or after the time of a
+//! network. Each round checks that 64 askers cost the host one request. Other rounds ask nothing: they show the
+//! machine's time to wake and gather so many threads.
 #![expect(clippy::disallowed_methods, reason = "a bench measures")]
 
 mod support;
@@ -21,7 +21,7 @@ const CLIENTS: u32 = 64;
 const RANKS: u32 = 4_000_000;
 const KEY: &str = "bench.endpoint";
 const VALUE_BYTES: usize = 128;
-/// How long an answer from another node may take.
+/// Time of an answer from another node.
 const NETWORK: Duration = Duration::from_millis(1);
 
 fn main() -> Result<(), Failure> {
@@ -31,11 +31,11 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every process elsewhere has put one value.
+/// A host where every process of another node has put one value.
 struct Elsewhere {
-    /// How often the host was asked.
+    /// Number of requests to the host.
     asked: Arc<AtomicU32>,
-    /// How long it takes to answer.
+    /// Time until the host answers.
     delay: Duration,
 }
 
@@ -53,11 +53,11 @@ impl Host for Elsewhere {
     }
 }
 
-/// The clients of one node, in this process, and what they share.
+/// The clients of one node, in this process, and their common state.
 struct Node {
     clients: Vec<Client>,
     asked: Arc<AtomicU32>,
-    /// The next process to be asked about.
+    /// The next process to ask about.
     next: AtomicU32,
     _server: Server,
 }
@@ -79,7 +79,7 @@ impl Node {
         Ok(Self { clients, asked, next: AtomicU32::new(CLIENTS), _server: server })
     }
 
-    /// So many rounds, in each of which all of the first `askers` clients ask about one process at once.
+    /// Runs `rounds` rounds. In each, the first `askers` clients ask about one process at once.
     fn rounds(&self, askers: usize, rounds: u64) -> Duration {
         let asked = self.asked.load(Ordering::Relaxed);
         let first = self.next.fetch_add(u32::try_from(rounds).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -96,8 +96,8 @@ impl Node {
     }
 }
 
-/// So many rounds, in each of which that many threads do something at once. The time of all rounds, from the moment when
-/// all are ready until the last is done.
+/// Runs `rounds` rounds. In each, `threads` threads call `act` at once. Returns the time of all rounds, each from the
+/// moment when all threads are ready until the last one is done.
 fn together(threads: usize, rounds: u64, act: impl Fn(usize, u64) + Sync) -> Duration {
     let (barrier, act) = (&Barrier::new(threads + 1), &act);
     let mut total = Duration::ZERO;

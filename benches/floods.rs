@@ -1,5 +1,5 @@
-//! What one client suffers while another one floods the server: median and worst time of its commits, and the longest turn
-//! of the server. Not a benchmark of criterion's: what counts is the worst.
+//! Effect of a flooding client on another one: median and worst time of its commits, and the longest turn of the
+//! server. It does not use criterion, because the worst time counts.
 //!
 //! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
 
@@ -18,17 +18,17 @@ use modex::types::{Namespace, ProcId, Scope};
 use modex::{Client, Server};
 use support::Failure;
 
-/// Commits of the client that suffers, under each flood.
+/// Commits of the measured client, under each flood.
 const COMMITS: u32 = 500;
-/// How long a client suffers from huge requests.
+/// Shortest time of the measurement under huge requests.
 const HUGE_TIME: Duration = Duration::from_secs(3);
 /// Commits before the flood begins. The first one creates what the others use.
 const COMMITS_BEFORE: u32 = 50;
 
-/// What goes on beside the client that is measured.
+/// The load beside the measured client.
 #[derive(Clone, Copy)]
 enum Beside {
-    /// So many threads that compute and ask nothing of the server: the machine's share of what a flood does.
+    /// Threads that compute and send the server nothing: they show the machine's share of a flood's effect.
     BusyThreads(usize),
     Flood(Flood),
 }
@@ -64,7 +64,7 @@ fn measure(beside: Beside) -> Result<(), Failure> {
     let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
     let path = floods::socket_path(server.setup_fork(&ProcId::new(job, 0))?).ok_or("the server has no socket")?;
     commits(&victim, COMMITS_BEFORE, Duration::ZERO)?;
-    // The turns before the flood are no client's doing: the registration of the large job was one.
+    // Drop the turns before the flood, such as the registration of the large job.
     server.take_longest_turn();
     let stop = AtomicBool::new(false);
     let mut times = thread::scope(|scope| {

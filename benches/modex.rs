@@ -1,4 +1,4 @@
-//! Data that a fence brings from other nodes: beside two copies of the same bytes, and beside a barrier.
+//! Data that a fence brings from other nodes, compared with two copies of the same bytes and with a barrier.
 
 mod support;
 
@@ -19,10 +19,10 @@ use modex::{
 use parking_lot::Mutex;
 use support::{Failure, describe, namespace, registered};
 
-/// Ranks, and bytes of each.
+/// Number of ranks, and bytes of each.
 const RANKS: u32 = 1_000_000;
 const VALUE_BYTES: usize = 128;
-/// Ranks of one server's part.
+/// Ranks in one server's part.
 const RANKS_PER_PART: u32 = 100;
 
 fn main() -> Result<(), Failure> {
@@ -34,7 +34,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a fence of all ranks brings, as hosts get it.
+/// The result of a fence of all ranks, as hosts get it.
 fn blob(namespace: &Namespace, ranks: u32, value_bytes: usize) -> Result<Vec<u8>, Failure> {
     let sizes = [(namespace.clone(), Some(ranks))];
     let mut bytes = Vec::new();
@@ -51,7 +51,7 @@ fn blob(namespace: &Namespace, ranks: u32, value_bytes: usize) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// From the host's bytes into the segment.
+/// Measures the way from the host's bytes into the segment.
 fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
     let job = namespace()?;
     let (bytes, description) = (Arc::new(blob(&job, RANKS, VALUE_BYTES)?), describe(RANKS)?);
@@ -94,11 +94,11 @@ fn receive(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a host adds to a fence with data.
+/// The data that a host adds to a fence.
 enum Elsewhere {
-    /// Everybody's values, in the place of what it was given.
+    /// The values of all ranks, instead of the data that the host got.
     All(Arc<Vec<u8>>),
-    /// What the other nodes bring to the first such fence, the second ...; each is used once.
+    /// The data of the other nodes for the first collecting fence, the second and so on; each is used once.
     Others(Mutex<VecDeque<Vec<u8>>>),
 }
 
@@ -134,7 +134,7 @@ impl Host for Elsewhere {
     }
 }
 
-/// A server with one process of a job whose others are elsewhere.
+/// A server with one local process of a job; the other processes are on other nodes.
 fn node(job: &str, ranks: u32, elsewhere: Elsewhere) -> Result<(Client, Server), Failure> {
     let server = Server::builder().hostname("node0").start(elsewhere)?;
     let job = Namespace::new(job)?;
@@ -146,7 +146,7 @@ fn node(job: &str, ranks: u32, elsewhere: Elsewhere) -> Result<(Client, Server),
     Ok((client, server))
 }
 
-/// The same through a server: from the last arrival until the client is released.
+/// The same through a server: from the last arrival until the release of the client.
 fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
     let bytes = Arc::new(blob(&namespace()?, RANKS, VALUE_BYTES)?);
     let mut group = criterion.benchmark_group("receive/1000000 x 128 B");
@@ -155,7 +155,8 @@ fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
         bench.iter_batched_ref(
             || {
                 let node = node("bench-job", RANKS, Elsewhere::All(Arc::clone(&bytes)))?;
-                // What registration has freed is put in order by the next who needs memory; that is not the fence's work.
+                // The next allocation tidies the memory that registration freed; the measured fence must not pay for
+                // this.
                 node.0.fence(&FenceOptions::new())?;
                 Ok::<_, Failure>(node)
             },
@@ -170,7 +171,7 @@ fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The fence, after put and commit, of one process with one elsewhere: the n-th time, beside a barrier in its place.
+/// Measures the n-th fence of a local and a remote process, after put and commit, and a barrier instead of it.
 fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     let mut group = criterion.benchmark_group("exchange");
     let (barrier, collect) = (FenceOptions::new(), FenceOptions::new().collect(true));
@@ -203,7 +204,7 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is measured brings what the other node has put.
+/// Checks that the measured fence brings the values of the other node.
 fn arrives(value_bytes: usize, repetition: u32) -> Result<(), Failure> {
     let (client, _server) = ready(value_bytes, repetition)?;
     client.fence(&FenceOptions::new().collect(true))?;
@@ -213,8 +214,8 @@ fn arrives(value_bytes: usize, repetition: u32) -> Result<(), Failure> {
     is_whole.then_some(()).ok_or_else(|| "the fence brought another value than was put".into())
 }
 
-/// A node whose process has exchanged so many times but one, each time a new key, and has committed the last. There was a
-/// barrier before: the first thing that a server asks its host starts a thread.
+/// A node whose process has finished all exchanges but the last, each with a new key, and has committed the last one.
+/// It starts with a barrier, because the server's first request to its host starts a thread.
 fn ready(value_bytes: usize, repetitions: u32) -> Result<(Client, Server), Failure> {
     let job = namespace()?;
     let sizes = [(job.clone(), Some(2))];

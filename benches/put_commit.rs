@@ -1,4 +1,4 @@
-//! A put, and a commit of one value: also behind other commits, and what such a loop costs in all.
+//! A put, and a commit of one value: alone, after many other commits, and the total cost of such a loop.
 #![expect(clippy::disallowed_methods, reason = "a bench measures")]
 
 mod support;
@@ -24,7 +24,7 @@ fn main() -> Result<(), Failure> {
             Ok(client.commit()?)
         });
     });
-    // Each commit brings a new key. What one costs must not depend on how many there were before.
+    // Each commit brings a new key. The cost of a commit must not depend on the number of earlier commits.
     let (mut posted, mut round): (u32, u64) = (0, 0);
     for posted_before in [1_000, 8_000, 32_000] {
         let begun = Instant::now();

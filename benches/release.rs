@@ -1,8 +1,7 @@
-//! Two ways to tell N processes that what they wait for is over: a message to each over its socket, which is what a fence
-//! does, or one number in a segment that all of them sleep on. Nothing else: each process sends 40 bytes, the size of a fence's
-//! request, and waits.
+//! Two ways to release N waiting processes: a message to each over its socket, as a fence does, or one number in a
+//! segment on which all sleep. Each process only sends 40 bytes, the size of a fence's request, and waits.
 //!
-//! `cargo bench --bench release`; beside it, a whole fence: `modex bench fence`.
+//! `cargo bench --bench release`; for comparison, a whole fence: `modex bench fence`.
 
 #![expect(clippy::disallowed_methods, reason = "this measures time, and its own processes are told by the environment")]
 
@@ -24,16 +23,16 @@ type Failure = Box<dyn std::error::Error>;
 
 const PROCESSES: [usize; 5] = [2, 8, 32, 64, 128];
 const ROUNDS: usize = 1000;
-/// Rounds before those that count.
+/// Rounds before the measured ones.
 const FIRST_ROUNDS: usize = 100;
 const MESSAGE_BYTES: usize = 40;
-/// Who sleeps on a number does not see that nobody is left to change it.
+/// A process that sleeps on the number does not notice the end of the writer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Only the generation of the segment is used.
 const LAYOUT: &str = "release=generation";
 
-/// Tells a process of the benchmark that it is one, and where the segment is, if it is to sleep there.
+/// Marks a process of the benchmark as a worker; the value holds the way and the path of the segment.
 const WORKER: &str = "MODEX_BENCH_RELEASE";
 
 fn main() -> Result<(), Failure> {
@@ -55,7 +54,7 @@ fn measure() -> Result<(), Failure> {
     Ok(())
 }
 
-/// How the processes are told.
+/// How the processes are released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// Each sleeps in the read of its message.
@@ -66,7 +65,7 @@ enum Way {
     Both,
 }
 
-/// Of one round: the median time, and the mean of the server's processor time.
+/// Figures of one round: the median time, and the mean of the server's processor time.
 struct Figures {
     round: Duration,
     busy: Duration,
@@ -115,7 +114,7 @@ fn start(place: &str) -> io::Result<(UnixStream, Child)> {
     Ok((ours, child))
 }
 
-/// Waits for a message of each.
+/// Waits for a message of each process.
 fn gather(epoll: &Epoll, sockets: &mut [UnixStream]) -> Result<(), Failure> {
     let mut missing = sockets.len();
     let mut ready = [EpollEvent::empty(); 128];

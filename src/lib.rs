@@ -1,8 +1,8 @@
 //! modex: PMIx out of shared memory.
 //!
-//! The job-level key-value store and the results of the modex lie in one read-only mapped segment per namespace, which
-//! clients read without lock, system call or allocation; a small socket protocol is left for what must be ordered or
-//! waited for. [`Client`] is for the processes of a job, [`Server`] with a [`Host`] for whoever starts them.
+//! The job-level key-value store and the results of the modex lie in one read-only mapped segment per namespace.
+//! Clients read it without lock, system call or allocation. A small socket protocol remains for requests that need an
+//! order or a wait. [`Client`] is for the processes of a job, [`Server`] with a [`Host`] for the launcher.
 //!
 //! ```no_run
 //! use modex::types::{Rank, Scope};
@@ -18,8 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The modules below are the library's layers, public for those who test, fuzz or inspect it; `ARCHITECTURE.md` has the
-//! map.
+//! The modules below are the library's layers, public for tests, fuzzing and inspection; `ARCHITECTURE.md` has the map.
 
 mod api;
 pub mod bfrops;
@@ -42,7 +41,7 @@ pub mod topo;
 pub mod types;
 
 #[cfg(test)]
-extern crate self as modex; // `tests/support` says `modex` for this library, in its unit tests, too.
+extern crate self as modex; // `tests/support` names this library `modex` in its unit tests, too.
 
 #[cfg(test)]
 #[path = "../tests/support/cases.rs"]

@@ -1,12 +1,12 @@
-//! What the library has to say to people: events of `tracing`, each a line on standard error.
+//! Messages of the library to the user: each `tracing` event is one line on standard error.
 //!
-//! The command and the C library install it; a program in Rust has a subscriber of its own, or none. There are no spans
-//! in this crate, so this is far less than the registry of `tracing-subscriber`, which would cost every client 32 KiB.
+//! The command and the C library install this subscriber. A Rust program has its own subscriber, or none. This crate
+//! has no spans. The registry of `tracing-subscriber` handles spans, and would cost every client 32 KiB.
 //!
-//! - **N1** A line never holds up the process: what standard error does not take at once is counted and dropped.
-//! - **N2** A line never ends the process: nothing is written to a pipe that nobody reads, or to what is not open.
-//! - **N3** A line is one line of printable text, whatever a peer made it say.
-//! - **N4** Where nobody asked for them, lines come with bounded frequency: peers cause them.
+//! - **N1** A line never holds up the process: if standard error can't take it at once, it is counted and dropped.
+//! - **N2** A line never ends the process: nothing is written to a pipe without a reader, or to a closed descriptor.
+//! - **N3** A line is one line of printable text, whatever text a peer sent.
+//! - **N4** Peers can cause lines, so their frequency is bounded unless the user set a level.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -20,15 +20,15 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// The variable that says what is shown: `off`, `error`, `warn`, `info` or `debug`.
+/// The variable with the wanted level: `off`, `error`, `warn`, `info` or `debug`.
 pub const VARIABLE: &str = "MODEX_LOG";
 
-/// Who speaks, and how much of it is shown where the user has not said.
+/// The program that writes lines. It decides their prefix and the default level.
 #[derive(Clone, Copy, Debug)]
 pub enum Speaker {
     /// The command: `modex: ...`, warnings and errors.
     Command,
-    /// The C library in somebody's process: `modex[PID]: ...`, errors.
+    /// The C library in another program's process: `modex[PID]: ...`, errors.
     Library,
 }
 
@@ -48,8 +48,8 @@ impl Speaker {
     }
 }
 
-/// Shows events from now on, for the rest of the process. `wanted` is what [`VARIABLE`] says. If the process has a
-/// subscriber already, that one stays.
+/// Shows events from now on, for the rest of the process. `wanted` is the value of [`VARIABLE`]. A subscriber that the
+/// process has already stays.
 pub fn install(speaker: Speaker, wanted: Option<&OsStr>) {
     let wanted = wanted.filter(|text| !text.is_empty());
     let level = wanted.and_then(level);
@@ -72,7 +72,7 @@ fn level(text: &OsStr) -> Option<LevelFilter> {
     levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
 }
 
-/// Text of a peer, in one line that can't steer a terminal: control characters are escaped.
+/// A peer's text with control characters escaped, so that it stays one line and can't steer a terminal.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -89,7 +89,7 @@ pub fn printable(text: &str) -> String {
 struct Notices<W> {
     speaker: Speaker,
     level: LevelFilter,
-    /// Takes a line, or says that it can't.
+    /// Writes a line, and returns whether that succeeded.
     write: W,
     pace: Mutex<Pace>,
 }
@@ -111,7 +111,7 @@ impl<W: Fn(&str) -> bool + 'static> Subscriber for Notices<W> {
     }
 
     fn event(&self, event: &Event<'_>) {
-        // In a forked child a thread may hold it that is not there (N1).
+        // In a forked child, a thread that does not exist there may hold the lock (N1).
         let Some(mut pace) = self.pace.try_lock_for(LOCK_TIME_MAX) else { return };
         if !pace.admits(time()) {
             return;
@@ -138,7 +138,7 @@ impl<W: Fn(&str) -> bool + 'static> Subscriber for Notices<W> {
         }
     }
 
-    /// There are none.
+    /// This crate has no spans.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
@@ -149,20 +149,20 @@ impl<W: Fn(&str) -> bool + 'static> Subscriber for Notices<W> {
     fn exit(&self, _: &Id) {}
 }
 
-/// How many lines may come (N4).
+/// Bounds the number of lines (N4).
 #[derive(Debug)]
 struct Pace {
     is_bounded: bool,
-    /// Lines that may come at once.
+    /// Number of lines allowed at once.
     credit: u32,
-    /// Up to when lines have been credited, from the first line on.
+    /// End of the time already credited, since the first line.
     since: Duration,
-    /// Lines that were not written.
+    /// Number of lines not written.
     unsaid: u64,
 }
 
 impl Pace {
-    /// Whether a line may come now.
+    /// Whether a line may be written now.
     fn admits(&mut self, now: Duration) -> bool {
         if !self.is_bounded {
             return true;
@@ -181,7 +181,7 @@ impl Pace {
     }
 }
 
-/// An event's parts: what happened, why, and with what.
+/// An event's parts: message, reasons and other fields.
 #[derive(Default)]
 struct Words {
     message: String,
@@ -220,7 +220,7 @@ impl Visit for Words {
     }
 }
 
-/// Leaves room for the end of the line: what a pipe takes in one piece.
+/// Cuts the line to what a pipe takes in one piece, with room for the line's end.
 fn truncate(line: &mut String) {
     if line.len() >= LINE_BYTES_MAX {
         line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - 4));
@@ -228,7 +228,7 @@ fn truncate(line: &mut String) {
     }
 }
 
-/// Writes a line if it can be written without waiting (N1, N2); whether it was.
+/// Writes a line if that needs no waiting (N1, N2). Returns whether it was written.
 fn write_line(to: BorrowedFd<'_>, line: &str) -> bool {
     let mut ready = [PollFd::new(to, PollFlags::POLLOUT)];
     let is_ready = poll(&mut ready, PollTimeout::ZERO).is_ok()
@@ -243,13 +243,13 @@ fn time() -> Duration {
     FIRST.get_or_init(Instant::now).elapsed()
 }
 
-/// POSIX's `PIPE_BUF` on Linux, with the line's end.
+/// POSIX's `PIPE_BUF` on Linux, including the line's end.
 const LINE_BYTES_MAX: usize = 4096;
-/// How long another thread may write its line.
+/// Longest wait for another thread that writes its line.
 const LOCK_TIME_MAX: Duration = Duration::from_millis(100);
-/// Lines that may come at once where nobody asked for them.
+/// Number of lines allowed at once while the user has set no level.
 const LINES_AT_ONCE_MAX: u32 = 32;
-/// After which one more may come.
+/// Time after which one more line is allowed.
 const LINE_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(printable("plain"), "plain");
     }
 
-    /// N3: the terminal of whoever reads it must not do what a peer wants.
+    /// N3: a peer must not control the terminal of a user.
     #[test]
     fn a_peer_can_not_write_lines_of_its_own() {
         let (subscriber, lines) = notices(Speaker::Command, Some(LevelFilter::WARN));
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(lines.lock().len(), 100);
     }
 
-    /// N1 and N2, and what was lost is told.
+    /// N1 and N2, and the next line reports the number of lost lines.
     #[test]
     fn what_nobody_takes_is_counted() {
         let (mut reader, writer) = std::io::pipe().unwrap();

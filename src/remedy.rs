@@ -1,10 +1,10 @@
-//! What a person can do about a refusal of the operating system, for the texts of errors.
+//! Advice for a person about a refusal of the operating system, for the texts of errors.
 
 use std::io;
 
 use nix::errno::Errno;
 
-/// The system's reason, and what to do about it where that is the same whatever was tried.
+/// The system's reason, and the remedy if that does not depend on the attempted call.
 pub(crate) fn explain(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw).and_then(remedy) {
         Some(remedy) => format!("{reason}; {remedy}"),
@@ -12,8 +12,7 @@ pub(crate) fn explain(reason: &io::Error) -> String {
     }
 }
 
-/// As `explain`, where a process or thread was to be started: there the system means a limit by what is else a wish to be
-/// asked again.
+/// As `explain`, after a failed start of a process or thread. There `EAGAIN` means a limit, not a request to try again.
 pub fn explain_start(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => format!("{reason}; raise the limit on processes and threads (ulimit -u)"),
@@ -21,7 +20,7 @@ pub fn explain_start(reason: &io::Error) -> String {
     }
 }
 
-/// As `explain`, where memory was to be mapped: the system gives one reason for three limits.
+/// As `explain`, after a failed mapping of memory: the system gives one reason for three limits.
 pub(crate) fn explain_mapping(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOMEM) => format!(
@@ -32,7 +31,7 @@ pub(crate) fn explain_mapping(reason: &io::Error) -> String {
     }
 }
 
-/// Whether the system lacks something that a person can free or raise: memory, descriptors, room.
+/// Whether the system lacks a resource that a person can free or raise: memory, descriptors, space.
 pub(crate) fn is_shortage(reason: &io::Error) -> bool {
     reason.raw_os_error().map(Errno::from_raw).and_then(remedy).is_some()
 }

@@ -1,4 +1,4 @@
-//! A server with clients in this very process, for the benches.
+//! A server and its clients in this process, for the benches.
 
 #![allow(dead_code, reason = "each bench uses its part of this")]
 
@@ -12,9 +12,9 @@ pub(crate) type Failure = Box<dyn std::error::Error>;
 /// Ranks of each node of a described job.
 const RANKS_PER_NODE: u32 = 100;
 
-/// A job of which every process is a client in this process.
+/// A job whose processes are all clients in this process.
 pub(crate) struct Job {
-    /// The clients by rank. Before the server in the order of dropping.
+    /// The clients by rank. This field is first, so that they are dropped before the server.
     pub(crate) clients: Vec<Client>,
     _server: Server,
 }
@@ -40,7 +40,7 @@ pub(crate) fn namespace() -> Result<Namespace, Failure> {
     Ok(Namespace::new("bench-job")?)
 }
 
-/// A job in blocks, rank by rank, as its host would describe it on the first node.
+/// The description of a job in blocks of ranks, as a host would write it on the first node.
 pub(crate) fn describe(ranks: u32) -> Result<Vec<Info>, Failure> {
     let nodes = ranks.div_ceil(RANKS_PER_NODE);
     let blocks = (0..nodes).map(|node| node * RANKS_PER_NODE..ranks.min((node + 1) * RANKS_PER_NODE));
