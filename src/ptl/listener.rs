@@ -1,7 +1,5 @@
-use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -70,7 +68,10 @@ impl Listener {
     /// # Errors
     /// [`ListenError`].
     pub fn bind(parent: &Path, access: SocketAccess) -> Result<Self, ListenError> {
-        let directory = SocketDirectory::create(parent)?;
+        Self::within(SocketDirectory::create(parent)?, access)
+    }
+
+    fn within(directory: SocketDirectory, access: SocketAccess) -> Result<Self, ListenError> {
         let path = directory.socket_path();
         let failed = |step, path: &Path| {
             let path = path.to_owned();
@@ -80,9 +81,7 @@ impl Listener {
         socket.set_nonblocking(true).map_err(failed("make non-blocking the socket", path))?;
         // The directory is still 0700 here, so nobody can connect before the modes are as they should be.
         let (directory_mode, socket_mode) = access.modes();
-        fs::set_permissions(path, Permissions::from_mode(socket_mode)).map_err(failed("set the mode of", path))?;
-        fs::set_permissions(directory.path(), Permissions::from_mode(directory_mode))
-            .map_err(failed("set the mode of", directory.path()))?;
+        directory.set_modes(directory_mode, socket_mode).map_err(failed("set the mode of", path))?;
         Ok(Self { socket, directory })
     }
 
@@ -128,7 +127,8 @@ impl SocketAccess {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
     use super::*;
 
@@ -146,6 +146,36 @@ mod tests {
             assert_eq!(mode(listener.path()), socket);
             assert_eq!(mode(listener.path().parent().unwrap()), directory);
         }
+    }
+
+    /// Where others may write to the parent (`chmod 0777`, no sticky bit), one of them can put a link in the place of the server's
+    /// directory. A server of root then made the link's target, such as a home, open for all, and at its end
+    /// removed a file there. Modes are set, and the socket removed, through the descriptor of the server's own directory.
+    #[test]
+    fn a_link_in_the_place_of_the_directory_leads_nowhere() {
+        let parent = tempfile::tempdir().unwrap();
+        let [victim, aside] = ["victim", "aside"].map(|name| parent.path().join(name));
+        fs::create_dir(&victim).unwrap();
+        fs::set_permissions(&victim, fs::Permissions::from_mode(0o700)).unwrap();
+        let swap = |directory: &Path| {
+            fs::rename(directory, &aside).unwrap();
+            symlink(&victim, directory).unwrap();
+        };
+        let directory = SocketDirectory::create(parent.path()).unwrap();
+        swap(directory.path());
+        let error = Listener::within(directory, SocketAccess::RegisteredUsers).unwrap_err();
+        assert!(error.to_string().contains("set the mode of"), "{error}");
+        assert_eq!(mode(&victim), 0o700);
+        fs::remove_dir(&aside).unwrap();
+
+        let listener = Listener::bind(parent.path(), SocketAccess::RegisteredUsers).unwrap();
+        swap(listener.path().parent().unwrap());
+        let name = listener.path().file_name().unwrap().to_owned();
+        fs::rename(victim.join(&name), victim.join("socket of the first")).unwrap();
+        fs::write(victim.join(&name), "a file of the victim").unwrap();
+        drop(listener);
+        assert!(victim.join(&name).exists());
+        assert_eq!(fs::read_dir(&aside).unwrap().count(), 0, "the server's own socket is gone");
     }
 
     #[test]

@@ -6,14 +6,15 @@
 //! lock, checks that it still exists; from then on no other server gets the lock.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::{ListenError, ServerAddress};
@@ -26,7 +27,7 @@ pub(super) struct SocketDirectory {
     /// A forked copy of the guard must not remove anything its parent still uses.
     creator_pid: u32,
     /// The directory, locked until the last copy of this descriptor is closed.
-    _lock: File,
+    lock: File,
 }
 
 impl SocketDirectory {
@@ -75,7 +76,7 @@ impl SocketDirectory {
             return Ok(None);
         }
         let found = lock.metadata().map_err(|e| failed("examine", &path, e))?.uid();
-        let directory = Self { directory_path: path, socket_path, creator_pid: process::id(), _lock: lock };
+        let directory = Self { directory_path: path, socket_path, creator_pid: process::id(), lock };
         let ours = geteuid().as_raw();
         if found != ours {
             return Err(ListenError::ForeignDirectory { path: directory.directory_path.clone(), found, ours });
@@ -83,12 +84,20 @@ impl SocketDirectory {
         Ok(Some(directory))
     }
 
+    #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.directory_path
     }
 
     pub(super) fn socket_path(&self) -> &Path {
         &self.socket_path
+    }
+
+    /// Sets the modes of the socket and of the directory. Somebody who may write to the parent can have put something else in the
+    /// directory's place: that is not touched.
+    pub(super) fn set_modes(&self, directory: u32, socket: u32) -> io::Result<()> {
+        fchmodat(&self.lock, SOCKET_NAME, Mode::from_bits_truncate(socket), FchmodatFlags::FollowSymlink)?;
+        self.lock.set_permissions(Permissions::from_mode(directory))
     }
 }
 
@@ -98,8 +107,7 @@ impl Drop for SocketDirectory {
             return;
         }
         // No caller is left for an error: a path that can't be removed (an administrator was faster, say) stays.
-        let _ = fs::remove_file(&self.socket_path);
-        let _ = fs::remove_dir(&self.directory_path);
+        remove(&self.lock, &self.directory_path);
     }
 }
 
@@ -113,10 +121,16 @@ fn sweep(parent: &Path) {
         let Ok(directory) = open(&path) else { continue };
         let is_ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == ours);
         if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
-            let _ = unlinkat(&directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
-            // Refused if it holds another file, which no server put there.
-            let _ = fs::remove_dir(&path);
+            remove(&directory, &path);
         }
+    }
+}
+
+/// Removes the socket in a directory, and the directory if nothing else is in it and nobody has moved it.
+fn remove(directory: &File, path: &Path) {
+    let _ = unlinkat(directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
+    if is_still_at(directory, path) {
+        let _ = fs::remove_dir(path);
     }
 }
 
