@@ -14,6 +14,7 @@ use modex::{
     ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Responder, Server, ServerError,
     keys,
 };
+use nix::sys::resource::{UsageWho, getrusage};
 use support::{Process, TestServer, description, namespace, proc, role};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
@@ -481,3 +482,20 @@ fn what_a_process_registered_for_removal_is_gone_after_it() {
     drop(node);
     assert_eq!(paths.map(|path| path.exists()), [false; 3]);
 }
+
+/// Every call of a host woke the server's thread and slept until that woke it: two wake-ups of a processor, which took ten
+/// times as long as the call itself. The rule: while the server's thread sleeps, a call is handled on the thread that makes it.
+#[test]
+fn calls_of_the_host_wait_for_no_other_thread() {
+    let server = TestServer::local();
+    server.register_local_job("job", 1);
+    let sleeps = || getrusage(UsageWho::RUSAGE_THREAD).unwrap().voluntary_context_switches();
+    let before = sleeps();
+    for _ in 0..CALLS {
+        server.register_client("job", 0);
+    }
+    let slept = sleeps() - before;
+    assert!(slept < CALLS / 10, "{slept} sleeps in {CALLS} calls");
+}
+
+const CALLS: i64 = 500;

@@ -16,7 +16,8 @@ use super::server_builder::ServerBuilder;
 
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///
-/// Every function waits for the server's thread and may be called from any thread, the host's functions included.
+/// Every function may be called from any thread, the host's functions included. It does its work there, or waits for the
+/// server's thread if that is busy.
 /// Dropping the server ends it; see [`Server::shutdown`].
 ///
 /// Source: PMIx Standard, "Server-Specific Interfaces".

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
 use std::sync::Arc;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use crate::proto::handshake::Ids;
 use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
@@ -13,6 +15,8 @@ use super::events::Job;
 use super::lines::WriteError;
 use super::poller::Waker;
 use super::prover::ProofError;
+use super::server_loop::ServerLoop;
+use super::threads::without_signals;
 
 /// What other threads want of the server's loop.
 pub(super) enum Command {
@@ -49,7 +53,11 @@ pub(super) enum Completion {
 /// Takes the result of a host's call.
 pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
 
-/// Brings commands to the loop and wakes it. What can be on its way is bounded by who sends: waiting callers have one
+/// The server's loop, for the thread that takes a turn. Empty before the first turn and after the last.
+pub(super) type Desk = Arc<Mutex<Option<ServerLoop>>>;
+
+/// Brings commands to the loop. A call of the host is handled on the thread that makes it if nobody takes a turn just then: to
+/// wake the loop's thread, and to be woken by it, takes longer than most calls. Otherwise it wakes the loop. What can be on its way is bounded by who sends: waiting callers have one
 /// each, and the core bounds upcalls and held requests.
 #[derive(Clone)]
 pub(super) struct CommandSender {
@@ -57,6 +65,9 @@ pub(super) struct CommandSender {
     /// Whether the loop takes no more. Held while a command is sent, so that none slips in behind the last look.
     is_closed: Arc<RwLock<bool>>,
     waker: Waker,
+    desk: Desk,
+    /// A forked child has a copy of the loop, and its sockets are the parent's.
+    creator_pid: u32,
 }
 
 /// The loop's end of it.
@@ -74,7 +85,12 @@ impl CommandSender {
         let (commands, receiver) = unbounded();
         let is_closed = Arc::new(RwLock::new(false));
         let receiver = CommandReceiver { commands: receiver, is_closed: Arc::clone(&is_closed) };
-        (Self { commands, is_closed, waker }, receiver)
+        (Self { commands, is_closed, waker, desk: Desk::default(), creator_pid: process::id() }, receiver)
+    }
+
+    /// Where the loop is between its turns.
+    pub(super) const fn desk(&self) -> &Desk {
+        &self.desk
     }
 
     /// Success means that the loop looks at it.
@@ -84,13 +100,42 @@ impl CommandSender {
 
     /// As [`CommandSender::send`]; what comes too late is given back.
     pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
+        let may_take_turn = command.may_take_turn();
         let is_closed = self.is_closed.read();
         if *is_closed {
             return Err(Box::new(command));
         }
         self.commands.send(command).map_err(|unsent| Box::new(unsent.0))?;
-        self.waker.wake();
+        drop(is_closed);
+        if !may_take_turn || !self.take_turn() {
+            self.waker.wake();
+        }
         Ok(())
+    }
+
+    /// Has the loop take a turn here, if it is not in one. A panic ends the loop, as one on its own thread does.
+    fn take_turn(&self) -> bool {
+        let turn = || {
+            if process::id() != self.creator_pid {
+                return false;
+            }
+            let Some(mut desk) = self.desk.try_lock() else { return false };
+            let Some(server_loop) = &mut *desk else { return false };
+            let is_whole = catch_unwind(AssertUnwindSafe(|| server_loop.turn_of_caller())).is_ok();
+            if !is_whole {
+                *desk = None;
+            }
+            is_whole
+        };
+        without_signals(turn).unwrap_or(false)
+    }
+}
+
+impl Command {
+    /// Whether the thread that sends it may take the loop's turn. Somebody waits for what a host calls. After an answer of the host
+    /// requests of processes follow, for which the loop's thread should be awake.
+    const fn may_take_turn(&self) -> bool {
+        matches!(self, Self::Call(..) | Self::Run(_))
     }
 }
 

@@ -174,7 +174,8 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// A local process reached a moment that a host may want to time. Unlike the functions above it is called on the
-    /// server's own thread: note the time and return.
+    /// server's own thread, or on one that calls the server just then: note the time and return, and wait for no lock that is
+    /// held during a call.
     fn observed(&self, proc: &ProcId, moment: Moment) {
         let _ = (proc, moment);
     }

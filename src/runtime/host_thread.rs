@@ -3,7 +3,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use crossbeam::channel::Sender;
 
@@ -19,19 +18,11 @@ use super::threads::spawn;
 
 /// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
 ///
-/// The thread is started by the first job and ends when this is dropped.
+/// The thread ends when this is dropped. It is not joined: a host's function may wait for as long as it likes, the end of the
+/// server does not wait for it.
 pub(super) struct HostThread {
-    host: Arc<dyn Host>,
     commands: CommandSender,
-    /// Held by the thread as long as it has something to run, and here as long as it may get more.
-    is_alive: Sender<()>,
-    running: Option<Running>,
-}
-
-struct Running {
     jobs: JobSender<Lane, Job>,
-    /// Not joined: a host's function may wait for as long as it likes, the end of the server does not wait for it.
-    _thread: JoinHandle<()>,
 }
 
 /// One thing to run.
@@ -112,8 +103,19 @@ impl Lane {
 }
 
 impl HostThread {
-    pub(super) fn new(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> Self {
-        Self { host, commands, is_alive, running: None }
+    /// The thread holds `is_alive` as long as it has something to run.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> io::Result<Self> {
+        let (jobs, receiver) = queue();
+        let of_thread = commands.clone();
+        spawn("modex-host", move || {
+            IS_HOST_THREAD.set(true);
+            serve(&*host, &of_thread, receiver);
+            drop(is_alive);
+        })?;
+        Ok(Self { commands, jobs })
     }
 
     /// Where the thread sends what it has done.
@@ -122,46 +124,17 @@ impl HostThread {
     }
 
     /// Runs a job after those given before with a common lane.
-    ///
-    /// # Errors
-    /// No thread could be started.
-    pub(super) fn run_at(&mut self, mut place: Place, job: Job) -> io::Result<()> {
+    pub(super) fn run_at(&self, mut place: Place, job: Job) {
         if place.lanes.is_empty() {
             place.lanes.insert(Lane::Host);
         }
-        self.jobs()?.send(place.uid, place.lanes, job);
-        Ok(())
+        self.jobs.send(place.uid, place.lanes, job);
     }
 
     /// Runs the completion of the host's call that ends a process, or a job (the wildcard rank). The host may free its
     /// object of the process then, so all upcalls with the object come before.
-    ///
-    /// # Errors
-    /// No thread could be started.
-    pub(super) fn run_behind(&mut self, ended: &ProcId, job: Job) -> io::Result<()> {
-        self.jobs()?.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
-        Ok(())
-    }
-
-    fn jobs(&mut self) -> io::Result<&JobSender<Lane, Job>> {
-        let running = match self.running.take() {
-            Some(running) => running,
-            None => self.start()?,
-        };
-        // The thread outlives its sender: it catches what the host's functions throw.
-        Ok(&self.running.insert(running).jobs)
-    }
-
-    fn start(&self) -> io::Result<Running> {
-        let (jobs, receiver) = queue();
-        let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
-        let is_alive = self.is_alive.clone();
-        let thread = spawn("modex-host", move || {
-            IS_HOST_THREAD.set(true);
-            serve(&*host, &commands, receiver);
-            drop(is_alive);
-        })?;
-        Ok(Running { jobs, _thread: thread })
+    pub(super) fn run_behind(&self, ended: &ProcId, job: Job) {
+        self.jobs.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
     }
 }
 

@@ -1,15 +1,15 @@
 //! The only threads and clocks: what drives the cores.
 //!
 //! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and other threads' calls and
-//!   does a bounded amount of work for each per turn; and one for its host's functions (`host_thread`), from the first
-//!   upcall on, so that they may wait for the server.
+//!   does a bounded amount of work for each per turn; and one for its host's functions (`host_thread`), so that they may
+//!   wait for the server. While the first waits, a call of the host takes a turn on its own thread (`commands`).
 //! - A server that gets a large message has a third one, which decodes and encodes those (`decoder`).
 //! - A client has none. Threads that wait for the server take turns at its socket (`link`); a thread for callbacks and
 //!   event handlers is started when the first one is given.
 //! - Event handlers (`events`) run on the thread for callbacks, those of the server's own process on the thread of the
 //!   host's functions.
 //!
-//! No lock is held while anybody waits, and no function of a user is called with a lock held.
+//! No lock is held while anybody waits, and no function of a user is called with a lock held, except `Host::observed`.
 //!
 //! ```text
 //! api threads ── commands ──► server_loop ── Input ──► server core

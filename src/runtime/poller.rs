@@ -13,11 +13,10 @@ use super::clock::wait_ms;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Token(pub(super) u64);
 
-/// Waits for descriptors to become ready (level-triggered `epoll`).
+/// Waits for descriptors to become ready (level-triggered `epoll`). One thread may wait while others change what it waits for.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: Epoll,
-    events: Vec<EpollEvent>,
 }
 
 /// What happened to a descriptor.
@@ -45,8 +44,7 @@ impl Default for Interest {
 
 impl Poller {
     pub(super) fn new() -> Result<Self, Errno> {
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Self { epoll, events: vec![EpollEvent::empty(); EVENTS_PER_TURN] })
+        Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
     pub(super) fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
@@ -63,13 +61,14 @@ impl Poller {
     }
 
     /// Waits until something is ready or the time is over. A signal ends the wait early with nothing ready.
-    pub(super) fn wait(&mut self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
+        let mut events = [EpollEvent::empty(); EVENTS_PER_TURN];
         let timeout = EpollTimeout::try_from(wait_ms(timeout)).unwrap_or(EpollTimeout::MAX);
-        let count = match self.epoll.wait(&mut self.events, timeout) {
+        let count = match self.epoll.wait(&mut events, timeout) {
             Err(Errno::EINTR) => 0,
             result => result?,
         };
-        Ok(self.events.iter().take(count).map(readiness).collect())
+        Ok(events.iter().take(count).map(readiness).collect())
     }
 }
 
@@ -135,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_wake_is_seen_once_and_then_forgotten() {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         let waker = Waker::new(&poller, Token(9)).unwrap();
         waker.clone().wake();
         waker.wake();
@@ -149,7 +148,7 @@ mod tests {
 
     #[test]
     fn readiness_is_reported_only_while_it_is_wanted() {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         let (a, mut b) = UnixStream::pair().unwrap();
         poller.watch(&a, Token(1)).unwrap();
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
@@ -166,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_end_of_a_peer_is_readable() {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         let (a, b) = UnixStream::pair().unwrap();
         poller.watch(&a, Token(1)).unwrap();
         drop(b);

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_poller_tells_whose_process_has_ended_and_nothing_once_it_is_forgotten() {
-        let mut poller = Poller::new().unwrap();
+        let poller = Poller::new().unwrap();
         let mut ends = ProcessEnds::default();
         let mut children = [sleeper(), sleeper()];
         for (child, peer) in children.iter().zip([PeerId(3), PeerId(4)]) {

@@ -29,7 +29,6 @@ use super::poller::{Poller, Waker};
 use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
 use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
-use super::threads::spawn;
 use super::tool_support::ToolSupport;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::witness::Witness;
@@ -141,7 +140,7 @@ impl ServerHandle {
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
-        let poller = Poller::new()?;
+        let poller = Arc::new(Poller::new()?);
         let waker = Waker::new(&poller, ServerLoop::WAKER)?;
         let (commands, receiver) = CommandSender::new(waker.clone());
         let clock = Clock::start();
@@ -176,7 +175,7 @@ impl ServerHandle {
             core: Server::new(core, Store::new(store)),
             witness: Witness::new(Arc::clone(&host)),
             claims: Claims::new(commands.clone()),
-            host: HostThread::new(host, commands.clone(), running),
+            host: HostThread::start(host, commands.clone(), running).map_err(StartError::Thread)?,
             clock,
             poller,
             waker,
@@ -185,20 +184,20 @@ impl ServerHandle {
             connections: Connections::new(environment.address.server.clone(), connections, greeting, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
+            wakes_at: None,
             events: Arc::clone(&events),
             cleaner: Cleaner::default(),
             burdens: Burdens::new(connections.burdens()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
-        let thread = spawn("modex-server", move || server_loop.run()).map_err(StartError::Thread)?;
-        let thread = Mutex::new(Some(thread));
+        let thread = server_loop.start(commands.desk()).map_err(StartError::Thread)?;
         Ok(Self {
             commands,
             environment,
             events,
             asks_host,
             files,
-            thread,
+            thread: Mutex::new(Some(thread)),
             drained,
             topology,
             work,

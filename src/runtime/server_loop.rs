@@ -1,16 +1,17 @@
-//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core.
+//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core. Where the host calls while
+//! the thread waits, the turn is taken on the host's thread.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
-
-use nix::errno::Errno;
 
 use super::burdens::{Account, Burdens, Duty, Origin};
 use super::claims::Claims;
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
-use super::commands::{Command, CommandReceiver, Completion};
+use super::commands::{Command, CommandReceiver, Completion, Desk};
 use super::connections::Connections;
 use super::decoder::Answer;
 use super::events::{self, EventHub};
@@ -19,23 +20,22 @@ use super::host_thread::{HostThread, Job, Lane, Place};
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
+use super::threads::spawn;
 use super::topology::TopologyDesk;
 use super::witness::Witness;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
 use crate::proto::{Command as Asked, Reply, Request, Tag};
-use crate::server::{
-    CallId, Cleanup, HostCall, HostReply, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId,
-};
+use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
-/// Everything the thread owns. Ends when told to, or when the operating system no longer lets it wait.
+/// Everything that a turn needs.
 pub(super) struct ServerLoop {
     pub(super) core: Server<Store>,
     pub(super) host: HostThread,
     pub(super) clock: Clock,
-    pub(super) poller: Poller,
+    pub(super) poller: Arc<Poller>,
     pub(super) waker: Waker,
     pub(super) listeners: Listeners,
     pub(super) commands: CommandReceiver,
@@ -43,6 +43,8 @@ pub(super) struct ServerLoop {
     pub(super) meter: WorkMeter,
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
+    /// When the thread that waits wakes by itself.
+    pub(super) wakes_at: Option<Time>,
     pub(super) witness: Witness,
     pub(super) claims: Claims,
     pub(super) events: Arc<EventHub>,
@@ -62,24 +64,40 @@ pub(super) struct Calls {
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
 
-    pub(super) fn run(mut self) {
-        let end = loop {
-            match self.turn() {
-                Ok(true) => {}
-                Ok(false) => break None,
-                Err(errno) => break Some(errno),
-            }
-        };
-        if let Some(errno) = end {
-            tracing::error!(%errno, "the server's loop can't wait for its sockets any more and ends");
-        }
-        self.end();
+    /// Lays itself on the desk, and starts the thread that takes turns.
+    pub(super) fn start(self, desk: &Desk) -> io::Result<JoinHandle<()>> {
+        *desk.lock() = Some(self);
+        let of_thread = Arc::clone(desk);
+        spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.lock().take()))
     }
 
-    /// One turn; `false`: the last one.
-    fn turn(&mut self) -> Result<bool, Errno> {
-        let timeout = self.timeout();
-        let ready = self.poller.wait(timeout)?;
+    /// Takes turns until told to end, or until the operating system no longer lets it wait.
+    fn run(desk: &Desk) {
+        let ended = Ended(desk);
+        let Some(poller) = desk.lock().as_ref().map(|server_loop| Arc::clone(&server_loop.poller)) else { return };
+        let mut timeout = Some(Duration::ZERO);
+        loop {
+            let ready = poller.wait(timeout);
+            let mut desk = desk.lock();
+            let Some(server_loop) = &mut *desk else { return };
+            match ready {
+                Ok(ready) => server_loop.turn(ready),
+                Err(errno) => {
+                    tracing::error!(%errno, "the server's loop can't wait for its sockets any more and ends");
+                    break;
+                }
+            }
+            if server_loop.is_ending {
+                break;
+            }
+            timeout = server_loop.timeout();
+        }
+        if let Some(server_loop) = ended.take() {
+            server_loop.end();
+        }
+    }
+
+    fn turn(&mut self, ready: Vec<Readiness>) {
         self.meter.begin(self.clock.now());
         for readiness in ready {
             self.serve(readiness);
@@ -87,11 +105,30 @@ impl ServerLoop {
         self.handle_requests();
         self.expire();
         self.execute();
+        self.end_turn();
+    }
+
+    /// A turn on the thread of a caller. What sockets bring is left to the loop's own thread: the host's functions are told of
+    /// it there.
+    pub(super) fn turn_of_caller(&mut self) {
+        let now = self.clock.now();
+        self.meter.begin(now);
+        self.topology.put_off(now);
+        self.take_commands();
+        self.write();
+        self.end_turn();
+        let is_early = |deadline| self.wakes_at.is_none_or(|at| deadline < at);
+        let has_work = self.is_ending || self.connections.has_turns() || self.connections.has_input();
+        if has_work || self.deadline().is_some_and(is_early) {
+            self.waker.wake();
+        }
+    }
+
+    fn end_turn(&mut self) {
         self.note(Task::Writing);
         let (witness, connections) = (&self.witness, &self.connections);
         let waited = self.connections.requests_waited_max();
         self.meter.end(waited, |peer| witness.name(peer).or_else(|| connections.name(peer)));
-        Ok(!self.is_ending)
     }
 
     /// The time since the last note was spent on this.
@@ -122,17 +159,21 @@ impl ServerLoop {
         }
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&mut self) -> Option<Duration> {
         if self.connections.has_turns() {
             return Some(Duration::ZERO);
         }
+        self.wakes_at = self.deadline();
+        self.clock.until(self.wakes_at)
+    }
+
+    fn deadline(&self) -> Option<Time> {
         // Out of one array, the compiler would also compare the times that are not there, and memcheck objects.
         let deadlines = self.core.poll_timeout().into_iter().chain(self.connections.next_deadline());
-        self.clock.until(deadlines.chain(self.topology.next_deadline()).min())
+        deadlines.chain(self.topology.next_deadline()).min()
     }
 
     fn take_commands(&mut self) {
-        self.waker.reset();
         for _ in 0..COMMANDS_PER_TURN {
             let Some(command) = self.commands.take() else { return };
             let now = self.clock.now();
@@ -169,7 +210,10 @@ impl ServerLoop {
     fn serve(&mut self, readiness: Readiness) {
         self.topology.put_off(self.meter.last());
         match readiness.token {
-            Self::WAKER => self.take_commands(),
+            Self::WAKER => {
+                self.waker.reset();
+                self.take_commands();
+            }
             token @ (Listeners::OWN | Listeners::FOREIGN) => {
                 if token == Listeners::FOREIGN {
                     self.topology.foresee();
@@ -266,15 +310,19 @@ impl ServerLoop {
     fn execute(&mut self) {
         loop {
             let now = self.clock.now();
-            // Messages first: who is told to look for one finds it.
-            self.connections.flush(&self.poller);
-            self.tell_sleepers();
-            self.connections.end(&self.poller);
+            self.write();
             if !self.connections.has_input() {
                 return;
             }
             self.feed(now);
         }
+    }
+
+    fn write(&mut self) {
+        // Messages first: who is told to look for one finds it.
+        self.connections.flush(&self.poller);
+        self.tell_sleepers();
+        self.connections.end(&self.poller);
     }
 
     /// Tells those who sleep what has become of what they asked for.
@@ -402,18 +450,11 @@ impl ServerLoop {
             self.burdens.add(Duty::Upcall(id), origin);
         }
         let place = self.place_of(id, &upcall, origin);
-        if let Err(error) = self.host.run_at(place, Job::Upcall(id, upcall)) {
-            tracing::error!(%error, "no thread for the host's functions; the request fails");
-            self.burdens.remove(Duty::Upcall(id));
-            let reply = HostReply::Status(Status::ERR_OUT_OF_RESOURCE);
-            self.core.handle(self.clock.now(), Input::Completed(id, reply));
-        }
+        self.host.run_at(place, Job::Upcall(id, upcall));
     }
 
-    fn run_job(&mut self, place: Place, job: events::Job) {
-        if let Err(error) = self.host.run_at(place, Job::Run(job)) {
-            tracing::error!(%error, "no thread for the host's functions; what waits for it is not called");
-        }
+    fn run_job(&self, place: Place, job: events::Job) {
+        self.host.run_at(place, Job::Run(job));
     }
 
     fn clean_up(&mut self, cleanup: Cleanup) {
@@ -428,12 +469,9 @@ impl ServerLoop {
             Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
             Some((Completion::Callback(callback), ended)) => {
                 let job = Job::Complete(callback, result);
-                let run = match ended {
+                match ended {
                     Some(ended) => self.host.run_behind(&ended, job),
                     None => self.host.run_at(Place::default(), job),
-                };
-                if let Err(error) = run {
-                    tracing::error!(%error, "no thread for the host's functions; a completion is lost");
                 }
             }
             None => {}
@@ -466,6 +504,21 @@ impl ServerLoop {
             self.clean_up(cleanup);
         }
         self.cleaner.finish(FINISH_TIME_MAX);
+    }
+}
+
+/// Takes the loop from its desk when its thread ends, in whatever way.
+struct Ended<'a>(&'a Desk);
+
+impl Ended<'_> {
+    fn take(&self) -> Option<ServerLoop> {
+        self.0.lock().take()
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 

@@ -9,10 +9,18 @@ use nix::sys::signal::SigSet;
 /// Starts a thread that handles no signals: those are for the program's own threads. Functions of the program that run
 /// on it find the stack they are used to.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body))?
+}
+
+/// Does something that no signal interrupts on this thread.
+///
+/// # Errors
+/// The system's.
+pub(super) fn without_signals<R>(act: impl FnOnce() -> R) -> io::Result<R> {
     let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
-    let thread = Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body);
+    let result = act();
     before.thread_set_mask()?;
-    thread
+    Ok(result)
 }
 
 /// Calls `ended` when nothing more can be read, on a thread that waits for that: the other end of a pipe was closed.
