@@ -1,12 +1,16 @@
-//! Whatever a peer sends, decoding it takes memory in proportion to what was sent, not to what was announced.
+//! Whatever a peer sends, decoding it takes memory in proportion to what was sent, not to what was announced. What is large is
+//! copied once on each side.
 //!
 //! This file has one test, because it counts the memory of its whole process.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/counting.rs"]
 mod counting;
 
 use modex::bfrops::{Codec, DecodeLimits, Generation};
-use modex::proto::{Command, Dialect, Version, blob, reply, request};
+use modex::proto::{Command, Commit, Dialect, Request, Version, blob, reply, request};
+use modex::types::{Key, Kval, Scope, Value};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
@@ -55,4 +59,20 @@ fn decoding_takes_a_small_multiple_of_the_bytes_received() {
             check(Dialect::OWN, &commit);
         }
     }
+
+    large_values_are_copied_once();
+}
+
+/// A commit of large values was slow: a client wrote them into a buffer, that into another and that behind a header, and each
+/// buffer grew by steps; a server copied the buffer before it read the values. Each copy is memory that the kernel has to give.
+fn large_values_are_copied_once() {
+    let value = Value::ByteObject(vec![7; 64 << 10]);
+    let entry = |number: u32| Kval { key: Key::new(format!("key.{number}")).unwrap(), value: value.clone() };
+    let commit = Request::Commit(Commit { parts: vec![(Scope::Global, (0..4).map(entry).collect())] });
+    let bound = (256 << 10) * 5 / 4;
+    let (peak, bytes) = peak_of(|| request::encode(&commit, Dialect::OWN).unwrap());
+    assert!(peak < bound, "{peak} bytes to write a commit");
+    let (peak, read) = peak_of(|| request::decode(&bytes, Dialect::OWN, &DecodeLimits::default()).unwrap());
+    assert!(peak < bound, "{peak} bytes to read a commit");
+    assert_eq!(read, commit);
 }

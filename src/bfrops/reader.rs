@@ -2,7 +2,7 @@ use super::annotated::{read_lent_key, read_likely_key};
 use super::array::read_elements;
 use super::integer::Integer;
 use super::value::read_lent;
-use super::wire::{DataTypeNumber, Int32, Size};
+use super::wire::{Byte, DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
 use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Namespace, Value, descend};
 
@@ -164,6 +164,19 @@ impl<'a> Reader<'a> {
         let declared = Size::read(self)?;
         let length = self.length(declared)?;
         self.take(length)
+    }
+
+    /// One pack operation with one buffer; its bytes are borrowed. Returns its kind and its bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if the bytes are not such an operation.
+    pub fn unpack_buffer(&mut self, field: &'static str) -> Result<(u8, &'a [u8]), DecodeError> {
+        self.enter(field);
+        self.begin_operation(DataType::Buffer, 1)?;
+        let kind = Byte::read(self)?;
+        let declared = Size::read(self)?;
+        let length = self.length(declared)?;
+        Ok((kind, self.take(length)?))
     }
 
     /// One pack operation with one value; the bytes of a large value are borrowed. It is added to `entries` under this

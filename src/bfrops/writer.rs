@@ -1,6 +1,6 @@
 use super::array::write_elements;
 use super::integer::Integer;
-use super::wire::{DataTypeNumber, Int32};
+use super::wire::{Byte, DataTypeNumber, Int32, Size};
 use super::{Codec, DecodeLimits, EncodeError, Encoding};
 use crate::types::{BARE_NESTING_MAX, DataType, Value, descend};
 
@@ -28,10 +28,21 @@ impl Writer {
         Self { bytes, codec, depth: 0, bare: 0 }
     }
 
+    /// Appends to bytes that mean something else.
+    #[must_use]
+    pub const fn behind(codec: Codec, bytes: Vec<u8>) -> Self {
+        Self { bytes, codec, depth: 0, bare: 0 }
+    }
+
     /// The encoding in use.
     #[must_use]
     pub const fn codec(&self) -> Codec {
         self.codec
+    }
+
+    /// Takes memory for so many more bytes, at once.
+    pub fn reserve(&mut self, size_bytes: usize) {
+        self.bytes.reserve(size_bytes);
     }
 
     /// Number of bytes packed.
@@ -81,6 +92,26 @@ impl Writer {
     pub fn pack_elements(&mut self, data_type: DataType, elements: &[Value]) -> Result<(), EncodeError> {
         self.begin_operation(data_type, elements.len())?;
         write_elements(self, data_type, elements)
+    }
+
+    /// One pack operation with a buffer of this kind, whose content `write` packs. The content is written where it stays.
+    ///
+    /// # Errors
+    /// [`EncodeError`] if the peer could not read it.
+    pub fn pack_buffer(
+        &mut self,
+        kind: u8,
+        write: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        self.begin_operation(DataType::Buffer, 1)?;
+        Byte::write(self, &kind)?;
+        let start = self.bytes.len();
+        write(self)?;
+        let count = self.bytes.len().saturating_sub(start);
+        let mut size = Self::new(self.codec);
+        Size::write(&mut size, &u64::try_from(count).map_err(|_| EncodeError::CountTooLarge { count })?)?;
+        self.bytes.splice(start..start, size.bytes);
+        Ok(())
     }
 
     /// Refuses a type that the peer does not know.

@@ -9,6 +9,7 @@ use rkyv::rancor;
 use rkyv::util::AlignedVec;
 
 use super::error::ValueError;
+use super::format::{Cell, form};
 use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint};
 
 /// Longest chain of out-of-line parts in an archive, which bounds the stack of its validation. A level of values takes
@@ -28,7 +29,25 @@ pub(crate) enum Encoded<'v> {
     Archive { data_type: DataType, bytes: AlignedVec },
 }
 
+/// From here on a value is large: a page.
+const LARGE_BYTES: usize = 4096;
+
 impl<'v> Encoded<'v> {
+    /// Its bytes, if they are a value that is worth writing to its place at once.
+    pub(crate) fn large(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes { bytes, .. } if bytes.len() >= LARGE_BYTES => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The cell of bytes that lie at this offset.
+    pub(crate) fn cell_at(&self, payload: u64) -> Cell {
+        let len = self.large().map_or(0, <[u8]>::len);
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        Cell { data_type: self.data_type().to_raw(), form: form::BYTES, len, payload }
+    }
+
     /// Finds the stored form of a value.
     ///
     /// # Errors

@@ -183,24 +183,54 @@ impl NamespaceWriter {
             ids.push(self.intern(new.key, holder)?);
         }
         let table = self.ensure_modex_table(rank.saturating_add(1))?;
-        let mut image = self.image();
+        let start = self.image().base();
+        let large_bytes = news.iter().filter_map(|new| new.value.large()).map(room_for).fold(0, u64::saturating_add);
+        let mut image = Image::new(start.saturating_add(large_bytes), self.limits.segment_bytes_max);
         let mut entries = Vec::with_capacity(news.len());
+        let mut next = start;
         for (new, id) in news.iter().zip(ids) {
-            let cell = image.push_value(&new.value)?;
+            let cell = match new.value.large() {
+                Some(bytes) => {
+                    let cell = new.value.cell_at(next);
+                    next = next.saturating_add(room_for(bytes));
+                    cell
+                }
+                None => image.push_value(&new.value)?,
+            };
             let origin = block::stored_origin(origin);
             entries.push(Entry { id: id.0, scope: new.scope, origin, reserved: 0, cell });
         }
-        drop(news);
-        let payload_bytes = image.size_bytes();
+        let payload_bytes = large_bytes.saturating_add(image.size_bytes());
         let offset = self.push_block(&mut image, rank, &mut entries)?;
-        self.permit_bytes(holder, image.size_bytes())?;
-        self.publish_image(&image)?;
+        let size_bytes = large_bytes.saturating_add(image.size_bytes());
+        self.permit_bytes(holder, size_bytes)?;
+        let mark = self.segment.mark();
+        let placed = self.place_large(&news, large_bytes).and_then(|()| self.publish_image(&image));
+        if let Err(error) = placed {
+            self.segment.truncate_to(mark)?;
+            return Err(error);
+        }
         self.segment.store(table, rank.into(), offset)?;
-        self.take_bytes(holder, image.size_bytes());
+        self.take_bytes(holder, size_bytes);
         self.count(Section::Payload, payload_bytes)?;
-        self.count(Section::Blocks, image.size_bytes().saturating_sub(payload_bytes))?;
+        self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
         self.segment.bump_generation(false);
         Ok(true)
+    }
+
+    /// Puts large values where the next bytes are allocated, one behind the other. They don't go through an image: that would be
+    /// as much memory again.
+    fn place_large(&mut self, news: &[New<'_>], size_bytes: u64) -> Result<(), StoreError> {
+        if size_bytes == 0 {
+            return Ok(());
+        }
+        let mut place = Some(self.segment.alloc(size_bytes, Align::Sixteen)?);
+        for bytes in news.iter().filter_map(|new| new.value.large()) {
+            let Some(offset) = place else { break };
+            self.segment.write(offset, bytes)?;
+            place = offset.get().checked_add(room_for(bytes)).and_then(Offset::from_raw);
+        }
+        Ok(())
     }
 
     fn check_commit(&self, rank: u32, values: &[Posted]) -> Result<(), StoreError> {
@@ -583,6 +613,12 @@ struct New<'v> {
     value: Encoded<'v>,
     /// Another value of the key, for other scopes.
     behind: Option<usize>,
+}
+
+/// What a large value takes in the segment: zeros follow it.
+fn room_for(bytes: &[u8]) -> u64 {
+    let size_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX).saturating_add(1);
+    size_bytes.checked_next_multiple_of(Image::ALIGN).unwrap_or(u64::MAX)
 }
 
 /// Adds a key to an image; returns its id.

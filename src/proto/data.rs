@@ -3,22 +3,21 @@
 use super::job_info::pack_job_entry;
 use super::layout::{IfPresent, Layout, Many, One, Rest, pack_entries_of, unpack_entries};
 use super::{Commit, Get, RankData, Reply, Version};
-use crate::bfrops::wire::{self, Buffer, CompulsoryString, Info, Kval, Namespace, Proc};
+use crate::bfrops::wire::{self, CompulsoryString, Info, Kval, Namespace, Proc};
 use crate::bfrops::{Codec, DecodeError, DecodeProblem, EncodeError, Reader, Writer};
-use crate::types::{Key, ProcId, Rank, Scope, Status, Text};
+use crate::types::{self, Key, ProcId, Rank, Scope, Status, Text, footprint};
 
 /// One scope and one buffer of entries for each part.
 impl Layout for Commit {
     type Value = Self;
 
     fn pack(value: &Self, writer: &mut Writer, _: Version) -> Result<(), EncodeError> {
-        let codec = writer.codec();
+        let kind = if writer.codec().described { DESCRIBED } else { NOT_DESCRIBED };
+        let entries = value.parts.iter().flat_map(|(_, entries)| entries);
+        writer.reserve(entries.map(size_of_entry).fold(0, usize::saturating_add).min(RESERVED_BYTES_MAX));
         for (scope, entries) in &value.parts {
-            let mut buffer = Writer::new(codec);
-            entries.iter().try_for_each(|entry| buffer.pack::<Kval>(entry))?;
             writer.pack::<wire::Scope>(&scope.to_raw())?;
-            let kind = if codec.described { DESCRIBED } else { NOT_DESCRIBED };
-            writer.pack::<Buffer>(&Buffer { kind, bytes: buffer.into_bytes() })?;
+            writer.pack_buffer(kind, |writer| entries.iter().try_for_each(|entry| writer.pack::<Kval>(entry)))?;
         }
         Ok(())
     }
@@ -29,14 +28,22 @@ impl Layout for Commit {
             let code = reader.unpack::<wire::Scope>("Commit.scope")?;
             let scope = Scope::from_raw(code).filter(|&scope| scope != Scope::Internal);
             let scope = scope.ok_or_else(|| reader.error(DecodeProblem::Scope { code }))?;
-            let buffer = reader.unpack::<Buffer>("Commit.buffer")?;
-            let codec = Codec { described: buffer.kind == DESCRIBED, ..reader.codec() };
-            let entries = reader.inside(&buffer.bytes, codec, |reader| reader.unpack_rest::<Kval>("Commit.entry"))?;
+            let (kind, bytes) = reader.unpack_buffer("Commit.buffer")?;
+            let codec = Codec { described: kind == DESCRIBED, ..reader.codec() };
+            let entries = reader.inside(bytes, codec, |reader| reader.unpack_rest::<Kval>("Commit.entry"))?;
             parts.push((scope, entries));
         }
         Ok(Self { parts })
     }
 }
+
+/// About what an entry of a commit takes.
+fn size_of_entry(entry: &types::Kval) -> usize {
+    footprint(&entry.value).unwrap_or_default().saturating_add(entry.key.as_str().len())
+}
+
+/// Memory that is taken for a commit before it is written; larger ones are rare.
+const RESERVED_BYTES_MAX: usize = 16 << 20;
 
 /// Buffer type byte of buffers without descriptions.
 pub(super) const NOT_DESCRIBED: u8 = 1;

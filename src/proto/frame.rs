@@ -177,6 +177,22 @@ impl FrameBuffer {
     pub fn feed(&mut self, bytes: &[u8]) {
         self.compact();
         self.bytes.extend_from_slice(bytes);
+        if self.is_inside_message() {
+            self.prepare();
+        }
+    }
+
+    /// Takes memory for the whole message that has begun, instead of moving to more and more of it. What a peer declares and
+    /// never sends is not touched.
+    fn prepare(&mut self) {
+        let pending = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((header, rest)) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>() else { return };
+        let declared = usize::try_from(FrameHeader::decode(*header).size_bytes).unwrap_or(usize::MAX);
+        let missing = declared.saturating_sub(rest.len());
+        if declared > CAPACITY_KEPT && declared <= self.payload_bytes_max.min(PREPARED_BYTES_MAX) {
+            // Where there is none it grows as it comes.
+            let _ = self.bytes.try_reserve_exact(missing.saturating_add(CAPACITY_KEPT));
+        }
     }
 
     /// Whether a message has begun but not ended.
@@ -252,6 +268,9 @@ impl FrameBuffer {
     }
 }
 
+/// Memory taken for a message that has only begun, in bytes.
+const PREPARED_BYTES_MAX: usize = 1 << 20;
+
 /// Memory a quiet connection may keep, in bytes: a socket's usual receive chunk.
 const CAPACITY_KEPT: usize = 64 << 10;
 
@@ -279,6 +298,20 @@ mod tests {
         buffer.feed(&FrameHeader { size_bytes: 101, ..at_limit }.encode());
         assert_eq!(buffer.next_frame(), Err(FrameError { declared: 101, limit: 100 }));
         assert!(buffer.bytes.capacity() < 1024);
+    }
+
+    /// The buffer moved to ever larger memory while a large message came. Where a program runs on several processors, each such
+    /// move of many pages makes all of them stop.
+    #[test]
+    fn a_large_message_has_its_memory_when_it_has_begun() {
+        let message = encode(1, Tag(101), &[7; 300_000]).unwrap();
+        let mut buffer = FrameBuffer::new(1 << 20);
+        let mut chunks = message.chunks(64 << 10);
+        buffer.feed(chunks.next().unwrap());
+        let (place, capacity) = (buffer.bytes.as_ptr(), buffer.bytes.capacity());
+        chunks.for_each(|chunk| buffer.feed(chunk));
+        assert_eq!((buffer.bytes.as_ptr(), buffer.bytes.capacity()), (place, capacity));
+        assert_eq!(frames_of(&mut buffer).len(), 1);
     }
 
     #[test]

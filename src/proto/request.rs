@@ -58,7 +58,15 @@ impl RequestError {
 /// # Errors
 /// [`EncodeError`] if the peer's encoding cannot carry it.
 pub fn encode(request: &Request, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = Writer::new(dialect.codec);
+    encode_behind(Vec::new(), request, dialect)
+}
+
+/// The payload of a request behind other bytes, in their memory.
+///
+/// # Errors
+/// As [`encode`].
+pub fn encode_behind(bytes: Vec<u8>, request: &Request, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    let mut writer = Writer::behind(dialect.codec, bytes);
     writer.pack::<wire::Command>(&request.command().to_raw())?;
     pack_body(request, &mut writer, dialect.peer)?;
     Ok(writer.into_bytes())

@@ -50,8 +50,12 @@ impl Lines {
     }
 
     pub(super) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
-        let payload = if tag == Tag::HEARTBEAT { Vec::new() } else { request::encode(request, self.dialect)? };
-        self.framed(tag, &payload)
+        let room = vec![0; FrameHeader::SIZE_BYTES];
+        let mut bytes = if tag == Tag::HEARTBEAT { room } else { request::encode_behind(room, request, self.dialect)? };
+        let declared = bytes.len().saturating_sub(FrameHeader::SIZE_BYTES);
+        let header = self.write_header(tag, declared)?;
+        bytes.iter_mut().zip(header).for_each(|(to, from)| *to = from);
+        Ok(bytes)
     }
 
     /// Tells a server that its client reads an answer that it awaited asleep.
