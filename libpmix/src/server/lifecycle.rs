@@ -14,11 +14,11 @@ use modex::{
 };
 use nix::unistd::{geteuid, getpid};
 
-use super::module;
 use super::own::Own;
 use super::state::{self, ServerProcess};
 use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
+use super::{module, text};
 use crate::guard::{Failure, guard};
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
@@ -46,6 +46,7 @@ pub unsafe extern "C" fn PMIx_server_init(
         let module = unsafe { module::copy(module) }?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
+            text::map_ahead();
             spoken::begin();
             // SAFETY: the caller's contract.
             let options = unsafe { Options::read(infos, true) }?;

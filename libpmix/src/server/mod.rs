@@ -31,6 +31,7 @@ pub mod registration;
 mod resources;
 pub mod setup;
 mod state;
+mod text;
 mod topology_options;
 pub mod unsupported;
 mod upcall;
