@@ -214,7 +214,11 @@ impl Link {
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        self.rouse(state);
+        // Nobody is woken to learn that there is nothing to wait for: a handler's end woke the thread twice, and the program, which
+        // waits for the callback, lost its turn in between.
+        if is_listening {
+            self.rouse(state);
+        }
     }
 
     /// Makes what the progress thread waits with. Before the thread is started.

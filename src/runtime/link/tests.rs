@@ -1,6 +1,8 @@
 use std::os::unix::net::UnixStream;
 use std::thread::{scope, yield_now};
 
+use nix::errno::Errno;
+
 use super::*;
 use crate::client::FenceDirectives;
 use crate::gds::AsStatus;
@@ -135,6 +137,23 @@ fn a_failure_is_read() {
         server.tell(tag, Verdict::InMessage);
     });
     assert_eq!(fenced.unwrap_err().status(), Status::ERR_TIMEOUT);
+}
+
+/// The end of the last handler woke the thread of the callbacks twice: to learn that no events are to be waited for, and for the
+/// callback. Where many processes end at once, each of them waits for every wake-up of the others. The rule: nobody is woken who has
+/// nothing to do.
+#[test]
+fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
+    let (link, _, _server) = seated(LONG);
+    link.prepare_progress().unwrap();
+    link.listen(true);
+    // As the thread does while it waits for the socket.
+    link.with(|state| state.beside = Some(Beside { deadline: None, watches_room: false }));
+    link.listen(false);
+    let wake = link.watchers.get().unwrap().wake_descriptor();
+    assert_eq!(wake.read(), Err(Errno::EAGAIN));
+    link.defer(|| {});
+    assert_eq!(wake.read(), Ok(1));
 }
 
 /// A server that is never heard of may have ended, or be about to tell.
