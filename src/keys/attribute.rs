@@ -202,6 +202,13 @@ static ATTRIBUTES: Packed<{ ROWS.len() }, { text_bytes(&ROWS) }> = Packed::of(&R
 #[derive(Debug, Clone)]
 pub struct Attributes(Range<usize>);
 
+impl Attributes {
+    /// The types alone of these rows: their texts are not looked at.
+    pub fn value_types(self) -> impl Iterator<Item = ValueKind> {
+        self.0.filter_map(|at| ATTRIBUTES.value_type(at))
+    }
+}
+
 impl Iterator for Attributes {
     type Item = Attribute;
 
@@ -236,6 +243,7 @@ pub fn by_name(key: &str) -> Option<Attribute> {
 /// before others, then older before newer, then by macro name.
 #[must_use]
 pub fn rows_with_name(key: &str) -> Attributes {
+    let key = key.as_bytes();
     let start = partition_point(ROWS.len(), |at| ATTRIBUTES.name(at).is_some_and(|name| name < key));
     let shared = (start..ROWS.len()).take_while(|&at| ATTRIBUTES.name(at) == Some(key)).count();
     Attributes(start..start + shared)

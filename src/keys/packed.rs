@@ -118,10 +118,15 @@ impl<const ROWS: usize, const BYTES: usize> Packed<ROWS, BYTES> {
         Some(Attribute { macro_name, name, value_type: row.value_type, since, standing, meaning, realm })
     }
 
-    /// The key string of the row at a position, for searches.
-    pub(super) fn name(&'static self, at: usize) -> Option<&'static str> {
+    /// The bytes of the key string of the row at a position, for searches.
+    pub(super) fn name(&'static self, at: usize) -> Option<&'static [u8]> {
         let row = self.rows.get(at)?;
-        Some(self.text(row.start, row.lens[0]))
+        Some(self.bytes(row.start, row.lens[0]))
+    }
+
+    /// The type of the row at a position.
+    pub(super) fn value_type(&'static self, at: usize) -> Option<ValueKind> {
+        self.rows.get(at).map(|row| row.value_type)
     }
 
     fn texts_at(&'static self, row: &Row) -> [&'static str; TEXTS_PER_ROW] {
@@ -134,10 +139,13 @@ impl<const ROWS: usize, const BYTES: usize> Packed<ROWS, BYTES> {
     }
 
     fn text(&'static self, start: u32, len: u8) -> &'static str {
-        let start = usize::try_from(start).unwrap_or(usize::MAX);
-        let bytes = start.checked_add(len.into()).and_then(|end| self.texts.get(start..end)).unwrap_or_default();
         // Always valid: it was a `str` before it was packed.
-        std::str::from_utf8(bytes).unwrap_or_default()
+        std::str::from_utf8(self.bytes(start, len)).unwrap_or_default()
+    }
+
+    fn bytes(&'static self, start: u32, len: u8) -> &'static [u8] {
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        start.checked_add(len.into()).and_then(|end| self.texts.get(start..end)).unwrap_or_default()
     }
 }
 

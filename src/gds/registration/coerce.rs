@@ -71,8 +71,8 @@ impl Rule {
     /// The rule of a key; a key outside the standard accepts any type.
     pub(super) fn of(key: &str) -> Self {
         let mut kinds = [None; KINDS_MAX];
-        for (kind, row) in kinds.iter_mut().zip(keys::rows_with_name(key)) {
-            *kind = Some(row.value_type);
+        for (kind, found) in kinds.iter_mut().zip(keys::rows_with_name(key).value_types()) {
+            *kind = Some(found);
         }
         let number_type = match kinds {
             [Some(first), ref rest @ ..] if rest.iter().flatten().all(|kind| *kind == first) => number_type(first),
