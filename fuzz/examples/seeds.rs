@@ -1,4 +1,4 @@
-//! Writes the seeds of the corpora anew: captured messages, descriptions of jobs, maps, and short sessions.
+//! Writes the seeds of the corpora: captured messages, descriptions of jobs, maps, and short sessions.
 //!
 //! Run in `fuzz/`: `cargo run --example seeds`.
 
@@ -37,7 +37,7 @@ fn main() {
     machines();
 }
 
-/// A made-up machine, as text and as an inventory, whole and without header and check sum.
+/// A made-up machine: as text, as an inventory, and as an inventory without header and checksum.
 fn machines() {
     let xml = r#"<topology version="2.0"><object type="Machine" cpuset="0x3"><info name="CPUModel" value="made &amp; up"/>
       <object type="Package" cpuset="0x1"><object type="NUMANode" os_index="0" cpuset="0x1" local_memory="1024"/>
@@ -69,7 +69,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.as_chunks::<2>().0.iter().map(|[high, low]| high << 4 | low).collect()
 }
 
-/// Both directions as streams, without what comes before the frames.
+/// Both directions as streams. The first message, the handshake, is a seed of its own.
 fn streams(name: &str, text: &str) {
     for (is_client, label) in [(true, "client"), (false, "server")] {
         let chunks: Vec<Vec<u8>> = messages(text).filter(|(from, _)| *from == is_client).map(|(_, b)| b).collect();
@@ -112,7 +112,7 @@ fn conversation(name: &str, text: &str) {
     }
 }
 
-/// A captured client and the same beside it as the other process of the job, message by message in turn.
+/// Two processes of one job that send the same captured messages in turn.
 fn job(name: &str, text: &str) {
     let sent: Vec<Vec<u8>> = messages(text).filter(|(from, _)| *from).map(|(_, bytes)| bytes).collect();
     let Some((first, requests)) = sent.split_first() else { return };
@@ -180,7 +180,7 @@ fn maps() {
     map("blob-ranks", &generate_ranks(&ranks));
 }
 
-/// A map as it is, and under the strictest and the most generous limits.
+/// A map alone, and under the strictest and the most generous limits.
 fn map(name: &str, text: &[u8]) {
     seed("regex", name, &[], text);
     seed("maps", &format!("{name}-strict"), &[0], text);
@@ -200,7 +200,7 @@ fn registrations() {
     }
 }
 
-/// Jobs in the short form, and questions about them: two passes over ranks and keys, each with another realm and node.
+/// Jobs in the short form, and questions about them: two for each key, with other ranks, realms and nodes.
 fn retrievals() {
     for (number, bytes) in SHORT_FORMS.iter().enumerate() {
         let size = u8::try_from(bytes.len()).expect("a short form");
@@ -223,7 +223,7 @@ const SHORT_FORMS: [&[u8]; 5] = [
     &[3, 12, 2, 7, 4, 0, 28, 0, 1, 3, 12, 2, 7, 4, 9, 28, 6, 2, 10, 6, 0],
 ];
 
-/// A change of each kind in each part of the segment.
+/// Each kind of change, in all parts of the segment and in one.
 fn segments() {
     seed("segment", "whole", &[], &[]);
     let size = u32::try_from(sample::segment().len()).expect("a small segment");
@@ -238,7 +238,7 @@ fn segments() {
     }
 }
 
-/// Whole lives of a job: described, connected, working, ended.
+/// Complete sessions of a job: described, connected, working, ended.
 fn sessions() {
     let start: [[u8; 4]; 7] =
         [[0, 0, 4, 0], [2, 0, 1, 0], [2, 2, 2, 0], [3, 0, 0, 0], [13, 0, 7, 0], [3, 2, 1, 0], [13, 0, 7, 0]];

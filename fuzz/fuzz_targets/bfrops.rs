@@ -1,7 +1,7 @@
-//! Messages in every encoding: whatever is read is written as something that reads as the same, and reading takes
-//! memory in proportion to the message.
+//! Messages in every encoding. A decoded message is encoded to bytes that decode to the same. Decoding takes memory in
+//! proportion to the message.
 //!
-//! Input: what to read, encoding, release of the peer, command, then the bytes.
+//! Input: kind of message, encoding, release of the peer, command, then the bytes.
 
 #![no_main]
 
@@ -37,11 +37,11 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Bounds for what the fuzzer invents; what was written from it is read with the default ones.
+/// Bounds for the fuzzer's bytes. Bytes written from their values are read with the default bounds.
 const LIMITS: DecodeLimits =
     DecodeLimits { message_bytes_max: 1 << 20, string_bytes_max: 1 << 16, element_count_max: 1 << 16, nesting_max: 32 };
 
-/// Memory for one byte of a message: the largest elements that one or two bytes stand for, in growing lists.
+/// Memory for one byte of a message: the largest elements of one or two bytes, in growing lists.
 const BYTES_PER_BYTE: usize = 1024;
 
 fn frugally<T>(bytes: &[u8], read: impl FnOnce() -> T) -> T {
@@ -53,12 +53,12 @@ fn frugally<T>(bytes: &[u8], read: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Compares what was read with what is read once it was written. The first writing may settle what has several forms
-/// (numbers with leading zeros or many fractional digits), so what is written from then on must stay the same.
+/// Compares a value with the result of writing and reading it. The first writing may settle values with several forms,
+/// such as numbers with leading zeros or many fractional digits. From then on the bytes must stay the same.
 fn survives<T: Debug, E: Debug>(value: &T, write: impl Fn(&T) -> Result<Vec<u8>, E>, read: impl Fn(&[u8]) -> T) {
     let written = write(value).unwrap_or_else(|error| panic!("{value:?} was read but cannot be written: {error:?}"));
-    // Topologies have no end of their own: what follows one inside an array may be taken for a part of it, and then be
-    // missing. Their documentation says where that is uncertain.
+    // Topologies have no end of their own: the data after one in an array may be read as its part, and then be missing.
+    // Their documentation names the uncertain cases.
     if format!("{value:?}").contains("Topology") {
         return;
     }
@@ -108,8 +108,8 @@ fn segments(bytes: &[u8]) {
     survives(&read, notification::encode_segment, decode);
 }
 
-/// Contributors by position are written in the older form, those by name in that of release 6; parts of both kinds may
-/// stand in one result. Compressed parts take what they inflate to.
+/// Contributors by position are written in the older form, contributors by name in the form of release 6. One result
+/// may hold parts of both kinds. Compressed parts take the memory of their inflated form.
 fn fences(bytes: &[u8], codec: Codec) {
     let Ok(read) = blob::decode_fence(bytes, &LIMITS) else { return };
     let again = |bytes: &[u8]| blob::decode_fence(bytes, &DecodeLimits::default()).expect("readable");
@@ -133,7 +133,7 @@ fn fences(bytes: &[u8], codec: Codec) {
     }
 }
 
-/// What one encoding has, another may lack.
+/// One encoding may lack a type of another one.
 fn is_writable(written: &Result<Vec<u8>, EncodeError>) -> bool {
     match written {
         Ok(_) => true,

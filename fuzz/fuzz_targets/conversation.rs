@@ -1,9 +1,10 @@
-//! Whole conversations: bytes of several connections, from the connect message to the last request, go through handshake,
-//! frames and the encoding that each peer chose into the server core, and what it answers goes back into that
-//! encoding. Every request is answered once, in bytes that its peer can read, and at the end nothing is left.
+//! Whole conversations: bytes of several connections, from the connect message to the last request. They go through
+//! handshake, frames and each peer's encoding into the server core, and its replies go back into that encoding. Every
+//! request gets one reply, in bytes that its peer can read. At the end no state is left.
 //!
-//! Input: capabilities, then records: what (which of four connections in the lower bits; above them whether it is lost
-//! afterwards, the host is slow or time goes by), size of the bytes (2, most significant first), bytes.
+//! Input: capabilities, then records: an operation, size of the bytes (2, most significant first), bytes. The lower
+//! bits of the operation choose one of four connections. The upper bits say whether it is lost afterwards, the host is
+//! slow or time passes.
 
 #![no_main]
 
@@ -64,7 +65,7 @@ struct Peer {
     dialect: Dialect,
     is_admitted: bool,
     inbox: FrameBuffer,
-    /// What was asked and is not answered.
+    /// Requests without a reply.
     asked: BTreeMap<Tag, Command>,
 }
 
@@ -131,7 +132,7 @@ impl World {
         while let Some((peer, tag, outcome)) = self.next_request(number) {
             match outcome {
                 Ok(request) => self.input(Input::Request(peer, tag, request)),
-                // A connection ends with its first message that can't be read.
+                // A connection ends with its first unreadable message.
                 Err(()) => return self.lose(number),
             }
         }
@@ -151,7 +152,7 @@ impl World {
         let Ok(request) = request::decode(frame.payload, peer.dialect, &LIMITS) else {
             return Some((peer.id, tag, Err(())));
         };
-        // A peer that uses a tag twice can't tell the answers apart; that is its own affair.
+        // A peer that reuses a tag can't tell the replies apart; this target does not check that.
         if tag < Tag::DYNAMIC_FIRST || peer.asked.contains_key(&tag) {
             return Some((peer.id, tag, Err(())));
         }
@@ -245,7 +246,7 @@ impl Line {
     }
 }
 
-/// The first bytes of a connection, as far as clients go.
+/// Reads the first bytes of a connection, if the peer is a client.
 fn greet(begun: &[u8]) -> Result<Option<(Hello, Peer)>, ()> {
     let Some((header, rest)) = begun.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
     let size = connect_body_size(*header).map_err(drop)?;
@@ -264,7 +265,7 @@ fn greet(begun: &[u8]) -> Result<Option<(Hello, Peer)>, ()> {
     Ok(Some((hello, Peer { id: PeerId(0), dialect, is_admitted: false, inbox, asked: BTreeMap::new() })))
 }
 
-/// What a server says, its client can read; unless it is a value of a type that the client's encoding has not.
+/// A client can read its server's reply, unless the client's encoding lacks the type of a value.
 fn readable(answer: &Reply, command: Command, dialect: Dialect) {
     match reply::encode(answer, command, dialect) {
         Ok(bytes) => {
@@ -279,7 +280,7 @@ fn only_foreign_types(error: &EncodeError) {
     assert!(matches!(error, EncodeError::UnregisteredType { .. } | EncodeError::TooDeep { .. }), "{error}");
 }
 
-/// A host for which everything works.
+/// A host that grants every upcall.
 fn answer(upcall: Upcall) -> HostReply {
     let value = || Value::from("answer");
     match upcall {

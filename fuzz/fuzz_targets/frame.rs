@@ -1,6 +1,6 @@
 //! The byte stream of a connection: its handshake and its frames.
 //!
-//! Input: size of the pieces, largest payload (in 16 bytes), then what the peer sent.
+//! Input: size of the pieces, largest payload (in 16 bytes), then the peer's bytes.
 
 #![no_main]
 
@@ -14,7 +14,7 @@ fuzz_target!(|input: &[u8]| {
     handshake(stream);
 });
 
-/// A stream gives the same messages whether it arrives at once or in pieces, and each is written as it was read.
+/// A stream gives the same messages at once and in pieces, and each message is written as it was read.
 fn frames(piece: u8, payload_max: usize, stream: &[u8]) {
     let mut at_once = FrameBuffer::new(payload_max);
     at_once.feed(stream);
@@ -55,7 +55,7 @@ fn take_all(buffer: &mut FrameBuffer) -> (Vec<(FrameHeader, Vec<u8>)>, Option<Fr
     }
 }
 
-/// Cuts a stream into pieces of ever other sizes.
+/// Cuts a stream into pieces of changing sizes.
 struct Pieces<'a> {
     stream: &'a [u8],
     seed: u8,
@@ -76,7 +76,7 @@ impl<'a> Iterator for Pieces<'a> {
     }
 }
 
-/// A handshake that is accepted is written as something that reads as the same.
+/// An accepted handshake is written as bytes that read as the same handshake.
 fn handshake(stream: &[u8]) {
     let mut bodies = vec![stream];
     if let Some((header, body)) = stream.split_first_chunk::<CONNECT_HEADER_BYTES>()
@@ -102,14 +102,14 @@ fn handshake(stream: &[u8]) {
 fn connect_survives(connect: &Connect) {
     let written = match connect.encode() {
         Ok(written) => written,
-        // Numbers in scientific notation are written out.
+        // Numbers in scientific notation are written in full, so the message may become too long.
         Err(HandshakeError::TooLong { .. }) => return,
         Err(error) => panic!("{connect:?} was read but cannot be written: {error}"),
     };
     let (header, body) = written.split_first_chunk::<CONNECT_HEADER_BYTES>().expect("a header comes first");
     assert_eq!(connect_body_size(*header), Ok(body.len()));
     let again = Connect::decode(body).expect("what was written can be read");
-    // Fractions of numbers may be cut off, but only once; what is no number never equals itself.
+    // Writing may cut fractions of numbers off, but only once. A NaN never equals itself.
     let topologies = format!("{connect:?}").contains("Topology");
     assert!(topologies || again.encode() == Ok(written), "{connect:?} became {again:?}");
     assert_eq!((&again.role, &again.store, &again.version), (&connect.role, &connect.store, &connect.version));

@@ -1,7 +1,7 @@
-//! Inventories: whatever bytes arrive from another node are read within bounds or refused, and what was read is written and
-//! read again the same.
+//! Inventories: any bytes from another node are read within bounds or refused. A decoded inventory is written and read
+//! again unchanged.
 //!
-//! Input: a blob, or what stands between its header and its check sum, which mutations would never get past.
+//! Input: a blob, or the bytes between its header and its checksum. Mutations alone would never match the checksum.
 
 #![no_main]
 

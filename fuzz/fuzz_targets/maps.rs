@@ -1,6 +1,6 @@
-//! Maps that promise much: whatever a map says, reading it costs no more than its limits, even before it is refused.
+//! Maps that claim large contents: reading a map costs no more than its limits, even before it is refused.
 //!
-//! Input: one byte that chooses the limits, then a map. Bytes that the allocator is asked for are counted.
+//! Input: one byte that chooses the limits, then a map. The target counts allocated bytes.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Reading takes memory in proportion to the map and to the limits. Inflating has a window of its own, whatever is in it.
+/// Reading takes memory in proportion to the map and to the limits. Inflating has a window of fixed size.
 fn within_budget(map: &[u8], scale: u32, read: impl FnOnce()) {
     const WINDOW_BYTES: usize = 512 << 10;
     let region = Region::new(ALLOCATOR);

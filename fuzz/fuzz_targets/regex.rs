@@ -1,4 +1,4 @@
-//! Node maps and process maps: what is accepted keeps to the limits and survives every generator.
+//! Node maps and process maps: an accepted map keeps to the limits and survives every generator.
 //!
 //! Input: a map.
 

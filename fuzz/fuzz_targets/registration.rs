@@ -1,7 +1,7 @@
-//! Descriptions of jobs: whatever a host tells is refused or can be read back, and a refusal leaves what was there.
+//! Descriptions of jobs: the host's description is refused or can be read back. A refusal leaves the earlier state.
 //!
-//! Input: form and encoding, where to cut, then a description. What is in front of the cut is registered first, what is
-//! behind it is an update; some of it is committed, too.
+//! Input: form and encoding, position of the cut, then a description. The part before the cut is registered first; the
+//! part behind it is an update. Some of it is committed, too.
 
 #![no_main]
 
@@ -34,7 +34,7 @@ fn context() -> Context {
     Context { limits: LIMITS, ..Context::new("n1") }
 }
 
-/// What is accepted keeps to the limits and does not change when it is told a second time.
+/// An accepted description keeps to the limits and does not change when it is registered a second time.
 fn alone(infos: &[Info]) {
     let job = sample::namespace();
     let in_tables = parse_description(&job, &context(), &description::in_tables(infos), None);
@@ -48,7 +48,7 @@ fn alone(infos: &[Info]) {
     parse(&job, &context(), infos, Some(&record)).expect("a description is no update that contradicts itself");
 }
 
-/// The record as text, in which numbers that are none are equal; the columns of its processes in the order of their keys.
+/// The record as text, in which NaNs are equal. The columns of its processes are in the order of their keys.
 fn by_key(mut record: JobRecord) -> String {
     record.proc_columns.sort_by(|a, b| a.key.cmp(&b.key));
     format!("{record:?}")
@@ -84,14 +84,14 @@ fn in_a_store(first: &[Info], second: &[Info]) {
     compare(&store, seen, outcome.is_err());
 }
 
-/// After a failed call everything reads as before.
+/// After a failed call all values read as before.
 fn compare(store: &Store, before: String, has_failed: bool) -> String {
     let after = read_all(store.reader(&sample::namespace()).expect("still registered"));
     assert!(!has_failed || before == after, "a call that failed changed\n{before}\nto\n{after}");
     after
 }
 
-/// Reads everything in every way, and puts down what was found.
+/// Reads all values in every way, and records the results.
 fn read_all(reader: &NamespaceReader) -> String {
     let tables = reader.job_tables().expect("undamaged").expect("described");
     let ranks: Vec<u32> = (0..tables.rank_count.max(2)).filter(|rank| rank % 7 < 2).collect();

@@ -1,8 +1,8 @@
-//! Any question about any registered job: no panic, no damage, and the same answer from the segment, from its copy behind
-//! another mapping, and from a record that was read back and written anew.
+//! Any question about any registered job: no panic, no damage, and the same answer from three sources. They are the
+//! segment, its copy behind another mapping, and a record that was read back and written again.
 //!
-//! Input: how many bytes describe the jobs, these bytes (see `description`), then questions of six bytes: namespace and
-//! rank, key, realm, node, number, scope.
+//! Input: size of the jobs' description, the description (see `description`), then questions of six bytes: namespace
+//! and rank, key, realm, node, number, scope.
 
 #![no_main]
 

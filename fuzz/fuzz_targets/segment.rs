@@ -1,4 +1,4 @@
-//! Damaged segments: every way to read returns, with an error or with any value, but returns.
+//! Damaged segments: every read returns, with an error or with any value.
 //!
 //! Input: records of six bytes, each one change of a good segment: kind, position (three bytes, big-endian), and two
 //! bytes of content.
@@ -48,7 +48,7 @@ fn apply([kind, p2, p1, p0, high, low]: [u8; 6], bytes: &mut Vec<u8>) {
         // Numbers near the ends of their types.
         3 => put(bytes, word, &u64::MAX.wrapping_sub(number.into()).to_ne_bytes()),
         4 => put(bytes, position & !3, &u32::MAX.wrapping_sub(number.into()).to_ne_bytes()),
-        // A reference to elsewhere in the segment.
+        // A reference to another part of the segment.
         5 => put(bytes, word, &(u64::from(number) * 8).to_ne_bytes()),
         6 => {
             let from = usize::from(number) * 8 % bytes.len().max(1);
@@ -59,7 +59,7 @@ fn apply([kind, p2, p1, p0, high, low]: [u8; 6], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Keys of every realm and of what was posted.
+/// Keys of every realm, and posted keys.
 const KEYS: [&str; 12] = [
     "a",
     "nested",
@@ -101,8 +101,8 @@ fn read_everything(reader: &NamespaceReader) {
         }
     }
     drop((reader.keys(), reader.statistics()));
-    // What lists everything takes as long, and as much memory, as the counts of a damaged record say, within the format's
-    // bounds of 2^24: right, and far too slow for a fuzzer.
+    // Listing takes time and memory in proportion to the counts of a damaged record, up to the format's bounds of 2^24.
+    // That is correct, but far too slow for a fuzzer.
     let sizes = reader.job_tables().ok().flatten().map(|tables| tables.rank_count.max(tables.node_count));
     if sizes.is_none_or(|size| size <= LISTED_MAX) {
         drop((reader.job_entries(), reader.job_record()));

@@ -1,7 +1,7 @@
-//! The server core as a state machine: whatever clients and host do, in whatever order, every request is answered at
-//! most once, every call of the host is completed, and at the end nothing is left.
+//! The server core as a state machine: any calls of clients and host, in any order. Every request gets at most one
+//! reply, every call of the host is completed, and at the end no state is left.
 //!
-//! Input: capabilities, bounds, then records of four bytes, each one operation: what, and three choices.
+//! Input: capabilities, bounds, then records of four bytes, each one operation: its kind, and three choices.
 
 #![no_main]
 
@@ -81,11 +81,11 @@ const OWNER: Credentials = Credentials { uid: 1000, gid: 100 };
 struct World<S: Publish> {
     server: Server<S>,
     now: Time,
-    /// Connections that have not ended.
+    /// Open connections.
     peers: Vec<PeerId>,
     open_requests: BTreeSet<(PeerId, Tag)>,
     open_calls: BTreeSet<CallId>,
-    /// What the host was asked, answered or not: it may answer twice.
+    /// All upcalls, answered or not: the host may answer twice.
     upcalls: BTreeMap<UpcallId, Upcall>,
     last_id: u32,
 }
@@ -200,7 +200,7 @@ impl<S: Publish> World<S> {
         if known.is_none() {
             self.peers.push(peer);
         }
-        // Connections that hold the name already are now family, now strangers.
+        // Existing connections that hold this name are strangers or not, by a bit of the input.
         let strangers = if c & 16 == 0 { BTreeSet::new() } else { self.peers.iter().copied().collect() };
         self.input(Input::Connected(peer, Hello { proc, credentials, store, version, strangers }));
     }
@@ -252,7 +252,7 @@ impl<S: Publish> World<S> {
         self.peers.get(usize::from(choice) % self.peers.len().max(1)).copied()
     }
 
-    /// The host answers a recent upcall, as a rule one that is still open, rightly or not.
+    /// The host answers a recent upcall, correctly or not. Usually this upcall is still open.
     fn answer(&mut self, a: u8, b: u8, c: u8) {
         let is_open = |id: &UpcallId| self.server.awaits(*id) || b > 240;
         let candidates: Vec<UpcallId> = self.upcalls.keys().copied().filter(is_open).collect();
@@ -282,7 +282,8 @@ impl<S: Publish> World<S> {
         );
     }
 
-    /// Everybody goes and the host forgets every job; what it was asked for jobs that it never told of, it tells.
+    /// All connections end. The host deregisters every job; it registers each one first, for upcalls about unknown
+    /// jobs.
     fn end(&mut self) {
         while !self.peers.is_empty() {
             self.lose(0);
@@ -340,7 +341,8 @@ fn commit(b: u8, c: u8) -> Request {
     Request::Commit(Commit { parts: parts.into_iter().take(usize::from(c) % 3).collect() })
 }
 
-/// One bit for each of six processes of one job, one bit for all processes of the other; all of one if none is set.
+/// One bit for each of six processes of one job, and one for all processes of the other. No bits: all processes of one
+/// job.
 fn participants(choice: u8) -> Vec<ProcId> {
     let own = choice >> 7;
     let ranks = (0..RANKS).filter(|rank| choice >> rank & 1 != 0);
@@ -370,7 +372,7 @@ fn directives(choice: u8) -> Vec<Info> {
 const CODES: [Status; 4] =
     [Status::ERR_PROC_ABORTED, Status::EVENT_NODE_DOWN, Status::EVENT_SYS_OTHER, Status::EVENT_JOB_END];
 
-/// One bit for each code; none: default handlers.
+/// One bit for each code; no bits: default handlers.
 fn codes(choice: u8) -> Vec<Status> {
     CODES.into_iter().enumerate().filter(|(bit, _)| choice >> bit & 1 != 0).map(|(_, code)| code).collect()
 }

@@ -1,4 +1,4 @@
-//! Topologies as text: whatever a host or another library's server says is read within bounds or refused, and questions
+//! Topologies as text: a text of a host or of another library's server is read within bounds or refused. Questions
 //! about it have answers.
 //!
 //! Input: XML.

@@ -1,10 +1,10 @@
-//! Descriptions of jobs from bytes: either as they travel, or in a short form that is easier to mutate.
+//! Descriptions of jobs from bytes: in their wire form, or in a short form that is easier to mutate.
 
 use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer};
 use modex::gds::registration::{Description, Given};
 use modex::types::{DataArray, DataType, Info, Key, LocalAddress, ProcId, Rank, Timeval, Value};
 
-/// Keys that mean something to a registration, and some that mean nothing.
+/// Keys with a meaning in a registration, and some without.
 pub const KEYS: [&str; 30] = [
     "pmix.ssn.arr",
     "pmix.job.arr",
@@ -38,7 +38,7 @@ pub const KEYS: [&str; 30] = [
     "pmix.unknown",
 ];
 
-/// Strings that mean something to a registration.
+/// Strings with a meaning in a registration.
 const TEXTS: [&str; 14] = [
     "n0",
     "n1",
@@ -56,20 +56,20 @@ const TEXTS: [&str; 14] = [
     "",
 ];
 
-/// A key: those above, then all of the standard in the order of their names.
+/// A key: first those above, then all keys of the standard in alphabetical order.
 #[must_use]
 pub fn key(choice: u8) -> &'static str {
     static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
     let names = NAMES.get_or_init(|| modex::keys::attributes().map(|attribute| attribute.name).collect());
     let choice = usize::from(choice);
-    // Two in three of the bytes are left for the standard's, spread over all of them.
+    // The remaining bytes are spread over all keys of the standard.
     KEYS.get(choice)
         .or_else(|| names.get((choice - KEYS.len()) * names.len() / (256 - KEYS.len())))
         .copied()
         .unwrap_or("k")
 }
 
-/// Infos one after the other until the bytes are none any more.
+/// Reads infos until the bytes end.
 #[must_use]
 pub fn from_wire(bytes: &[u8], codec: Codec) -> Vec<Info> {
     let limits = DecodeLimits { element_count_max: 4096, ..DecodeLimits::default() };
@@ -89,7 +89,7 @@ pub fn to_wire(infos: &[Info], codec: Codec) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// Infos in the short form: one byte for the key, one for the kind of the value, then what the value needs.
+/// Infos in the short form: one byte for the key, one for the kind of the value, then the value's parameters.
 #[must_use]
 pub fn from_short_form(mut bytes: &[u8]) -> Vec<Info> {
     infos(&mut bytes, 64, 4)
@@ -124,7 +124,7 @@ fn value(bytes: &mut &[u8], depth_left: u32) -> Option<Value> {
     })
 }
 
-/// Values of the types that hosts rarely use.
+/// Values of rare types.
 fn odd(choice: u8) -> Value {
     let array = |element_type, elements| Value::DataArray(Box::new(DataArray { element_type, elements }));
     let proc = || Value::from(ProcId::new(crate::sample::namespace(), 1));
@@ -165,7 +165,7 @@ fn byte(bytes: &mut &[u8]) -> Option<u8> {
     Some(*first)
 }
 
-/// The description, with every process array that a table takes in one.
+/// The description, with every process array in a table that can hold it.
 pub fn in_tables(infos: &[Info]) -> Description {
     let mut description = Description::default();
     for info in infos {

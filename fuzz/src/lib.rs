@@ -1,5 +1,5 @@
-//! What the fuzz targets share. A target reads its choices from the first bytes of its input, one byte each, so that
-//! seeds can be written by hand and a mutation of one byte changes one choice.
+//! Common parts of the fuzz targets. A target reads its choices from the first bytes of its input, one byte each. So
+//! seeds can be written by hand, and a mutation of one byte changes one choice.
 
 pub mod description;
 pub mod sample;
@@ -7,7 +7,7 @@ pub mod sample;
 use modex::bfrops::{Codec, Generation};
 use modex::proto::{Dialect, Version};
 
-/// The encoding a byte stands for.
+/// The encoding for a byte.
 #[must_use]
 pub fn codec(choice: u8) -> Codec {
     let generations = Generation::ALL;
@@ -15,24 +15,24 @@ pub fn codec(choice: u8) -> Codec {
     Codec { generation, described: choice & 0x80 != 0 }
 }
 
-/// The byte that [`codec`] turns into an encoding.
+/// The byte for an encoding; inverse of [`codec`].
 #[must_use]
 pub fn codec_choice(codec: Codec) -> u8 {
     let position = (0..5).find(|&choice| self::codec(choice).generation == codec.generation).unwrap_or_default();
     position | if codec.described { 0x80 } else { 0 }
 }
 
-/// Releases on either side of every change of a layout.
+/// Releases before and after every change of a layout.
 pub const PEERS: [Version; 5] =
     [Version::new(2, 1, 0), Version::new(3, 2, 5), Version::new(4, 2, 2), Version::new(5, 0, 0), Version::new(6, 1, 1)];
 
-/// Encoding and release that two bytes stand for.
+/// Encoding and release for two bytes.
 #[must_use]
 pub fn dialect(codec_choice: u8, peer_choice: u8) -> Dialect {
     Dialect { codec: codec(codec_choice), peer: PEERS[usize::from(peer_choice) % PEERS.len()] }
 }
 
-/// An inventory with these records, and a header and a check sum that fit them.
+/// An inventory with these records, and a matching header and checksum.
 #[must_use]
 pub fn signed_inventory(records: &[u8]) -> Vec<u8> {
     let length = u32::try_from(records.len()).unwrap_or(u32::MAX).to_le_bytes();

@@ -1,4 +1,4 @@
-//! A job, and the segment that a server makes of it.
+//! A job, and its segment as a server writes it.
 
 use std::os::unix::fs::FileExt;
 
@@ -12,7 +12,7 @@ pub fn namespace() -> Namespace {
     Namespace::new("job").expect("a valid name")
 }
 
-/// Three nodes with some of everything a host tells.
+/// Three nodes with most kinds of data that a host registers.
 #[must_use]
 pub fn description() -> Vec<Info> {
     JobDescription::new(&namespace())
@@ -25,7 +25,7 @@ pub fn description() -> Vec<Info> {
         .expect("a valid description")
 }
 
-/// The bytes of a segment that holds the job and what some of its processes posted.
+/// The bytes of a segment with the job and posted values of some processes.
 #[must_use]
 pub fn segment() -> Vec<u8> {
     let mut store = Store::new(StoreOptions { span_bytes: 16 << 20, ..StoreOptions::new("server.0", "n0") });

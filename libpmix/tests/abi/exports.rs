@@ -1,7 +1,7 @@
 //! The shared library exports the public interface and nothing else, and programs for either set of headers run on it.
 //!
-//! The library is the one that `MODEX_LIBPMIX` names (`make test` names the one it has built for release), or else one
-//! that is built here without optimisation.
+//! `MODEX_LIBPMIX` names the library (`make test` names its release build). Without it, the test builds one without
+//! optimisation.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,8 +38,8 @@ fn the_library_has_the_name_that_programs_ask_for_and_needs_little() {
         lines.map(|line| line.split(['[', ']']).nth(1).unwrap().to_owned()).collect()
     };
     assert_eq!(values("(SONAME)"), ["libpmix.so.2"]);
-    // What was built for this test alone is linked as ever; the one of `make lib` brings its unwinder along, and loads hwloc
-    // when it is wanted.
+    // The test's own build is linked the usual way. The library of `make lib` contains its unwinder, and loads hwloc on
+    // demand.
     let mut system = vec!["libc.so.6", "ld-linux-x86-64.so.2"];
     if variable("MODEX_LIBPMIX").is_none() {
         system.extend(["libm.so.6", "libgcc_s.so.1"]);
@@ -70,7 +70,7 @@ fn programs_for_either_headers_run_on_the_library() {
     }
 }
 
-/// The library to look at.
+/// The library under test.
 pub(crate) fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| match variable("MODEX_LIBPMIX") {

@@ -1,5 +1,5 @@
-//! Programs that state what headers say: one that only compiles where they say what `spec/` does, and one that prints
-//! what they say, so that two sets of headers can be compared.
+//! Programs that state the facts of headers. One compiles only if they agree with `spec/`. The other prints the facts,
+//! for a comparison of two sets of headers.
 
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ pub(crate) fn assertions() -> String {
     text
 }
 
-/// C++ that prints what a set of headers says about everything in 4.2.2: values and layouts, and the types in the
+/// C++ that prints a set of headers' facts about everything in 4.2.2: values, layouts and types. Types are in the
 /// compiler's mangled spelling, which tells `const`, signedness and tags apart.
 pub(crate) fn report_of_4_2_2() -> String {
     let mut body = String::new();

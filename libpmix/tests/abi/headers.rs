@@ -1,4 +1,4 @@
-//! The headers against the tables, against compilers, and against those of OpenPMIx 4.2.2 as Debian installs them.
+//! The headers against the tables, against compilers, and against the headers of OpenPMIx 4.2.2 in Debian.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,11 +8,11 @@ use std::process::Command;
 use crate::tables::vocabulary;
 use crate::{assert_generated, facts, render, root, run};
 
-/// Where Debian's `libpmix-dev` has the headers of 4.2.2 (`make test` installs it).
+/// Folder of the headers of 4.2.2 from Debian's `libpmix-dev` (`make test` installs it).
 const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu/pmix2/include";
 const WARNINGS: &[&str] = &["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"];
 
-/// The dialects a program for these headers may be written in.
+/// The supported dialects of programs that use these headers.
 const DIALECTS: &[(&str, &str)] =
     &[("gcc", "c11"), ("gcc", "gnu11"), ("gcc", "gnu17"), ("g++", "c++11"), ("g++", "gnu++17"), ("g++", "c++20")];
 
@@ -77,7 +77,7 @@ fn every_macro_of_debians_headers_is_ours_too() {
         .keys()
         .filter(|name| name.to_lowercase().starts_with("pmi"))
         .map(bare)
-        // The heartbeat has become a function.
+        // The heartbeat is a function now.
         .filter(|name| !own.contains(name) && name != "PMIx_Heartbeat")
         .collect();
     assert!(missing.is_empty(), "Debian's headers define {missing:?}");
@@ -109,7 +109,7 @@ fn is_renamed_attribute(name: &str, fact: &str) -> bool {
     row.is_some_and(|row| fact.strip_prefix("= ").is_some_and(|text| row.spellings().contains(&text)))
 }
 
-/// What a set of headers says, one fact in a line.
+/// The facts of a set of headers, one per line.
 fn report(include: &Path) -> String {
     let scratch = tempfile::tempdir().unwrap();
     let (source, program) = (scratch.path().join("report.cpp"), scratch.path().join("report"));
@@ -118,7 +118,7 @@ fn report(include: &Path) -> String {
     run(&mut Command::new(program))
 }
 
-/// The macros that a set of headers defines, `NAME` or `NAME(parameters)`, without those of the C library.
+/// The macros that a set of headers defines, `NAME` or `NAME(parameters)`, without the C library's macros.
 fn macros(include: &Path, compiler: &str) -> BTreeMap<String, String> {
     let scratch = tempfile::tempdir().unwrap();
     let source = scratch.path().join("macros.c");
@@ -140,7 +140,7 @@ fn compile(compiler: &str, dialect: &str, include: &Path, source: &Path) {
     let mut command = Command::new(compiler);
     command.arg(format!("-std={dialect}")).args(["-x", language]).args(WARNINGS);
     if include == Path::new(DEBIAN) {
-        // What stands in Debian's headers is not ours to judge.
+        // Ignore warnings of Debian's headers.
         command.arg("-isystem").arg(include);
     } else {
         command.arg("-I").arg(include);

@@ -1,4 +1,4 @@
-//! What `make install` installs is complete, and `make uninstall` removes all of it.
+//! `make install` installs everything, and `make uninstall` removes all of it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -45,10 +45,10 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
     ] {
         assert!(files.contains(expected), "{expected} is not among {files:?}");
     }
-    // The number that flux-pmix asks for; Open MPI and MPICH ask for less.
+    // The version that flux-pmix requires; Open MPI and MPICH require less.
     package(&destination, &["--atleast-version", "3.2.3", "pmix"]);
     let flags = package(&destination, &["--cflags", "--libs", "pmix"]);
-    // Linking would need every function that the program calls; the flags are right when the headers are found.
+    // Linking would need every function that the program calls. The flags are right if the compiler finds the headers.
     let source = root().join("libpmix/tests/abi/programs/host_and_tool.c");
     run(Command::new("gcc").arg("-c").arg(source).args(["-o", "/dev/null"]).args(flags.split_whitespace()));
     assert!(flags.contains("-lpmix"), "{flags}");
@@ -62,7 +62,7 @@ fn an_installed_tree_serves_compilers_and_is_removed_again() {
 
 fn script(action: &str, built: &Path, destination: &Path) {
     let mut command = Command::new("make");
-    // The script alone: the targets would build for release first.
+    // Call the script's target alone: the other targets would build for release first.
     command.args(["--no-print-directory", "--silent", &format!("{action}-only")]).current_dir(root());
     command.args(["PREFIX=/opt/modex".to_owned(), format!("DESTDIR={}", destination.display())]);
     run(command.arg(format!("BUILT={}", built.display())));

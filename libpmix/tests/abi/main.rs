@@ -1,9 +1,10 @@
-//! The C library and its headers are those that `spec/` describes.
+//! The C library and its headers agree with `spec/`.
 //!
-//! - `headers`: the generated headers are what the tables say, and compilers agree with them and with Debian's headers.
+//! - `headers`: the generated headers agree with the tables, with compilers and with Debian's headers.
 //! - `exports`: the shared library exports exactly the functions of `spec/abi_functions.tsv`.
 //! - `install`: what `make install` installs is complete.
-//! - `support`: `cli/src/abi/functions_table.rs`, which `modex info --api` prints, is what `libpmix/src` says of itself.
+//! - `support`: `cli/src/abi/functions_table.rs`, which `modex info --api` prints, agrees with the docs in
+//!   `libpmix/src`.
 //!
 //! Generated are `modex/{attributes,constants,functions,types}.h` and `pmix{,_server,_tool}.h` in `libpmix/include`, and
 //! `cli/src/abi/functions_table.rs`. After a change of a table in `spec/`, of a generator, or of a `Support:` line:
@@ -28,7 +29,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The files are on disk as given, or are written when `MODEX_BLESS` is set.
+/// Checks that the file on disk equals `text`. With `MODEX_BLESS` set, writes the file instead.
 fn assert_generated(path: &str, text: &str) {
     let path = root().join(path);
     if variable("MODEX_BLESS").is_some() {
@@ -39,7 +40,7 @@ fn assert_generated(path: &str, text: &str) {
     assert!(found == text, "{} is not what its source says; run MODEX_BLESS=1 cargo test --test abi", path.display());
 }
 
-/// Runs a command to its end and gives what it printed; any other status than 0 fails with what it said.
+/// Runs a command to its end and returns its output. A status other than 0 fails with the command's messages.
 fn run(command: &mut Command) -> String {
     let described = format!("{command:?}");
     let output = command.output().unwrap_or_else(|error| panic!("cannot run {described}: {error}"));

@@ -39,19 +39,19 @@ pub(crate) fn headers() -> BTreeMap<&'static str, String> {
     ])
 }
 
-/// Constants that the headers define: not those gone before 4.2, nor what `pmix_version.h` says by hand.
+/// Constants that the headers define: without those removed before 4.2, and without those of `pmix_version.h`.
 pub(crate) fn current_constants() -> Vec<ConstantRow> {
     let handwritten = ["version", "capability", "other"];
     let rows = vocabulary::constants().into_iter();
     rows.filter(|row| !handwritten.contains(&row.group.as_str()) && !gone(&row.notes, "last in ")).collect()
 }
 
-/// Attributes that the headers define: not those gone before 4.2.
+/// Attributes that the headers define: without those removed before 4.2.
 pub(crate) fn current_attributes() -> Vec<AttributeRow> {
     vocabulary::attributes().into_iter().filter(|row| !gone(&row.standing, "removed after ")).collect()
 }
 
-/// The number as a C expression of the type that a decimal or hexadecimal literal has.
+/// The number as a C expression with the type of a decimal or hexadecimal literal.
 pub(crate) fn number(row: &ConstantRow) -> String {
     let is_bits = ["info_flag", "iof_channel", "device_type", "locality"].contains(&row.group.as_str())
         || row.group.starts_with("storage_");
@@ -102,7 +102,7 @@ fn attributes() -> String {
         for row in rows.iter().filter(|row| row.realm == realm) {
             let standing = if row.standing.is_empty() { String::new() } else { format!("{}; ", row.standing) };
             let meaning = row.meaning.split(" [key string").next().unwrap();
-            // `*/` would end the comment: no type and no meaning has it, as the compilers would say.
+            // `*/` would end the comment. No type and no meaning contains it; the compilers would report it.
             writeln!(body, "#define {} {:?} /* {}: {standing}{meaning} */", row.macro_name, row.key, row.value_type)
                 .unwrap();
         }
@@ -147,7 +147,7 @@ fn enumeration(typedef: &str) -> String {
     format!("typedef enum {{\n{}\n}} {typedef};\n", members.join(",\n"))
 }
 
-/// A struct after those that it names, each once.
+/// Writes a struct after the structs that it uses, each once.
 fn write_struct(item: &Struct, all: &[Struct], written: &mut BTreeSet<String>, body: &mut String) {
     if !written.insert(item.name.clone()) {
         return;
@@ -178,7 +178,8 @@ fn declaration(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name};") } else { format!("{c_type} {name};") }
 }
 
-/// The tag of a struct, with a blank behind it; C++ mangles it, so it is the one other headers have, which some lack.
+/// The tag of a struct, with a blank behind it. C++ mangles it, so it matches the other headers. Some structs have
+/// none.
 fn tag(name: &str) -> String {
     match name {
         "pmix_regattr_t" => "pmix_regattr_t ".to_owned(),
@@ -225,7 +226,7 @@ fn functions(guard: &str, include: &str, about: &str, kinds: &[&str]) -> String 
     frame(guard, "spec/abi_functions.tsv", about, Some(include), &body)
 }
 
-/// `head(parameters);` in lines that are not too long.
+/// `head(parameters);`, wrapped to the line width.
 fn wrapped(head: &str, parameters: &str) -> String {
     let mut text = String::new();
     let mut line = format!("{head}(");

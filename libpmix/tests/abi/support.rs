@@ -1,4 +1,4 @@
-//! `cli/src/abi/functions_table.rs` against what the functions in `libpmix/src` say of themselves.
+//! `cli/src/abi/functions_table.rs` against the documentation of the functions in `libpmix/src`.
 //!
 //! Each exported function, written out or made by a macro, has one line `/// Support: implemented.`, `/// Support: passed
 //! to the host.` or `/// Support: not supported.` in its documentation; the first name `PMIx_...` after it is its name.
@@ -62,7 +62,7 @@ pub(crate) fn exported() -> Vec<String> {
     names
 }
 
-/// What the sources say, by name.
+/// Support of each function by name, from the sources.
 fn documented() -> BTreeMap<String, Support> {
     let mut found = BTreeMap::new();
     for (path, text) in sources(&root().join("libpmix/src")) {
@@ -90,7 +90,7 @@ fn first_name(line: &str) -> Option<&str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_').find(|word| word.starts_with("PMIx_"))
 }
 
-/// Every Rust file of a folder and those below, with its text.
+/// Every Rust file of a folder and its subfolders, with its text.
 fn sources(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

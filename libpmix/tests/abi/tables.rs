@@ -30,7 +30,7 @@ pub(crate) struct Struct {
 pub(crate) struct Field {
     pub(crate) offset: usize,
     pub(crate) size: usize,
-    /// As C code names it: members of the union of a value are `data.flag` and so on.
+    /// Name in C code: members of the union of a value are `data.flag` and so on.
     pub(crate) name: String,
     pub(crate) c_type: String,
     pub(crate) in_4_2_2: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Field {
 /// A type that is another name for one of C's, or a function pointer.
 pub(crate) struct Typedef {
     pub(crate) name: String,
-    /// For a scalar its C type or `enum`; for a function pointer its signature with `(*)` where the name goes.
+    /// For a scalar its C type or `enum`; for a function pointer its signature with `(*)` in place of the name.
     pub(crate) definition: String,
     /// Whether 4.2.2 has it.
     pub(crate) in_4_2_2: bool,
@@ -56,7 +56,7 @@ pub(crate) struct Entry {
     pub(crate) in_4_2_2: bool,
 }
 
-/// The functions of the table in its order, those that no examined release exports included.
+/// The functions of the table in its order, including those that no examined release exports.
 pub(crate) fn functions() -> Vec<Function> {
     let mut lines = include_str!("../../../spec/abi_functions.tsv").lines();
     let header = "name\tkind\tfirst_version\tin_4.2.2\tin_5.0\tin_6.1\tused_by\treturn\tparams";
@@ -69,7 +69,7 @@ pub(crate) fn functions() -> Vec<Function> {
         Function {
             name: name.to_owned(),
             kind: kind.to_owned(),
-            // A function of 6.0 may have been gone by 6.1.
+            // A function of 6.0 may be missing in 6.1.
             is_exported: [in_4, in_5, in_6].contains(&"y") || since == "6.0",
             in_4_2_2: in_4 == "y",
             returns: returns.to_owned(),
@@ -162,7 +162,7 @@ fn document() -> &'static str {
     include_str!("../../../spec/abi_structs.md")
 }
 
-/// The text from a line that begins so to the next heading.
+/// The text from the line with this beginning to the next heading.
 fn section(beginning: &str) -> &'static str {
     let start = document().find(&format!("\n{beginning}")).unwrap_or_else(|| panic!("no section {beginning}"));
     let text = &document()[start + 1..];
@@ -170,7 +170,7 @@ fn section(beginning: &str) -> &'static str {
     body.split("\n## ").next().unwrap().split("\n### ").next().unwrap()
 }
 
-/// The rows of the first Markdown table in a text that has so many columns.
+/// The rows with `N` cells of the first Markdown table in a text.
 fn rows<const N: usize>(text: &str) -> impl Iterator<Item = [&str; N]> {
     let lines = text.lines().skip_while(|line| !line.starts_with("|--")).skip(1);
     lines.take_while(|line| line.starts_with('|')).filter_map(|line| {
