@@ -4,8 +4,8 @@
 //! until the next one has at least twice its entries. So a rank with `n` values has at most `log2(n) + 1` blocks,
 //! however often it commits. Each value is copied about `log2(n)` times, as a cell without its payload.
 //!
-//! A block of more than 65,536 entries stays as it is: a copy of a million cells takes 50 ms, and everybody else waits.
-//! Once a rank is more than 40 blocks deep, after some three million values, its large blocks are absorbed, too.
+//! A block of more than 131,072 entries stays as it is: a copy of a million cells takes 50 ms, and everybody else waits.
+//! Once a rank is more than 40 blocks deep, after some eight million values, its large blocks are absorbed, too.
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
@@ -177,7 +177,7 @@ pub(crate) fn is_worth_absorbing(entry_count: usize, previous_entry_count: usize
 }
 
 /// A block with more entries is copied only where there are too many blocks.
-const ABSORBED_ENTRIES_MAX: usize = 1 << 16;
+const ABSORBED_ENTRIES_MAX: usize = 1 << 17;
 /// Number of blocks of a rank from which on large ones are absorbed, too. Small blocks on top of them stay within
 /// [`CHAIN_MAX`].
 const DEPTH_MAX: usize = 40;
