@@ -1,9 +1,9 @@
-//! Groups to be of which nobody knows the members yet: who has come to each on a server whose host forms none, kept beside the
-//! server's own account and compared with it.
+//! Groups whose members are not known yet, on servers whose host forms no groups. This account of callers is compared with the
+//! server's own.
 //!
-//! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know how many they are, and say whom they add; complete is
-//! a group when all leaders and all added members have called. Once all leaders have come it is known who that is, and the
-//! account of `local_collectives` goes on.
+//! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know their number, and name the members that they add. A
+//! group is complete when all leaders and all added members have called. Once all leaders have come, the members are known, and
+//! `local_collectives` takes over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,12 +34,12 @@ pub(super) struct Round {
     pub(super) calls: Vec<Caller>,
     /// Processes that leaders have named.
     pub(super) named: BTreeSet<ProcId>,
-    /// The time of the first who says how long; till then the one that servers keep.
+    /// The time limit of the first caller that gives one; until then the limit of servers.
     deadline: Time,
     is_timed: bool,
     /// A leader has come and gone: there will be no group.
     is_lost: bool,
-    /// Somebody was told that there will be none.
+    /// A caller was told that there will be no group.
     is_given_up: bool,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Bootstraps {
     by_request: BTreeMap<(PeerId, Tag), (ServerId, Text)>,
     /// Callers of a group that does not name them; their refusal is still to come.
     strangers: BTreeMap<(PeerId, Tag), ServerId>,
-    /// The groups that processes were told they are in.
+    /// The groups that processes are in, as they were told.
     told: BTreeMap<(u32, Text), Vec<ProcId>>,
 }
 
@@ -226,7 +226,7 @@ pub(super) struct PendingGroupRequest {
 
 #[derive(Debug)]
 pub(super) enum GroupRequestKind {
-    /// To be with whoever leads, or those whom leaders name.
+    /// To lead, or to join the group of leaders.
     Bootstrap,
     Construct(Vec<ProcId>),
     Destruct(Vec<ProcId>),

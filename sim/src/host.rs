@@ -40,7 +40,7 @@ pub(super) struct Arrived {
 pub(super) struct Host {
     pub(super) exchanges: BTreeMap<Subject, VecDeque<Exchange>>,
     pub(super) by_number: BTreeMap<u64, Subject>,
-    /// For whom a call was made.
+    /// The server and upcall that a call was made for.
     pub(super) calls: BTreeMap<(ServerId, CallId), (ServerId, UpcallId)>,
     pub(super) last: u64,
     /// When the last answer on its way to a node arrives.

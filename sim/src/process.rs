@@ -150,7 +150,7 @@ pub(super) struct PendingCall {
 #[derive(Debug)]
 pub(super) enum CallPurpose {
     Meeting,
-    /// To form a group with others of whom it knows little.
+    /// To form a group whose other members it does not know.
     Group(Text),
     Get(Box<PendingGet>),
     Finalize,
@@ -186,7 +186,7 @@ pub(super) struct Connection {
     pub(super) last_call: u64,
     /// Its invitations.
     pub(super) invitations: Invitations,
-    /// Groups that it was told it is in, formed by leaders who did not know each other.
+    /// Groups that it is in by a bootstrap: their leaders did not know each other.
     pub(super) groups: BTreeSet<Text>,
     /// When the last message of each direction arrives: none overtakes it.
     pub(super) up: Time,

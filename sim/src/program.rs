@@ -45,7 +45,7 @@ pub(super) enum Meeting {
     Dissolve(Text),
 }
 
-/// A group of leaders who know only how many they are, and of those whom they add.
+/// A group of leaders that know only their number, and of the processes that they add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bootstrap {
     pub(super) name: Text,
@@ -65,19 +65,19 @@ pub(super) enum Slip {
     /// One says another number, or none.
     CountsDiffer,
     CountsNone,
-    /// They forget one who comes.
+    /// They do not add a process that comes.
     NotAdded,
     /// One adds a process of another node.
     Elsewhere,
 }
 
-/// A group that one of the processes forms of those who accept.
+/// A group that one process forms of the processes that accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Invite {
     pub(super) name: Text,
     /// Which of the set, counted around.
     pub(super) leader: u32,
-    /// Whether it is formed without those who do not accept.
+    /// Whether it is formed without the processes that do not accept.
     pub(super) is_optional: bool,
     pub(super) wants_number: bool,
 }

@@ -11,8 +11,7 @@ use super::setup::{Job, Setup, part};
 #[derive(Debug)]
 pub(super) struct LazyRegistration {
     pub(super) random: Random,
-    /// Whether the second job comes late where it has processes. They are told of in time: less than a second after anybody
-    /// can have named it.
+    /// Whether the servers of the second job's processes hear of it late: less than a second after it can be named.
     pub(super) is_late: bool,
     /// Jobs that it has ended: nobody connects to them.
     pub(super) over: BTreeSet<usize>,
@@ -36,7 +35,7 @@ impl LazyRegistration {
         program.connect_jobs(&mut self.random, has_group_host);
     }
 
-    /// How long after its question a server is told of a job, if that is not to come with the answer, or later.
+    /// The time from its question until a server hears of a job; `None` if it hears with the answer, or later.
     pub(super) fn before_answer(&mut self) -> Option<Duration> {
         self.random.one_in(3).then(|| Duration::from_micros(self.random.between(0, 200)))
     }

@@ -27,7 +27,7 @@ use super::store::SimStore;
 use super::trace::{Keep, Trace};
 use super::value::{Promise, Put};
 
-/// A place for a server, and what the world knows of who is there.
+/// A place for a server, and the state of the processes there.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) server: Option<Server<SimStore>>,
@@ -48,8 +48,8 @@ pub(super) struct Node {
     pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
     /// Processes that can't come any more.
     pub(super) gone: BTreeSet<u32>,
-    /// Values that went by this server because the host's answer did not reach it, with their versions: nothing, or a
-    /// value at least as new, is what its processes find afterwards.
+    /// Values that missed this server because the host's answer did not reach it, with their versions. Its processes then find
+    /// nothing, or a value at least as new.
     pub(super) missed: BTreeMap<(u32, u8), u32>,
 }
 
@@ -101,7 +101,7 @@ impl World {
     pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> (Self, Vec<Job>) {
         let mut draw = Random::of(seed, Stream::Network);
         let mut groups = Random::of(seed, Stream::Groups);
-        // Without a host for them groups are those of a node: so that there are some, more processes share one.
+        // If the host forms no groups, a group has the processes of one node. So more processes share a node.
         let has_group_host = setup.is_large() || !groups.one_in(4);
         let nodes = setup.nodes.max(1);
         let filled = if has_group_host { nodes } else { u32::try_from(groups.between(1, nodes.into())).unwrap_or(1) };
@@ -233,7 +233,7 @@ impl World {
         self.server_at(job.node_of(proc.rank.process().filter(|rank| *rank < job.size).unwrap_or(0)))
     }
 
-    /// Whether every server has heard of the jobs named: before that invitations may pass by those who are meant.
+    /// Whether every server has heard of the jobs named. Before that, invitations may miss their targets.
     pub(super) fn have_started(&self, procs: &[ProcId]) -> bool {
         procs.iter().all(|entry| {
             let Some((_, job)) = self.job_named(&entry.namespace) else { return false };
@@ -248,8 +248,7 @@ impl World {
         self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
     }
 
-    /// The participants of whom a server may know something: of those of jobs that have ended nobody comes any more, where an
-    /// operation takes back what was begun before.
+    /// The participants that a server may know. If an operation takes back an earlier one, no process of an ended job comes.
     pub(super) fn lasting(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Vec<ProcId> {
         let ended = self.node(server.node).map(|node| &node.ended).filter(|_| kind.takes_back());
         let has_ended = |proc: &ProcId| {
@@ -312,7 +311,7 @@ impl World {
         processes
     }
 
-    /// A message to a server's end: behind those before it.
+    /// A message to a server's end. It does not overtake earlier ones.
     pub(super) fn send_up(&mut self, peer: PeerId, message: ToServer) {
         let at = self.now + self.latency();
         let Some(connection) = self.connections.get_mut(&peer) else { return };
@@ -320,7 +319,7 @@ impl World {
         self.queue.plan(connection.up, Event::ToServer(peer, Box::new(message)));
     }
 
-    /// A message to a client's end: behind those before it.
+    /// A message to a client's end. It does not overtake earlier ones.
     pub(super) fn send_down(&mut self, peer: PeerId, message: ToClient) {
         let at = self.now + self.latency();
         let Some(connection) = self.connections.get_mut(&peer) else { return };
