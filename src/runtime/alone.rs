@@ -1,4 +1,4 @@
-//! A process that no launcher started: it is a job of one, and has nobody to ask.
+//! A process without a launcher: a job of one process, without a server.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,22 +15,22 @@ use crate::proto::{Dialect, RankData};
 use crate::ptl::{Stream, StreamLimits};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};
 
-/// Makes a session without a server. It is named `singleton.HOST.PID`, rank 0, and knows the little that is sure about a
-/// job of one; everything else is not found at once.
+/// Makes a session without a server. Its process is `singleton.HOST.PID`, rank 0. The session knows the few certain
+/// facts about a job of one; a Get of anything else fails at once.
 ///
 /// # Errors
 /// There are no descriptors left.
 pub fn alone() -> io::Result<Session> {
     let host = hostname();
     let pid = std::process::id();
-    // A host name may be longer than what is left of a namespace; the number makes the name unique on its own.
+    // The host name may not fit into the namespace. The process id alone makes the name unique.
     let namespace = Namespace::new(&format!("singleton.{host}.{pid}"))
         .or_else(|_| Namespace::new(&format!("singleton.{pid}")))
         .map_err(io::Error::other)?;
     alone_as(ProcId::new(namespace, 0))
 }
 
-/// As [`alone`], under a name that the process has already.
+/// As [`alone`], for a process that has a name already.
 ///
 /// # Errors
 /// There are no descriptors left.
@@ -45,7 +45,7 @@ pub fn alone_as(proc: ProcId) -> io::Result<Session> {
     Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
 }
 
-/// What is known about the job and about its process.
+/// The known values of the job and of its process.
 pub(super) fn job_of_one(proc: &ProcId, host: &str) -> [RankData; 2] {
     let everyone = ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
     let of_job = [
@@ -116,8 +116,8 @@ mod tests {
         session.finalize().unwrap();
     }
 
-    /// The thread of the callbacks took the program's signals, so that its handlers ran beside the thread they were meant
-    /// for, or inside a callback; other threads of the library never did.
+    /// The callback thread took the program's signals. Signal handlers then ran beside the thread that they were meant
+    /// for, or inside a callback. The library's other threads block all signals.
     #[test]
     fn callbacks_run_where_no_signal_is_handled() {
         let session = alone().unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(mask.contains(nix::sys::signal::Signal::SIGCHLD) && mask.contains(nix::sys::signal::Signal::SIGALRM));
     }
 
-    /// Python holds its lock while it finalizes, and its callbacks want that lock: the two waited for each other.
+    /// Python holds its lock while it finalizes, and its callbacks want that lock: a deadlock.
     #[test]
     fn a_callback_that_waits_for_who_closes_the_session_does_not_keep_it() {
         let session = alone().unwrap();
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(ended.recv().unwrap(), Ok(()));
     }
 
-    /// What was begun while another thread closed the session was accepted, and then nobody was there to run it.
+    /// Calls begun while another thread closed the session were accepted, but no thread was left to run them.
     #[test]
     fn what_would_not_run_is_not_begun() {
         let session = alone().unwrap();
@@ -157,8 +157,8 @@ mod tests {
         assert!(session.notify_event_with(event, drop).is_err());
     }
 
-    /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed when the other
-    /// thread had called back, but not yet marked the handler as ready.
+    /// Open MPI registers a handler, waits for the callback and declares its model. The event was missed because the
+    /// other thread called back before it marked the handler as ready.
     #[test]
     fn a_handler_is_ready_when_its_registration_calls_back() {
         let session = Arc::new(alone().unwrap());

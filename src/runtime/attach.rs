@@ -31,17 +31,17 @@ use crate::ptl::{
 use crate::remedy::is_shortage;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
-/// How long a server may take to admit a client unless the client says otherwise.
+/// How long a server may take to admit a client, unless the client sets another limit.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Why a process did not become a client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// No launcher is at work: the process is alone.
+    /// No launcher started the process.
     #[error("{}", EnvironmentError::NotLaunched)]
     NotLaunched,
-    /// A launcher is at work, but what it put into the environment does not lead to a server.
+    /// A launcher started the process, but its environment variables do not lead to a server.
     #[error(transparent)]
     Environment(EnvironmentError),
     /// The launcher's server can't be reached.
@@ -52,7 +52,7 @@ pub enum ConnectError {
         /// Why not.
         reason: UnreachableReason,
     },
-    /// The server wants a proof that this process can't get.
+    /// The server demands a credential that this process can't get.
     #[error("the server at {uri} admits only who proves himself by munge (PMIX_SECURITY_MODE), but {reason}")]
     Unproven {
         /// Its address.
@@ -60,22 +60,22 @@ pub enum ConnectError {
         /// Why there is no proof.
         reason: ProofError,
     },
-    /// The server does not want this process.
+    /// The server refused this process.
     #[error(
         "the server at {uri} refused process {proc} with {status}; {}", advice(*.status)
     )]
     Refused {
         /// Its address.
         uri: String,
-        /// Who this process claims to be.
+        /// The name that this process claims.
         proc: ProcId,
         /// Why.
         status: Status,
     },
 }
 
-/// `ERR_UNREACH` is what MPI libraries take for "alone". It is not said where a server is at work, or each of a job's processes
-/// would run for itself; but where nobody listens any more: variables that a job left behind lead nowhere.
+/// MPI libraries take `ERR_UNREACH` for "no launcher": with it, each process of a job would run alone. So it means only
+/// that no server listens any more, as with variables that an old job left behind.
 impl AsStatus for ConnectError {
     fn status(&self) -> Status {
         match self {
@@ -110,19 +110,19 @@ pub enum UnreachableReason {
     /// The server did not answer.
     #[error("it did not answer within {} seconds", .0.as_secs())]
     TimedOut(Duration),
-    /// The operating system would not let this process wait.
+    /// The operating system refused to let this process wait.
     #[error("waiting for it failed: {0}")]
     Wait(#[from] io::Error),
-    /// What the server sent is no answer.
+    /// The bytes from the server are no answer.
     #[error("what it sent is no PMIx message of the encoding that its address stands for")]
     Garbled,
-    /// It knows this process under another name.
+    /// The server knows this process under another namespace.
     #[error("it told of job {told:?} instead of this process's")]
     OtherJob {
-        /// The job it told of.
+        /// The namespace in the server's answer.
         told: String,
     },
-    /// It wants a proof that this process can't get.
+    /// The server demands a credential that this process can't get.
     #[error(transparent)]
     Unproven(#[from] ProofError),
     /// The connect message could not be written.
@@ -147,7 +147,8 @@ pub fn launched_as<N: AsRef<OsStr>, V: AsRef<OsStr>>(environment: impl IntoItera
     ClientEnvironment::parse_name(environment).ok()
 }
 
-/// Becomes a client of the server that the environment names. Without a prover it is none of a server that demands munge.
+/// Becomes a client of the server that the environment names. Without a prover, a server that demands munge can't be
+/// used.
 ///
 /// # Errors
 /// [`ConnectError`].
@@ -188,25 +189,25 @@ where
     }
 }
 
-/// Who wants to connect to which server.
+/// A process that wants to connect, and its server.
 pub(super) struct Newcomer {
     pub(super) role: Role,
     pub(super) server: ServerOffer,
-    /// Another way to the same server.
+    /// Another address of the same server.
     pub(super) fallback: Option<ServerAddress>,
-    /// The server's name for this node, if it told.
+    /// The server's name for this node, if the environment has it.
     pub(super) hostname: Option<String>,
-    /// What it says of itself.
+    /// Attributes that the process sends about itself.
     pub(super) info: Vec<Info>,
-    /// Who makes credentials of munge.
+    /// Makes credentials of munge.
     pub(super) prover: Option<Arc<dyn Prover>>,
-    /// Whose server it may be.
+    /// Whose server may be trusted.
     pub(super) trust: Trust,
 }
 
 /// One attempt to connect, with the time it may take.
 pub(super) struct Attempt {
-    /// When Init began, on the clock that the server reads, too.
+    /// The time when Init began, on the node's clock, which the server reads too.
     begun: Option<Time>,
     clock: Clock,
     time_max: Duration,
@@ -217,15 +218,15 @@ pub(super) enum Joined {
     Refused(Status),
 }
 
-/// What a server said to a newcomer.
+/// A server's answer to a newcomer.
 enum Greeted {
     Welcome {
-        /// Who the newcomer is.
+        /// The name of the newcomer.
         proc: ProcId,
-        /// Who the server is.
+        /// The name of the server.
         server: ProcId,
         index: u32,
-        /// What followed.
+        /// The bytes after the answer.
         rest: Vec<u8>,
     },
     Refused(Status),
@@ -264,7 +265,7 @@ impl Attempt {
         Ok(Joined::Session(Box::new(session)))
     }
 
-    /// Waits for the answer to the introduction. To tools it has another form than to clients.
+    /// Waits for the answer to the introduction. Tools and clients get different forms of it.
     fn greet(&self, who: &Newcomer, manners: &Manners, stream: &mut Stream) -> Result<Greeted, UnreachableReason> {
         let mut bytes = Vec::new();
         loop {
@@ -283,7 +284,7 @@ impl Attempt {
         }
     }
 
-    /// Connects to the server, over TCP if its own socket does not exist where this process is.
+    /// Connects to the server. Uses TCP if the server's UNIX-domain socket does not exist in this file system.
     fn reach(&self, who: &Newcomer) -> Result<(Stream, Manners), UnreachableReason> {
         let server = &who.server;
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
@@ -300,7 +301,7 @@ impl Attempt {
         }
     }
 
-    /// Connects, again if the server's queue is full for a moment.
+    /// Connects. Tries again while the server's queue is full.
     fn connect(&self, endpoint: &Endpoint, limits: StreamLimits, trust: Trust) -> Result<Stream, UnreachableReason> {
         let mut tries_left = CONNECT_TRIES;
         loop {
@@ -313,7 +314,8 @@ impl Attempt {
         }
     }
 
-    /// Gets what the session reads: the server's segment of the namespace, else what the server tells of the job.
+    /// Gets the session's source of values: the server's segment of the namespace, or else the job information from the
+    /// server.
     fn open_store(
         &self,
         who: &Newcomer,
@@ -336,15 +338,15 @@ impl Attempt {
         if own.is_none() {
             let request = if is_ours { Request::StoreFallback(Some(Text::from(STORE_HASH))) } else { Request::JobInfo };
             if matches!(who.role, Role::Singleton(..)) {
-                // What the server tells stands before this.
+                // Values from the server take precedence over these.
                 link.with(|state| state.received.receive(&job_of_one(proc, &hostname())));
             }
             match self.ask_for_job(link, namespace, request) {
                 Ok(()) => {}
-                // A tool can live without what is known of its job: nothing, mostly.
+                // A tool can work without job information; mostly there is none.
                 Err(NoJob::Refused(_) | NoJob::Garbled) if !is_client => {}
                 Err(NoJob::Refused(status)) if !is_ours => return Ok(Err(status)),
-                // Under our own server every value can be asked for.
+                // Every value can be requested from our own server.
                 Err(_) if is_ours => {}
                 Err(NoJob::Refused(_) | NoJob::Lost) => return Err(self.timed_out_or(UnreachableReason::Closed)),
                 Err(NoJob::Garbled) => return Err(UnreachableReason::Garbled),
@@ -357,7 +359,7 @@ impl Attempt {
         Ok(Ok(own.map(|own| Source { reader: own.reader.of_process(rank), ..own })))
     }
 
-    /// Has the server tell of the job, which is kept with what else it tells.
+    /// Requests the job's information and keeps it among the received values.
     fn ask_for_job(&self, link: &Link, namespace: &Namespace, request: Request) -> Result<(), NoJob> {
         let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
         match link.call(Call::ExchangeWithin(request, left)) {
@@ -395,7 +397,7 @@ impl Attempt {
         connect.encode().map_err(|_| UnreachableReason::Message)
     }
 
-    /// Waits once and reads what came.
+    /// Waits once and reads the bytes that arrived.
     fn receive(&self, stream: &mut Stream, bytes: &mut Vec<u8>) -> Result<(), UnreachableReason> {
         let writable = match stream.flush()? {
             ptl::Flushed::All => PollFlags::empty(),
@@ -429,7 +431,8 @@ impl Attempt {
     }
 }
 
-/// The best way to prove oneself that works, with its credential. On a socket of ours the kernel says it all.
+/// The name and credential of the first working security module. Our own socket needs none: the kernel identifies the
+/// peer.
 fn proof(who: &Newcomer, manners: &Manners) -> Result<(&'static str, Vec<u8>), UnreachableReason> {
     let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
     let native = || (SECURITY_NATIVE, native_credential(ids));
@@ -454,7 +457,7 @@ fn proof(who: &Newcomer, manners: &Manners) -> Result<(&'static str, Vec<u8>), U
     Err(failure.into())
 }
 
-/// The answer to a client; nothing while it is incomplete.
+/// The answer to a client; `None` while it is incomplete.
 fn as_client(proc: &ProcId, server: &ProcId, bytes: &[u8]) -> Option<(Greeted, usize)> {
     let (answer, size) = Answer::decode(bytes)?;
     let greeted = match answer {
@@ -466,7 +469,7 @@ fn as_client(proc: &ProcId, server: &ProcId, bytes: &[u8]) -> Option<(Greeted, u
     Some((greeted, size))
 }
 
-/// The answer to a tool; nothing while it is incomplete. Tools have no slot.
+/// The answer to a tool; `None` while it is incomplete. Tools have no slot.
 fn as_tool(role: &Role, bytes: &[u8]) -> Result<Option<(Greeted, usize)>, UnreachableReason> {
     let Some((answer, size)) = ToolAnswer::decode(bytes, role).map_err(|_| UnreachableReason::Garbled)? else {
         return Ok(None);
@@ -482,25 +485,25 @@ fn as_tool(role: &Role, bytes: &[u8]) -> Result<Option<(Greeted, usize)>, Unreac
     Ok(Some((greeted, size)))
 }
 
-/// Why nothing is known of the job.
+/// Why the job's information is missing.
 enum NoJob {
     Refused(Status),
-    /// The connection ended, or the time.
+    /// The connection ended, or the time ran out.
     Lost,
-    /// What came is no answer.
+    /// The reply is no job information.
     Garbled,
-    /// The answer is about a job of this name.
+    /// The reply is about a job of this name.
     OtherJob(String),
 }
 
-/// Segments that may wait to be mapped: one's own, and those of jobs one got connected to.
+/// Segments that may wait to be mapped: this process's own, and those of connected jobs.
 const SEGMENTS_WAITING_MAX: usize = 16;
-/// As often as the reference does.
+/// As many as OpenPMIx tries.
 const CONNECT_TRIES: u32 = 10;
-/// The answer takes eight bytes; what follows it is read with it.
+/// The answer takes eight bytes; the bytes after it are read in the same call.
 const ANSWER_BYTES_MAX: usize = 512;
 
-/// What to do about a refusal.
+/// Advice after a refusal.
 const fn advice(status: Status) -> &'static str {
     match status {
         Status::ERR_EXISTS => {

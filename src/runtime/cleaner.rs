@@ -1,12 +1,11 @@
-//! Removes what processes of the server's own user leave behind.
+//! Removes files and directories of ended processes, in the name of the server's own user.
 //!
-//! Each path is gone down from the root, component by component, through descriptors; no link is followed, in no place,
-//! and what is removed is removed by its name in a directory that is held open. So a link, or a directory that is exchanged
-//! for one meanwhile, leads nowhere else: a path through a link is left. What does not belong to the user is left, too.
-//! Nothing is done in the name of others.
+//! Each path is walked from the root, component by component, through open directories. No link is followed. A file is
+//! removed by its name in an open directory, so a link or an exchanged directory leads nowhere else. A path through a
+//! link is left alone, and so are files of other users.
 //!
-//! Directories are emptied while they are read, so their size takes no memory. Orders that wait are bounded by their size,
-//! and the end of a server waits for them only so long.
+//! A directory is emptied while it is read, so its size takes no memory. Waiting orders have a size limit, and the end
+//! of a server waits for them only for a limited time.
 
 use std::ffi::CStr;
 use std::io;
@@ -26,7 +25,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use super::threads::spawn;
 use crate::server::{Cleanup, DirectoryRules};
 
-/// Where cleanups are done. The thread is started by the first one.
+/// Runs cleanups. The first one starts the thread.
 #[derive(Default)]
 pub(super) struct Cleaner(Option<Running>);
 
@@ -38,12 +37,12 @@ struct Running {
     shared: Arc<Shared>,
 }
 
-/// What the thread shares with who gives it orders.
+/// State that the thread shares with the server.
 #[derive(Default)]
 struct Shared {
-    /// Of orders that are not done.
+    /// Size of the orders that are not done.
     queued_bytes: AtomicUsize,
-    /// Nothing more is to be removed.
+    /// Set when nothing more may be removed.
     is_given_up: AtomicBool,
 }
 
@@ -59,10 +58,10 @@ pub(super) enum OrderError {
 }
 
 impl Cleaner {
-    /// Has it done after those before.
+    /// Queues a cleanup behind the earlier ones.
     ///
     /// # Errors
-    /// [`OrderError`]; it is not done.
+    /// [`OrderError`]; nothing is queued.
     pub(super) fn order(&mut self, cleanup: Cleanup) -> Result<(), OrderError> {
         let running = match self.0.take() {
             Some(running) => running,
@@ -79,8 +78,8 @@ impl Cleaner {
         Ok(())
     }
 
-    /// Waits until all is done, but no longer than `time_max`; then what is left stays, and the thread ends by itself as
-    /// soon as the operating system answers it.
+    /// Waits for all orders, but no longer than `time_max`. After that the remaining files stay, and the thread ends by
+    /// itself as soon as the operating system answers it.
     pub(super) fn finish(&mut self, time_max: Duration) {
         let Some(Running { orders, ended, thread, shared }) = self.0.take() else { return };
         drop(orders);
@@ -118,7 +117,7 @@ fn perform(cleanup: &Cleanup, is_given_up: &AtomicBool) -> Failures {
     work.failures
 }
 
-/// What could not be removed, the first of it by name.
+/// Files that could not be removed; the first few by name.
 #[derive(Debug, Default)]
 struct Failures {
     first: Vec<(String, Errno)>,
@@ -126,7 +125,7 @@ struct Failures {
 }
 
 impl Failures {
-    /// What is gone already is nobody's concern.
+    /// Ignores files that are gone already.
     fn note(&mut self, path: &str, result: Result<(), Errno>) {
         let Err(errno) = result else { return };
         if errno == Errno::ENOENT || self.first.iter().any(|(known, _)| known == path) {
@@ -163,7 +162,7 @@ impl Work<'_> {
             self.failures.note(path, result);
         }
         for (&rules, paths) in &cleanup.directories {
-            // What is inside comes behind, and goes first.
+            // Inner directories sort behind their parents, and are removed first.
             for path in paths.iter().rev() {
                 let result = self.check().and_then(|()| self.remove_directory(path, rules));
                 self.failures.note(path, result);
@@ -174,7 +173,7 @@ impl Work<'_> {
     /// Whether to go on.
     ///
     /// # Errors
-    /// `EPERM`: this is no process of the user (any more); `ECANCELED`: time is up.
+    /// `EPERM`: this process no longer runs as the user. `ECANCELED`: time is up.
     fn check(&self) -> Result<(), Errno> {
         match () {
             () if geteuid().as_raw() != self.cleanup.uid => Err(Errno::EPERM),
@@ -212,13 +211,13 @@ impl Work<'_> {
         unlinkat(&parent, name, UnlinkatFlags::RemoveDir)
     }
 
-    /// Removes from a directory what the cleanup allows; whether nothing is left. What reading misses because entries
-    /// vanish meanwhile, the next pass finds.
+    /// Removes the entries of a directory that the cleanup allows. Returns whether the directory is empty now. Entries
+    /// that one pass misses, because others vanish meanwhile, are found by the next pass.
     fn empty(&mut self, directory: &OwnedFd, path: &str, rules: DirectoryRules, depth: usize) -> Result<bool, Errno> {
         if depth >= DEPTH_MAX {
             return Err(Errno::ELOOP);
         }
-        // What was looked at may have been exchanged before it was opened.
+        // The directory may have been exchanged between the check and the open.
         self.is_own(&fstat(directory)?)?;
         let mut entries = Dir::openat(directory.as_fd(), c".", DIRECTORY, Mode::empty())?;
         let mut is_empty = true;
@@ -243,7 +242,7 @@ impl Work<'_> {
         Ok(is_empty)
     }
 
-    /// Removes an entry of a directory if the cleanup allows; whether it is gone.
+    /// Removes an entry of a directory if the cleanup allows it. Returns whether the entry is gone.
     fn remove_entry(
         &mut self,
         directory: &OwnedFd,
@@ -291,10 +290,10 @@ impl Work<'_> {
         unlinkat(directory, name, UnlinkatFlags::RemoveDir).map(|()| true)
     }
 
-    /// Whether something is to stay.
+    /// Whether an entry must stay.
     ///
     /// # Errors
-    /// `EPERM`: it belongs to somebody else.
+    /// `EPERM`: the entry belongs to another user.
     fn is_kept(&self, path: &str, found: &FileStat) -> Result<bool, Errno> {
         self.is_own(found)?;
         Ok(self.cleanup.keeps(path))
@@ -305,10 +304,10 @@ impl Work<'_> {
     }
 }
 
-/// The directory that a path ends in, and the name in it, by way of no link.
+/// Opens the parent directory of a path without following links; returns it and the last name.
 ///
 /// # Errors
-/// `ENOTDIR` for a link among others; `EINVAL`: the path is not absolute or goes up.
+/// `ENOTDIR`, for example for a link. `EINVAL`: the path is relative or contains `..`.
 fn parent_of(path: &str) -> Result<(OwnedFd, &str), Errno> {
     let (parents, name) = path.rsplit_once('/').ok_or(Errno::EINVAL)?;
     if !path.starts_with('/') || path.split('/').any(|part| part == "..") || matches!(name, "" | ".") {
@@ -325,19 +324,19 @@ fn is_directory(found: &FileStat) -> bool {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFDIR
 }
 
-/// To read it.
+/// Opens a directory for reading.
 const DIRECTORY: OFlag = OFlag::O_RDONLY.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// To go on from it; reading it may be forbidden.
+/// Opens a directory only to go on from it, because reading it may be forbidden.
 const PLACE: OFlag = OFlag::O_PATH.union(OFlag::O_DIRECTORY).union(OFlag::O_NOFOLLOW).union(OFlag::O_CLOEXEC);
-/// Deeper trees are left: each level holds descriptors and a piece of the stack.
+/// Deeper trees are left alone: each level takes descriptors and stack.
 const DEPTH_MAX: usize = 128;
-/// How often a directory is read in which things keep appearing.
+/// Passes over a directory in which entries keep appearing.
 const PASSES_MAX: usize = 8;
-/// Failures of an order that are told one by one.
+/// Failures of an order that are reported one by one.
 const FAILURES_MAX: usize = 8;
-/// More than this is not queued; one order always is.
+/// Limit of waiting orders. The last order may exceed it.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
-/// How long the end of a server waits for what is being removed.
+/// How long the end of a server waits for the cleanups.
 pub(super) const FINISH_TIME_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

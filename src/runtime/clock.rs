@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// The clock that all processes of a node share (`CLOCK_MONOTONIC`). `None`: this system has none.
+/// The clock that all processes of a node share (`CLOCK_MONOTONIC`). `None`: this system lacks it.
 pub(super) fn node_time() -> Option<Time> {
     let since_boot = clock_gettime(ClockId::CLOCK_MONOTONIC).ok()?;
     Some(Time::ZERO + Duration::from(since_boot))

@@ -1,5 +1,5 @@
-//! What a client finds where nobody registered or posted a value: what follows from the topology ([`crate::topo::derived`]),
-//! and what its server was told of nodes.
+//! Values that a Get finds although no process posted them and no host registered them. They follow from the
+//! topology ([`crate::topo::derived`]), or the server has them from its host.
 
 use std::sync::Weak;
 
@@ -10,19 +10,19 @@ use crate::proto::{Get, Reply, Request};
 use crate::topo::derived::{self, Derivable, Surroundings, derive};
 use crate::types::{Key, Namespace, ProcId, Rank, Value};
 
-/// Whether the server was told values of this name of nodes, which are in no segment.
+/// Whether the host gives values of this key for nodes to the server. They are in no segment.
 fn is_delivered(key: &str) -> bool {
     key == keys::FABRIC_DEVICES.name() || key == keys::FABRIC_DEVICE.name()
 }
 
-/// Whether there may be a value although nobody registered one. Who looks only at what is there wants none.
+/// Whether a value may exist although none is registered. A Get with `PMIX_OPTIONAL` wants none.
 pub(super) fn may_follow(request: &GetRequest) -> bool {
     let is_plain = !request.directives.optional && request.directives.qualifiers.is_empty();
     let may_be = |key: &str| Derivable::of(key).is_some() || is_delivered(key);
     is_plain && request.key.as_ref().is_some_and(|key| may_be(key.as_str()))
 }
 
-/// Takes a value, or where there is none what follows from others.
+/// Passes a value to the callback; if there is none, derives it from others.
 pub(super) fn or_derived(session: &Weak<Session>, request: &GetRequest, callback: ValueCallback) -> ValueCallback {
     let (session, request) = (Weak::clone(session), request.clone());
     Box::new(move |result| match result {
@@ -35,11 +35,11 @@ pub(super) fn or_derived(session: &Weak<Session>, request: &GetRequest, callback
 }
 
 impl Session {
-    /// What follows from the topology; `None` if nothing does, or there is no topology.
+    /// The value that follows from the topology. `None` if nothing follows, or if there is no topology.
     pub(super) fn derived(&self, request: &GetRequest) -> Option<Value> {
         let key = request.key.as_ref().filter(|_| may_follow(request))?;
         let Some(wanted) = Derivable::of(key.as_str()) else { return self.delivered(request) };
-        // Without a rank it is this process that is meant.
+        // Without a rank, the request means this process.
         let rank = match request.proc.rank {
             Rank::Undefined if request.proc.namespace == self.proc().namespace => self.proc().rank,
             rank => rank,
@@ -50,7 +50,7 @@ impl Session {
         derive(wanted, &proc, self, machine.as_deref())
     }
 
-    /// What the server says without waiting. One that has answered a message of this process's has said so already.
+    /// The value that the server has without waiting. A session without a segment has asked its server already.
     fn delivered(&self, request: &GetRequest) -> Option<Value> {
         if self.is_alone() || !self.reads_segment() {
             return None;
@@ -67,7 +67,7 @@ impl Session {
 }
 
 impl Surroundings for Session {
-    /// As far as this process knows it; of other jobs, as far as its server does.
+    /// A value of this process's job as known here, and of other jobs as known to the server.
     fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value> {
         let proc = ProcId { namespace: job.clone(), rank };
         let mut directives = GetDirectives { optional: *job == self.proc().namespace, ..GetDirectives::default() };

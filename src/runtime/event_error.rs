@@ -8,16 +8,16 @@ use crate::types::Status;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventError {
-    /// The registration makes no sense, or its place is taken.
+    /// The registration is invalid, or its place in the chain is taken.
     #[error(transparent)]
     Registration(#[from] RegistrationError),
-    /// The server refused or could not be asked.
+    /// The server refused or did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The server in this process, or its host, refused.
     #[error("the event can't be registered or passed on: {0}")]
     Refused(Status),
-    /// The host is to be asked, and it is what waits.
+    /// The call would wait for the host inside a function of the host.
     #[error(
         "a function of the host can't wait for the host to register events of the environment; register with a callback"
     )]
@@ -25,7 +25,7 @@ pub enum EventError {
     /// The server in this process has ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// No thread could be started for handlers and callbacks; nothing was begun.
+    /// No thread could be started for handlers and callbacks. Nothing has begun.
     #[error("no thread for event handlers can be started: {}", .0)]
     Thread(std::io::ErrorKind),
 }

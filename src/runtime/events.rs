@@ -1,4 +1,4 @@
-//! A process's event handlers: keeps them, calls them, and knows nothing of where events come from.
+//! The event handlers of a process: keeps them and calls them. The source of the events is unknown here.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,8 +20,8 @@ pub type Handler = Arc<dyn Fn(EventCall) + Send + Sync>;
 
 /// One call of an event handler.
 ///
-/// The handlers after it in the chain wait until the call is completed: with [`EventCall::complete`], from inside the
-/// handler, later, or from another thread. A call that is dropped was one that did nothing
+/// Later handlers of the chain wait until the call is completed with [`EventCall::complete`]. The handler itself may
+/// complete it, now or later, and so may another thread. A dropped call counts as one without effect
 /// ([`Status::EVENT_NO_ACTION_TAKEN`]).
 ///
 /// Source: PMIx Standard, "Event Notification" (`pmix_notification_fn_t`).
@@ -29,20 +29,21 @@ pub type Handler = Arc<dyn Fn(EventCall) + Send + Sync>;
 pub struct EventCall {
     /// The registration that is called.
     pub handler: usize,
-    /// What happened.
+    /// The event's status.
     pub status: Status,
-    /// To or by whom; `None`: the host. The C interface shows an empty namespace and the undefined rank.
+    /// The source of the event; `None`: the host. The C interface shows an empty namespace and the undefined rank.
     pub source: Option<ProcId>,
-    /// Details, then the handler's own name and object as given at its registration.
+    /// The event's details, then the handler's own name and object as given at its registration.
     pub info: Vec<Info>,
-    /// What the handlers before this one said: for each of them its status under its name (`pmix.modex.status` for one
-    /// without a name), then its results.
+    /// The answers of the earlier handlers. Each has its status under its name (`pmix.modex.status` if it has no name),
+    /// then its results.
     pub results: Vec<Info>,
-    /// The duty to say that the call is over.
+    /// The duty to complete the call.
     pub completion: Completion,
 }
 
-/// The duty to complete one call of an event handler. Spent exactly once; dropping it means that nothing was done.
+/// The duty to complete one call of an event handler. Spent exactly once; dropping it means that the handler did
+/// nothing.
 #[must_use = "the handlers after this one wait for the completion"]
 pub struct Completion {
     hub: Weak<EventHub>,
@@ -50,8 +51,7 @@ pub struct Completion {
 }
 
 impl EventCall {
-    /// The handler is done. `status` [`Status::EVENT_ACTION_COMPLETE`] ends the chain; `results` go to the handlers
-    /// after it.
+    /// Completes the call. [`Status::EVENT_ACTION_COMPLETE`] ends the chain; `results` go to the later handlers.
     pub fn complete(self, status: Status, results: Vec<Info>) {
         self.completion.complete(status, results);
     }
@@ -84,26 +84,26 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Something to run on the thread of the handlers.
+/// A function for the handler thread.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
-/// What the handlers of a process need of the rest of it. The functions are called with the hub's lock held: they queue
-/// something and return.
+/// Services of the process for its handlers. The hub calls these functions with its lock held: they queue something and
+/// return.
 pub(super) trait Outside: Send + Sync {
-    /// Runs something on the thread of the handlers, after what was given before.
+    /// Queues a job on the handler thread.
     ///
     /// # Errors
-    /// The job: nothing will run there any more.
+    /// The job: the handler thread has ended.
     fn defer(&self, job: Job) -> Result<(), Job>;
-    /// Nobody in this process wants these any more.
+    /// No handler in this process wants these codes any more.
     fn deregister(&self, codes: Vec<Status>);
-    /// Whether there are handlers.
+    /// Says whether there are handlers.
     fn listen(&self, is_listening: bool);
-    /// The handlers have decided about an event that asks them to.
+    /// The handlers have decided about an event that demands a decision.
     fn decided(&self, _: &Decision) {}
 }
 
-/// The handlers of a process, and the calls under way.
+/// The handlers of a process and the active calls.
 pub(crate) struct EventHub {
     state: Mutex<HubState>,
     /// Announces that a handler has returned.
@@ -114,13 +114,13 @@ pub(crate) struct EventHub {
 
 struct HubState {
     dispatcher: Dispatcher<Handler>,
-    /// What the server knows to be wanted; default handlers by their marker.
+    /// The codes that the server has confirmed; default handlers by their marker.
     confirmed: BTreeSet<Status>,
-    /// Handlers that run at the moment.
+    /// Handlers that run now.
     running: Vec<(usize, ThreadId)>,
-    /// What waits for handlers to return.
+    /// Jobs that wait until a handler returns.
     waiting: Vec<(usize, Job)>,
-    /// The thread of the handlers makes calls and will look for more.
+    /// The handler thread makes calls and will look for more.
     is_pumping: bool,
 }
 
@@ -133,8 +133,8 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    /// What the server must be told before the registration is complete: codes (none: default handlers) and directives.
-    /// `None`: it knows.
+    /// The codes (none: default handlers) and directives that the server must have before the registration is complete.
+    /// `None`: the server has them.
     pub(super) fn request(&self) -> Option<(Vec<Status>, Vec<Info>)> {
         let is_default = self.needed == [DEFAULT_HANDLER];
         let codes = if is_default { Vec::new() } else { self.needed.clone() };
@@ -155,8 +155,8 @@ impl EventHub {
         Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), outside, clock })
     }
 
-    /// Takes a handler in and lets `ask` tell the server. That happens under the lock, so that the server hears of
-    /// registrations and their ends in the order in which they were made.
+    /// Takes a handler in and lets `ask` send a request to the server. `ask` runs under the lock, so the server gets
+    /// registrations and deregistrations in their order.
     pub(super) fn begin<R>(
         &self,
         registration: Registration,
@@ -175,14 +175,14 @@ impl EventHub {
         Ok((begun, asked))
     }
 
-    /// The server has answered, or need not be asked. The number is the registration's.
+    /// The server has answered, or did not have to. Returns the number of the registration.
     pub(super) fn finish<E>(self: &Arc<Self>, begun: Begun, answer: Result<(), E>) -> Result<usize, E> {
         let id = self.confirm(begun, answer)?;
         self.activate(id);
         Ok(id)
     }
 
-    /// As [`EventHub::finish`]; `done` learns of it before the first event comes. On the thread of the handlers.
+    /// As [`EventHub::finish`]. Calls `done` on the handler thread, before the first event is delivered.
     pub(super) fn finish_with<E>(
         self: &Arc<Self>,
         begun: Begun,
@@ -190,8 +190,8 @@ impl EventHub {
         done: impl FnOnce(Result<usize, E>),
     ) {
         let confirmed = self.confirm(begun, answer);
-        // Who learns of the registration may raise an event at once, from another thread. What the server has kept is for
-        // the thread of the handlers, which is this one: it comes after `done`.
+        // `done` may let another thread raise an event at once, so the handler must be active before. Cached events
+        // still come after `done`: they wait for the handler thread, which runs this function.
         if let Ok(id) = &confirmed {
             self.activate(*id);
         }
@@ -203,7 +203,7 @@ impl EventHub {
         match answer {
             Ok(()) => {
                 let mut state = self.state.lock();
-                // Unless its handler is gone already, and the server has been told so.
+                // If the handler is gone already, the server has been asked to drop these codes.
                 let unwanted = state.dispatcher.unwanted(&needed);
                 state.confirmed.extend(needed.into_iter().filter(|code| !unwanted.contains(code)));
                 Ok(id)
@@ -221,19 +221,19 @@ impl EventHub {
         self.schedule(&state);
     }
 
-    /// Ends a registration; `false`: there is none. Calls of it may still be under way.
+    /// Ends a registration; `false`: there is none. Calls of its handler may still run.
     pub(super) fn remove(&self, id: usize) -> bool {
         let mut state = self.state.lock();
         let Some((codes, handler)) = state.dispatcher.remove(id) else { return false };
         self.settle(&mut state, &codes);
         drop(state);
-        // Whatever a handler holds is not dropped under the lock.
+        // The handler's captured values must not be dropped under the lock.
         drop(handler);
         true
     }
 
-    /// Waits until a handler runs nowhere. A handler does not wait: it may be the one. Gives up after a while: the handler
-    /// may wait for what the caller holds.
+    /// Waits until no call of a handler runs. Inside a handler it does not wait, because it may be the same one. It
+    /// gives up after a while, because the handler may wait for a lock of the caller.
     pub(super) fn wait_until_returned(&self, id: usize) {
         let mut state = self.state.lock();
         let own = thread::current().id();
@@ -247,10 +247,10 @@ impl EventHub {
         }
     }
 
-    /// Runs something on the thread of the handlers once a handler runs nowhere.
+    /// Runs a job on the handler thread once no call of a handler runs.
     ///
     /// # Errors
-    /// The job: it will not run, the process's conversation has ended.
+    /// The job: it will not run, because the process has no handler thread any more.
     pub(super) fn when_returned(&self, id: usize, job: Job) -> Result<(), Job> {
         let mut state = self.state.lock();
         if !state.is_running(id) {
@@ -260,20 +260,21 @@ impl EventHub {
         Ok(())
     }
 
-    /// Something has happened; its handlers are called on their thread.
+    /// Raises an event. Its handlers are called on their thread.
     pub(super) fn raise(self: &Arc<Self>, event: Event) {
         let mut state = self.state.lock();
         state.dispatcher.raise(self.clock.now(), event);
         self.schedule(&state);
     }
 
-    /// As [`EventHub::raise`], on the thread of the handlers itself.
+    /// As [`EventHub::raise`], called on the handler thread itself.
     pub(super) fn arrive(self: &Arc<Self>, event: Event) {
         self.state.lock().dispatcher.raise(self.clock.now(), event);
         self.pump();
     }
 
-    /// Something has happened; its handlers are called on this thread, except those after one that takes its time.
+    /// Raises an event and calls its handlers on this thread. If one completes later, the rest run on the handler
+    /// thread.
     pub(super) fn deliver_here(self: &Arc<Self>, event: Event) {
         let mut state = self.state.lock();
         let Some(chain) = state.dispatcher.raise_apart(self.clock.now(), event) else { return };
@@ -297,16 +298,16 @@ impl EventHub {
         }
     }
 
-    /// Has the calls that can be made be made on the thread of the handlers, unless it is about to.
+    /// Schedules the possible calls on the handler thread, unless it looks for calls anyway.
     fn schedule(self: &Arc<Self>, state: &HubState) {
         if !state.is_pumping && state.dispatcher.has_calls() {
             let hub = Arc::downgrade(self);
-            // Where nothing runs any more no handler is called.
+            // Without a handler thread no handler is called.
             let _ = self.outside.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
         }
     }
 
-    /// Makes all calls that can be made. Only on the thread of the handlers, so that they run one at a time.
+    /// Makes all possible calls. Runs only on the handler thread, so handlers run one at a time.
     fn pump(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_pumping = true;
@@ -327,11 +328,11 @@ impl EventHub {
         let running = (id, thread::current().id());
         state.running.push(running);
         MutexGuard::unlocked(state, || {
-            // What a panic leaves behind drops the completion, and the chain goes on.
+            // After a panic the unwinding drops the completion, and the chain continues.
             if catch_unwind(AssertUnwindSafe(|| handler(call))).is_err() {
                 tracing::error!(handler = id, %status, "an event handler panicked; the event goes to the next one");
             }
-            // The last reference to a handler is dropped where it ran, without the lock.
+            // The last reference to a handler is dropped on the handler's thread, without the lock.
             drop(handler);
         });
         if let Some(index) = state.running.iter().position(|other| *other == running) {
@@ -344,7 +345,8 @@ impl EventHub {
         }
     }
 
-    /// A call has returned: what waited for that is queued, or given back where nothing will run any more.
+    /// A call has returned: queues the jobs that waited for it. Returns those that the handler thread can't run any
+    /// more.
     fn release(&self, state: &mut HubState, id: usize) -> Vec<Job> {
         if state.is_running(id) {
             return Vec::new();
@@ -353,7 +355,7 @@ impl EventHub {
         waiting.filter_map(|(_, job)| self.outside.defer(job).err()).collect()
     }
 
-    /// Tells the server what nobody here wants any more, now that a handler of these codes has gone.
+    /// Deregisters codes at the server that no handler wants any more, after a handler of these codes has gone.
     fn settle(&self, state: &mut HubState, codes: &[Status]) {
         let unwanted = state.dispatcher.unwanted(codes);
         state.confirmed.retain(|code| !unwanted.contains(code));
@@ -366,10 +368,10 @@ impl EventHub {
     }
 }
 
-/// How long the end of a registration waits for a call that is under way.
+/// How long the end of a registration waits for an active call.
 const RETURN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Runs what was promised to run on the thread of the handlers, when this is it and nobody else will.
+/// Runs a job here, on the handler thread, because that thread takes no more jobs.
 fn run(job: Job) {
     if catch_unwind(AssertUnwindSafe(job)).is_err() {
         tracing::error!("a function that waited for an event handler to return panicked");
@@ -377,7 +379,7 @@ fn run(job: Job) {
 }
 
 impl HubState {
-    /// Which of these codes the server has not confirmed; none means default handlers.
+    /// The codes that the server has not confirmed; no codes mean default handlers.
     fn unconfirmed(&self, codes: &[Status]) -> Vec<Status> {
         let codes = if codes.is_empty() { &[DEFAULT_HANDLER] } else { codes };
         codes.iter().copied().filter(|code| !self.confirmed.contains(code)).collect()

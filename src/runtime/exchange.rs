@@ -1,4 +1,4 @@
-//! Requests that are one message and one reply, and nothing else.
+//! Requests that consist of one message and one reply.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use crate::proto::{Reply, Request};
 use crate::types::Status;
 
 impl Session {
-    /// Sends a request and waits for its reply; gives up some time after the limit. A reply that is only a status other
-    /// than success is an error.
+    /// Sends a request and waits for its reply; gives up some time after the limit. A status reply other than success
+    /// is an error.
     ///
     /// # Errors
     /// [`CallError`].
@@ -24,11 +24,10 @@ impl Session {
         self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))))
     }
 
-    /// As [`Session::exchange`]; the reply goes to `callback`, on the progress thread, which is started if it does not
-    /// run yet.
+    /// As [`Session::exchange`]; the reply goes to `callback`, on the progress thread. Starts that thread if needed.
     ///
     /// # Errors
-    /// The thread could not be started; nothing was sent.
+    /// The thread could not be started, and nothing was sent.
     pub fn exchange_with(
         &self,
         request: Request,
@@ -47,7 +46,7 @@ impl Session {
     }
 }
 
-/// A request that is one message, with a limit of its own if it has one.
+/// A request of one message, with its time limit if it has one.
 pub(super) fn call(request: Request, time_limit: Option<Duration>) -> Call {
     match time_limit {
         Some(time_limit) => Call::ExchangeWithin(request, time_limit),

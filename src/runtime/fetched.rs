@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::gds::{Damage, ValueRef};
 use crate::types::{DataType, Value};
 
-/// What a Get found: borrowed from the segment where it lies there, else owned.
+/// The value that a Get found: borrowed from the segment if it lies there, else owned.
 ///
 /// Looking at a borrowed value copies nothing.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ enum Place<'a> {
     Owned(Value),
 }
 
-/// A found value where it lies, for those who convert it themselves.
+/// A found value at its place, for callers with their own conversion.
 #[derive(Clone, Copy, Debug)]
 pub enum Borrowed<'a> {
     /// In the segment.
@@ -27,7 +27,7 @@ pub enum Borrowed<'a> {
 }
 
 impl<'a> Fetched<'a> {
-    /// The value where it lies.
+    /// The value at its place.
     #[must_use]
     #[inline]
     pub fn borrow(&self) -> Borrowed<'_> {
@@ -38,13 +38,13 @@ impl<'a> Fetched<'a> {
         }
     }
 
-    /// What was found without a detour: it is written in the segment.
+    /// A value that is written in the segment.
     #[inline]
     pub(super) const fn written(value: ValueRef<'a>) -> Self {
         Self(Place::Segment(value))
     }
 
-    /// What was found in a segment, whether it is written there or only follows from what is.
+    /// A value from a segment. It may be written there, or only follow from other values there.
     pub(super) fn published(value: ValueRef<'a>) -> Self {
         value.unwritten().map_or(Self(Place::Segment(value)), Self::owned)
     }
@@ -150,7 +150,7 @@ impl<'a> Fetched<'a> {
     }
 }
 
-/// A string has bytes in the segment, too, but is no byte object wherever it is found.
+/// Strings have bytes in the segment too, but they are no byte objects.
 fn published_bytes(value: ValueRef<'_>) -> Option<&[u8]> {
     value.as_bytes().filter(|_| value.data_type() == DataType::ByteObject)
 }

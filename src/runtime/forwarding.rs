@@ -1,4 +1,4 @@
-//! Output of other processes on its way to the functions of this one that asked for it.
+//! Forwarded output of other processes, and the functions of this process that take it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use crate::server::IofOutput;
 /// Takes forwarded output, on the progress thread.
 pub type OutputHandler = Arc<dyn Fn(IofOutput) + Send + Sync>;
 
-/// Who takes forwarded output, by this process's own numbers. 0 is nobody's: servers use it for output that was never
-/// asked for.
+/// The takers of forwarded output, by this process's own numbers. Servers use 0 for output without a request.
 #[derive(Default)]
 pub(super) struct Pulls {
     last: u64,
@@ -29,7 +28,7 @@ impl Pulls {
         self.open.is_empty()
     }
 
-    /// What is to be run for a piece of output; `None`: nobody wants it any more.
+    /// The job that passes a piece of output to its handler; `None`: the pull is closed.
     pub(super) fn job_for(&self, output: notification::Output) -> Option<Box<dyn FnOnce() + Send>> {
         let notification::Output { source, channels, reference, info, bytes } = output;
         let handler = Arc::clone(&self.open.get(&reference)?.handler);
@@ -44,8 +43,8 @@ impl Pulls {
 }
 
 impl Session {
-    /// Makes room for output that is about to be asked for, and has the socket read from now on. Gives the number under
-    /// which to ask.
+    /// Opens a pull before its request is sent, and starts the reading of the socket. Returns the number for the
+    /// request.
     ///
     /// # Errors
     /// No thread to run the handler could be started.
@@ -64,13 +63,13 @@ impl Session {
         })
     }
 
-    /// The server's number of a pull; `None` for one that is not open, or that the server has not granted.
+    /// The server's number of a pull; `None` if the pull is not open, or if the server has not granted it.
     #[must_use]
     pub fn pull_reference(&self, id: u64) -> Option<u64> {
         self.link().with(|state| state.pulls.open.get(&id)?.reference)
     }
 
-    /// Output that still comes for this pull is discarded.
+    /// Closes a pull. Output that still comes for it is discarded.
     pub fn close_pull(&self, id: u64) {
         drop(self.link().with(|state| state.pulls.open.remove(&id)));
     }

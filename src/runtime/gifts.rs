@@ -1,7 +1,7 @@
-//! What the members of a group gave each other when it was formed (`PMIX_GROUP_INFO`), for Gets of this process.
+//! Values that the members of a group contributed when it was formed (`PMIX_GROUP_INFO`), for Gets of this process.
 //!
-//! OpenPMIx 6 stores such values for good, and finds them by the context number of the group. So they outlive the group
-//! here, too: the newest of them, up to a limit.
+//! OpenPMIx 6 keeps such values for ever, and finds them by the group's context number. So the newest values outlive
+//! their group here too, up to a limit.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +14,16 @@ use crate::types::{Info, Key, ProcId, Value, footprint};
 /// By member and key.
 type Given = BTreeMap<(ProcId, Key), Value>;
 
-/// Stands behind everything that a process has posted and that is published: it is looked at before the server is asked,
-/// never before the segment.
+/// Contributions of the members of groups. A Get looks at them after the segment, and before it asks the server.
 #[derive(Debug, Default)]
 pub(super) struct Gifts {
     /// The oldest group first.
     groups: Mutex<Vec<Contributions>>,
-    /// Whether there is anything: most processes need no lock.
+    /// Whether there are contributions: most processes need no lock.
     is_any: AtomicBool,
 }
 
-/// What the members of one group gave.
+/// Contributions of the members of one group.
 #[derive(Debug)]
 struct Contributions {
     group: Vec<u8>,
@@ -34,7 +33,7 @@ struct Contributions {
     size_bytes: usize,
 }
 
-/// The groups that a Get is about. Without name and number: any.
+/// The groups that a Get means. Without name and number: every group.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meant<'a> {
     pub(super) group: Option<&'a [u8]>,
@@ -42,7 +41,7 @@ pub(super) struct Meant<'a> {
 }
 
 impl Gifts {
-    /// A group has been formed. An older one of its name has ended.
+    /// Takes the contributions of a new group. An older group of that name has ended.
     pub(super) fn take(&self, group: &[u8], reply: &Reply) {
         let Some((infos, context_id)) = described_in(reply) else { return };
         let given: Given = contributions(infos).take(MAX).collect();
@@ -59,12 +58,12 @@ impl Gifts {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// A group has ended, or this process has left it.
+    /// Notes that a group has ended, or that this process has left it.
     pub(super) fn end(&self, group: &[u8]) {
         end(&mut self.groups.lock(), group);
     }
 
-    /// What a member gave under a key, in the newest group that is meant and has such a value.
+    /// The value that a member contributed under a key. If several of the meant groups have one, the newest counts.
     pub(super) fn find(&self, meant: Meant<'_>, proc: &ProcId, key: &Key) -> Option<Value> {
         if !self.is_any.load(Ordering::Acquire) {
             return None;
@@ -79,7 +78,7 @@ impl Gifts {
     }
 }
 
-/// Notes the end of a group. Of the groups that have ended the oldest are forgotten where there is too much.
+/// Notes the end of a group. Forgets the oldest ended groups if they hold too much.
 fn end(groups: &mut Vec<Contributions>, group: &[u8]) {
     for one in groups.iter_mut().filter(|one| one.group == group) {
         one.has_ended = true;
@@ -106,10 +105,10 @@ fn described_in(reply: &Reply) -> Option<(&[Info], Option<u64>)> {
     }
 }
 
-/// Values kept of all groups that there are.
+/// Limit of the values of all groups that have not ended.
 const MAX: usize = 1 << 16;
 
-/// What is kept of groups that have ended: the local context numbers of some 10,000 members.
+/// Limit of the values of ended groups: the local context numbers of some 10,000 members.
 const ENDED_BYTES_MAX: usize = 4 << 20;
 
 #[cfg(test)]
@@ -165,8 +164,8 @@ mod tests {
         assert_eq!([named(b"g"), named(b"h")].map(|meant| port(&gifts, meant, 1)), [Some(8), None]);
     }
 
-    /// Programs of OpenPMIx 6 read contributions with the context number of the group, some of them after its end. Here the
-    /// values were found without it alone, and were gone with the group. Now both ways lead to them, and they stay.
+    /// Programs of OpenPMIx 6 read contributions with the context number of the group, some of them after its end. Here
+    /// such a Get found nothing. Now a Get with or without the number finds them, even after the end.
     #[test]
     fn contributions_are_found_by_the_number_of_their_group_and_after_its_end() {
         let of = |number: u64, port: u32| group(Some(number), vec![given(0, vec![info("port", port)])]);

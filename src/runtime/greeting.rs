@@ -18,7 +18,7 @@ use super::clock::node_time;
 use super::lines::{Lines, message_buffer};
 use super::prover::ProofError;
 
-/// The first bytes of a connection, until they are a whole introduction.
+/// The first bytes of a connection, up to a complete introduction.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
     bytes: Vec<u8>,
@@ -28,19 +28,19 @@ pub(super) struct Greeting {
 pub(super) struct Greeted {
     pub(super) introduction: Introduction,
     pub(super) lines: Lines,
-    /// How long ago its Init began, if it says so.
+    /// The age of the peer's Init, if the peer says when it began.
     pub(super) init_age: Option<Duration>,
     /// Whether the peer reads a status before the connection is closed.
     pub(super) wants_refusal: bool,
-    /// What followed.
+    /// The bytes after the introduction.
     pub(super) inbox: FrameBuffer,
 }
 
-/// Who came.
+/// The peer's kind, and its claims.
 pub(super) enum Introduction {
-    /// A process that the host announced, or so it says.
+    /// A process that claims to be registered by the host.
     Client(Hello),
-    /// A tool, a launcher, or a process that nobody started.
+    /// A tool, a launcher, or a process without a launcher.
     Tool(ToolHello, Expects),
 }
 
@@ -52,7 +52,7 @@ impl Introduction {
         }
     }
 
-    /// Whoever it says it is: if that is not so, it is refused.
+    /// The account of the claimed identity. A peer with a false claim is refused later.
     pub(super) fn account(&self) -> Account {
         match self {
             Self::Client(hello) => Account::Process(hello.proc.clone()),
@@ -68,7 +68,7 @@ impl Introduction {
     }
 }
 
-/// What a peer reads when it is admitted.
+/// The answer that a peer reads when it is admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expects {
     /// Its slot number.
@@ -111,7 +111,7 @@ impl AsStatus for GreetingError {
     }
 }
 
-/// What became of an introduction that is refused before the core sees it.
+/// An introduction that was refused before the core saw it.
 #[derive(Debug)]
 pub(super) struct Rejected {
     pub(super) error: GreetingError,
@@ -119,18 +119,18 @@ pub(super) struct Rejected {
     pub(super) wants_refusal: bool,
 }
 
-/// Who can't even be understood reads nothing.
+/// A peer with an unreadable introduction gets no answer.
 impl From<HandshakeError> for Rejected {
     fn from(error: HandshakeError) -> Self {
         Self { error: error.into(), wants_refusal: false }
     }
 }
 
-/// What an introduction led to.
+/// The result of an introduction.
 pub(super) enum Introduced {
-    /// The core can judge it.
+    /// The core can decide about it.
     Whole(Box<Greeted>),
-    /// It brings a credential that somebody else must check first.
+    /// Its credential must be checked first.
     Unproven(Box<Unproven>),
 }
 
@@ -146,7 +146,7 @@ impl Unproven {
         std::mem::take(&mut self.connect.credential)
     }
 
-    /// Goes on with whom the credential proves.
+    /// Continues with the ids that the credential proves.
     pub(super) fn proven(self, proven: Result<Ids, ProofError>) -> Result<Greeted, Rejected> {
         let Self { connect, origin, inbox } = self;
         let greeted = proven.map_err(GreetingError::from).and_then(|ids| greeted(&connect, origin, inbox, Some(ids)));
@@ -154,12 +154,12 @@ impl Unproven {
     }
 }
 
-/// How a connection came about.
+/// The origin of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// What the kernel says of the peer.
+    /// The kernel's facts about the peer.
     pub(super) credentials: Credentials,
-    /// Whether segments can be handed over.
+    /// Whether descriptors of segments can be passed.
     pub(super) carries_descriptors: bool,
     /// Whether credentials of munge can be checked.
     pub(super) checks_munge: bool,
@@ -170,7 +170,7 @@ impl Greeting {
         self.bytes.len()
     }
 
-    /// Takes bytes from the stream. `None`: more are needed.
+    /// Takes bytes from the stream. `None`: the introduction is incomplete.
     pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Introduced>, Rejected> {
         self.bytes.extend_from_slice(bytes);
         let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
@@ -190,7 +190,7 @@ impl Greeting {
     }
 }
 
-/// What the client says of itself is believed only where it can't gain by lying: the ids are the kernel's.
+/// Uses the client's claims only if a lie would gain nothing. The user id is always the kernel's.
 fn greeted(
     connect: &Connect,
     origin: Origin,
@@ -207,15 +207,16 @@ fn greeted(
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
 }
 
-/// Largest payload for a client. Ours name a release, but read what our own limits allow: the smaller one on our own
-/// socket, and over TCP, where nothing tells them from that release's, the one for everybody's servers.
+/// Largest payload for a client: the smaller one of its release's limit and ours. Our own clients name a release, but
+/// read no more than our limit. Over TCP they look like clients of that release, so the limit for every library counts
+/// there.
 fn message_bytes_max(peer: Version, is_ours: bool) -> usize {
     let ours = if is_ours { DecodeLimits::default() } else { DecodeLimits::EXCHANGE };
     peer.message_bytes_max().min(ours.message_bytes_max)
 }
 
-/// Releases since 4.0 are closed without an answer; those before, and our own clients, read the status. The answer to a
-/// tool begins with a status in every release.
+/// Clients since release 4.0 get no answer before the connection closes. Older ones and our own clients read the
+/// status. The answer to a tool begins with a status in every release.
 fn wants_refusal(connect: &Connect) -> bool {
     let peer = connect.peer_version();
     peer.major < 4 || connect.reads_segments() || expected(&connect.role, peer) != Expects::Index
@@ -234,7 +235,7 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
     let peer = connect.peer_version();
     let kind = match &connect.role {
         Role::Client(proc) => {
-            // Any store that is not known here means "over the socket".
+            // Any unknown store here means "over the socket".
             let is_mapping = connect.reads_segments() && origin.carries_descriptors;
             let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
             let (proc, version) = (proc.clone(), version(peer));
@@ -263,10 +264,10 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
     Ok(Introduction::Tool(hello, expects))
 }
 
-/// The ids to hold against the registered ones. The user is always the kernel's. Over TCP the kernel does not know the
-/// group: there it is the one claimed, or proven by munge, by a process of that user, which must be the registered one. A
-/// false claim gains nothing, since it must match the registration and opens nothing that the user's other processes could
-/// not open. For the same reason one that claims nothing is believed to be what the kernel says.
+/// The ids to compare with the registration. The user is always the kernel's. Over TCP the kernel does not know the
+/// group, so the claimed group counts, or the one that munge proves. A false claim gains nothing: it must match the
+/// registration, and opens nothing that the user's other processes can't open. For the same reason, a peer without a
+/// credential is accepted as the kernel's user.
 fn credentials(
     connect: &Connect,
     kernel: Credentials,
@@ -294,27 +295,27 @@ fn credentials(
     }
 }
 
-/// The ids of a tool, whose group nobody has registered: over TCP one of the server's user is taken to have its group, and
-/// nobody else is taken to have any.
+/// The ids of a tool. No registration holds a tool's group. Over TCP, a tool of the server's user gets the server's
+/// group, and any other tool gets none.
 fn of_tool(kernel: Credentials) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let guessed = if kernel.uid == own_uid { own_gid } else { server::Credentials::GROUP_UNKNOWN };
     server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }
 }
 
-/// A beginning in the future is that of another clock: a process in a time namespace of its own, or one that lies.
+/// A time in the future is one of another clock, as in a separate time namespace, or a lie.
 fn init_age(connect: &Connect) -> Option<Duration> {
     let (begun, now) = (connect.init_begun()?, node_time()?);
     (begun <= now).then(|| now.since(begun))
 }
 
-/// The core distinguishes major and minor numbers; absurd ones count as the highest.
+/// The core distinguishes major and minor numbers; larger ones count as the highest.
 fn version(peer: Version) -> server::Version {
     let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     server::Version { major: byte(peer.major), minor: byte(peer.minor) }
 }
 
-/// `proc` is the name of the peer where it was given one.
+/// `proc` is the peer's name if the server assigned one.
 pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Vec<u8> {
     let assigned = match expects {
         Expects::Index => return Answer::Accepted { index }.encode(),
@@ -334,7 +335,8 @@ const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in m
 mod tests {
     use super::*;
 
-    /// Our clients name release 5.0, which takes everything: what their reader refuses would have ended the connection.
+    /// Our clients name release 5.0, which reads replies of any size. Their own limit is smaller, and a larger reply
+    /// would have ended the connection.
     #[test]
     fn our_own_clients_get_nothing_that_their_reader_refuses() {
         assert_eq!(message_bytes_max(Version::OWN, true), DecodeLimits::default().message_bytes_max);

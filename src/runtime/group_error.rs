@@ -1,4 +1,4 @@
-//! Why a group by invitation did not come about.
+//! Failures of groups by invitation.
 
 use super::event_error::EventError;
 use super::session::FetchError;
@@ -6,23 +6,23 @@ use crate::client::{CallError, DirectiveError};
 use crate::gds::AsStatus;
 use crate::types::{Namespace, ProcId, Status};
 
-/// Why there is no group, or why a process is not in it.
+/// Why a group was not formed, or why this process is not a member.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The directives make no sense.
+    /// The directives are invalid.
     #[error(transparent)]
     Directive(#[from] DirectiveError),
-    /// The server could not be asked or refused, or no thread could be started.
+    /// The server refused or did not answer, or no thread could be started.
     #[error(transparent)]
     Event(#[from] EventError),
-    /// Nobody was invited, or a process with an empty namespace, which is nobody.
+    /// No process was invited, or one with an empty namespace, which names no process.
     #[error("an invitation to group {id:?} names nobody; name the processes to be invited")]
     NobodyInvited {
         /// The group's name.
         id: String,
     },
-    /// An invitation was answered to a process with an empty namespace, which is nobody.
+    /// The answer to an invitation names a leader with an empty namespace, which names no process.
     #[error(
         "the leader of group {id:?} has an empty namespace, which is nobody; name the source of the invitation, or none"
     )]
@@ -30,7 +30,7 @@ pub enum GroupError {
         /// The group's name.
         id: String,
     },
-    /// How many processes "all of a job" are is not known.
+    /// A whole job was invited, but its size is unknown.
     #[error("all processes of {namespace} can't be invited: how many there are is not known ({error}); name them")]
     UnknownJob {
         /// The job.
@@ -38,29 +38,29 @@ pub enum GroupError {
         /// Why.
         error: FetchError,
     },
-    /// Not everybody who was invited is there.
+    /// Some of the invited processes did not join.
     #[error("the construction of group {id:?} was aborted{}", because_of(.refused))]
     Aborted {
         /// The group's name.
         id: String,
-        /// Who declined, ended or kept silent; the leader alone knows.
+        /// Processes that declined, ended or kept silent; only the leader knows them.
         refused: Vec<ProcId>,
     },
-    /// The leader ended before there was a group.
+    /// The leader ended before the group was formed.
     #[error("{leader}, who was to form group {id:?}, has ended; there will be no group")]
     LeaderLost {
         /// The group's name.
         id: String,
-        /// Who invited.
+        /// The process that sent the invitation.
         leader: ProcId,
     },
-    /// There is no such group, or this process is not in it.
+    /// No such group exists, or this process is not a member.
     #[error("this process is in no group {id:?}")]
     NotAMember {
         /// The group's name.
         id: String,
     },
-    /// The thread of the handlers and callbacks can't wait for what comes by events.
+    /// A handler or callback would wait for events, but its thread is the one that delivers them.
     #[error("a handler or callback can't wait for what comes by events; use the function with a callback")]
     WouldBlock,
     /// The process has finalized meanwhile.

@@ -1,4 +1,4 @@
-//! What this process knows of its groups and a foreign server does not say, or wants to hear again.
+//! Facts about this process's groups that a foreign server does not send, or needs again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,28 +11,27 @@ use crate::client::CallError;
 use crate::proto::{Reply, Request, info_signed_by};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
 
-/// The groups that this process is in. Releases before 5.0 don't tell the members, those since want to be told them when
-/// a group ends.
+/// The groups of this process. Servers before release 5.0 don't send the members. Later ones need the list when a group
+/// ends.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     noted: Mutex<BTreeMap<Vec<u8>, Members>>,
-    /// Whether it is in one: most processes need no lock.
+    /// Whether there are groups: most processes need no lock.
     is_any: AtomicBool,
-    /// What the members gave each other, whosever the server is.
+    /// Contributions of the members, under servers of every library.
     pub(super) gifts: Gifts,
 }
 
-/// Who is in a group.
+/// The members of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Members {
-    /// Our own server knows, also who has left since. Who they were when it last told this process, in the order of their
-    /// ranks.
+    /// Our own server knows the current members. These are the ones that it sent last, in the order of their ranks.
     AskServer(Vec<ProcId>),
     /// In the order of their ranks in the group.
     Noted(Vec<ProcId>),
 }
 
-/// Those who a rank in a group of these members stands for.
+/// The members that a rank of this group stands for.
 pub(super) fn of_rank(members: &[ProcId], rank: Rank) -> &[ProcId] {
     match rank.process().map(usize::try_from) {
         Some(Ok(position)) => members.get(position).map(std::slice::from_ref).unwrap_or_default(),
@@ -40,10 +39,10 @@ pub(super) fn of_rank(members: &[ProcId], rank: Rank) -> &[ProcId] {
     }
 }
 
-/// What a request means for the groups.
+/// The effect of a request on the groups.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A group of these forms, unless the answer says otherwise.
+    /// A group of these members forms, unless the answer has other members.
     Forms(Vec<u8>, Vec<ProcId>),
     /// Our server forms a group; it knows the members itself.
     Learns(Vec<u8>),
@@ -83,8 +82,8 @@ impl Groups {
         }
     }
 
-    /// Participants without names of groups: since 5.0 the reference's clients name a group's members themselves. Our own
-    /// server knows better who they are.
+    /// Replaces names of groups by their members, as clients of OpenPMIx do since 5.0. Names for our own server stay:
+    /// it knows the current members better.
     pub(super) fn spell_out(&self, procs: Vec<ProcId>) -> Vec<ProcId> {
         let groups = self.noted.lock();
         if groups.is_empty() {
@@ -100,7 +99,7 @@ impl Groups {
         procs.into_iter().flat_map(members).collect()
     }
 
-    /// This process is in a group of these.
+    /// Notes that this process is in a group.
     pub(super) fn note(&self, id: &Text, members: Members) {
         self.insert(id.as_bytes().to_vec(), members);
     }
@@ -112,14 +111,14 @@ impl Groups {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// Our server has told who is in a group now.
+    /// Notes the current members of a group, as our server sent them.
     pub(super) fn told(&self, namespace: &Namespace, members: &[ProcId]) {
         if let Some(Members::AskServer(known)) = self.noted.lock().get_mut(namespace.as_str().as_bytes()) {
             *known = members.to_vec();
         }
     }
 
-    /// Who stands behind a name, if this process is in a group of that name.
+    /// The members of a group, if this process is in it.
     pub(super) fn named(&self, namespace: &Namespace) -> Option<Members> {
         if !self.is_any.load(Ordering::Acquire) {
             return None;
@@ -130,7 +129,7 @@ impl Groups {
     fn remove(&self, name: &[u8]) -> Option<Vec<ProcId>> {
         let mut noted = self.noted.lock();
         let members = noted.remove(name);
-        // Under the lock, as whoever notes one says so.
+        // Stored under the lock, like the store in `insert`: otherwise a late `false` could hide a new group.
         self.is_any.store(!noted.is_empty(), Ordering::Release);
         known(members)
     }
@@ -139,7 +138,7 @@ impl Groups {
         known(self.noted.lock().get(name).cloned())
     }
 
-    /// This process is no longer in a group; the members that it knew of.
+    /// Notes that this process has left a group; returns the members that were noted.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
         self.gifts.end(id.as_bytes());
         self.remove(id.as_bytes())
@@ -182,7 +181,7 @@ fn known(members: Option<Members>) -> Option<Vec<ProcId>> {
     }
 }
 
-/// Our own server says what it has to say of a group in a job without a name.
+/// Moves the entries of the nameless job into the group's infos: our own server sends its facts about a group there.
 fn gather_infos(reply: &mut Reply) {
     match reply {
         Reply::Group { info, jobs, .. } => {

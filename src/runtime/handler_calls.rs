@@ -1,5 +1,5 @@
-//! Registration of event handlers and its end, the same for a client and for a server's own process: they differ in whom
-//! they ask and where handlers run.
+//! Registration and deregistration of event handlers. Clients and the server's own process share it, but differ in the
+//! other side of their requests and in the thread of the handlers.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use super::events::{Begun, EventHub, Handler, Job};
 use crate::events::Registration;
 use crate::types::{Info, Status};
 
-/// Who has handlers, and whom it asks for events.
+/// A process with handlers, and the other side that it asks for events.
 pub(crate) trait Conversation {
-    /// A question under way.
+    /// A pending request.
     type Asked;
 
     fn events(&self) -> &Arc<EventHub>;
 
-    /// Begins something after which handlers and callbacks of this process have a thread to run on.
+    /// Runs `begin` after making sure that handlers and callbacks have a thread.
     ///
     /// # Errors
-    /// There is no thread, or the caller, who is going to wait, is it. Nothing was begun.
+    /// There is no thread, or the caller wants to wait on that very thread. Nothing has begun.
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError>;
 
-    /// Asks for events; `None`: there is nobody to be asked.
+    /// Asks for events; `None`: the process has no server to ask.
     fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError>;
 
     fn wait(&self, asked: Self::Asked) -> Result<(), EventError>;
 
-    /// As [`Conversation::ask`]; the answer is given where handlers run.
+    /// As [`Conversation::ask`]; the answer arrives on the handler thread.
     fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError>;
 
-    /// Runs something where handlers run.
+    /// Runs something on the handler thread.
     fn defer(&self, job: Job) -> Result<(), EventError>;
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn register(
     hub.finish(begun, answer)
 }
 
-/// As [`register`]; the number goes to `done`, where handlers run.
+/// As [`register`]; `done` gets the number on the handler thread.
 pub(crate) fn register_with(
     conversation: &impl Conversation,
     codes: &[Status],
@@ -69,7 +69,7 @@ pub(crate) fn register_with(
     enter_with(conversation, Registration::parse(codes, directives)?, handler, done)
 }
 
-/// As [`register_with`], for a registration that is made already.
+/// As [`register_with`], for a parsed registration.
 pub(crate) fn enter_with(
     conversation: &impl Conversation,
     registration: Registration,
@@ -92,8 +92,8 @@ pub(crate) fn enter_with(
     })
 }
 
-/// Ends a registration, and waits until its handler runs nowhere, unless a handler is what calls this. A number that no
-/// handler has counts as ended.
+/// Ends a registration. Waits until no call of its handler runs, unless the caller is a handler itself. An unknown
+/// number counts as ended.
 pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
     let hub = conversation.events();
     if hub.remove(id) {
@@ -101,7 +101,7 @@ pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
     }
 }
 
-/// As [`deregister`]; `done` runs where handlers run when this one runs nowhere.
+/// As [`deregister`]; `done` runs on the handler thread once no call of the handler runs.
 pub(crate) fn deregister_with(
     conversation: &impl Conversation,
     id: usize,

@@ -1,6 +1,5 @@
-//! What the connections of a server hold of its memory, all together: beginnings of messages and what waits to be sent,
-//! and the answers that many of them get. Each has a bound of its own; many that each stay below it would still be too
-//! much.
+//! The memory that all connections of a server hold together: partial messages, queued output, and shared answers. Each
+//! connection has a limit of its own, but many connections below their limits would still hold too much.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +10,19 @@ use crate::server::PeerId;
 #[derive(Debug)]
 pub(super) struct Held {
     bytes_max: usize,
-    /// What each has for itself.
+    /// Bytes for single connections.
     bytes: usize,
     of_peers: BTreeMap<PeerId, Part>,
-    /// What many get.
+    /// Bytes of shared answers.
     shared_bytes: usize,
 }
 
 /// What is held for one connection, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// For it alone.
+    /// Bytes for this connection alone.
     pub(super) own: usize,
-    /// Of what many get, as long as it has yet to take it.
+    /// Bytes of shared answers that the peer has yet to take.
     pub(super) shared: usize,
 }
 
@@ -32,7 +31,7 @@ impl Held {
         Self { bytes_max, bytes: 0, of_peers: BTreeMap::new(), shared_bytes: 0 }
     }
 
-    /// Notes what a connection holds now.
+    /// Notes the bytes that a connection holds now.
     pub(super) fn set(&mut self, id: PeerId, part: Part) {
         let before = match part {
             Part { own: 0, shared: 0 } => self.of_peers.remove(&id),
@@ -41,7 +40,7 @@ impl Held {
         self.bytes = self.bytes.saturating_sub(before.unwrap_or_default().own).saturating_add(part.own);
     }
 
-    /// Notes what is held of answers that many get.
+    /// Notes the bytes of shared answers.
     pub(super) const fn set_shared(&mut self, bytes: usize) {
         self.shared_bytes = bytes;
     }
@@ -54,14 +53,13 @@ impl Held {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether what nobody asked for should no longer pile up: half of all is kept for what was asked for.
+    /// Whether unrequested messages should no longer pile up: half of the limit is kept for replies.
     pub(super) const fn is_scarce(&self) -> bool {
         self.bytes() > self.bytes_max / 2
     }
 
-    /// The connection to part with, as long as too much is held: of the user who holds most, of its process that holds
-    /// most, the one that holds most. What it has yet to take of what is shared counts where all that each has for itself
-    /// would not be too much.
+    /// The connection to close while too much is held. It is the largest connection of the largest account of the
+    /// largest user. Shared bytes count only if the own bytes of all connections are within the limit.
     pub(super) fn greediest(&self, holder_of: impl Fn(PeerId) -> Option<(u32, Account)>) -> Option<PeerId> {
         if !self.is_exceeded() {
             return None;
@@ -90,7 +88,7 @@ struct UserShare {
     accounts: BTreeMap<Option<Account>, Share>,
 }
 
-/// What is held on one account.
+/// Memory held for one account.
 #[derive(Debug, Default)]
 struct Share {
     bytes: usize,
@@ -102,12 +100,13 @@ struct Share {
 mod tests {
     use super::*;
 
-    /// All of one user, in tens of one account each.
+    /// Connections of one user, with ten connections for each account.
     fn account_of(id: PeerId) -> Option<(u32, Account)> {
         Some((1000, Account::Tools(u32::try_from(id.0 / 10).unwrap())))
     }
 
-    /// A user whose hundred processes held a little each kept it all, and another one's only process lost its connection.
+    /// One user's hundred processes, which held a little each, kept everything. Another user's only process lost its
+    /// connection.
     #[test]
     fn of_several_users_the_one_goes_who_holds_most_in_all() {
         let holder_of = |id: PeerId| account_of(id).map(|(_, account)| (u32::from(id.0 >= 50), account));
@@ -147,7 +146,7 @@ mod tests {
         assert!(held.is_scarce());
     }
 
-    /// Who had got the head of an answer and took no more held nothing of its own, and another lost its connection.
+    /// A peer that took only the head of a shared answer held nothing of its own, so another peer lost its connection.
     #[test]
     fn what_is_shared_counts_once_and_falls_to_who_does_not_take_it() {
         let mut held = Held::new(100);

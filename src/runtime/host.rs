@@ -13,33 +13,32 @@ use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
 use super::commands::{Command, CommandSender};
 
-/// What embeds a server and does for it what no library can: carry data between nodes and control processes.
+/// The program that embeds a server. It does what no library can: it carries data between nodes and controls processes.
 ///
-/// The server calls these functions one at a time on a thread of its own, which it starts at the first call. A function
-/// should start its work and return; it may call any function of `Server`, the waiting ones included, but as long as
-/// it does no other call is made. The answer goes to the [`Responder`], from inside the function, later, or from
-/// another thread.
+/// The server calls these functions one at a time, on a thread that it starts at the first call. A function should
+/// start its work and return. It may call any function of `Server`, even one that waits, but the server makes no other
+/// call meanwhile. The [`Responder`] takes the answer inside the function, later, or on another thread.
 ///
-/// Only what [`Host::capabilities`] names is ever called.
+/// The server calls only the functions that [`Host::capabilities`] names.
 ///
 /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 pub trait Host: Send + Sync + 'static {
-    /// Which of the functions below do something. Asked once, when the server starts.
+    /// The functions below that this host implements. Read once, when the server starts.
     fn capabilities(&self) -> Capabilities;
 
-    /// A process wants to connect; it is held until the answer, and anything but success turns it away.
+    /// A process wants to connect. It waits for the answer; any status but success turns it away.
     fn client_connected(&self, client: ClientConnected, reply: Responder<()>) {
         drop(client);
         reply.succeed(());
     }
 
-    /// A process has finalized; it is held until the answer.
+    /// A process has finalized. It waits for the answer.
     fn client_finalized(&self, client: ClientFinalized, reply: Responder<()>) {
         drop(client);
         reply.succeed(());
     }
 
-    /// A process asks for the end of others, or of its whole job.
+    /// A process wants to end other processes, or its whole job.
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
         unsupported(request, reply);
     }
@@ -47,16 +46,18 @@ pub trait Host: Send + Sync + 'static {
     /// Every local participant of a fence has arrived. Exchange the data of all servers that have participants, and
     /// answer with all of it.
     ///
-    /// As with all operations of many processes: the host matches the parts of the servers, in order, and bounds the whole. The
-    /// limit of the participants is among the directives (`PMIX_TIMEOUT`), and a server whose own ones did not all come within it
-    /// has told these, and sends nothing up. `PMIX_LOCAL_COLLECTIVE_STATUS` among the directives says that local participants
-    /// have ended, and is to be the status for all: they will not come any more.
+    /// As in all collective operations, the host matches the servers' parts in order, and limits the time of the whole.
+    /// The participants' limit is among the directives (`PMIX_TIMEOUT`). If local participants are missing when it
+    /// ends, their server fails the fence itself and makes no call.
+    ///
+    /// If the directives hold `PMIX_LOCAL_COLLECTIVE_STATUS`, local participants have ended and will not come. Its
+    /// value must be the status for all participants.
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         unsupported(request, reply);
     }
 
-    /// A process wants data of one that lives elsewhere. Answer with what that one's server gives for
-    /// `Server::direct_modex`.
+    /// A process wants data of a process on another node. Answer with the result of `Server::direct_modex` at that
+    /// process's server.
     fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {
         unsupported(request, reply);
     }
@@ -66,37 +67,38 @@ pub trait Host: Send + Sync + 'static {
         unsupported(request, reply);
     }
 
-    /// A process looks for published data. Answer with what is found, [`Responder::partial`] if keys are missing.
+    /// A process looks for published data. Answer with the found values; use [`Responder::partial`] if keys are
+    /// missing.
     fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
         unsupported(request, reply);
     }
 
-    /// A process withdraws what it has published.
+    /// A process withdraws its published data.
     fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
         unsupported(request, reply);
     }
 
-    /// A process starts a job. Answer with its namespace when all of it has started.
+    /// A process starts a job. Answer with its namespace when all its processes have started.
     fn spawn(&self, request: Spawn, reply: Responder<Namespace>) {
         unsupported(request, reply);
     }
 
-    /// Every local participant wants to be connected with the others.
+    /// All local participants want to be connected with the others.
     fn connect(&self, request: Connect, reply: Responder<()>) {
         unsupported(request, reply);
     }
 
-    /// Every local participant wants to be disconnected from the others.
+    /// All local participants want to be disconnected from the others.
     fn disconnect(&self, request: Connect, reply: Responder<()>) {
         unsupported(request, reply);
     }
 
-    /// A process asks for facts. Answer with what is known, [`Responder::partial`] if that is not all.
+    /// A process asks for facts. Answer with the known ones; use [`Responder::partial`] if some are missing.
     fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }
 
-    /// A process logs data. Answer when it is handed over.
+    /// A process logs data. Answer when the data is handed over.
     fn log(&self, request: Log, reply: Responder<()>) {
         unsupported(request, reply);
     }
@@ -121,12 +123,12 @@ pub trait Host: Send + Sync + 'static {
         unsupported(request, reply);
     }
 
-    /// A process wants a credential checked. Answer with what it proves.
+    /// A process wants a credential checked. Answer with the facts that it proves.
     fn validate_credential(&self, request: ValidateRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }
 
-    /// A process wants output forwarded that nobody here has asked for yet. After success, hand it over with
+    /// A process wants output that no other process here has requested yet. After success, pass the output to
     /// `Server::iof_deliver`.
     fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
         unsupported(request, reply);
@@ -137,73 +139,76 @@ pub trait Host: Send + Sync + 'static {
         unsupported(request, reply);
     }
 
-    /// Every local member wants to form or dissolve a group that reaches beyond this node, or needs a context number.
-    /// Results may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`. Where a part comes with `PMIX_LOCAL_COLLECTIVE_STATUS`,
-    /// somebody of the group to be has ended, and only the host can tell all servers who is left: without a membership the group
-    /// is of all who were named, on every node. Parts of a destruct are matched by the group's name and common members: who has
+    /// All local members want to form or dissolve a group with members elsewhere, or one with a context number. Results
+    /// may be `PMIX_GROUP_CONTEXT_ID` and `PMIX_GROUP_MEMBERSHIP`.
+    ///
+    /// `PMIX_LOCAL_COLLECTIVE_STATUS` in a part means that an invited process has ended. Only the host can send the
+    /// remaining members to all servers. Without a membership, every node's group consists of all named processes.
+    ///
+    /// Parts of a destruct are matched by the group's name and common members, because a server that knows of a leave
+    /// names fewer.
     /// heard of a leave names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }
 
-    /// A tool wants to connect; it is held until the answer, and anything but success turns it away. Answer with a name for
-    /// it that no other process has; with `None` it keeps the one it brings, or gets one from the server.
+    /// A tool wants to connect. It waits for the answer; any status but success turns it away. Answer with a unique
+    /// name. With `None` the tool keeps its own name, or gets one from the server.
     fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
         drop(tool);
         reply.succeed(None);
     }
 
-    /// Somebody on this node wants events of the environment that nobody here wanted before. From the answer on pass
-    /// them to `Server::notify_event`.
+    /// A process on this node wants events of the environment, for the first time. After the answer, pass them to
+    /// `Server::notify_event`.
     fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
         drop(request);
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
-    /// Nobody on this node wants these events of the environment any more. Nobody waits for the answer.
+    /// No process on this node wants these events of the environment any more. The answer has no effect.
     fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
         drop(codes);
         reply.succeed(());
     }
 
-    /// Take an event of a process here on to those in its range who are on other nodes; those here have it already, so
-    /// do not give it back. Success means that it was accepted.
+    /// Pass an event of a local process to the processes in its range on other nodes. Local processes have it already,
+    /// so do not give it back. Success means that the event was accepted.
     fn notify_event(&self, event: Event, reply: Responder<()>) {
         drop(event);
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
-    /// A local process reached a moment that a host may want to time. Unlike the functions above it is called on the
-    /// server's own thread, or on one that calls the server just then: note the time and return, and wait for no lock that is
-    /// held during a call.
+    /// A local process reached a moment that a host may want to time. The server calls this on its own thread, or on one
+    /// that calls the server: note the time and return, and wait for no lock that is held during a call.
     fn observed(&self, proc: &ProcId, moment: Moment) {
         let _ = (proc, moment);
     }
 }
 
-/// What a host answers to a request that it does not name among its capabilities.
+/// Fails a request that the host does not support.
 fn unsupported<R, T: Answer>(request: R, reply: Responder<T>) {
     drop(request);
     reply.fail(Status::ERR_NOT_SUPPORTED);
 }
 
-/// A moment in the life of a local process, as its server sees it.
+/// A moment in the life of a local process, as seen by its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Moment {
-    /// It entered Init `age` ago, by its own word; told right before [`Moment::Connected`], and only of peers that say it.
-    /// A library can't see when its process started, so this is the nearest to the start of `main` that it knows.
+    /// It entered Init `age` ago, by its own clock. Comes right before [`Moment::Connected`], and only for peers that
+    /// send it. A library can't see the start of its process, so this is the closest known time to the start of `main`.
     InitBegun {
         /// How long ago.
         age: Duration,
     },
-    /// It has introduced itself: it runs its own code and is inside Init.
+    /// It has introduced itself: it runs its own code, inside Init.
     Connected,
     /// It has been admitted: Init returns.
     Admitted,
-    /// A fence it takes part in has been released successfully.
+    /// A fence with this process has succeeded.
     Fenced,
-    /// Its connection has ended without finalize: it died, or gave up.
+    /// Its connection has ended without finalize.
     Left,
 }
 
@@ -222,38 +227,38 @@ impl Host for LocalHost {
 pub struct ClientConnected {
     /// The process.
     pub proc: ProcId,
-    /// As given at its registration.
+    /// The object of its registration.
     pub object: u64,
     /// Facts about the connection.
     pub directives: Vec<Info>,
 }
 
-/// A process that leaves in order.
+/// A process that has finalized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientFinalized {
     /// The process.
     pub proc: ProcId,
-    /// As given at its registration.
+    /// The object of its registration.
     pub object: u64,
 }
 
 /// Data wanted from another node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectModex {
-    /// Whose data; wildcard rank: the job's.
+    /// The owner of the data; wildcard rank: the job.
     pub proc: ProcId,
     /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
     pub directives: Vec<Info>,
 }
 
-/// What all servers contributed to a fence.
+/// The contributions of all servers to a fence.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FenceReply {
     /// Values by process, in any order. This server's own contribution may be among them.
     pub blocks: Vec<(ProcId, Vec<Kval>)>,
 }
 
-/// An answer that is due. Exactly one is given: by a method, or by dropping it, which means failure.
+/// A pending answer. Exactly one is given. Dropping the responder fails the request.
 #[must_use = "dropping a responder fails the request"]
 pub struct Responder<T: Answer> {
     upcall: UpcallId,
@@ -277,7 +282,7 @@ impl<T: Answer> Responder<T> {
     }
 
     fn answer(&mut self, reply: HostReply) {
-        // A server that has ended meanwhile wants no answers.
+        // A server that has ended needs no answers.
         if let Some(commands) = self.commands.take() {
             let _ = commands.send(Command::Completed(self.upcall, reply));
         }
@@ -285,9 +290,9 @@ impl<T: Answer> Responder<T> {
 }
 
 impl Responder<FenceReply> {
-    /// The fence succeeded; these are the contributions of all servers, one after the other in any order, as
-    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence) has packed them. Damaged, they fail the fence. The
-    /// server reads them where they lie, and they are dropped afterwards where the functions of the host are called.
+    /// The fence succeeded. `bytes` holds the contributions of all servers in any order, packed by
+    /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence). Damaged bytes fail the fence. The server reads
+    /// them in place; they are dropped on the thread that calls the host.
     pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
         let Some(commands) = self.commands.clone() else { return };
         match PackedFence::new(GivenBack { bytes: Some(bytes), commands }) {
@@ -300,8 +305,8 @@ impl Responder<FenceReply> {
     }
 }
 
-/// Bytes of a host. What it does when it gets them back is its own: it may call the server, or take its time, and so it
-/// is not the server's thread that drops them.
+/// Bytes of a host. Dropping them runs the host's code, which may call the server or take long. So the server's thread
+/// never drops them.
 struct GivenBack<B: Send + 'static> {
     bytes: Option<B>,
     commands: CommandSender,
@@ -316,14 +321,14 @@ impl<B: AsRef<[u8]> + Send + 'static> AsRef<[u8]> for GivenBack<B> {
 impl<B: Send + 'static> Drop for GivenBack<B> {
     fn drop(&mut self) {
         let bytes = self.bytes.take();
-        // A server that has ended gives them back here.
+        // After the server's end they are dropped here.
         let _ = self.commands.give(Command::Run(Box::new(move || drop(bytes))));
     }
 }
 
 impl<T: PartialAnswer> Responder<T> {
-    /// The request has this result, and the status says what is to be known of it: some of what was wanted is missing
-    /// (`PARTIAL_SUCCESS`), or the operation failed and this is how. With success the same as [`Responder::succeed`].
+    /// The request has a result and a status. `PARTIAL_SUCCESS` means that some of the requested values are missing; an
+    /// error means that the operation failed. With success, the same as [`Responder::succeed`].
     pub fn partial(mut self, status: Status, result: T) {
         self.answer(result.into_partial_reply(status));
     }
@@ -341,12 +346,12 @@ impl<T: Answer> fmt::Debug for Responder<T> {
     }
 }
 
-/// Success is what `succeed` says; a failure without a reason is an error all the same.
+/// The status of a failed request: an error, even if the host gave success.
 fn failure(status: Status) -> HostReply {
     HostReply::Status(if status == Status::SUCCESS { Status::ERROR } else { status })
 }
 
-/// What a [`Responder`] can answer with.
+/// The result types of a [`Responder`].
 pub trait Answer: sealed::Sealed {
     #[doc(hidden)]
     fn into_reply(self) -> HostReply;

@@ -1,15 +1,14 @@
-//! Values as they were put: OpenPMIx clients that have zlib compress long strings.
+//! Compressed strings in their original form: OpenPMIx clients with zlib compress long strings.
 
 use super::fetched::Fetched;
 use super::session::FetchError;
 use crate::bfrops::{InflateError, inflate};
 use crate::types::{DataType, Text, Value};
 
-/// The value as its owner put it. Servers and segments keep
-/// compressed strings as they came.
+/// The value as its owner put it. Servers and segments keep compressed strings as they are.
 ///
 /// # Errors
-/// [`FetchError::Damaged`] for what is no compressed string, or would take too much memory.
+/// [`FetchError::Damaged`] if the bytes are no compressed string, or would take too much memory.
 #[inline]
 pub(super) fn inflated(found: Fetched<'_>) -> Result<Fetched<'_>, FetchError> {
     match found.data_type() {
@@ -18,7 +17,7 @@ pub(super) fn inflated(found: Fetched<'_>) -> Result<Fetched<'_>, FetchError> {
     }
 }
 
-/// As [`inflated`], for everything about a process: an array of infos. One that is damaged stays as it is.
+/// As [`inflated`], for all values of a process: an array of infos. A damaged one stays as it is.
 pub(super) fn inflated_entries(everything: Value) -> Value {
     let Value::DataArray(mut array) = everything else { return everything };
     for element in &mut array.elements {
@@ -43,12 +42,12 @@ fn unpack(value: Value) -> Result<Value, FetchError> {
     }
 }
 
-/// The string that a client compressed to this, if it has no more bytes than these.
+/// The string of these compressed bytes, if it has at most `bytes_max` bytes.
 pub(super) fn unpacked(compressed: &[u8], bytes_max: usize) -> Result<Text, InflateError> {
     inflate(compressed, bytes_max).map(|content| Text::until_nul(&content))
 }
 
-/// Longest string that is unpacked, in bytes: four times the largest value that our own clients put.
+/// Longest string after unpacking, in bytes: four times the largest value that our own clients put.
 const STRING_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Groups by invitation, and leaving a group: what a process says and hears, on its progress thread.
+//! Groups by invitation, and the leaving of a group: the events that a process sends and hears, on its progress thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -25,17 +25,18 @@ use crate::types::{Info, Key, ProcId, Rank, Status, Text, Value};
 pub struct Formed {
     /// In the order of their ranks in the group.
     pub members: Vec<ProcId>,
-    /// Invited processes that are not in it: they declined, ended, or did not answer in time. The leader alone knows.
+    /// Invited processes that are not members: they declined, ended, or did not answer in time. Only the leader knows
+    /// them.
     pub missing: Vec<ProcId>,
-    /// What the host assigned, if it was asked to.
+    /// The number from the host, if it was requested.
     pub context_id: Option<u64>,
 }
 
-/// Takes what came of it.
+/// Takes the result.
 pub type GroupCallback<T> = Box<dyn FnOnce(Result<T, GroupError>) + Send>;
 
-/// The duty to run a callback once, from the moment it is armed: until then the caller learns otherwise that nothing came
-/// of it. Dropped unspent it says that the process leaves.
+/// The duty to run a callback once. If it is dropped before it is armed, the caller has the error already. If it is
+/// dropped later, the callback gets `Closed`.
 struct Due<T> {
     callback: Option<GroupCallback<T>>,
     is_armed: Arc<AtomicBool>,
@@ -63,7 +64,7 @@ impl<T> Drop for Due<T> {
     }
 }
 
-/// What the leader has asked for.
+/// The leader's directives.
 struct Wishes {
     is_optional: bool,
     wants_context_id: bool,
@@ -71,7 +72,7 @@ struct Wishes {
 }
 
 impl Session {
-    /// Does something with a callback and waits for it.
+    /// Runs an operation with a callback and waits for its result.
     ///
     /// # Errors
     /// [`GroupError`]; `WouldBlock` on the thread of the callbacks.
@@ -83,15 +84,15 @@ impl Session {
             return Err(GroupError::WouldBlock);
         }
         let (give, take) = mpsc::sync_channel(1);
-        // Nobody takes it where the waiting thread is gone, and that one waits here.
+        // The receiver lives as long as this thread waits.
         begin(Box::new(move |result| drop(give.send(result))))?;
         take.recv().unwrap_or(Err(GroupError::Closed))
     }
 
-    /// Invites processes into a group, which this process forms when all have answered.
+    /// Invites processes into a group. This process forms it when all have answered.
     ///
     /// # Errors
-    /// [`GroupError`]: nobody was invited, and the callback will not run.
+    /// [`GroupError`]: no process was invited, and the callback will not run.
     pub fn invite(
         self: &Arc<Self>,
         id: &str,
@@ -123,10 +124,10 @@ impl Session {
         Ok(())
     }
 
-    /// Answers an invitation. The callback of an acceptance runs when there is the group, or will be none.
+    /// Answers an invitation. After an acceptance, the callback runs when the group is formed or given up.
     ///
     /// # Errors
-    /// [`GroupError`]: nobody was told, and the callback will not run.
+    /// [`GroupError`]: no answer was sent, and the callback will not run.
     pub fn join(
         self: &Arc<Self>,
         id: &str,
@@ -163,10 +164,10 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves a group. The others are told; nobody waits for them.
+    /// Leaves a group. The other members get an event, but nobody waits for them.
     ///
     /// # Errors
-    /// [`GroupError`]: nobody was told, and the callback will not run.
+    /// [`GroupError`]: no event was sent, and the callback will not run.
     pub fn leave_group(
         self: &Arc<Self>,
         id: &str,
@@ -197,7 +198,7 @@ impl Session {
         Ok(self.notify_event_with(event, |result| callback(result.map_err(GroupError::from)))?)
     }
 
-    /// Tells the other members that this process is none any more.
+    /// The event for the other members that this process has left.
     fn departure(&self, id: &Text, members: &[ProcId], directives: Vec<Info>) -> Event {
         let others: Vec<ProcId> = members.iter().filter(|member| *member != self.proc()).cloned().collect();
         let mut info = addressed(id, &others);
@@ -210,7 +211,7 @@ impl Session {
         Event { status, source: Some(self.proc().clone()), range, info }
     }
 
-    /// For the leader; without one for whoever invites in this session.
+    /// The answer to the leader; without a leader, to every inviter of this session.
     fn answer_event(&self, id: &Text, leader: Option<&ProcId>, status: Status) -> Event {
         let named = Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone()));
         let target = |leader: &ProcId| Info::new(Key::from_static(keys::EVENT_CUSTOM_RANGE.name()), leader.clone());
@@ -218,7 +219,7 @@ impl Session {
         self.own_event(status, range, leader.map(target).into_iter().chain([named]).collect())
     }
 
-    /// The processes by their ranks.
+    /// The processes, with a wildcard replaced by all ranks of its job.
     fn one_by_one(self: &Arc<Self>, procs: Vec<ProcId>) -> Result<Vec<ProcId>, GroupError> {
         let mut all = Vec::new();
         for proc in procs {
@@ -243,7 +244,7 @@ impl Session {
     }
 }
 
-/// The leader hears every answer now, and asks.
+/// Sends the invitation. The leader's handlers are active now, so it hears every answer.
 fn send_invitation(session: &Arc<Session>, watch: &Watch<Invitation>) {
     let asked = watch.look(|invitation| (invitation.others().is_empty(), invitation.question()));
     let Some((is_alone, question)) = asked else { return };
@@ -254,7 +255,7 @@ fn send_invitation(session: &Arc<Session>, watch: &Watch<Invitation>) {
     tell(session, watch, event);
 }
 
-/// Sends an event without which nothing comes of the rest.
+/// Sends an event that the operation depends on: without it the operation fails.
 fn tell<T: Send + 'static>(session: &Arc<Session>, watch: &Watch<T>, event: Event) {
     let failed = watch.clone();
     let sent = session.notify_event_with(event, move |result| {
@@ -267,15 +268,15 @@ fn tell<T: Send + 'static>(session: &Arc<Session>, watch: &Watch<T>, event: Even
     }
 }
 
-/// Nothing comes of an invitation: those who have accepted would wait.
+/// Withdraws an invitation that failed. Otherwise processes that have accepted would wait.
 fn take_back(session: &Session, withdrawal: Option<(Status, Vec<Info>)>) {
     if let Some((status, info)) = withdrawal {
-        // A leader without a connection can't; then its server tells them.
+        // A leader without a connection can't send it. Its server then sends the end of the leader.
         let _ = session.notify_event_with(session.own_event(status, range::RANGE_CUSTOM, info), |_| {});
     }
 }
 
-/// Everybody has answered, or there is no more time.
+/// All have answered, or the time is over.
 fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, callback: Due<Formed>) {
     let is_late = ended.is_late();
     let Ended { state: invitation, result } = ended;
@@ -296,14 +297,14 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
     if conclusion.members.is_empty() || !wishes.wants_context_id {
         return announce(session, &invitation, conclusion, None, callback);
     }
-    // The host may know no such wish; then the group has no number.
+    // If the host does not know this directive, the group gets no number.
     let wish = [
         Info::new(Key::from_static(keys::GROUP_ASSIGN_CONTEXT_ID.name()), true),
         Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id)),
     ];
     let control = Request::JobControl(JobControl { targets: Vec::new(), directives: wish.into() });
     let weak = Arc::downgrade(session);
-    // Refused: the callback hears that the process leaves.
+    // If the request can't be sent, dropping the callback reports `Closed`.
     let _ = session.exchange_with(control, wishes.time_limit, move |reply| {
         let context_id = reply.ok().and_then(context_id_in);
         if let Some(session) = weak.upgrade() {
@@ -312,7 +313,7 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
     });
 }
 
-/// Tells everybody what came of it. A leader who is a member takes part.
+/// Sends the result to all invited processes. A leader who is a member takes part.
 fn announce(
     session: &Arc<Session>,
     invitation: &Invitation,
@@ -327,12 +328,12 @@ fn announce(
     let Conclusion { members, refused } = conclusion;
     let _ = session.notify_event_with(event, move |result| {
         if members.is_empty() {
-            // That is how it ended, whoever hears of it.
+            // The group is aborted, even if the event could not be sent.
             return callback.give(Err(GroupError::Aborted { id: id.to_string_lossy(), refused }));
         }
         match (result, weak.upgrade()) {
             (Err(error), session) => {
-                // Who has heard of the group is in it.
+                // Processes that have heard of the group are in it, so withdraw it.
                 session.into_iter().for_each(|session| take_back(&session, withdrawal.clone()));
                 callback.give(Err(error.into()));
             }
@@ -343,12 +344,12 @@ fn announce(
         }
     });
     for (status, info) in announcements {
-        // Those it is for are not in the group, whether they hear of it or not.
+        // These processes are not in the group, so a lost event changes nothing.
         let _ = session.notify_event_with(session.own_event(status, range::RANGE_CUSTOM, info), |_| {});
     }
 }
 
-/// An invitee's end of the construction.
+/// The end of the construction at an invited process.
 fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)>, callback: Due<Formed>) {
     let Ended { state: (acceptance, heard), result } = ended;
     let Acceptance { id, leader, .. } = acceptance;
@@ -369,13 +370,13 @@ fn enter(session: &Arc<Session>, ended: Ended<(Acceptance, Option<Construction>)
             callback.give(Err(GroupError::LeaderLost { id: name(), leader }));
         }
         (None, Err(error)) => callback.give(Err(error.into())),
-        // Nobody settles it without having heard something.
+        // The watch is settled only by an event.
         (None, Ok(())) => callback.give(Err(GroupError::Closed)),
     }
 }
 
-/// Has the group's name stand for its members from now on: our server resolves it for this process, foreign ones leave
-/// that to the process.
+/// Makes the group's name stand for its members from now on. Our own server resolves the name for this process. Under a
+/// foreign server the process resolves it.
 fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Formed>) {
     if !formed.members.contains(session.proc()) {
         return callback.give(Ok(formed));
@@ -390,7 +391,7 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
         match (&result, weak.upgrade()) {
             (Ok(_), Some(session)) => session.groups().note(&id, Members::AskServer(formed.members.clone())),
             (Err(_), Some(session)) => {
-                // The others would wait for it.
+                // Otherwise the other members would wait for this process.
                 let left = session.departure(&id, &formed.members, Vec::new());
                 let _ = session.notify_event_with(left, |_| {});
             }

@@ -1,4 +1,4 @@
-//! Answers to requests for job information: the same bytes for all clients of a namespace that speak alike, made once.
+//! Replies to requests for job information. They are written once for all clients of a namespace with the same dialect.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use crate::proto::{Command, Dialect, JobInfoWriter, Reply};
 use crate::server::JobData;
 use crate::types::{Key, Kval, Namespace, Status, Text, Value};
 
-/// The answers made so far. A client chooses its dialect, so one client can ask for each answer that there is: the largest of
-/// them together have a bound.
+/// The replies written so far. A client chooses its dialect, so one client can request every possible reply. The kept
+/// replies together have a size limit.
 #[derive(Debug)]
 pub(super) struct JobInfoAnswers {
-    /// Bytes of all that are kept.
+    /// Limit of the bytes of all kept replies.
     kept_bytes_max: usize,
     kept_bytes: usize,
-    /// Which was used last comes last.
+    /// The last used one is last.
     kept: Vec<Written>,
-    /// No longer kept, and still on their way to somebody.
+    /// Replies that are no longer kept, but still on their way to a client.
     parted: Vec<Arc<[u8]>>,
 }
 
 /// A client's dialect, and the largest payload that it takes.
 type Reading = (Dialect, usize);
 
-/// An answer or the end of many, and who can read it.
+/// A reply or the shared end of many, and the clients that can read it.
 #[derive(Debug)]
 struct Written {
     what: What,
@@ -35,16 +35,16 @@ struct Written {
 
 #[derive(Debug, PartialEq)]
 enum What {
-    /// What a client is told of its job.
+    /// A client's job information.
     Job(Namespace, Reading),
-    /// The answer to a Get of the whole job, or nothing where it has no form for that client or is too large for it; whether
-    /// the client is one of ours, and whether all entries are in it.
+    /// The reply to a Get of the whole job. Empty if the client's encoding has no form for it, or if it is too large.
+    /// `is_ours`: for one of our own clients. `is_whole`: with all entries.
     Data { namespace: Namespace, codec: Codec, bytes_max: usize, is_ours: bool, is_whole: bool },
-    /// The node's topology, as it stands behind the job information of every job.
+    /// The node's topology, as it stands at the end of every job's information.
     Topology(Codec),
 }
 
-/// Why there is no answer. The request has no place for a status, so the connection ends.
+/// Why there is no reply. The reply has no place for a status, so the connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum JobInfoError {
     #[error("namespace {namespace} is not registered any more")]
@@ -60,8 +60,8 @@ impl JobInfoAnswers {
         Self { kept_bytes_max, kept_bytes: 0, kept: Vec::new(), parted: Vec::new() }
     }
 
-    /// The payload of the answer for a peer that reads so, in parts. The topology, where it is part of the answers, is the same
-    /// for all of them.
+    /// The payload of the reply for a peer with this dialect and limit, in parts. The part with the topology is the
+    /// same for all jobs.
     pub(super) fn payload(
         &mut self,
         namespace: &Namespace,
@@ -78,7 +78,8 @@ impl JobInfoAnswers {
             let unwritable = |source| JobInfoError::Encode { namespace: namespace.clone(), source };
             let common = || write_topology(dialect, xml).map_err(unwritable);
             let topology = self.found_or_written(What::Topology(dialect.codec), common)?;
-            // Nodes and applications may have filled the answer; one that is too large would cost the client its connection.
+            // Nodes and applications may have filled the reply. A reply that is too large would cost the client its
+            // connection.
             if job_bytes.saturating_add(topology.len()) <= bytes_max {
                 parts.push(topology);
             }
@@ -87,8 +88,9 @@ impl JobInfoAnswers {
         Ok(parts)
     }
 
-    /// The payload of an answer to a Get that begins with the description of a job. That is as large as the job, so it is
-    /// written once for all who speak alike. Values of processes behind it are written for each.
+    /// The payload of a reply to a Get that begins with the description of a job. The description is as large as the
+    /// job, so it is written once for all clients with the same dialect. The values of processes behind it are written
+    /// for each client.
     pub(super) fn data_payload(
         &mut self,
         data: &JobData,
@@ -125,7 +127,7 @@ impl JobInfoAnswers {
         Ok(bytes)
     }
 
-    /// The namespace's description changed.
+    /// Forgets the replies of a namespace, because its description changed.
     pub(super) fn forget(&mut self, namespace: &Namespace) {
         let of_namespace = |written: &mut Written| match &written.what {
             What::Job(name, _) | What::Data { namespace: name, .. } => name == namespace,
@@ -135,18 +137,18 @@ impl JobInfoAnswers {
         forgotten.into_iter().for_each(|written| self.part(written));
     }
 
-    /// Keeps nothing: the memory is needed. What is on its way still is.
+    /// Keeps no replies, because the memory is needed. Replies on their way stay.
     pub(super) fn give_way(&mut self) {
         self.keep_at_most(0);
     }
 
-    /// Memory of the answers, in bytes: those that are kept, and those that somebody has yet to take.
+    /// Memory of the replies, in bytes: the kept ones, and those that a client has yet to take.
     pub(super) fn held_bytes(&mut self) -> usize {
         self.parted.retain(|payload| Arc::strong_count(payload) > 1);
         self.parted.iter().fold(self.kept_bytes, |bytes, payload| bytes.saturating_add(payload.len()))
     }
 
-    /// Parts with those that were not used for the longest time.
+    /// Drops the least recently used replies.
     fn keep_at_most(&mut self, bytes_max: usize) {
         while self.kept_bytes > bytes_max && !self.kept.is_empty() {
             let oldest = self.kept.remove(0);
@@ -165,8 +167,8 @@ impl Written {
         match (&self.what, wanted) {
             (What::Topology(codec), What::Topology(wanted)) => codec == wanted,
             (What::Job(namespace, (own, own_bytes_max)), What::Job(wanted, (dialect, bytes_max))) => {
-                // What is left out depends on the limit: an answer for one who takes more is none for one who takes less, unless
-                // it is so small that nothing is left out for either.
+                // The limit decides which entries are left out. So a reply for a client with a higher limit does not
+                // fit one with a lower limit, unless it is small enough to be complete for both.
                 let is_whole = JobInfoWriter::has_room(self.bytes.len(), *bytes_max.min(own_bytes_max));
                 let is_alike = own_bytes_max == bytes_max || is_whole;
                 let speak_alike = own.codec == dialect.codec && JobInfoWriter::is_same_for(own.peer, dialect.peer);
@@ -178,7 +180,7 @@ impl Written {
     }
 }
 
-/// The status and the description of a job; nothing if the client can't be told it.
+/// The status and the description of a job. Empty if the client can't read it.
 fn write_data(data: &JobData, lines: &Lines, store: &Store) -> Result<Vec<u8>, Status> {
     let description = data.description(store).map_err(|error| error.status())?;
     let written = lines.write_payload(&Reply::Data(vec![description]), Command::Get);
@@ -197,7 +199,7 @@ fn write_data(data: &JobData, lines: &Lines, store: &Store) -> Result<Vec<u8>, S
     })
 }
 
-/// What stands behind the description: the same without the status.
+/// The entries behind the description: the rest of the reply without the status.
 fn rest_of(data: &JobData, lines: &Lines) -> Result<Option<Arc<[u8]>>, EncodeError> {
     if data.rest.is_empty() {
         return Ok(None);
@@ -207,13 +209,13 @@ fn rest_of(data: &JobData, lines: &Lines) -> Result<Option<Arc<[u8]>>, EncodeErr
     Ok(payload.get(status.len()..).map(Arc::from))
 }
 
-/// One that would be most of the message can still be asked for: it stands in an answer twice, in the quarter that processes
-/// leave, where nodes and applications leave it, too.
+/// Whether the topology may be part of a reply. It is in there twice, and both must fit into the quarter of a message
+/// that processes leave free. A client can still request a larger one.
 const fn has_room_for(xml: &str, message_bytes_max: usize) -> bool {
     xml.len() <= message_bytes_max / 8
 }
 
-/// What every job's information ends with. Twice, as the reference's servers tell it: older ones know the second name.
+/// The end of every job's information: the topology twice, as in OpenPMIx. Older clients know the second name.
 fn write_topology(dialect: Dialect, xml: &str) -> Result<Vec<u8>, EncodeError> {
     let entry = |key: TypedKey<str>| Kval { key: Key::from_static(key.name()), value: Value::from(xml) };
     JobInfoWriter::common(dialect, &[keys::HWLOC_XML_V2, keys::LOCAL_TOPO].map(entry))
@@ -267,7 +269,8 @@ mod tests {
         Dialect { codec: Codec { generation, ..Dialect::OWN.codec }, ..Dialect::OWN }
     }
 
-    /// Each Get of a whole job had its answer made anew: 40 KiB of them in a job of 10^5 ranks kept the server for 55 seconds.
+    /// Each Get of a whole job was answered anew: 40 KiB of such Gets in a job of 10^5 ranks kept the server busy for
+    /// 55 seconds.
     #[test]
     fn the_answer_to_gets_of_a_whole_job_is_written_once_for_all_who_speak_alike() {
         let (namespace, store) = job(1000);
@@ -296,7 +299,7 @@ mod tests {
         assert!(answers.kept.is_empty());
     }
 
-    /// Who asked first decided for all: a client that takes less could not start behind one that takes more.
+    /// The first request decided for all: a client with a lower limit could not start after one with a higher limit.
     #[test]
     fn an_answer_is_not_for_one_who_takes_less_whoever_asks_first() {
         let (namespace, store) = job(1000);
@@ -310,7 +313,7 @@ mod tests {
         }
     }
 
-    /// One client that said another dialect with each connection had the server keep all of them.
+    /// One client that used another dialect with each connection made the server keep all replies.
     #[test]
     fn answers_in_every_tongue_are_kept_as_far_as_there_is_room_and_counted_as_long_as_anybody_takes_them() {
         let (namespace, store) = job(1000);
@@ -350,7 +353,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&second, &ask(Generation::V41)));
     }
 
-    /// Who came before the topology was known decided for all who came later.
+    /// A client before the topology was known decided for all later ones.
     #[test]
     fn the_topology_is_told_as_soon_as_it_is_known() {
         let (namespace, store) = job(2);
@@ -363,7 +366,7 @@ mod tests {
         assert!(are_same(&without, &with[..1]), "the job's part is the same");
     }
 
-    /// The connection ended instead.
+    /// The connection ended instead of leaving the topology out.
     #[test]
     fn the_topology_is_left_out_where_the_job_leaves_no_room_for_it() {
         let namespace = Namespace::new("job").unwrap();
@@ -383,7 +386,7 @@ mod tests {
         assert_eq!(ask(whole_bytes - 1, &large).len(), 1);
     }
 
-    /// A server with many jobs had megabytes of the same text for each of them and each release.
+    /// A server with many jobs had megabytes of the same text for each job and each release.
     #[test]
     fn the_topology_is_written_once_for_all_jobs_whose_clients_speak_alike() {
         let xml = "x".repeat(1 << 20);
@@ -411,7 +414,7 @@ mod tests {
         assert_eq!(answers.held_bytes(), 0);
     }
 
-    /// A second writing of megabytes for the same bytes.
+    /// The same megabytes were written a second time.
     #[test]
     fn one_answer_is_for_all_whose_limits_leave_nothing_out() {
         let (namespace, store) = job(1000);

@@ -1,11 +1,11 @@
-//! What the kernel says of a node where nobody can read its topology.
+//! The kernel's facts about a node, for nodes whose topology can't be read.
 
 use std::fs::read_to_string;
 
 use crate::topo::CpuSet;
 use crate::topo::inventory::{Inventory, Memory};
 
-/// The node's name, its processors and its memory; what the kernel does not tell is left out.
+/// The node's name, its processors and its memory; facts that the kernel lacks are left out.
 #[must_use]
 pub fn kernel_inventory(node: &str) -> Inventory {
     let read = |path| read_to_string(path).unwrap_or_default();

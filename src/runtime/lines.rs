@@ -14,11 +14,11 @@ use crate::types::Status;
 pub(super) struct Lines {
     dialect: Dialect,
     limits: DecodeLimits,
-    /// Largest payload that the peer takes; it closes the connection of who sends more.
+    /// Largest payload that the peer takes; it closes the connection after a larger one.
     message_bytes_max: usize,
-    /// Put into every header; means nothing to us.
+    /// Part of every header; our own peers ignore it.
     index: u32,
-    /// Whether the peer can use maps, and strings that a client compressed.
+    /// Whether the peer is one of ours, and can use maps and compressed strings.
     is_ours: bool,
 }
 
@@ -32,13 +32,13 @@ pub(super) enum WriteError {
 }
 
 impl Lines {
-    /// To a client that takes messages of this size; its values are plain unless it is one of ours.
+    /// To a client that takes messages of this size. Values for clients of other libraries are plain.
     pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize, is_ours: bool) -> Self {
         let limits = DecodeLimits::default();
         Self { dialect, limits, message_bytes_max, index: SERVER_INDEX, is_ours }
     }
 
-    /// As a client of such a server.
+    /// To a server with these manners.
     pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
         let Manners { dialect, limits, message_bytes_max, .. } = *manners;
         Self { dialect, limits, message_bytes_max, index, is_ours: true }
@@ -58,7 +58,7 @@ impl Lines {
         Ok(bytes)
     }
 
-    /// Tells a server that its client reads an answer that it awaited asleep.
+    /// Reads the server's reply as a message again, after waiting for it asleep.
     pub(super) fn write_awake(&self, request: Tag) -> Result<Vec<u8>, WriteError> {
         self.framed(Tag::AWAKE, &request.to_bytes())
     }
@@ -67,7 +67,7 @@ impl Lines {
         request::decode(frame.payload, self.dialect, &self.limits)
     }
 
-    /// A reply that the peer would not accept for its size, or that its encoding has no form for, becomes a status.
+    /// Writes a reply. A reply that is too large for the peer, or that its encoding has no form for, becomes a status.
     pub(super) fn write_reply(&self, tag: Tag, reply: &Reply, command: Command) -> Result<Vec<u8>, WriteError> {
         let encoded = self.write_payload(reply, command).map_err(WriteError::from);
         let refusal = match encoded.and_then(|payload| self.framed(tag, &payload)) {
@@ -84,13 +84,13 @@ impl Lines {
         self.framed(tag, &reply::encode(&Reply::Status(refusal), command, self.dialect)?)
     }
 
-    /// What a reply says, without its header.
+    /// The payload of a reply, without its header.
     pub(super) fn write_payload(&self, reply: &Reply, command: Command) -> Result<Vec<u8>, EncodeError> {
         let reply = if self.is_ours { reply } else { &plain(reply, UNPACKED_BYTES_MAX) };
         reply::encode(reply, command, self.dialect)
     }
 
-    /// The header of a payload of this size that is written elsewhere. Nothing goes out that the peer does not take.
+    /// The header of a payload that is written elsewhere. Fails if the payload is too large for the peer.
     pub(super) fn write_header(&self, tag: Tag, declared: usize) -> Result<Vec<u8>, FrameError> {
         let limit = self.message_bytes_max;
         let size_bytes = u32::try_from(declared).ok().filter(|_| declared <= limit);
@@ -98,14 +98,14 @@ impl Lines {
         Ok(FrameHeader { index: self.index, tag, size_bytes, padding: 0 }.encode().to_vec())
     }
 
-    /// Every message goes through here, or its header through [`Lines::write_header`].
+    /// All messages are written here, or their headers by [`Lines::write_header`].
     fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, WriteError> {
         let mut bytes = self.write_header(tag, payload.len())?;
         bytes.extend_from_slice(payload);
         Ok(bytes)
     }
 
-    /// What decides how shared answers are written: the dialect, and the largest payload that the peer takes.
+    /// The dialect and the largest payload of the peer. Shared replies are the same for equal ones.
     pub(super) const fn reading(&self) -> (Dialect, usize) {
         (self.dialect, self.message_bytes_max)
     }
@@ -127,10 +127,10 @@ impl Lines {
         self.framed(tag, &notification::encode_segment(notice)?)
     }
 
-    /// Output is a stream of bytes: what the peer does not take in one message comes in several.
+    /// Writes output in messages that the peer takes. Output is a stream of bytes and may be split.
     pub(super) fn write_output(&self, output: &Output) -> Result<Vec<Vec<u8>>, WriteError> {
         let whole = notification::encode_output(output, self.dialect)?;
-        // What stands around the bytes is no longer around fewer of them.
+        // The other parts of a message do not grow when it holds fewer bytes.
         let piece_bytes = self.message_bytes_max.saturating_sub(whole.len().saturating_sub(output.bytes.len()));
         if piece_bytes == 0 || output.bytes.len() <= piece_bytes {
             return Ok(vec![self.framed(Tag::OUTPUT, &whole)?]);
@@ -156,7 +156,7 @@ impl Lines {
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests(BTreeMap<Tag, Open>);
 
-/// What a request asked for, and how large it was.
+/// A request's command and size.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     command: Command,
@@ -164,7 +164,7 @@ struct Open {
 }
 
 impl OpenRequests {
-    /// Notes a request. A tag that is still in use is refused: its two replies could not be told apart.
+    /// Notes a request. A tag that is still in use is refused, because its two replies could not be told apart.
     pub(super) fn open(&mut self, tag: Tag, command: Command, size_bytes: usize) -> Result<(), TagInUse> {
         if command.expects_reply() && self.0.insert(tag, Open { command, size_bytes }).is_some() {
             return Err(TagInUse { tag });
@@ -184,20 +184,20 @@ impl OpenRequests {
         self.0.remove(&tag).map(|open| open.command)
     }
 
-    /// Whether an answer is due to what was asked later than this.
+    /// Whether a later request still waits for its reply.
     pub(super) fn is_any_open_after(&self, tag: Tag) -> bool {
         self.0.keys().any(|open| open.plain() > tag.plain())
     }
 }
 
-/// A peer used the tag of a request that is not answered yet.
+/// A peer used the tag of an unanswered request again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("tag {} is in use by a request that is not answered yet", tag.0)]
 pub(super) struct TagInUse {
     tag: Tag,
 }
 
-/// Headers from a server carry no slot.
+/// Headers from a server hold no slot.
 const SERVER_INDEX: u32 = 0;
 
 /// Collects messages up to the size that both sides accept.
@@ -205,7 +205,8 @@ pub(super) fn message_buffer() -> FrameBuffer {
     FrameBuffer::new(DecodeLimits::MESSAGE_BYTES_MAX)
 }
 
-/// Bytes that the strings of one answer may unpack to, on the server's thread: what the largest value may have.
+/// Limit of the unpacked strings of one reply, in bytes, because the server's thread unpacks them: the size of the
+/// largest value.
 const UNPACKED_BYTES_MAX: usize = 16 << 20;
 
 #[cfg(test)]
@@ -229,7 +230,7 @@ mod tests {
         Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
     }
 
-    /// What comes of a reply.
+    /// The reply as the peer reads it.
     fn arriving(lines: &Lines, reply: &Reply, command: Command) -> Reply {
         let mut buffer = message_buffer();
         buffer.feed(&lines.write_reply(Tag(101), reply, command).unwrap());
@@ -246,7 +247,7 @@ mod tests {
         assert!(lines_to(Version::new(6, 1, 1)).write_event(&event).is_ok());
     }
 
-    /// Whoever asked for what the encoding of its release has no form for lost its connection, and so its life.
+    /// A client whose encoding has no form for the reply lost its connection, and so its life.
     #[test]
     fn a_reply_that_the_peers_encoding_lacks_says_so() {
         let codec = Codec { generation: Generation::V3, described: false };
@@ -256,7 +257,8 @@ mod tests {
         assert_eq!(arriving(&lines, &reply, Command::Query), Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
 
-    /// To our own clients, which name a release that takes everything, it went out and ended the connection.
+    /// Our own clients name a release that reads replies of any size. The reply was sent to them and ended the
+    /// connection.
     #[test]
     fn a_reply_that_is_too_large_says_so() {
         let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
     }
 
-    /// A client of 4.2 that asked for `pmix.nmap` was killed: its library copies a map with a size that it never set.
+    /// A client of 4.2 crashed after a Get of `pmix.nmap`: its library copies a map with a size that it never set.
     #[test]
     fn maps_are_text_for_clients_of_others() {
         let proc = ProcId::new(Namespace::new("job").unwrap(), Rank::Wildcard);

@@ -1,8 +1,8 @@
-//! A client's conversation with its server, driven by whichever thread waits for something.
+//! A client's conversation with its server.
 //!
-//! There is no thread of its own. Threads that wait for an answer share the work: one of them, the leader, waits for
-//! the socket; the others wait for the leader. When the leader has its answer it leaves, and another one leads. The
-//! lock is never held while anybody waits.
+//! It needs no thread of its own: the threads that wait for replies share the work. One of them, the leader, waits for
+//! the socket; the others wait for the leader. When the leader has its reply it leaves, and another thread leads. The
+//! lock is never held during a wait.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,30 +32,31 @@ pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
     state: Mutex<LinkState>,
-    /// Announces: a call is done, or the place of the leader is free.
+    /// Signals that a call is done, or that a leader is needed.
     turn: Condvar,
-    /// Announces work to a progress thread that has none. Apart, so that it sleeps while others call and are answered.
+    /// Signals work to an idle progress thread. Separate from `turn`, so that calls of other threads do not wake it.
     work: Condvar,
     socket: Arc<OwnedFd>,
-    /// Made by the process that has the conversation.
+    /// Marks the process that has the conversation.
     fork_mark: Arc<ForkMark>,
     clock: Clock,
-    /// Where leader and progress thread wait; made with the thread. Without it the leader waits by itself.
+    /// Wait objects of the leader and the progress thread; made with that thread. Without them the leader polls the
+    /// socket itself.
     watchers: OnceLock<Watchers>,
-    /// How long a fence is slept through.
+    /// How long a thread sleeps in a fence.
     sleep_time_max: Duration,
 }
 
-/// Results on their way to those who asked.
+/// Results on their way to their callers.
 #[derive(Default)]
 pub(super) struct Results {
-    /// For calls somebody will wait for.
+    /// For calls that a thread will wait for.
     kept: BTreeMap<CallId, CallResult>,
     /// Calls whose result goes to a callback.
     pub(super) callbacks: BTreeMap<CallId, Callback>,
-    /// Callbacks whose result is there, and whatever else is to be run beside them.
+    /// Callbacks with their results, and other jobs for the same thread.
     pub(super) ready: VecDeque<Job>,
-    /// Calls nobody waits for any more.
+    /// Calls whose results are dropped.
     abandoned: std::collections::BTreeSet<CallId>,
 }
 
@@ -67,25 +68,25 @@ impl Link {
         Self { state, turn, work, socket, fork_mark, clock, watchers, sleep_time_max: SLEEP_TIME_MAX }
     }
 
-    /// Whether this process has the conversation. If not, it is a fork of the one that does. Takes no lock: a fork may find
-    /// it taken for ever.
+    /// Whether this process has the conversation. A forked copy has not. Takes no lock: in a copy the lock may be taken
+    /// for ever.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.fork_mark.is_of_this_process()
     }
 
-    /// The error of every call of a forked copy. Another thread may have held the lock at the fork, and a fork copies no other
-    /// thread: a copy that takes the lock may wait for ever.
+    /// The error of every call in a forked copy. Another thread may have held the lock at the fork, and a fork does not
+    /// copy that thread. So a copy must not take the lock.
     fn forked(&self, call: &Call) -> Option<CallError> {
         let lost = || CallError::Lost { command: call.command(), reason: LossReason::Forked };
         (!self.is_of_this_process()).then(lost)
     }
 
-    /// Looks at what the conversation brought so far, or changes it.
+    /// Reads or changes the state of the conversation.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut LinkState) -> R) -> R {
         look(&mut self.state.lock())
     }
 
-    /// As [`Link::with`], after which the progress thread may have to read the socket unasked.
+    /// As [`Link::with`]. Afterwards the progress thread may have to read the socket for unrequested messages.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
@@ -98,7 +99,7 @@ impl Link {
         self.clock
     }
 
-    /// What the conversation's clock says.
+    /// The time on the conversation's clock.
     pub(super) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -113,7 +114,8 @@ impl Link {
         self.wait_locked(&mut state, id)
     }
 
-    /// Makes two calls at once, and waits for both results. They go out together; the server takes them in this order.
+    /// Makes two calls at once, and waits for both results. They are sent together, and the server handles them in this
+    /// order.
     pub(super) fn call_both(&self, first: Call, second: Call) -> (CallResult, CallResult) {
         if let Some((first, second)) = self.forked(&first).zip(self.forked(&second)) {
             return (Err(first), Err(second));
@@ -125,8 +127,9 @@ impl Link {
         (self.wait_locked(&mut state, first), self.wait_locked(&mut state, second))
     }
 
-    /// Makes a call for a fence, and one for a commit before it if there is one; waits for the results. Sleeps at the board of the
-    /// namespace, if there is a seat: the server wakes all who sleep there at once, without a message to each.
+    /// Makes a call for a fence, and one for a commit before it if there is one. Waits for the results. If there is a
+    /// seat at the namespace's board, this thread sleeps there: the server wakes all sleepers at once, without a
+    /// message to each.
     pub(super) fn fence(
         &self,
         commit: Option<Call>,
@@ -146,7 +149,7 @@ impl Link {
         let Some(sleep) = sleep else { return self.wait_for_both(&mut state, commit, fence) };
         self.sleep(&mut state, sleep, seat);
         let results = self.wait_for_both(&mut state, commit, fence);
-        // It may have been told just before it ended.
+        // The server may have written the verdict just before it ended.
         let is_told = || seat.look(sleep.tag.0) == Some(Verdict::Succeeded) && self.is_of_this_process();
         if results.1.is_err() && is_told() {
             let committed = if sleep.stands_for_commit() { Some(Ok(Outcome::Complete)) } else { results.0 };
@@ -155,11 +158,11 @@ impl Link {
         results
     }
 
-    /// Sleeps until the fence is over, or for so long that it may be the server that is: that is seen in the read alone.
+    /// Sleeps until the fence is over, or until a limit. The server may have ended, and only a read shows that.
     fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: Sleep, seat: Seat<'_>) {
         self.advance(state);
         let end = self.clock.now() + self.sleep_time_max;
-        // A signal's handler may have forked.
+        // The handler of a signal may have forked.
         let left = || self.clock.until(Some(end)).filter(|_| self.is_of_this_process()).unwrap_or_default();
         let is_sent = !state.has_queued() && !state.is_lost();
         let verdict = if is_sent { MutexGuard::unlocked(state, || seat.sleep(sleep.tag.0, left)) } else { None };
@@ -179,7 +182,7 @@ impl Link {
         (first.map(|first| self.wait_locked(state, first)), self.wait_locked(state, second))
     }
 
-    /// Makes a call whose result is picked up later, with [`Link::wait`] or [`Link::try_take`].
+    /// Makes a call whose result is taken later, with [`Link::wait`] or [`Link::try_take`].
     pub(super) fn start(&self, call: Call) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
@@ -187,7 +190,7 @@ impl Link {
         id
     }
 
-    /// Makes a call whose result goes to a callback. Somebody must run [`Link::run_callbacks`].
+    /// Makes a call whose result goes to a callback. A thread must run [`Link::run_callbacks`].
     pub(super) fn start_with(&self, call: Call, callback: Callback) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
@@ -196,21 +199,21 @@ impl Link {
         id
     }
 
-    /// What a call that sends nothing waits for has come about.
+    /// Ends a call that sends nothing, because the awaited events have come.
     pub(super) fn settle(&self, id: CallId) {
         let mut state = self.state.lock();
         state.settle(self.clock.now(), id);
         self.rouse(state);
     }
 
-    /// Runs something where callbacks run, after those that are ready.
+    /// Runs a job on the progress thread, after the callbacks that are ready.
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let mut state = self.state.lock();
         state.results.ready.push_back(Box::new(job));
         self.rouse(state);
     }
 
-    /// Whether the progress thread waits for events when nothing else is due.
+    /// Sets whether the progress thread waits for events when it has nothing else to do.
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
@@ -221,10 +224,10 @@ impl Link {
         }
     }
 
-    /// Makes what the progress thread waits with. Before the thread is started.
+    /// Makes the wait objects of the progress thread, before it starts.
     pub(super) fn prepare_progress(&self) -> nix::Result<()> {
         if self.watchers.get().is_none() {
-            // Another thread may have been faster; one is enough.
+            // Another thread may have been faster; one set is enough.
             let _ = self.watchers.set(Watchers::new(self.socket.as_fd())?);
         }
         Ok(())
@@ -235,7 +238,8 @@ impl Link {
         self.wait_locked(&mut self.state.lock(), id)
     }
 
-    /// The result of a call made with [`Link::start`], if it is there. Reads what has arrived, never waits.
+    /// The result of a call made with [`Link::start`], if it is there. Reads the bytes that have arrived, but never
+    /// waits.
     pub(super) fn try_take(&self, id: CallId) -> Option<CallResult> {
         let mut state = self.state.lock();
         if !state.is_led {
@@ -254,10 +258,10 @@ impl Link {
         }
     }
 
-    /// Waits until `is_reached`, the connection is lost, or the deadline. Returns whether it was reached.
+    /// Waits until `is_reached`, the loss of the connection, or the deadline. Returns whether `is_reached` holds.
     pub(super) fn wait_until(&self, deadline: Time, is_reached: impl Fn(&LinkState) -> bool) -> bool {
         let mut state = self.state.lock();
-        // Bytes that came with the handshake are not announced by the socket.
+        // The socket does not announce bytes that came with the handshake.
         state.digest(self.clock.now());
         loop {
             if is_reached(&state) {
@@ -272,16 +276,16 @@ impl Link {
         }
     }
 
-    /// The body of the progress thread: waits for results and hands them to their callbacks, until the link is shut.
-    /// Waits for the socket only while a callback is due, or there are event handlers or requests for output. A callback
-    /// that panics costs the others nothing.
+    /// The body of the progress thread: waits for results and runs their callbacks, until the link is shut. Waits for
+    /// the socket only while a callback is due, or while there are event handlers or pulls of output. A panic in a
+    /// callback does not affect the others.
     pub(super) fn run_callbacks(&self) {
         let mut state = self.state.lock();
         loop {
             self.advance(&mut state);
             if let Some(job) = state.results.ready.pop_front() {
                 state.is_in_callback = true;
-                // The panic hook has reported it; without this the callbacks after it would never run.
+                // The panic hook has reported it. Without the catch, later callbacks would never run.
                 let _ = MutexGuard::unlocked(&mut state, || catch_unwind(AssertUnwindSafe(job)));
                 state.is_in_callback = false;
             } else if state.is_shut && state.results.callbacks.is_empty() {
@@ -294,13 +298,13 @@ impl Link {
         }
     }
 
-    /// Closes the connection; calls still in flight end with an error, callbacks included. Whether callbacks are left to
-    /// run, or one runs at the moment.
+    /// Closes the connection; pending calls end with an error, also those with callbacks. Returns whether a callback
+    /// still runs or has to run.
     pub(super) fn shut(&self) -> bool {
         let mut state = self.state.lock();
         if !state.is_shut {
             state.shut(self.clock.now());
-            // Whoever leads waits on this very socket and must see the end.
+            // The leader waits on this socket and must see its end.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
         self.turn.notify_all();
@@ -319,8 +323,8 @@ impl Link {
         }
     }
 
-    /// A thread that has what it waited for goes; if it led, somebody else must. Who sleeps beside it knows nothing of what
-    /// it left unread.
+    /// A thread that has its result leaves. If it led, another thread must lead. A progress thread asleep beside it
+    /// does not know of bytes that it left unread, so it is woken.
     fn leave(&self, state: &LinkState) {
         if !state.is_led {
             self.turn.notify_all();
@@ -330,7 +334,7 @@ impl Link {
         }
     }
 
-    /// Waits once, for the socket or for the leader, and digests what came.
+    /// Waits once, for the socket or for the leader, and handles the input.
     fn step(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>) {
         let deadline = deadline.into_iter().chain(state.poll_timeout()).min();
         let has_queued = state.has_queued();
@@ -338,8 +342,9 @@ impl Link {
             state.is_led = true;
             self.lead(state, deadline, has_queued);
         } else if has_queued {
-            // The leader may not know that there is something to send; whoever queued it waits for room. And for what comes:
-            // the leader reads it, unless it has left. It may be faster, so that there is nothing to be seen of an answer.
+            // The leader may not know of the queued bytes, so this thread waits for room itself. It also waits for
+            // input, because the leader may have left. The leader may read this thread's reply first, so the wait has a
+            // limit.
             let deadline = Some(deadline.into_iter().fold(self.clock.now() + LOOK_AGAIN_TIME, Time::min));
             MutexGuard::unlocked(state, || self.poll(PollFlags::POLLIN | PollFlags::POLLOUT, deadline, None));
         } else {
@@ -348,8 +353,8 @@ impl Link {
         self.advance(state);
     }
 
-    /// Waits once for the socket and reads what came; nobody else reads meanwhile. Where nothing but the socket can end the
-    /// wait, the read is the wait: one system call for a reply, not two.
+    /// Waits once for the socket and reads; no other thread reads meanwhile. If only the socket can end the wait, the
+    /// read itself waits: one system call for a reply instead of two.
     fn lead(&self, state: &mut MutexGuard<'_, LinkState>, deadline: Option<Time>, has_queued: bool) {
         let watchers = self.watchers.get();
         if watchers.is_none() && !has_queued && deadline.is_none() && state.is_blocking {
@@ -373,9 +378,9 @@ impl Link {
         }
     }
 
-    /// As [`Link::step`], for the progress thread, which has all the time in the world. It watches the socket, too, but
-    /// leaves what comes to a thread that leads: that one waits for an answer, and should not have to wait for this
-    /// thread to pass it on. What calls without a wait could not send at once nobody else sends.
+    /// As [`Link::step`], for the progress thread, which is never in a hurry. It watches the socket too, but leaves
+    /// input to a leader: a leader waits for a reply, and should not depend on this thread. Only this thread sends the
+    /// bytes that calls without a wait could not send at once.
     fn step_beside(&self, state: &mut MutexGuard<'_, LinkState>) {
         let deadline = state.poll_timeout();
         let has_queued = state.has_queued();
@@ -398,7 +403,7 @@ impl Link {
         self.advance(state);
     }
 
-    /// There is something new to do or to wait for. Whoever is woken wants the lock first, so it is given back before that.
+    /// Announces new work. A woken thread takes the lock first, so the lock is released before.
     fn rouse(&self, state: MutexGuard<'_, LinkState>) {
         let asleep = self.announce(&state);
         drop(state);
@@ -407,8 +412,8 @@ impl Link {
         }
     }
 
-    /// Tells those who wait for each other; gives what wakes the progress thread, if it waits for the socket and must look
-    /// again.
+    /// Notifies the waiting threads. Returns the wait object of the progress thread if it waits for the socket and must
+    /// look again.
     fn announce(&self, state: &LinkState) -> Option<&Watchers> {
         self.turn.notify_all();
         if !state.results.ready.is_empty() || state.is_shut || state.has_business() {
@@ -430,7 +435,7 @@ impl Link {
             PollFd::new(wake.map_or(self.socket.as_fd(), AsFd::as_fd), PollFlags::POLLIN),
         ];
         let watched = watched.get_mut(..1 + usize::from(wake.is_some())).unwrap_or_default();
-        // An interrupted or failed wait is a short one: the caller looks at the socket anyway.
+        // An interrupted or failed wait is a short one: the caller reads the socket anyway.
         let _ = poll(watched, timeout);
     }
 
@@ -443,19 +448,19 @@ impl Link {
     }
 }
 
-/// How long a thread that waits for room knows nothing of what the leader has read.
+/// How long a thread that waits for room may miss the input that the leader has read.
 const LOOK_AGAIN_TIME: Duration = Duration::from_millis(20);
 
-/// How long a fence is slept through: so late a server's end may be seen.
+/// How long a thread sleeps in a fence. A server's end is noticed this much later.
 const SLEEP_TIME_MAX: Duration = Duration::from_millis(10);
 
-/// What a thread that has something to send waits for besides.
+/// The extra condition of a thread with queued bytes.
 const fn room(has_queued: bool) -> PollFlags {
     if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() }
 }
 
 impl Results {
-    /// Takes the result of a call to whoever asked for it.
+    /// Passes a result to the callback or the thread that wants it.
     pub(super) fn deliver(&mut self, id: CallId, result: CallResult) {
         if let Some(callback) = self.callbacks.remove(&id) {
             self.ready.push_back(Box::new(|| callback(result)));
@@ -464,12 +469,12 @@ impl Results {
         }
     }
 
-    /// Has something run where callbacks run, after those that are ready.
+    /// Runs a job on the progress thread, after the callbacks that are ready.
     pub(super) fn push(&mut self, job: Job) {
         self.ready.push_back(job);
     }
 
-    /// Sends the result of a call to a callback, even if it is there already.
+    /// Passes the result of a call to a callback, even if the result is there already.
     fn give_to(&mut self, id: CallId, callback: Callback) {
         match self.kept.remove(&id) {
             Some(result) => self.ready.push_back(Box::new(|| callback(result))),

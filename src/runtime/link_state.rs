@@ -24,7 +24,7 @@ use crate::shmem::ForkMark;
 use crate::types::codes::range;
 use crate::types::{Namespace, ProcId, Status, Time};
 
-/// What the threads of a client share under one lock: the core, the socket, and what arrived.
+/// The state that the threads of a client share under one lock: the core, the socket, and the input.
 pub(super) struct LinkState {
     core: Client,
     stream: Stream,
@@ -34,50 +34,51 @@ pub(super) struct LinkState {
     buffer: Box<[u8]>,
     next_call: u64,
     loss: Option<LossReason>,
-    /// Segments announced and not mapped yet; `None`: the server said that there is none to be had, or no longer.
+    /// Segments that are announced, but not mapped yet. `None`: the server has no segment of the namespace, or none any
+    /// more.
     segments: BTreeMap<Namespace, Option<OwnedFd>>,
     /// Counts announcements.
     segment_news: Arc<AtomicU64>,
     /// The segment of the node's topology, announced and not taken yet.
     topology: Option<OwnedFd>,
-    /// What came over the socket.
+    /// Data from the socket.
     pub(super) received: ReceivedData,
     pub(super) results: Results,
-    /// Who takes forwarded output.
+    /// Takers of forwarded output.
     pub(super) pulls: Pulls,
-    /// Something unasked came since the last [`LinkState::advance`].
+    /// An unrequested message came since the last [`LinkState::advance`].
     has_unasked: bool,
-    /// The socket may hold more than was read last.
+    /// The socket may hold more than the last read took.
     pub(super) has_unread: bool,
     /// A thread waits for the socket.
     pub(super) is_led: bool,
-    /// A receive waits for something to come, as far as is known: others who share the socket may have made it otherwise.
+    /// A receive waits for input. Another process that shares the socket may have changed this unnoticed.
     pub(super) is_blocking: bool,
     pub(super) is_shut: bool,
-    /// The progress thread runs something, without the lock.
+    /// The progress thread runs a job, without the lock.
     pub(super) is_in_callback: bool,
-    /// There are event handlers: somebody must read what the server sends unasked.
+    /// There are event handlers, so unrequested messages must be read.
     pub(super) is_listening: bool,
     /// The progress thread waits for the socket.
     pub(super) beside: Option<Beside>,
     events: Option<EventSink>,
     is_leaving: bool,
-    /// Whether the answers to what is sent now may wait for the next one.
+    /// Whether replies to the next requests may wait for a later reply.
     is_patient: bool,
     sleeping: Sleeping,
     /// The number that the server gave to the connection.
     pub(super) index: u32,
-    /// A fork copies all of this, but not the conversation: what the copy read or wrote its parent would miss.
+    /// A forked copy has this state, but not the conversation: its reads and writes would be lost to the parent.
     fork_mark: Arc<ForkMark>,
 }
 
-/// What the progress thread knew when it began to wait for the socket.
+/// The progress thread's knowledge when it began to wait for the socket.
 pub(super) struct Beside {
     pub(super) deadline: Option<Time>,
     pub(super) watches_room: bool,
 }
 
-/// Who takes events.
+/// The receiver of events.
 struct EventSink {
     hub: Weak<EventHub>,
     server: ProcId,
@@ -127,12 +128,12 @@ impl LinkState {
         Arc::clone(&self.fork_mark)
     }
 
-    /// What the server is and takes.
+    /// The kind and limits of the server.
     pub(super) const fn manners(&self) -> Manners {
         self.manners
     }
 
-    /// Takes what came together with the end of the handshake.
+    /// Takes the bytes that came with the end of the handshake.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.inbox.feed(bytes);
     }
@@ -145,18 +146,18 @@ impl LinkState {
         self.stream.has_queued()
     }
 
-    /// Where events go; `server` is the source of those about the server itself.
+    /// Sets the receiver of events; `server` is the source of events about the server itself.
     pub(super) fn set_events(&mut self, hub: Weak<EventHub>, server: ProcId) {
         self.events = Some(EventSink { hub, server });
     }
 
-    /// Whether something may come that the progress thread must take.
+    /// Whether input may come that the progress thread must handle.
     pub(super) fn has_business(&self) -> bool {
         let is_listening = self.is_listening || !self.pulls.is_empty();
         self.loss.is_none() && (is_listening || !self.results.callbacks.is_empty())
     }
 
-    /// Whether the progress thread, which waits with this knowledge, must look again.
+    /// Whether the waiting progress thread must look again, given what it knew.
     pub(super) fn concerns(&self, beside: &Beside) -> bool {
         !self.results.ready.is_empty()
             || !self.has_business()
@@ -173,7 +174,7 @@ impl LinkState {
         self.segments.remove(namespace).flatten()
     }
 
-    /// What has been announced of other jobs: a segment to be mapped by the caller, or that there is none any more.
+    /// The announcements about other jobs: segments to be mapped by the caller, or the end of a segment.
     pub(super) fn take_segments_but(&mut self, own: &Namespace) -> BTreeMap<Namespace, Option<OwnedFd>> {
         let kept = self.segments.remove_entry(own);
         std::mem::replace(&mut self.segments, kept.into_iter().collect())
@@ -199,12 +200,12 @@ impl LinkState {
         id
     }
 
-    /// As [`LinkState::begin`], for one that another follows at once: both go out with that one, and both answers may come
-    /// with the last. Only our own servers know how.
+    /// As [`LinkState::begin`], for a call that another call follows at once. Both messages are sent together, and both
+    /// replies may come together. Only our own servers support that.
     pub(super) fn prepare(&mut self, now: Time, call: Call) -> CallId {
         let id = self.enter(now, call);
         self.is_patient = self.manners.is_ours;
-        // Who waits for what is done now is told when the other one begins.
+        // The second call notifies the threads that wait for results of this step.
         self.has_unasked |= self.obey(now);
         self.is_patient = false;
         id
@@ -219,7 +220,7 @@ impl LinkState {
         id
     }
 
-    /// Ends a call that waits for what events bring.
+    /// Ends a call that waited for events.
     pub(super) fn settle(&mut self, now: Time, id: CallId) {
         self.core.handle(now, Input::Settle(id));
         self.advance(now);
@@ -232,12 +233,12 @@ impl LinkState {
         self.advance(now);
     }
 
-    /// There is no server to talk to.
+    /// Notes that there is no server.
     pub(super) fn forgo(&mut self, now: Time) {
         self.lose(now, LossReason::Alone);
     }
 
-    /// Lets the core act on what happened: deadlines, then its outputs. Returns whether a call was done, or something came
+    /// Lets the core act: on deadlines, then by its outputs. Returns whether a call is done, or whether there is input
     /// for the progress thread.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         self.notice_fork(now);
@@ -254,7 +255,7 @@ impl LinkState {
         }
     }
 
-    /// Does what the core wants. Returns whether a call was done.
+    /// Executes the core's outputs. Returns whether a call is done.
     fn obey(&mut self, now: Time) -> bool {
         let mut is_any_done = false;
         while let Some(output) = self.core.poll_output() {
@@ -300,12 +301,12 @@ impl LinkState {
 
     fn queue(&mut self, now: Time, message: Vec<u8>) {
         if self.stream.queue(message, None).is_err() {
-            // The server must not wait for a request that this process believes to have sent.
+            // Otherwise the server would wait for a request that this process believes to have sent.
             self.lose(now, LossReason::Broken);
         }
     }
 
-    /// Has the handlers called for an event, if there are any.
+    /// Passes an event to the handlers, if there are any.
     fn raise(&mut self, event: Event) {
         let Some(sink) = self.events.as_ref().filter(|_| self.is_listening) else { return };
         let hub = Weak::clone(&sink.hub);
@@ -317,7 +318,7 @@ impl LinkState {
         }));
     }
 
-    /// In a forked copy every call ends with an error before it touches the socket.
+    /// In a forked copy every call fails before it uses the socket.
     fn notice_fork(&mut self, now: Time) {
         if !self.fork_mark.is_of_this_process() {
             self.lose(now, LossReason::Forked);

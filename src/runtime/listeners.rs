@@ -1,5 +1,5 @@
-//! Where a server takes connections: a UNIX-domain socket for our own clients, and TCP on the loopback interface for those
-//! of other libraries.
+//! The sockets of a server: a UNIX-domain socket for our own clients, and TCP on the loopback interface for clients of
+//! other libraries.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use crate::ptl::{
 };
 use crate::remedy::explain;
 
-/// Where the socket goes when its path would be too long. Its directory is made, locked, swept and removed as elsewhere.
+/// Directory of the socket if its path would be too long. It is made, locked, swept and removed as elsewhere.
 const SHORT_DIRECTORY: &str = "/tmp";
 
 #[derive(Debug)]
@@ -26,10 +26,10 @@ impl Listeners {
     pub(super) const OWN: Token = Token(1);
     pub(super) const FOREIGN: Token = Token(2);
 
-    /// Without a loopback interface there is no TCP: clients of other libraries can't connect, ours can.
+    /// Without a loopback interface there is no TCP, and only our own clients can connect.
     pub(super) fn bind(directory: &Path, access: SocketAccess, clients: ForeignClients) -> Result<Self, ListenError> {
         let own = match Listener::bind(directory, access) {
-            // A socket's address has 108 bytes, which a temporary directory of some batch systems takes alone.
+            // A socket's address has 108 bytes. The temporary directory of some batch systems needs all of them.
             Err(error @ ListenError::PathTooLong { .. }) => {
                 Listener::bind(Path::new(SHORT_DIRECTORY), access).map_err(|_| error)?
             }
@@ -54,7 +54,7 @@ impl Listeners {
     pub(super) fn watch(&self, poller: &Poller) -> Result<(), Errno> {
         poller.watch(&self.own, Self::OWN)?;
         let watched = self.foreign.as_ref().map_or(Ok(()), |foreign| poller.watch(foreign, Self::FOREIGN));
-        // Both or neither, so that watching can be tried again.
+        // Both are watched, or neither, so that the caller can try again.
         watched.inspect_err(|_| self.forget(poller))
     }
 
@@ -64,7 +64,7 @@ impl Listeners {
         let _ = self.foreign.as_ref().map(|foreign| poller.forget(foreign));
     }
 
-    /// The next connection that waits at one of the two, and whose it is.
+    /// The next waiting connection of a socket, and its owner.
     pub(super) fn accept(&self, token: Token, limits: StreamLimits) -> io::Result<Option<Accepted>> {
         match (token, &self.foreign) {
             (Self::FOREIGN, Some(foreign)) => foreign.accept(limits),

@@ -1,11 +1,11 @@
-//! What a process can know of itself and its node without asking a server.
+//! Facts about a process and its node that need no server.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::{fs, io};
 
-/// The node's name; `localhost` where the kernel's is not text.
+/// The node's name; `localhost` if the kernel's name is not text.
 #[must_use]
 pub fn hostname() -> String {
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
@@ -27,8 +27,8 @@ pub fn temporary_directory() -> PathBuf {
     }
 }
 
-/// A variable that chooses a file to write or a library to load. It is ignored where it could give the process's rights to a
-/// user who has fewer. An empty one counts as not set.
+/// A variable that chooses a file to write or a library to load. It is ignored if the user who set it may have fewer
+/// rights than the process. An empty variable counts as not set.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the runtime is an edge")]
 pub fn trusted_variable(name: &str) -> Option<OsString> {
@@ -40,14 +40,14 @@ pub fn trusted_variable(name: &str) -> Option<OsString> {
     Some(value)
 }
 
-/// Whether the kernel started this process with more rights than its starter has: it is setuid, setgid, or has capabilities
-/// of its file (`AT_SECURE`). Then its environment is the word of somebody with fewer rights.
+/// Whether the kernel started this process with more rights than its starter has (`AT_SECURE`): it is setuid or setgid,
+/// or its file has capabilities. Its environment then comes from a user with fewer rights.
 #[must_use]
 pub fn has_more_rights_than_its_starter() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| match fs::read("/proc/self/auxv") {
         Ok(vector) => is_secure(&vector),
-        // Without `/proc` only the ids tell.
+        // Without `/proc` only the ids are known.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             use nix::unistd::{getegid, geteuid, getgid, getuid};
             getuid() != geteuid() || getgid() != getegid()
@@ -57,7 +57,7 @@ pub fn has_more_rights_than_its_starter() -> bool {
     })
 }
 
-/// Whether the kernel's vector of facts says so; one that does not say is damaged.
+/// Whether the kernel's auxiliary vector has `AT_SECURE` set; a vector without it is damaged.
 #[expect(clippy::host_endian_bytes, reason = "the kernel writes the vector for this machine")]
 fn is_secure(vector: &[u8]) -> bool {
     const AT_SECURE: usize = 23;
@@ -70,7 +70,7 @@ fn is_secure(vector: &[u8]) -> bool {
     facts.next().is_none_or(|(_, value)| value.iter().any(|byte| *byte != 0))
 }
 
-/// Whether a variable is set whose name begins so.
+/// Whether a variable with this prefix is set.
 #[must_use]
 pub fn has_variable_with_prefix(prefix: &str) -> bool {
     std::env::vars_os().any(|(name, _)| OsStr::as_encoded_bytes(&name).starts_with(prefix.as_bytes()))

@@ -1,4 +1,4 @@
-//! What the server at the other end is, and so what it expects and takes.
+//! The kind of the server at the other end, and its limits.
 
 use super::clock::calendar_time;
 use crate::bfrops::{Codec, DecodeLimits, Generation};
@@ -8,13 +8,13 @@ use crate::types::{DataType, Value, descend};
 /// How to treat a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Manners {
-    /// Encoding, and the release whose layouts it has.
+    /// Encoding and release of the server.
     pub(super) dialect: Dialect,
     /// Whether it is one of ours, with segments.
     pub(super) is_ours: bool,
-    /// What may come from it.
+    /// Limits of its messages.
     pub(super) limits: DecodeLimits,
-    /// Longest message that it receives, in bytes without the header; it closes the connection of who sends more.
+    /// Longest message that it accepts, in bytes without the header; it closes the connection after a longer one.
     pub(super) message_bytes_max: usize,
 }
 
@@ -25,7 +25,7 @@ impl Manners {
         Self { dialect: Dialect::OWN, is_ours: true, limits, message_bytes_max: DecodeLimits::MESSAGE_BYTES_MAX }
     }
 
-    /// Those of a server of the reference. It writes job information of any size into one message.
+    /// Those of an OpenPMIx server. It writes job information of any size into one message.
     pub(super) fn of_reference(generation: Generation, version: Option<Version>) -> Self {
         let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| Version::first_with(generation));
         let message_bytes_max = peer.message_bytes_max();
@@ -33,18 +33,18 @@ impl Manners {
         Self { dialect: Dialect { codec, peer }, is_ours: false, limits: DecodeLimits::EXCHANGE, message_bytes_max }
     }
 
-    /// Whether it answers who runs where. Those that do not have told the process all of it.
+    /// Whether the server answers which processes run where. Older servers have sent all of it at the start.
     pub(super) fn resolves(&self) -> bool {
         self.is_ours || self.dialect.peer.major >= 5
     }
 
-    /// Whether a value can be sent to it. One that can't would cost it the whole message.
+    /// Whether a value can be sent to it. A wrong value would cost the server the whole message.
     pub(super) fn takes(&self, value: &Value) -> bool {
         self.is_ours || (self.takes_type(value.data_type()) && self.takes_parts(value, NESTING_MAX))
     }
 
     fn takes_type(&self, data_type: DataType) -> bool {
-        // Release 3 has a code for it, but its store can't copy one, and then answers no commit at all.
+        // Release 3 has a code for it, but its store can't copy such a value, and then answers no commit at all.
         let is_lost = data_type == DataType::AllocDirective && self.dialect.peer.major < 4;
         !is_lost && self.dialect.codec.registers(data_type)
     }
@@ -61,7 +61,7 @@ impl Manners {
         }
     }
 
-    /// Says in a request what our own server knows without: it goes by the kernel's word and its own clock.
+    /// Adds facts to a request for foreign servers. Our own server takes them from the kernel and its own clock.
     pub(super) fn complete(&self, request: &mut Request) {
         if self.is_ours {
             return;
@@ -76,7 +76,7 @@ impl Manners {
     }
 }
 
-/// How deep values are looked into; deeper ones can't be put.
+/// How deep values are checked; deeper ones can't be put.
 const NESTING_MAX: u32 = DecodeLimits::NESTING_MAX;
 
 #[cfg(test)]

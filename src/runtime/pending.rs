@@ -3,8 +3,8 @@ use std::sync::Arc;
 use super::link::{CallResult, Link};
 use crate::client::{CallError, CallId};
 
-/// An operation under way. Nothing but [`Pending::wait`] and [`Pending::try_wait`] moves it on in this process; the
-/// server works on it meanwhile. Dropping it does not take it back.
+/// A pending operation. In this process only [`Pending::wait`] and [`Pending::try_wait`] advance it; the server works
+/// on it meanwhile. Dropping it does not cancel it.
 #[must_use = "the result of the operation is lost"]
 pub struct Pending {
     link: Arc<Link>,
@@ -12,7 +12,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// One that is done already.
+    /// A finished operation.
     pub(super) fn done(link: &Arc<Link>) -> Self {
         Self { link: Arc::clone(link), call: None }
     }
@@ -32,7 +32,7 @@ impl Pending {
         }
     }
 
-    /// The result if it is there, else the operation again. Reads what has arrived, never waits.
+    /// The result if it is there, else the operation again. Reads the bytes that have arrived, but never waits.
     ///
     /// # Errors
     /// The operation itself when it is not done yet.

@@ -1,5 +1,5 @@
-//! Values as clients of other libraries can use them. They get as a string's bytes, or crash over, what another client
-//! compressed, and copy a map with a size that they never set.
+//! Values in a form for clients of other libraries. Such clients take another client's compressed bytes for a string,
+//! or crash over them. They also copy a map with a size that they never set.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use super::inflated::unpacked;
 use crate::proto::Reply;
 use crate::types::{Key, Text, Value};
 
-/// The same with the text of each map in its place, and with strings as they were put. What can't be unpacked, or not
-/// within this many bytes together with what was before it, is left out: nobody would find it anyway.
+/// The reply with maps as text, and with unpacked strings. A string that can't be unpacked, or not within the limit of
+/// all strings together, is left out: the client could not use it.
 pub(super) fn plain(reply: &Reply, unpacked_bytes_max: usize) -> Cow<'_, Reply> {
     let is_plain = |value: &Value| !matches!(value, Value::Regex(_) | Value::CompressedString(_));
     let mut left = unpacked_bytes_max;
@@ -66,7 +66,7 @@ mod tests {
         Reply::Data(vec![RankData { proc, entries: entries.iter().map(entry).collect() }])
     }
 
-    /// A client of 4.2 that read a long string of one of 5.0 was killed; those of 5.0 and 6.1 got its compressed bytes.
+    /// A client of 4.2 crashed over a long string of a client of 5.0; clients of 5.0 and 6.1 got its compressed bytes.
     #[test]
     fn strings_are_as_they_were_put() {
         let text = "x".repeat(5000);
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(*plain(&mixed, 1 << 20), reply(&rest));
     }
 
-    /// They got what a query found as others had stored it.
+    /// Answers to queries had values in their stored form.
     #[test]
     fn answers_to_queries_are_plain_as_well() {
         let info = |value: Value| Info::new(Key::from_static("key"), value);

@@ -9,7 +9,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::clock::wait_ms;
 
-/// Which descriptor became ready; chosen by whoever registers it.
+/// Names a descriptor; chosen at its registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Token(pub(super) u64);
 
@@ -19,7 +19,7 @@ pub(super) struct Poller {
     epoll: Epoll,
 }
 
-/// What happened to a descriptor.
+/// The state of a ready descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Readiness {
     pub(super) token: Token,
@@ -29,7 +29,7 @@ pub(super) struct Readiness {
     pub(super) is_writable: bool,
 }
 
-/// What is to be reported of a descriptor.
+/// The events of a descriptor that the poller reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Interest {
     pub(super) readable: bool,
@@ -51,7 +51,7 @@ impl Poller {
         self.epoll.add(descriptor, event(token, Interest::default()))
     }
 
-    /// Reports something else of `descriptor` from now on. Its end is always reported.
+    /// Changes the reported events of `descriptor`. Its end is always reported.
     pub(super) fn rewatch(&self, descriptor: impl AsFd, token: Token, interest: Interest) -> Result<(), Errno> {
         self.epoll.modify(descriptor, &mut event(token, interest))
     }
@@ -94,7 +94,7 @@ pub(super) struct Waker(Arc<Bell>);
 #[derive(Debug)]
 struct Bell {
     event: EventFd,
-    /// Whether it has been rung since the poller last listened: ringing again would only cost a system call.
+    /// Whether it has been rung since the last reset: ringing again would only cost a system call.
     is_rung: AtomicBool,
 }
 
@@ -107,22 +107,22 @@ impl Waker {
 
     /// Makes the poller's current or next wait return.
     pub(super) fn wake(&self) {
-        // AcqRel, here and in `reset`: whoever finds it rung has queued before the poller's next `reset`, which reads
-        // what this wrote, and so sees what was queued.
+        // AcqRel, here and in `reset`: a thread that finds it rung has queued its work before the poller's next
+        // `reset`. That `reset` reads the value written here, so the poller sees the work.
         if !self.0.is_rung.swap(true, Ordering::AcqRel) {
-            // Fails only when the counter is full, and then the poller is as awake as it can be.
+            // Fails only when the counter is full, and then the poller wakes anyway.
             while self.0.event.write(1) == Err(Errno::EINTR) {}
         }
     }
 
-    /// Forgets past wakes. What was queued before them must be looked at after this.
+    /// Forgets past wakes. The caller must look afterwards at all work queued before.
     pub(super) fn reset(&self) {
         let _ = self.0.event.read();
         self.0.is_rung.swap(false, Ordering::AcqRel);
     }
 }
 
-/// Descriptors looked at per turn; the others are reported in the next one.
+/// Descriptors per turn; the others are reported in the next turn.
 const EVENTS_PER_TURN: usize = 64;
 
 #[cfg(test)]

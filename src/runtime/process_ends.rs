@@ -1,5 +1,5 @@
-//! Processes that end while their connection does not: a copy of one (a `fork` without `exec`) holds the socket open, and
-//! never says anything on it.
+//! Processes that end before their connection does: a copy of the process (a `fork` without `exec`) holds the socket
+//! open, but never sends anything.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -11,28 +11,28 @@ use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use super::poller::{Poller, Token};
 use crate::server::PeerId;
 
-/// Has the poller tell when processes end (`pidfd_open`, Linux 5.3). What can't be watched is not: then the end of a process
-/// is that of its connection.
+/// Lets the poller report the ends of processes (`pidfd_open`, Linux 5.3). For a process that can't be watched, the end
+/// of its connection counts.
 ///
-/// Only what the kernel numbers in the lower half of the descriptors that this process may have is used for that: it gives
-/// the lowest number that is free, so that there is as much left for connections, and for the host.
+/// Uses only descriptors in the lower half of this process's limit. The kernel gives the lowest free number, so at
+/// least as many are left for connections and for the host.
 #[derive(Debug, Default)]
 pub(super) struct ProcessEnds {
     watched: BTreeMap<PeerId, OwnedFd>,
 }
 
-/// What is known of a process that has connected.
+/// The state of a process that has connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Liveness {
     /// It has ended already.
     Ended,
-    /// It lives, or nobody can tell.
+    /// It lives, or its state is unknown.
     Assumed,
 }
 
 impl ProcessEnds {
-    /// Watches the process behind a connection. Between its connecting and this its number may have become another's: then
-    /// that one's end is told, of which the connection's own process has seen nothing.
+    /// Watches the process of a connection. The process may have ended before, and its pid may be in use again. Then
+    /// the end of another process is reported, but the connection's process has ended, too.
     pub(super) fn watch(&mut self, peer: PeerId, pid: Option<u32>, poller: &Poller) -> Liveness {
         let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)).filter(|pid| *pid != getpid());
         let Some(pid) = pid else { return Liveness::Assumed };
@@ -49,25 +49,25 @@ impl ProcessEnds {
         }
     }
 
-    /// Whose process has ended, if that is what the poller told.
+    /// The peer whose process has ended, if the token stands for a process.
     pub(super) const fn whose(token: Token) -> Option<PeerId> {
         if token.0 & OF_PROCESS == 0 { None } else { Some(PeerId(token.0 & !OF_PROCESS)) }
     }
 
     pub(super) fn forget(&mut self, peer: PeerId, poller: &Poller) {
         if let Some(process) = self.watched.remove(&peer) {
-            // By hand: a copy of this process may have the descriptor, too, so that closing it would not end the watch.
+            // Explicitly: a copy of this process may hold the descriptor too, so closing it would not end the watch.
             let _ = poller.forget(process);
         }
     }
 }
 
-/// Whether as many descriptors are left as are taken, where this is the lowest number that was free.
+/// Whether at least as many descriptors are free as in use, given the lowest free number.
 fn is_low(number: RawFd, limit: u64) -> bool {
     u64::try_from(number).is_ok_and(|number| number < limit / 2)
 }
 
-/// Tells the tokens of processes from those of their connections.
+/// Distinguishes the tokens of processes from those of their connections.
 const OF_PROCESS: u64 = 1 << 63;
 
 #[cfg(test)]

@@ -11,15 +11,15 @@ use parking_lot::Mutex;
 use super::link::Link;
 use super::threads::spawn;
 
-/// Runs callbacks and event handlers, from the first that is asked for until the session is closed.
+/// Runs callbacks and event handlers, from the first one until the session is closed.
 ///
-/// What is begun with [`Progress::begin`] is run: either the thread gets it, or it is refused.
+/// Either the thread runs a job that was begun with [`Progress::begin`], or `begin` refuses it.
 #[derive(Default)]
 pub(super) struct Progress(Mutex<State>);
 
 #[derive(Default)]
 enum State {
-    /// Nothing has needed it.
+    /// No job yet.
     #[default]
     Idle,
     Running(Running),
@@ -33,12 +33,12 @@ struct Running {
 }
 
 impl Progress {
-    /// Begins something whose end is for the thread, which is started if it does not run yet.
+    /// Begins an operation that ends on the thread. Starts the thread if it does not run yet.
     ///
     /// # Errors
     /// The session is closed, or the thread could not be started. Nothing was begun.
     pub(super) fn begin<R>(&self, link: &Arc<Link>, begin: impl FnOnce(&Link) -> R) -> io::Result<R> {
-        // Held until it has begun: what closes the session comes before, and is seen, or after, and waits for it.
+        // Held during `begin`: a close comes before it and is seen, or after it and waits for it.
         let mut state = self.0.lock();
         match *state {
             State::Idle => *state = State::Running(start(link)?),
@@ -48,7 +48,7 @@ impl Progress {
         Ok(begin(link))
     }
 
-    /// Whether the caller is the thread: it must not wait for what only the thread can bring.
+    /// Whether the caller is the thread. It must not wait for results that only it can bring.
     pub(super) fn is_current(&self) -> bool {
         match &*self.0.lock() {
             State::Running(running) => running.thread.thread().id() == std::thread::current().id(),
@@ -56,9 +56,9 @@ impl Progress {
         }
     }
 
-    /// Shuts the link, and waits until the thread has run what was begun: not longer than a second for a callback, and
-    /// not when one is what calls this. A thread that has nothing left to run ends by itself: waiting for that would take
-    /// two turns on the processor, and a job's processes end all at once.
+    /// Shuts the link, and waits until the thread has run all pending jobs. Waits at most a second for a callback, and
+    /// not at all inside a callback. It does not wait for an idle thread, which ends by itself: that would take two
+    /// turns on the processor when all processes of a job end at once.
     pub(super) fn close(&self, link: &Link) {
         let state = std::mem::replace(&mut *self.0.lock(), State::Closed);
         let has_callbacks = link.shut();
@@ -67,12 +67,12 @@ impl Progress {
             && thread.thread().id() != std::thread::current().id()
             && ended.recv_timeout(CALLBACK_TIME_MAX) != Err(RecvTimeoutError::Timeout)
         {
-            // It catches what callbacks throw.
+            // It catches panics of callbacks.
             let _ = thread.join();
         }
     }
 
-    /// In a forked child: the thread is the parent's.
+    /// In a forked child the thread does not exist.
     pub(super) fn forget(&mut self) {
         std::mem::forget(std::mem::take(self.0.get_mut()));
     }
@@ -89,5 +89,5 @@ fn start(link: &Arc<Link>) -> io::Result<Running> {
     Ok(Running { thread, ended })
 }
 
-/// How long a callback that runs may keep who closes the session.
+/// How long a running callback may delay the close of a session.
 const CALLBACK_TIME_MAX: Duration = Duration::from_secs(1);

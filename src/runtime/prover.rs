@@ -1,8 +1,8 @@
-//! Proofs of identity that take another service: credentials of munge.
+//! Proofs of identity by another service: credentials of munge.
 //!
-//! This library does not talk to munge itself: whoever has a [`Prover`] (the C library, which loads libmunge) hands it
-//! in. A service that hangs must not stop the server's loop, so proofs are checked on a thread of their own, one after the
-//! other; a peer waits for its proof as long as it may take to introduce itself.
+//! This library does not call munge itself: its user passes in a [`Prover`], as the C library does, which loads
+//! libmunge. A hanging service must not stop the server's loop, so a thread of its own checks the proofs one by one. A
+//! peer waits for its proof no longer than the limit of its introduction.
 
 use std::fmt;
 use std::io;
@@ -24,7 +24,7 @@ use crate::types::{Status, Time};
 ///
 /// Source: munge_encode(3), munge_decode(3).
 pub trait Prover: fmt::Debug + Send + Sync + 'static {
-    /// A credential of the calling process, as it travels: the text and its NUL. May wait for the service.
+    /// A credential of the calling process in its wire form: the text and its NUL. May wait for the service.
     ///
     /// # Errors
     /// [`ProofError`].
@@ -33,7 +33,7 @@ pub trait Prover: fmt::Debug + Send + Sync + 'static {
     /// The user and the group that the credential proves. May wait for the service.
     ///
     /// # Errors
-    /// [`ProofError`], for a credential that is none, is too old or was used before, too.
+    /// [`ProofError`], also for an invalid credential, or one that is too old or was used before.
     fn check(&self, credential: &[u8]) -> Result<(u32, u32), ProofError>;
 }
 
@@ -41,41 +41,41 @@ pub trait Prover: fmt::Debug + Send + Sync + 'static {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// The library is not there.
+    /// The library is missing.
     #[error("libmunge.so.2 can't be loaded; install it, or have the server offer \"native\"")]
     Absent,
-    /// The library or its service said no.
+    /// The library or its service refused.
     #[error("munge can't {doing}: {reason}; see whether munged runs on this node")]
     Refused {
-        /// What was wanted.
+        /// The failed operation.
         doing: &'static str,
-        /// In munge's words.
+        /// The reason, in munge's words.
         reason: String,
     },
-    /// What came is no text with one NUL, at its end.
+    /// The credential is no text with a single NUL at its end.
     #[error("the credential of {size_bytes} bytes is no text of munge")]
     Garbled {
         /// Its size.
         size_bytes: usize,
     },
-    /// The service proved somebody else.
+    /// The service proved another user.
     #[error("munge takes this process for user {uid} group {gid}")]
     OtherUser {
-        /// Proven.
+        /// The proven user.
         uid: u32,
-        /// Proven.
+        /// The proven group.
         gid: u32,
     },
     /// The service did not answer.
     #[error("munge did not answer within {} seconds; see whether munged runs on this node", .0.as_secs())]
     TimedOut(Duration),
-    /// The prover has a fault.
+    /// The prover panicked.
     #[error("what was to check the credential panicked")]
     Panicked,
-    /// Too many wait.
+    /// Too many credentials wait.
     #[error("{0} credentials wait to be checked by munge already")]
     Busy(usize),
-    /// No thread for it.
+    /// The thread could not be started.
     #[error("no thread can be started to talk to munge: {0}")]
     Thread(io::ErrorKind),
 }
@@ -103,12 +103,12 @@ pub(super) struct Proofs {
 struct Job {
     peer: PeerId,
     credential: Vec<u8>,
-    /// When nobody waits for it any more.
+    /// The end of the peer's patience.
     deadline: Time,
 }
 
 impl Proofs {
-    /// Starts the thread and has it prove its own process, so that nobody is offered what does not work.
+    /// Starts the thread, which first proves its own process. So a server never offers a service that does not work.
     pub(super) fn start(
         prover: Arc<dyn Prover>,
         commands: CommandSender,
@@ -125,10 +125,10 @@ impl Proofs {
             }
             for Job { peer, credential, deadline } in receiver {
                 if clock.now() < deadline {
-                    // A panic costs this one proof, not the thread.
+                    // A panic fails this one proof and leaves the thread running.
                     let checked = catch_unwind(AssertUnwindSafe(|| prover.check(&credential)));
                     let proven = checked.unwrap_or(Err(ProofError::Panicked)).map(|(uid, gid)| Ids { uid, gid });
-                    // A server that has ended wants none.
+                    // A server that has ended needs no result.
                     let _ = commands.send(Command::Proven(peer, proven));
                 }
             }
@@ -138,7 +138,7 @@ impl Proofs {
         Ok(Self { jobs, clock })
     }
 
-    /// Has a credential checked; the answer is a command to the loop.
+    /// Queues the check of a credential; the result is a command to the loop.
     pub(super) fn check(&self, peer: PeerId, credential: Vec<u8>, time_max: Duration) -> Result<(), ProofError> {
         let job = Job { peer, credential, deadline: self.clock.now() + time_max };
         self.jobs.try_send(job).map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! The segments that a session reads: its server's, or those it filled itself with what its server told.
+//! The segments that a session reads: its server's, or its own, filled with data from the server.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -16,7 +16,8 @@ use crate::types::Namespace;
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) reader: NamespaceReader,
-    /// Whether it is the server's own, which holds all that the server knows. What this process was told may be a part.
+    /// Whether it is the server's own segment, which holds everything that the server knows. A segment of received data
+    /// may be incomplete.
     pub(super) is_servers: bool,
 }
 
@@ -27,12 +28,12 @@ impl Source {
     }
 }
 
-/// The segments of other namespaces. Those who read share the lock; it is written only when there is news.
+/// The segments of other namespaces. Readers share the lock; it is written only after an announcement.
 #[derive(Debug)]
 pub(super) struct ForeignSources {
     own: Namespace,
     known: RwLock<BTreeMap<Namespace, Arc<Source>>>,
-    /// What the server has announced, and how much of it has been looked at.
+    /// Announcements of the server, and how many of them have been handled.
     news: Arc<AtomicU64>,
     seen: AtomicU64,
 }
@@ -43,10 +44,10 @@ impl ForeignSources {
         Self { own, known: RwLock::default(), news, seen: AtomicU64::new(0) }
     }
 
-    /// The segment of another namespace, if the server handed it over or told of the namespace. One that it has taken back
-    /// is let go: mapped as long as somebody reads, and no longer.
+    /// The segment of another namespace, if the server announced it or sent the namespace's description. A segment that
+    /// the server took back is dropped: readers keep it mapped until they end.
     pub(super) fn source(&self, namespace: &Namespace, link: &Link) -> Option<Arc<Source>> {
-        // Acquire pairs with the Release of who announces; what was announced is behind the link's lock.
+        // Acquire pairs with the Release of an announcement. The announced segment is behind the link's lock.
         let news = self.news.load(Ordering::Acquire);
         if news != self.seen.load(Ordering::Acquire) {
             self.take_news(link);
@@ -54,8 +55,8 @@ impl ForeignSources {
         }
         let known = self.known.read().get(namespace).map(Arc::clone);
         match known {
-            // The server has ended that job, or this process has forgotten what it was told. Whoever has the name now, the
-            // server knows.
+            // The job has ended, or this process has forgotten its description. Only the server knows the job of that
+            // name now.
             Some(source) if source.is_of_the_past() => drop(self.known.write().remove(namespace)),
             Some(source) => return Some(source),
             None => {}
@@ -66,7 +67,7 @@ impl ForeignSources {
     }
 
     fn take_news(&self, link: &Link) {
-        // Under the lock: who finds nothing new must find what is new here.
+        // Holds the lock over all of it: a thread that finds no news must also find the new segments.
         let mut known = self.known.write();
         for (namespace, announced) in link.with(|state| state.take_segments_but(&self.own)) {
             match announced.and_then(|descriptor| map_segment(&namespace, descriptor)) {
@@ -77,8 +78,8 @@ impl ForeignSources {
     }
 }
 
-/// Maps a segment. One that can't be read, or is labelled for another namespace than it was announced for, is none: the
-/// server is asked for each value instead.
+/// Maps a segment. Rejects one that can't be read, or one with another namespace on its label. The server is then asked
+/// for each value.
 pub(super) fn map_segment(namespace: &Namespace, descriptor: OwnedFd) -> Option<NamespaceReader> {
     match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
         Ok(reader) if reader.namespace() == namespace.as_str() => return Some(reader),
@@ -95,8 +96,7 @@ mod tests {
 
     #[test]
     fn a_segment_serves_the_namespace_on_its_label_only() {
-        // Announcement and descriptor travel side by side. Were they ever paired wrongly, one job's values would be
-        // taken for another's.
+        // An announcement and its descriptor travel separately. A wrong pair would give one job's values for another's.
         let [job, other] = ["job", "other"].map(|name| Namespace::new(name).unwrap());
         let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
         store.register(&job, &[]).unwrap();

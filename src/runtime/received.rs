@@ -1,4 +1,4 @@
-//! What came over the socket, where a Get finds it again.
+//! Data from the socket, kept for Gets.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ pub(super) struct ReceivedData {
 }
 
 impl ReceivedData {
-    /// Nothing yet. `hostname` is the server's name for this node.
+    /// No data yet. `hostname` is the server's name for this node.
     pub(super) const fn new(hostname: String, dialect: Dialect) -> Self {
         Self { cache: Cache::new(CacheLimits::DEFAULT), jobs: None, hostname, dialect }
     }
 
-    /// Takes the data of a reply. A description of a job goes where its parts can be found, single values are cached.
+    /// Takes the data of a reply. Descriptions of jobs go to the job store, single values to the cache.
     pub(super) fn receive(&mut self, data: &[RankData]) {
         for of in data {
-            // That there is no such value is no description, whatever it would be.
+            // A missing value is no description, under any key.
             let describes = |entry: &Kval| JobStore::is_structured(&entry.key) && entry.value != Value::Undefined;
             let is_description = of.proc.rank == Rank::Wildcard && of.entries.iter().any(describes);
             if !is_description {
@@ -47,12 +47,12 @@ impl ReceivedData {
         self.cache.find(proc, key).map(Arc::clone)
     }
 
-    /// The description of a job, if one came.
+    /// The description of a job, if the server sent one.
     pub(super) fn job(&self, namespace: &Namespace) -> Option<NamespaceReader> {
         self.jobs.as_ref()?.reader(namespace)
     }
 
-    /// Of a job the server tells what holds now.
+    /// Forgets a job, because the server has newer values.
     pub(super) fn forget(&mut self, namespace: &Namespace) {
         self.cache.forget_namespace(namespace);
         if let Some(jobs) = &mut self.jobs {
@@ -60,7 +60,8 @@ impl ReceivedData {
         }
     }
 
-    /// A description with a value that is not there any more is another job's by now, or an older one of this.
+    /// Drops a description with a value that the server no longer has: it is outdated, or of an earlier job of that
+    /// name.
     fn forget_denied(&mut self, of: &RankData) {
         let Some(jobs) = &mut self.jobs else { return };
         let mut denied = of.entries.iter().filter(|entry| entry.value == Value::Undefined).peekable();
@@ -78,7 +79,7 @@ impl ReceivedData {
         }
     }
 
-    /// Processes may have posted newer values.
+    /// Forgets the values of processes, because they may have posted newer ones.
     pub(super) fn outdate(&mut self) {
         self.cache.forget_processes();
     }

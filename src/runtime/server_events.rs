@@ -15,7 +15,7 @@ use crate::events::{Event, is_of_environment};
 use crate::server::{HostCall, HostResult, RegisterEvents};
 use crate::types::Status;
 
-/// The server, for the handlers in its process. They run where the host's functions run.
+/// The server, for the handlers in its process. They run on the thread that calls the host.
 pub(super) struct HostProcess(pub(super) CommandSender);
 
 impl Outside for HostProcess {
@@ -27,7 +27,7 @@ impl Outside for HostProcess {
     }
 
     fn deregister(&self, codes: Vec<Status>) {
-        // Nobody waits for the result.
+        // The result is not needed.
         let (waiter, _) = bounded(1);
         let _ = self.0.send(Command::Call(HostCall::DeregisterEvents(codes), Completion::Waiter(waiter)));
     }
@@ -43,7 +43,7 @@ impl Conversation for ServerHandle {
     }
 
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
-        // The host is asked for events of its environment on the thread that would wait here.
+        // A call to the host for events of its environment needs the thread that would wait here.
         if waits
             && self.asks_host.load(Ordering::Relaxed)
             && is_host_thread()
@@ -76,15 +76,15 @@ impl Conversation for ServerHandle {
 }
 
 impl ServerHandle {
-    /// Runs something on the thread of the host's functions.
+    /// Runs a job on the thread that calls the host.
     ///
     /// # Errors
-    /// [`Stopped`]: it will not run.
+    /// [`Stopped`]: the job will not run.
     pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
         self.commands.send(Command::Run(job)).map_err(|_| Stopped)
     }
 
-    /// Calls the handlers of this process alone.
+    /// Raises an event for the handlers of this process only.
     pub fn raise_event(&self, event: Event) {
         self.events.raise(event);
     }

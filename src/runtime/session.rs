@@ -23,17 +23,17 @@ use crate::proto::{Abort, Commit};
 use crate::ptl::ServerAddress;
 use crate::types::{IntoValue, Key, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
-/// A process's membership in its job: what it reads, what it put, and the line to its server.
+/// A process's membership in its job: the segments that it reads, the values that it put, and the link to its server.
 ///
-/// Dropping it without [`Session::finalize`] looks to the server like the end of the process. A copy of it in a forked
-/// child reads the segment, but the connection stays its parent's: calls end with [`CallError::Lost`].
+/// To the server, dropping it without [`Session::finalize`] looks like the end of the process. A copy in a forked child
+/// reads the segment, but the connection remains the parent's: calls end with [`CallError::Lost`].
 pub struct Session {
     proc: ProcId,
     server: ProcId,
-    /// Where the server listens; `None`: there is none.
+    /// The address of the server; `None`: there is no server.
     address: Option<ServerAddress>,
     hostname: Option<String>,
-    /// The segment of the own namespace: read without a lock. `None`: everything is asked for over the socket.
+    /// The segment of the own namespace: read without a lock. `None`: all values come over the socket.
     own: Option<Source>,
     foreign: ForeignSources,
     manners: Manners,
@@ -42,13 +42,13 @@ pub struct Session {
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
-    /// Whether it stored anything for another process, which most never do. Until then a Get of other processes'
-    /// values need not look into `staging`, and so takes no lock.
+    /// Whether it stored a value for another process, as few processes do. Until then a Get of other processes' values
+    /// need not look into `staging`, and so takes no lock.
     has_stored: AtomicBool,
     pub(super) link: Arc<Link>,
     pub(super) events: Arc<EventHub>,
     pub(super) progress: Progress,
-    /// Nobody started this process: there is no server, and nobody else to wait for.
+    /// Whether the process runs without a launcher, so that there is no server and no other process.
     is_alone: bool,
 }
 
@@ -91,26 +91,26 @@ impl Session {
         &self.server
     }
 
-    /// The server's name for this node, if it told.
+    /// The server's name for this node, if the server sent one.
     #[must_use]
     pub fn hostname(&self) -> Option<&str> {
         self.hostname.as_deref()
     }
 
-    /// Whether values are read from the server's segment of the namespace. If not, all but the job's description is
-    /// asked for.
+    /// Whether the session reads the server's segment of the namespace. If not, all values except the job's description
+    /// come from requests.
     #[must_use]
     pub fn reads_segment(&self) -> bool {
         self.own.as_ref().is_some_and(|own| own.is_servers)
     }
 
-    /// The same, with the address of the server.
+    /// The session, with the address of its server.
     pub(super) fn at(mut self, address: ServerAddress) -> Self {
         self.address = Some(address);
         self
     }
 
-    /// The same for a process that has no server.
+    /// The session of a process without a server.
     pub(super) fn into_alone(mut self) -> Self {
         self.is_alone = true;
         let now = self.link.now();
@@ -118,7 +118,7 @@ impl Session {
         self
     }
 
-    /// Whether this process was started by no launcher, and so has no server.
+    /// Whether this process has no launcher, and so no server.
     #[must_use]
     pub const fn is_alone(&self) -> bool {
         self.is_alone
@@ -137,8 +137,8 @@ impl Session {
         self.staging.lock().put(scope, key, value)
     }
 
-    /// As [`Session::put`], of any key. Reserved keys are the host's by the standard, but MPI libraries put some of
-    /// their own (the node's name, their binding) for peers to read.
+    /// As [`Session::put`], for any key. The standard reserves keys for the host, but MPI libraries put some of their
+    /// own (the node's name, their binding) for their peers.
     ///
     /// # Errors
     /// [`StagingError`].
@@ -149,7 +149,7 @@ impl Session {
         self.staging.lock().put_any(scope, key, value)
     }
 
-    /// Stores a value for any process, for this process alone.
+    /// Stores a value of any process; only this process sees it.
     ///
     /// # Errors
     /// [`StagingError`].
@@ -159,17 +159,18 @@ impl Session {
         self.staging.lock().store_internal(proc, key, value)
     }
 
-    /// Hands the server what was put since the last commit, and waits until it is published. Nothing new: returns at
-    /// once, but for the first commit, which others may wait for. After an error the values are part of the next commit.
+    /// Sends the server the values that were put since the last commit, and waits until they are published. Without new
+    /// values it returns at once, except for the first commit, which other processes may wait for. After an error the
+    /// values are part of the next commit.
     ///
     /// # Errors
     /// [`CallError`].
     pub fn commit(&self) -> Result<(), CallError> {
         if self.is_alone {
-            // Nobody else will ever look. The process itself finds its values where they are.
+            // No other process will look. The process itself finds its values in the staging area.
             return Ok(());
         }
-        // The lock is free while this waits: another thread's commit may overtake, with other keys.
+        // The lock is free during the wait, so another thread's commit of other keys may overtake this one.
         while let Some(staged) = self.take_staged() {
             let is_empty = staged.commit.parts.is_empty();
             let result = self
@@ -178,19 +179,19 @@ impl Session {
                 .try_for_each(|commit| self.link.call(Call::Commit(commit)).map(drop));
             if let Err(error) = result {
                 self.staging.lock().put_back(staged.mark);
-                // What was not put is not lost with the server.
+                // An empty commit loses nothing with the server.
                 return if is_empty && matches!(error, CallError::Lost { .. }) { Ok(()) } else { Err(error) };
             }
         }
         Ok(())
     }
 
-    /// Whether a process that is alone is all there is of these.
+    /// Whether this process runs alone and is the only one that these names mean.
     fn is_everyone(&self, procs: &[ProcId]) -> bool {
         self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
     }
 
-    /// Refuses a value here that the server would refuse with all others of the commit.
+    /// Refuses a value for which the server would refuse the whole commit.
     fn check_type(&self, scope: Scope, key: &str, value: &Value) -> Result<(), StagingError> {
         if scope == Scope::Internal || self.manners.takes(value) {
             return Ok(());
@@ -198,7 +199,7 @@ impl Session {
         Err(StagingError::UnknownType { key: key.to_owned(), data_type: value.data_type().name() })
     }
 
-    /// Our own server knows what a global value is; others are told twice.
+    /// Our own server knows global values. Other servers get them twice, as local and as remote values.
     fn commits(&self, commit: Commit) -> Vec<Commit> {
         match self.manners.is_ours {
             true => vec![commit],
@@ -208,7 +209,8 @@ impl Session {
 
     fn take_staged(&self) -> Option<Staged> {
         let mut staging = self.staging.lock();
-        // Servers of other libraries bound every Get.
+        // Gets at our own server may wait for the first commit, even an empty one. Other servers limit the time of
+        // every Get.
         staging.take_commit().or_else(|| if self.manners.is_ours { staging.take_first_commit() } else { None })
     }
 
@@ -224,14 +226,14 @@ impl Session {
         self.link.fence(None, fence, self.servers_segment()).1.map(drop)
     }
 
-    /// [`Session::commit`] and then [`Session::fence`], with one wait instead of two where the server is ours. When the commit
-    /// fails the fence has been begun all the same, and has ended.
+    /// [`Session::commit`] and then [`Session::fence`]; with our own server one wait instead of two. Even if the commit
+    /// fails, the fence takes place.
     ///
     /// # Errors
     /// [`CallError`], that of the commit first.
     pub fn commit_and_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
         if self.is_alone || !self.manners.is_ours {
-            // The others wait for this one whatever becomes of its values.
+            // The other processes wait in the fence, even if this commit fails.
             let committed = self.commit();
             let fenced = self.fence(procs, directives);
             return committed.and(fenced);
@@ -255,11 +257,10 @@ impl Session {
         Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
 
-    /// As [`Session::fence`]; the result goes to `callback`, on the progress thread, which is started if it does not
-    /// run yet.
+    /// As [`Session::fence`]; the result goes to `callback`, on the progress thread. Starts that thread if needed.
     ///
     /// # Errors
-    /// The thread could not be started; the fence was not.
+    /// The thread could not be started, and the fence has not begun.
     pub fn fence_with(
         &self,
         procs: Vec<ProcId>,
@@ -276,10 +277,10 @@ impl Session {
         })
     }
 
-    /// Runs something on the progress thread, after the callbacks that are due.
+    /// Runs a job on the progress thread, after the callbacks that are ready.
     ///
     /// # Errors
-    /// The session is closed, or the thread could not be started; it will not run.
+    /// The session is closed, or the thread could not be started. The job will not run.
     pub fn later(&self, job: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         self.progress.begin(&self.link, |link| link.defer(job))
     }
@@ -292,22 +293,22 @@ impl Session {
         self.link.call(Call::Abort(Abort { status, message, procs })).map(drop)
     }
 
-    /// Leaves in order: waits for the server's consent and closes the connection. What is in flight ends with an
-    /// error.
+    /// Leaves in order: waits for the server's consent and closes the connection. Pending calls end with an error.
     ///
     /// # Errors
-    /// [`CallError`] when the server said no or took too long; the connection is closed all the same.
+    /// [`CallError`] if the server refused or took too long. The connection is closed anyway.
     pub fn finalize(&self) -> Result<(), CallError> {
         self.link.call(Call::Finalize).map(drop)
     }
 
-    /// Closes the connection and ends the progress thread. What is in flight ends with an error; callbacks that are
-    /// ready run before this returns, unless one of them is what calls it, or takes longer than a second: it may be
-    /// waiting for a lock that the caller holds, as Python does. Nothing can be asked any more; published values can
-    /// still be read.
+    /// Closes the connection and ends the progress thread. Pending calls end with an error. Published values stay
+    /// readable.
+    ///
+    /// Callbacks that are ready run before this returns, but it waits no longer than a second: a callback may wait for
+    /// a lock of the caller, as in Python. Inside a callback it does not wait.
     pub fn close(&self) {
         if !self.link.is_of_this_process() {
-            // Closing would end the parent's connection, and the thread to join does not exist here.
+            // A close would end the parent's connection, and its thread does not exist here.
             return;
         }
         self.progress.close(&self.link);
@@ -330,12 +331,12 @@ impl Session {
         self.foreign.source(namespace, &self.link)
     }
 
-    /// What the server is and takes.
+    /// The kind and limits of the server.
     pub(super) const fn manners(&self) -> &Manners {
         &self.manners
     }
 
-    /// The groups that this process is in.
+    /// The groups of this process.
     pub(super) const fn groups(&self) -> &Arc<Groups> {
         &self.groups
     }
@@ -348,12 +349,12 @@ impl Session {
         self.staging.lock()
     }
 
-    /// Whether something this process put or stored may stand before what the segment has for this rank of its own
-    /// namespace. What it stores is always for one process, never for the job.
+    /// Whether a value that this process put or stored may hide the segment's value for this rank of its own namespace.
+    /// Stored values always belong to one process, never to the job.
     #[inline]
     pub(super) fn may_be_staged(&self, rank: Rank) -> bool {
-        // Acquire pairs with the Release in `put` and `store_internal`: a thread that learns of a put from the one
-        // that made it also finds the value. Threads that do not talk to each other see it when they see it.
+        // Acquire pairs with the Release in `put` and `store_internal`. A thread that learns of a put from the putting
+        // thread also finds the value. Other threads see it some time later.
         match rank {
             Rank::Wildcard => false,
             rank if rank == self.proc.rank || rank == Rank::Undefined => {

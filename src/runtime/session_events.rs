@@ -14,14 +14,14 @@ use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Reques
 use crate::types::codes::range;
 use crate::types::{Info, Key, ProcId, Status, Value};
 
-/// The conversation, for the handlers. It outlives them, except while the session is dropped.
+/// The conversation of the handlers. It outlives them, except while the session is dropped.
 struct Talk {
     link: Weak<Link>,
-    /// Whether the server is one of ours, which asks what handlers decide.
+    /// Whether the server is one of ours, which wants the decisions of handlers.
     is_ours: bool,
 }
 
-/// The handlers of a client, connected with its conversation.
+/// The handlers of a client, connected to its conversation.
 pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
     let is_ours = link.with(|state| state.manners()).is_ours;
     let talk = Talk { link: Arc::downgrade(link), is_ours };
@@ -39,7 +39,7 @@ impl Outside for Talk {
 
     fn deregister(&self, codes: Vec<Status>) {
         if let Some(link) = self.link.upgrade() {
-            // There is no answer.
+            // This request has no reply.
             link.abandon(link.start(Call::Exchange(Request::DeregisterEvents(codes))));
         }
     }
@@ -54,14 +54,13 @@ impl Outside for Talk {
         if let Some(link) = self.link.upgrade().filter(|_| self.is_ours)
             && let Some(verdict) = verdict(decision)
         {
-            // Nothing follows from the answer.
+            // The reply is not needed.
             link.abandon(link.start(Call::Exchange(verdict)));
         }
     }
 }
 
-/// What the handlers of a member say to the end of another: one of them gives the group up, or leads it from now on, or
-/// nothing of the kind.
+/// The decision of a member's handlers after the end of another member: to give the group up, to lead it, or neither.
 fn verdict(decision: &Decision) -> Option<Request> {
     let Decision { event, results } = decision;
     let find = |key: &str| event.info.iter().find(|info| info.key.as_str() == key);
@@ -115,7 +114,7 @@ impl Conversation for Session {
 }
 
 impl Session {
-    /// Tells those in range of an event. Own handlers are called on the progress thread.
+    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread.
     ///
     /// # Errors
     /// [`CallError`].
@@ -129,7 +128,7 @@ impl Session {
     /// As [`Session::notify_event`]; `done` runs on the progress thread.
     ///
     /// # Errors
-    /// [`EventError::Thread`]: nobody was told, and `done` will not run.
+    /// [`EventError::Thread`]: nothing was sent, and `done` will not run.
     pub fn notify_event_with(
         &self,
         event: Event,
@@ -144,12 +143,12 @@ impl Session {
         begun.map_err(|error| EventError::Thread(error.kind()))
     }
 
-    /// Calls own handlers, and nobody else's, on this thread.
+    /// Calls this process's handlers on this thread, and sends nothing.
     pub fn deliver_locally(&self, event: Event) {
         self.events.deliver_here(event);
     }
 
-    /// Tells own handlers; gives the request that tells the others.
+    /// Raises an event for this process's handlers. Returns the request for other processes.
     fn share(&self, event: Event) -> Option<Request> {
         let Event { status, range, ref info, .. } = event;
         let notify = (range != range::RANGE_PROC_LOCAL && !self.is_alone())

@@ -1,4 +1,4 @@
-//! The node's topology as a client sees it: asked for when it is first needed, then looked at where it lies.
+//! The node's topology at a client: requested at its first use, then read in the shared segment.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,13 +11,13 @@ use crate::shmem::ReaderHandle;
 use crate::topo::{Machine, TopologyError};
 use crate::types::{Info, Key, ProcId, Rank, Status};
 
-/// What this process knows of its node's topology. The outcome of the first question is kept, unless the server could not be
-/// asked, or it says that it takes too long.
+/// This process's knowledge of its node's topology. The first outcome is kept, unless the server could not be reached
+/// or was too slow.
 #[derive(Debug, Default)]
 pub(super) struct KnownTopology(OnceLock<Result<Arc<Machine>, TopologyError>>);
 
 impl Session {
-    /// The topology of this node, as the server shares it; nothing is read from the machine here.
+    /// The topology of this node, as the server shares it. This process does not read it from the machine.
     ///
     /// # Errors
     /// [`TopologyError`].
@@ -29,7 +29,7 @@ impl Session {
         if matches!(found, Err(TopologyError::Unreachable { .. } | TopologyError::TooSlow)) {
             return found;
         }
-        // Two threads may have asked; they share what the first was told.
+        // If two threads asked, both use the first outcome.
         self.topology().0.get_or_init(|| found).clone()
     }
 
@@ -60,7 +60,7 @@ impl Session {
         machine_of(&text)
     }
 
-    /// Asks the server; the text, if that is the answer.
+    /// Requests a value from the server. Returns its text if the reply has one.
     fn ask_server(&self, key: &'static str) -> Result<Option<String>, TopologyError> {
         let get = Get { proc: self.job(), key: Some(Key::from_static(key)), directives: vec![immediate()] };
         let reply = match self.link().call(Call::Exchange(Request::Get(get))) {
@@ -73,8 +73,8 @@ impl Session {
         Ok(entries.find(|entry| entry.key.as_str() == key).and_then(|entry| entry.value.as_str().map(str::to_owned)))
     }
 
-    /// Servers of other libraries tell it among all else, if at all. One of ours that is reached over TCP is taken for one
-    /// of them, and has to be asked.
+    /// The topology as a value. Servers of other libraries send it with the job information, if at all. Our own server
+    /// over TCP looks like one of them, but must be asked.
     fn machine_among_values(&self) -> Result<Arc<Machine>, TopologyError> {
         let told = GetDirectives { optional: true, ..GetDirectives::default() };
         let asked = GetDirectives::parse(&[immediate()]).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Session {
             [(keys::HWLOC_XML_V2, told.clone()), (keys::LOCAL_TOPO, told), (keys::HWLOC_XML_V2, asked)]
         {
             let key = Some(Key::from_static(key.name()));
-            // Not `get`: it would come back here for what nobody registered.
+            // Not `get`: without a registered value it would call this function again.
             match self.look_up(&GetRequest { proc: self.job(), key, directives, looks: 0 }) {
                 Ok(value) if value.as_str().is_some() => return machine_of(value.as_str().unwrap_or_default()),
                 Err(error) if is_too_slow(&error) => return Err(TopologyError::TooSlow),
@@ -97,12 +97,12 @@ impl Session {
     }
 }
 
-/// The server is not to wait for what nobody has.
+/// The server must not wait for a missing value.
 fn immediate() -> Info {
     Info::new(Key::from_static(keys::IMMEDIATE.name()), true)
 }
 
-/// Whether the server is still at it.
+/// Whether the server still reads the topology.
 const fn is_too_slow(error: &FetchError) -> bool {
     matches!(
         error,
@@ -118,7 +118,7 @@ fn machine_of(text: &str) -> Result<Arc<Machine>, TopologyError> {
 
 fn refused(error: &CallError) -> TopologyError {
     match error.status() {
-        // A server of an older build of ours knows no such key.
+        // A server of an older build of ours does not know the key.
         Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND => TopologyError::NotShared,
         Status::ERR_TIMEOUT => TopologyError::TooSlow,
         Status::ERROR => {

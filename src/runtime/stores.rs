@@ -7,7 +7,7 @@ use crate::client::{Miss, Question, Stores};
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
 
-/// The places of a session where a Get looks without asking the server.
+/// The stores of a session that a Get searches before it asks the server.
 pub(super) struct SessionStores<'a>(pub(super) &'a Session);
 
 impl<'a> Stores for SessionStores<'a> {
@@ -39,7 +39,7 @@ impl<'a> Stores for SessionStores<'a> {
         }
         let source = self.0.foreign_source(question.namespace).ok_or(Miss::NotMapped)?;
         let found = read(&source.reader, question).map_err(|miss| final_or_not(miss, &source))?;
-        // The mapping of another namespace is not tied to the session's life, so its values are copied.
+        // The mapping of another namespace may end before the session, so its values are copied.
         let value = found.into_value().map_err(|_| Miss::Damaged)?;
         Ok(Fetched::owned(value))
     }
@@ -76,8 +76,8 @@ impl<'a> Stores for SessionStores<'a> {
 }
 
 impl<'a> SessionStores<'a> {
-    /// Everything of the process itself: what it staged, committed or not, before what is published. No scope excludes a
-    /// process from what it posted itself, unless one is named.
+    /// All values of this process: its own ones, committed or not, before published ones. Own values of every scope
+    /// count, unless the request names a scope.
     fn everything_own(&self, reader: &NamespaceReader, scope: Option<Scope>) -> Result<Fetched<'a>, Miss> {
         let rank = self.0.proc().rank;
         let all = [Some(Audience::SameNode), Some(Audience::OtherNodes)];
@@ -98,7 +98,7 @@ impl<'a> SessionStores<'a> {
     }
 }
 
-/// What a server told is not all it knows.
+/// A segment of received data may be incomplete, so a missing value may still be at the server.
 const fn final_or_not(miss: Miss, source: &Source) -> Miss {
     match miss {
         Miss::NotFound if !source.is_servers => Miss::NotMapped,
@@ -111,7 +111,7 @@ fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetc
     let Some(key) = question.key else {
         return match question.scope {
             None => infos(copied(gather(reader, question.rank, &[None], IfNothingPosted::Nothing)?)?),
-            // What the host registered has no scope.
+            // Values of the host have no scope.
             Some(_) => infos(copied(posted(reader, question.rank, &[audience])?)?),
         };
     };
@@ -123,20 +123,20 @@ fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetc
     qualified::inner(&found).map(Fetched::owned).ok_or(Miss::NotFound)
 }
 
-/// What everything of a process is that has posted nothing.
+/// The result for a process that has posted nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IfNothingPosted {
-    /// Nothing: it may post yet.
+    /// Nothing, because it may post later.
     Nothing,
-    /// What the host registered for it.
+    /// The values that the host registered for it.
     Described,
 }
 
 /// Values by key.
 type Values<'r> = BTreeMap<&'r str, ValueRef<'r>>;
 
-/// Everything of a process: what it posted to one of the audiences, and what the host registered for
-/// it. As in a Get of one key, of a reserved key the host's value counts, of others that of the process.
+/// All values of a process: those that it posted to one of the audiences, and those of the host. As in a Get of one
+/// key, the host's value of a reserved key counts, and the process's value of any other key.
 fn gather<'r>(
     reader: &'r NamespaceReader,
     rank: Rank,
@@ -158,7 +158,8 @@ fn gather<'r>(
     Ok(values)
 }
 
-/// What a process posted to one of the audiences; of a key with a value for each of them the one for the first.
+/// The values that a process posted to one of the audiences. If a key has one for several of them, the first audience
+/// counts.
 fn posted<'r>(reader: &'r NamespaceReader, rank: Rank, audiences: &[Option<Audience>]) -> Result<Values<'r>, Miss> {
     let rank = rank.process().ok_or(Miss::NotFound)?;
     let mut values = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Threads of the library in processes of others.
+//! Threads of the library inside other programs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,8 +6,8 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::SigSet;
 
-/// Starts a thread that handles no signals: those are for the program's own threads. Functions of the program that run
-/// on it find the stack they are used to.
+/// Starts a thread that handles no signals, because they are for the program's own threads. It has the usual stack
+/// size, because functions of the program run on it.
 pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body))?
 }
@@ -23,13 +23,13 @@ pub(super) fn without_signals<R>(act: impl FnOnce() -> R) -> io::Result<R> {
     Ok(result)
 }
 
-/// Calls `ended` when nothing more can be read, on a thread that waits for that: the other end of a pipe was closed.
+/// Calls `ended` when the other end of a pipe is closed, on a thread that waits for it.
 ///
 /// # Errors
 /// No thread can be started.
 pub fn watch_for_end(mut pipe: File, ended: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let watch = move || {
-        // What is written into it means nothing, and an error is an end.
+        // The bytes mean nothing, and an error is an end.
         let mut buffer = [0; 64];
         while pipe.read(&mut buffer).is_ok_and(|size| size > 0) {}
         ended();
@@ -37,5 +37,5 @@ pub fn watch_for_end(mut pipe: File, ended: impl FnOnce() + Send + 'static) -> i
     spawn("modex-parent", watch).map(drop)
 }
 
-/// What a program's first thread has; only pages that are used cost memory.
+/// Size of a program's first stack; unused pages cost no memory.
 const STACK_SIZE_BYTES: usize = 8 << 20;

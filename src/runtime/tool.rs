@@ -17,14 +17,14 @@ use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Trust};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
-/// Where a tool looks for its server, and who it is. The first that is given of address, file, process number, namespace
-/// and system server decides; nothing given: the server that started this process, else the one server that can be
-/// found in the directories.
+/// A tool's name, and how to find its server. The first given one counts, in this order: address, file, process number,
+/// namespace, system server. Without any, it is the server that started this process, or else the only server in the
+/// directories.
 #[derive(Clone, Debug, Default)]
 pub struct ToolDirections {
-    /// Its name; without one the server gives it one.
+    /// The tool's name; without one the server chooses it.
     pub name: Option<ProcId>,
-    /// It starts jobs and has processes of its own.
+    /// Whether it starts jobs and has processes of its own.
     pub is_launcher: bool,
     /// A rendezvous file.
     pub file: Option<PathBuf>,
@@ -34,24 +34,24 @@ pub struct ToolDirections {
     pub pid: Option<u32>,
     /// The server's namespace.
     pub namespace: Option<Namespace>,
-    /// Which of the node's servers.
+    /// The kind of the node's server.
     pub system: SystemServer,
-    /// Directory of the session's files, and of those below it.
+    /// Directory of the session's files. Directories below it are searched too.
     pub session_tmpdir: Option<PathBuf>,
     /// Directory of the node's files.
     pub system_tmpdir: Option<PathBuf>,
-    /// How often to look again for a server that is not there yet.
+    /// Number of retries while the server is missing.
     pub retries: u32,
-    /// How long to wait before that.
+    /// Time before each retry.
     pub retry_delay: Duration,
-    /// What the server's host is to know of the tool.
+    /// Attributes for the server's host.
     pub info: Vec<Info>,
 }
 
-/// Which of the node's servers a tool wants.
+/// The kind of the node's servers that a tool wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SystemServer {
-    /// None of them.
+    /// No particular one.
     #[default]
     Any,
     /// The system server if there is one.
@@ -64,17 +64,17 @@ pub enum SystemServer {
     Controller,
 }
 
-/// Why a tool has no server.
+/// Why a tool could not connect to a server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// No file of a living server.
+    /// No living server has a file.
     #[error("no server that admits tools was found below {}; start one, or say where it is", places.join(" and "))]
     NoServer {
-        /// Where it was looked for.
+        /// The searched directories.
         places: Vec<String>,
     },
-    /// The process that was named has none.
+    /// The named process has no server.
     #[error(
         "process {pid} {}: nothing of it was found below {}; name the process that serves the job (its `modex run`, or the \
          daemon of its launcher), or set TMPDIR to where that keeps its files",
@@ -82,37 +82,37 @@ pub enum ToolError {
         places.join(" and ")
     )]
     NoServerOf {
-        /// Its number.
+        /// The process number.
         pid: u32,
-        /// Whether there is such a process.
+        /// Whether such a process exists.
         is_there: bool,
-        /// Where the server's file was looked for.
+        /// The searched directories.
         places: Vec<String>,
     },
-    /// More than one.
+    /// There are several servers.
     #[error("several servers admit tools: {}; choose one by its process number, namespace or file", servers.join(", "))]
     Ambiguous {
         /// Their addresses.
         servers: Vec<String>,
     },
-    /// Only servers that are neither this user's nor root's, and which nobody has named.
+    /// All servers belong to other users than this one and root, and none was named.
     #[error(
         "{} is of user {owner}'s server; to use another user's, name it by its process number, namespace, file or address",
         path.display()
     )]
     OthersServers {
-        /// The file of one.
+        /// The file of one of them.
         path: PathBuf,
         /// Its owner.
         owner: u32,
     },
-    /// The file that was named can't be used.
+    /// The named file can't be used.
     #[error(transparent)]
     Rendezvous(#[from] RendezvousError),
     /// The address can't be read.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// The server speaks nothing that is spoken here.
+    /// The release of the server is too old.
     #[error("the server at {address} is of release {version}; tools here need one of release 3.0 or later")]
     TooOld {
         /// Its address.
@@ -128,7 +128,7 @@ pub enum ToolError {
         /// Why not.
         reason: UnreachableReason,
     },
-    /// The server does not want this tool.
+    /// The server refused this tool.
     #[error("the server at {address} refused this tool with {status}")]
     Refused {
         /// Its address.
@@ -136,7 +136,7 @@ pub enum ToolError {
         /// Why.
         status: Status,
     },
-    /// The server that started this process.
+    /// The server that started this process could not be used.
     #[error(transparent)]
     Started(ConnectError),
 }
@@ -177,7 +177,7 @@ pub fn connect_tool(directions: &ToolDirections, environment: &[(OsString, OsStr
     }
 }
 
-/// Connects a process that no launcher started to the node's system server. `None`: there is none, or none that wants it.
+/// Connects a process without a launcher to the node's system server. `None`: there is no such server, or it refuses.
 #[must_use]
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
@@ -191,7 +191,7 @@ pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session
     }
 }
 
-/// The name of the server that the directions lead to, without connecting; `None` if that is the one that started this
+/// The name of the server that the directions lead to, without connecting. `None` if it is the server that started this
 /// process.
 ///
 /// # Errors
@@ -201,7 +201,7 @@ pub fn locate(directions: &ToolDirections, environment: &[(OsString, OsString)])
     Ok(places.chosen(directions)?.map(|server| server.offer.address.server))
 }
 
-/// Where the tool that started this one listens, if one did.
+/// The address of the tool that started this one, if a tool did.
 #[must_use]
 pub fn parent_address(environment: &[(OsString, OsString)]) -> Option<String> {
     let found = environment.iter().rev().find(|(name, _)| name.to_str() == Some(PARENT_URI));
@@ -225,7 +225,8 @@ fn connect_once(
     join(role(directions), server, about(directions))
 }
 
-/// The server that started this process, where the tool has another name than the process: it connects as a tool.
+/// The server that started this process, if the tool's name differs from the process's. The process then connects as a
+/// tool.
 fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Option<Chosen> {
     let name = directions.name.as_ref()?;
     let found = ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value))).ok()?;
@@ -259,7 +260,7 @@ fn own_ids() -> Ids {
     Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
 }
 
-/// What other libraries say of a tool, too.
+/// The attributes of a tool that other libraries send too.
 fn about(directions: &ToolDirections) -> Vec<Info> {
     let pid = Value::Pid(std::process::id());
     let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
@@ -270,7 +271,7 @@ fn about(directions: &ToolDirections) -> Vec<Info> {
     info
 }
 
-/// Whether the server may only not be there yet.
+/// Whether the server may appear later.
 fn may_come(error: &ToolError) -> bool {
     match error {
         ToolError::NoServer { .. } | ToolError::NoServerOf { .. } | ToolError::Unreachable { .. } => true,
@@ -279,5 +280,5 @@ fn may_come(error: &ToolError) -> bool {
     }
 }
 
-/// Variable of the standard: where the tool that starts a launcher listens.
+/// Variable of the standard: the address of the tool that starts a launcher.
 const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";

@@ -1,9 +1,10 @@
-//! Where a tool finds the address of its server: what it was told, or files in directories.
+//! The search for the address of a tool's server: by the tool's directions, or by files in directories.
 //!
-//! Whom a tool believes depends on who chose. A server that was *named* (by address, file, process number or namespace)
-//! may be anybody's: root asks about a user's job, a user about a colleague's who admits him. Then its file's owner must be
-//! the owner of what answers, and of the process whose number was given; files of this user and of root come first, so nobody
-//! can stand in for a server by leaving a file of its name. What is merely *found* must be this user's or root's.
+//! The trusted owner of a server depends on the search. A *named* server (by address, file, process number or
+//! namespace) may belong to anybody: root asks about a user's job, a user about a colleague's. The owner of its file
+//! must then own the answering server, and the process whose number was given. Files of this user and of root come
+//! first, so a file of the same name can't replace a server. A server that is merely *found* must be this user's or
+//! root's.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ use crate::proto::Version;
 use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
 use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
 
-/// Where servers keep their files.
+/// The directories of servers' files.
 pub(super) struct Places {
     names: Names,
     session_tmpdir: Option<PathBuf>,
@@ -26,7 +27,7 @@ pub(super) struct Places {
 /// A server to connect to.
 pub(super) struct Chosen {
     pub(super) offer: ServerOffer,
-    /// Whose it may be.
+    /// Whose server may be trusted.
     pub(super) trust: Trust,
 }
 
@@ -46,7 +47,7 @@ impl Places {
         Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
     }
 
-    /// The server that the directions name; `None` if they name none.
+    /// The server that the directions name; `None` if they name no server.
     pub(super) fn chosen(&self, directions: &ToolDirections) -> Result<Option<Chosen>, ToolError> {
         if let Some(path) = &directions.file {
             return of_file(&rendezvous::read_named(path)?).map(Some);
@@ -86,7 +87,7 @@ impl Places {
         of_file(&rendezvous::read(&self.system_tmpdir.join(self.names.system()), Belief::OwnAndRoot)?)
     }
 
-    /// The only server that can be found.
+    /// The only server in the directories.
     pub(super) fn only_server(&self) -> Result<Chosen, ToolError> {
         let is_wanted = |name: &str| self.names.is_tool_file(name);
         let error = match self.only(self.search(Belief::OwnAndRoot, is_wanted)) {
@@ -102,7 +103,7 @@ impl Places {
         }
     }
 
-    /// The only file of this name: this user's or root's, else anybody's that fits.
+    /// The only file of this name: first of this user or root, then any other that fits.
     fn only_named(&self, name: &str, fits: impl Fn(&Found) -> bool) -> Result<Found, ToolError> {
         let own = self.search(Belief::OwnAndRoot, |found| found == name);
         if !own.is_empty() {
@@ -112,7 +113,7 @@ impl Places {
         self.only(found.into_iter().filter(fits).collect())
     }
 
-    /// The only server among those found.
+    /// The only server among the found ones.
     fn only(&self, found: Vec<Found>) -> Result<Found, ToolError> {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
@@ -127,7 +128,7 @@ impl Places {
         }
     }
 
-    /// Files anywhere below the session's directory; if there are none, below the node's.
+    /// Files below the session's directory. If there are none, files below the node's directory.
     fn search(&self, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
         let in_session = self.session_tmpdir.iter();
         let in_session = in_session.flat_map(|place| rendezvous::search(place, belief, &is_wanted));
@@ -141,7 +142,7 @@ impl Places {
     }
 }
 
-/// Whose process this is; `None` if it is not here, as one of another node or pid namespace.
+/// The owner of a process; `None` if it is on another node or in another pid namespace.
 fn owner_of_process(pid: u32) -> Option<u32> {
     std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
 }
@@ -150,7 +151,7 @@ fn of_file(found: &Found) -> Result<Chosen, ToolError> {
     at(&found.contents.address, Some(found.contents.peer_version()), Trust::AlsoOf(found.owner))
 }
 
-/// How a server of a release is spoken to; one whose release is not known is taken for a current one.
+/// A server with the encoding of its release. An unknown release counts as a current one.
 fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, ToolError> {
     let codec = match version {
         None => Generation::V41,
@@ -163,5 +164,5 @@ fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, T
     Ok(Chosen { offer, trust })
 }
 
-/// Servers that a message names.
+/// Limit of the servers that a message names.
 const SERVERS_TOLD_MAX: usize = 8;

@@ -8,16 +8,17 @@ use crate::ptl::rendezvous::{AddressReport, Announcement, Contents, Files, Names
 use crate::ptl::{Endpoint, ModexAddress, ServerAddress};
 use crate::server::{ToolAdmission, ToolPolicy};
 
-/// Which tools a server admits, and by which files they find it.
+/// The tools that a server admits, and the files by which they find it.
 ///
-/// Whoever has no better place finds it in the session's directory under its process number and its namespace.
+/// Without any flag, a tool finds the server in the session's directory, under its process number and its namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSupport {
-    /// Whether tools may connect, and who names them where the host does not.
+    /// Whether tools may connect, and their names if the host does not choose them.
     pub admission: ToolAdmission,
-    /// Whether tools of every user may, not only root's and the server's own. Its files can then be read by everybody.
+    /// Whether tools of every user may connect, not only root's and the server's own. All users can then read its
+    /// files.
     pub any_user: bool,
-    /// It is the server of its session: a tool that is given the session's directory takes it.
+    /// It is the server of its session: tools find it by the session's directory.
     pub is_session: bool,
     /// It is the one system server of the node, in the node's directory.
     pub is_system: bool,
@@ -25,9 +26,9 @@ pub struct ToolSupport {
     pub is_scheduler: bool,
     /// It is the system controller, in the node's directory.
     pub is_controller: bool,
-    /// A file of any name besides.
+    /// An extra file with any name.
     pub file: Option<PathBuf>,
-    /// Where to tell the server's address, tools or not.
+    /// A report of the server's address, with or without tools.
     pub report: Option<AddressReport>,
 }
 
@@ -37,13 +38,13 @@ impl ToolSupport {
             admission: self.admission,
             any_user: self.any_user,
             own_uid: nix::unistd::geteuid().as_raw(),
-            // No dots: release 3.2 ends a namespace at the first.
+            // No dots: release 3.2 ends a namespace at the first dot.
             name_prefix: format!("tool-{}-{}-", options.server.namespace, options.server.rank.to_raw())
                 .replace('.', "_"),
         }
     }
 
-    /// Writes the files of a server that listens.
+    /// Writes the files of a listening server.
     pub(super) fn announce(&self, options: &ServerOptions, address: &ModexAddress) -> Result<Files, RendezvousError> {
         let contents = contents(address);
         if let Some(report) = &self.report {
@@ -56,7 +57,7 @@ impl ToolSupport {
             tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
         }
         let names = Names::new(&options.hostname)?;
-        // Files of other nodes are not looked at: where directories are shared, locks need not be.
+        // Files of other nodes are ignored, because locks may not work in shared directories.
         Files::remove_abandoned(&options.session_tmpdir, |name| names.is_tool_file(name));
         Files::write(&Announcement {
             paths: self.paths(&names, options)?,
@@ -80,7 +81,7 @@ impl ToolSupport {
     }
 }
 
-/// Where there is no TCP only our own tools can come.
+/// Without TCP, only our own tools can connect.
 fn contents(address: &ModexAddress) -> Contents {
     let endpoint = address.tcp.map_or_else(|| Endpoint::Unix(address.path.clone()), Endpoint::Tcp);
     let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());

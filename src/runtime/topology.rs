@@ -1,13 +1,13 @@
-//! The node's topology in a server: read once, on the first question, and shared in one segment.
+//! The node's topology at a server: read once, at the first request, and shared in one segment.
 //!
 //! ```text
 //! first question (a client's, or the host's) --> source.read() --> SharedMachine --> descriptor or text, for everybody
 //!                                                (own thread)
 //! ```
 //!
-//! Reading can hang: drivers of devices and network file systems have a say in it, and nothing ends a thread that waits for
-//! them. So nobody waits longer than a bound ([`READING_TIME_MAX`]) from the first question; afterwards the answer is that it takes
-//! too long, until it is there after all. Clients of other libraries are told of their job without it then.
+//! Reading can hang in drivers of devices and in network file systems, and a thread that waits for them can't be ended.
+//! So every request waits at most [`READING_TIME_MAX`], counted from the first request. Afterwards it fails with
+//! `TooSlow` until the reading is done. Clients of other libraries then get their job information without the topology.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,27 +29,27 @@ use crate::shmem::SegmentOptions;
 use crate::topo::{SharedMachine, TopologyError};
 use crate::types::{Namespace, Status, Time, Topology};
 
-/// Reads the machine, or has the topology from elsewhere. A server asks at most once.
+/// Reads the machine, or gets the topology elsewhere. A server calls it at most once.
 pub trait TopologySource: fmt::Debug + Send + Sync + 'static {
-    /// The topology as hwloc's XML, devices included. May take its time.
+    /// The topology as hwloc's XML, with devices. May take long.
     ///
     /// # Errors
     /// [`TopologyError`].
     fn read(&self) -> Result<Topology, TopologyError>;
 }
 
-/// When a server reads the topology of its node, and for whom.
+/// When a server reads the topology of its node, and who may request it.
 ///
 /// Source: PMIx Standard, `PMIX_SERVER_SHARE_TOPOLOGY`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TopologySharing {
-    /// At the first question, for all that ask.
+    /// At the first request; all clients may request it.
     #[default]
     OnDemand,
-    /// Soon after the server's start, when it has nothing else to do or a client of another library comes. Such clients find it
-    /// among what they are told of their job.
+    /// Soon after the server's start: when it is idle, or when a client of another library connects. Such clients get
+    /// it with their job information.
     AtStart,
-    /// For the host alone.
+    /// Only for the host.
     Refused,
 }
 
@@ -68,14 +68,14 @@ impl AsStatus for TopologyError {
     }
 }
 
-/// How a server comes by the topology of its node.
+/// How a server gets the topology of its node.
 #[derive(Clone, Debug)]
 pub struct TopologyOptions {
-    /// Who reads it; with none there is none.
+    /// Reads the topology; without it there is none.
     pub source: Option<Arc<dyn TopologySource>>,
-    /// When it is read, and for whom.
+    /// When it is read, and who may request it.
     pub sharing: TopologySharing,
-    /// How long anybody waits for it, from the first question.
+    /// The longest wait for it, counted from the first request.
     pub time_max: Duration,
 }
 
@@ -85,42 +85,42 @@ impl Default for TopologyOptions {
     }
 }
 
-/// What all parts of a server know of its node's topology.
+/// The node's topology, shared by all parts of a server.
 pub struct NodeTopology {
     options: TopologyOptions,
     segment: SegmentOptions,
     clock: Clock,
-    /// Who answers those that ask by message.
+    /// Tells the loop, which answers requests by message.
     commands: CommandSender,
     outcome: OnceLock<Outcome>,
     reading: Mutex<Reading>,
-    /// The outcome is there, or nobody is to wait for it any more.
+    /// Signals that the outcome is there, or that the waiting is over.
     is_over: Condvar,
     ahead: Ahead,
 }
 
-/// What has come of the reading so far.
+/// The state of the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    /// Nobody has asked.
+    /// There was no request.
     NotBegun,
-    /// A thread is at it, and nobody has asked yet. It gives way to others and may take its time.
+    /// A thread reads before any request. It has a low priority and may take its time.
     Ahead,
-    /// A thread is at it. Nobody waits for it longer than this.
+    /// A thread reads. Requests wait for it until this time.
     Until(Time),
-    /// The server ends; the thread may go on.
+    /// The server ends; the thread may continue.
     Abandoned,
 }
 
-/// The thread that reads ahead of any question. It gives way to the processes that start meanwhile, most of which will
-/// never ask: where there is one processor for all, they would wait for it in their Init.
+/// The thread that reads before any request. It has a low priority because starting processes, most of which never need
+/// the topology, would wait for a shared processor in their Init.
 #[derive(Debug, Default)]
 struct Ahead {
-    /// Its number while it reads; 0: there is none.
+    /// Its thread number while it reads; 0: there is none.
     thread: AtomicI32,
-    /// Its priority before it gave way.
+    /// Its priority before it was lowered.
     priority: AtomicI32,
-    /// Somebody waits for it.
+    /// Whether a request waits for it.
     is_awaited: AtomicBool,
 }
 
@@ -139,11 +139,10 @@ impl NodeTopology {
         Self { options, segment, clock, commands, outcome: OnceLock::new(), reading, is_over, ahead }
     }
 
-    /// The topology; the first call has it read, and all wait for that.
+    /// The topology. The first call starts the reading, and all calls wait for it.
     ///
     /// # Errors
-    /// [`TopologyError`]. A machine that could not be read once is not tried again; one that takes too long may be there
-    /// later ([`TopologyError::TooSlow`]).
+    /// [`TopologyError`]. A failed reading is not tried again. A slow one ([`TopologyError::TooSlow`]) may end later.
     pub fn wait(self: &Arc<Self>) -> Result<Arc<SharedMachine>, TopologyError> {
         self.hurry();
         self.begin(Pace::AtOnce)?;
@@ -160,7 +159,7 @@ impl NodeTopology {
         }
     }
 
-    /// Until when to wait for the thread that reads; `None`: as long as it takes.
+    /// The end of the wait for the reading thread; `None`: no limit.
     fn patience(&self, reading: Reading) -> Result<Option<Instant>, TopologyError> {
         match reading {
             Reading::Until(end) if self.clock.now() < end => Ok(self.clock.instant_of(end)),
@@ -169,7 +168,7 @@ impl NodeTopology {
         }
     }
 
-    /// Has it read on a thread of its own, unless that has been done. The time of those who wait begins with the first.
+    /// Starts the reading thread if there is none. The time limit of all requests starts at the first one.
     fn begin(self: &Arc<Self>, pace: Pace) -> Result<(), TopologyError> {
         let mut reading = self.reading.lock();
         match (*reading, pace) {
@@ -194,29 +193,29 @@ impl NodeTopology {
         let outcome = self.read();
         self.ahead.end();
         {
-            // Who waits has looked for the outcome before it let go of this.
+            // A waiting thread checks for the outcome under this lock, so it can't miss the signal.
             let _reading = self.reading.lock();
             let _ = self.outcome.set(outcome);
         }
         self.is_over.notify_all();
-        // A server that has ended wants none.
+        // A server that has ended needs no command.
         let _ = self.commands.send(Command::TopologyRead);
     }
 
-    /// The server ends: nobody is kept waiting.
+    /// Ends all waits, because the server ends.
     pub(super) fn abandon(&self) {
         *self.reading.lock() = Reading::Abandoned;
         self.is_over.notify_all();
     }
 
-    /// Somebody waits now.
+    /// Notes that a request waits.
     fn hurry(&self) {
         if self.outcome.get().is_none() {
             self.ahead.hurry();
         }
     }
 
-    /// What can be said now of what is being read; `None`: it is worth waiting.
+    /// The present answer; `None`: wait for the reading.
     fn said(&self) -> Option<Outcome> {
         self.outcome.get().cloned().or_else(|| self.patience(*self.reading.lock()).err().map(Err))
     }
@@ -236,7 +235,7 @@ impl NodeTopology {
         shared
     }
 
-    /// Whether clients may ask.
+    /// Whether clients may request it.
     pub(super) fn is_for_clients(&self) -> bool {
         self.options.source.is_some() && self.options.sharing != TopologySharing::Refused
     }
@@ -255,35 +254,35 @@ impl fmt::Debug for NodeTopology {
     }
 }
 
-/// Whether somebody waits for what is read.
+/// Whether a request waits for the reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
     AtOnce,
-    /// Nobody does yet.
+    /// No request waits yet.
     Ahead,
 }
 
 impl Ahead {
-    /// Gives way to others, on the thread that reads.
+    /// Lowers the priority of the calling thread, which reads.
     fn give_way(&self) {
         let Ok(before) = getpriority_process(None) else { return };
         if self.is_awaited.load(Ordering::SeqCst) || nice(NICENESS).is_err() {
             return;
         }
-        // Who can come back at once may go further.
+        // A thread that may restore its priority can lower it further.
         if setpriority_process(None, before).is_ok() {
             let _ = nice(NICENESS_MAX);
         }
         self.priority.store(before, Ordering::SeqCst);
         self.thread.store(gettid().as_raw_nonzero().get(), Ordering::SeqCst);
-        // In one order for all: either this sees that somebody waits, or who waits sees the thread.
+        // `SeqCst`: either this thread sees the waiting request, or the request sees this thread's number.
         if self.is_awaited.load(Ordering::SeqCst) {
             self.hurry();
         }
     }
 
-    /// Lets the thread go on as any other, as far as this process may raise a priority. If it may not the thread still gets
-    /// a tenth of a processor that others want, and all of one that nobody does.
+    /// Restores the thread's priority if this process may raise priorities. Otherwise the thread keeps a tenth of a
+    /// busy processor, and all of an idle one.
     fn hurry(&self) {
         self.is_awaited.store(true, Ordering::SeqCst);
         if let Some(thread) = Pid::from_raw(self.thread.swap(0, Ordering::SeqCst)) {
@@ -291,47 +290,47 @@ impl Ahead {
         }
     }
 
-    /// The thread has read. Its number may come to mean another.
+    /// The thread has finished, so its number may soon be another's.
     fn end(&self) {
         self.thread.store(0, Ordering::SeqCst);
     }
 }
 
-/// The server loop's part: who waits for the topology.
+/// The server loop's part: requests that wait for the topology.
 pub(super) struct TopologyDesk {
     topology: Arc<NodeTopology>,
     waiting: Vec<Waiting>,
-    /// The core does, for requests that it answers itself.
+    /// Whether the core waits, for requests that it answers itself.
     is_core_waiting: bool,
-    /// When reading ahead begins, if the server has nothing to do until then.
+    /// When the early reading starts, if the server is idle until then.
     ahead_at: Option<Time>,
 }
 
-/// A question that is not answered yet.
+/// A request without an answer yet.
 pub(super) struct Waiting {
     pub(super) peer: PeerId,
     pub(super) tag: Tag,
     pub(super) wish: Wish,
 }
 
-/// What is asked.
+/// The requested data.
 pub(super) enum Wish {
     /// The topology.
     Topology(TopologyQuestion),
-    /// A job's information, of which it is a part.
+    /// A job's information, with the topology as a part.
     JobInfo(Namespace),
 }
 
-/// What is to be said to who asks.
+/// The answer to a request.
 pub(super) enum Said {
-    /// Here it is, or why not.
+    /// The outcome, now.
     Now(Waiting, Outcome),
-    /// It is being read.
+    /// The reading still runs.
     Later,
 }
 
 impl TopologyDesk {
-    /// With sharing at the start reading begins soon.
+    /// If the topology is shared at the start, the reading begins soon.
     pub(super) fn open(topology: Arc<NodeTopology>) -> Self {
         let mut desk = Self { topology, waiting: Vec::new(), is_core_waiting: false, ahead_at: None };
         if desk.is_part_of_job() {
@@ -340,15 +339,16 @@ impl TopologyDesk {
         desk
     }
 
-    /// The server has something to do. A host registers its first job right after the start, and the reading would be in the way:
-    /// both change what is mapped, and the reader may be interrupted for long while it holds the kernel's lock of that.
+    /// Delays the early reading, because the server is busy. A host registers its first job right after the start. Both
+    /// change the memory map, and a reader that is interrupted under the kernel's lock of the map would delay the
+    /// registration.
     pub(super) fn put_off(&mut self, now: Time) {
         if let Some(at) = &mut self.ahead_at {
             *at = now + QUIET_TIME;
         }
     }
 
-    /// Begins to read ahead if the server was quiet for long enough.
+    /// Starts the early reading after enough idle time.
     pub(super) fn read_if_quiet(&mut self, now: Time) {
         if self.ahead_at.is_some_and(|at| at <= now) {
             self.read_ahead();
@@ -357,17 +357,18 @@ impl TopologyDesk {
 
     fn read_ahead(&mut self) {
         if self.ahead_at.take().is_some() {
-            // Later requests get the reason.
+            // Later requests get the error.
             let _ = self.topology.begin(Pace::Ahead);
         }
     }
 
-    /// Whether clients of other libraries are to be told among all else, and wait until that can be, or has taken too long.
+    /// Whether the topology is part of the job information for clients of other libraries. They wait for it up to the
+    /// limit.
     pub(super) fn is_part_of_job(&self) -> bool {
         self.topology.is_shared_at_start() && self.topology.is_for_clients()
     }
 
-    /// Has it read if need be.
+    /// Starts the reading if needed.
     pub(super) fn ask(&mut self, question: Waiting) -> Said {
         if self.topology.options.sharing == TopologySharing::Refused {
             return Said::Now(question, Err(TopologyError::NotShared));
@@ -387,7 +388,8 @@ impl TopologyDesk {
         Said::Later
     }
 
-    /// The same for the core, which says itself for whom it is. `None`: it is being read ([`TopologyDesk::take_for_core`]).
+    /// As [`TopologyDesk::ask`], for the core, which checks permissions itself. `None`: the reading runs
+    /// ([`TopologyDesk::take_for_core`]).
     pub(super) fn ask_for_core(&mut self) -> Option<Outcome> {
         if let Err(error) = self.topology.begin(Pace::AtOnce) {
             return Some(Err(error));
@@ -400,7 +402,7 @@ impl TopologyDesk {
         said
     }
 
-    /// What the core waited for, when it has been read or has taken too long.
+    /// The outcome that the core waited for, when the reading is done or too slow.
     pub(super) fn take_for_core(&mut self) -> Option<Outcome> {
         if !self.is_core_waiting {
             return None;
@@ -410,7 +412,7 @@ impl TopologyDesk {
         Some(said)
     }
 
-    /// Somebody comes who may be told of it in a moment, as clients of other libraries are.
+    /// Prepares for a new connection that may need the topology soon, as clients of other libraries do.
     pub(super) fn foresee(&mut self) {
         if self.is_part_of_job() {
             self.topology.hurry();
@@ -418,7 +420,7 @@ impl TopologyDesk {
         }
     }
 
-    /// When those who wait are told that it takes too long, or reading ahead begins.
+    /// When waiting requests fail as too slow, or the early reading starts.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let end = match *self.topology.reading.lock() {
             Reading::Until(end) if !self.waiting.is_empty() || self.is_core_waiting => Some(end),
@@ -427,7 +429,7 @@ impl TopologyDesk {
         end.into_iter().chain(self.ahead_at).min()
     }
 
-    /// Those who waited, when it has been read or has taken too long.
+    /// The waiting requests, when the reading is done or too slow.
     pub(super) fn take_waiting(&mut self) -> Vec<(Waiting, Outcome)> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -441,15 +443,16 @@ impl TopologyDesk {
     }
 }
 
-/// How long anybody waits for a machine to be read. It takes some ten milliseconds, seconds where many devices are asked.
+/// The longest wait for the reading. It takes some ten milliseconds, and seconds if there are many devices.
 const READING_TIME_MAX: Duration = Duration::from_secs(10);
-/// A server that had nothing to do for so long has registered its first job, or gets none soon. Processes take about as long to start.
+/// After this idle time a server has registered its first job, or gets none soon. Processes take about as long to
+/// start.
 const QUIET_TIME: Duration = Duration::from_millis(10);
-/// By how much the reading ahead gives way where it can't come back: with it a thread gets a tenth of what another one gets.
+/// Lower priority of the early reading if it can't be raised again: the thread gets a tenth of another thread's time.
 const NICENESS: i32 = 10;
-/// As far as one can go: a seventieth.
+/// The lowest priority: a seventieth.
 const NICENESS_MAX: i32 = 19;
-/// Questions of one connection that wait: a client needs one.
+/// Waiting requests of one connection; a client needs one.
 const WAITING_OF_PEER_MAX: usize = 16;
 
 #[cfg(test)]
@@ -459,7 +462,7 @@ mod tests {
     use super::super::poller::{Poller, Token, Waker};
     use super::*;
 
-    /// Says which priority it is read with, before and after it is told to go on.
+    /// Reports its priority before and after it is allowed to continue.
     #[derive(Debug)]
     struct Witness {
         said: Sender<i32>,
@@ -494,7 +497,7 @@ mod tests {
         answer.recv().unwrap()
     }
 
-    /// With one processor for all, clients that never asked for the topology waited in their Init for the thread that read it.
+    /// With one shared processor, clients that never needed the topology waited in their Init for the reading thread.
     #[test]
     fn reading_ahead_gives_way_until_somebody_asks() {
         let own = getpriority_process(None).unwrap();
@@ -510,8 +513,8 @@ mod tests {
         assert_eq!(topology.wait().err(), Some(TopologyError::NoCores));
     }
 
-    /// The thread that read ahead from the server's start on was in the way of the host's first registration, which took 6 ms
-    /// instead of 0.3 or 2. It begins when the server has nothing to do, or when a process comes that may ask.
+    /// An early reading at the server's start slowed down the host's first registration, to 6 ms instead of 0.3 or 2.
+    /// Now it starts when the server is idle, or when a process that may need it connects.
     #[test]
     fn reading_ahead_begins_when_the_server_is_quiet_or_somebody_comes() {
         for comes in [false, true] {

@@ -1,4 +1,4 @@
-//! What the server's loop says about the topology, now or when it has been read.
+//! The server loop's replies about the topology: at once, or after the reading.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ impl ServerLoop {
         }
     }
 
-    /// Job information waits for the topology where that is a part of it.
+    /// Job information waits for the topology if it is a part.
     pub(super) fn answer_job_info(&mut self, peer: PeerId, tag: Tag, namespace: Namespace) {
         let waiting = Waiting { peer, tag, wish: Wish::JobInfo(namespace) };
         if !self.topology.is_part_of_job() {
@@ -30,14 +30,14 @@ impl ServerLoop {
         }
     }
 
-    /// The core wants it for requests of its own to answer.
+    /// Gives the topology to the core, which needs it for its own replies.
     pub(super) fn give_topology(&mut self) {
         if let Some(outcome) = self.topology.ask_for_core() {
             self.core.handle(self.clock.now(), Input::Topology(NodeHardware(outcome.ok())));
         }
     }
 
-    /// The topology has been read, or takes too long: whoever waited for it is answered.
+    /// Answers the waiting requests after the reading, or when it is too slow.
     pub(super) fn tell_topology(&mut self) {
         if let Some(outcome) = self.topology.take_for_core() {
             self.handle(self.clock.now(), Input::Topology(NodeHardware(outcome.ok())), None);
@@ -61,7 +61,7 @@ impl ServerLoop {
                         Reply::Data(Vec::new())
                     }
                     Ok(shared) => as_text(question, &shared),
-                    // Who looks for text among the values of the job finds none, unless there may be one later.
+                    // A Get of the text finds no value, unless there may be one later.
                     Err(error) if question.key.as_str() != TOPOLOGY && error != TopologyError::TooSlow => {
                         Reply::Status(Status::ERR_NOT_FOUND)
                     }

@@ -1,4 +1,4 @@
-//! Waiting for what others say in events: an observer, a time limit, and one end.
+//! Waits for events of other processes: an observer, a time limit, and one end.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::events::Registration;
 use crate::proto::Command;
 use crate::types::Status;
 
-/// Something that events bring about. Clones are the same one. It ends once: with [`Watch::settle`], when its time is
-/// over, or with the connection.
+/// A wait for events. Clones share it. It ends once: with [`Watch::settle`], with its time limit, or with the
+/// connection.
 pub(super) struct Watch<T>(Arc<Mutex<Option<Watched<T>>>>);
 
 struct Watched<T> {
@@ -24,13 +24,13 @@ struct Watched<T> {
     observer: Option<usize>,
     session: Weak<Session>,
     failure: Option<EventError>,
-    /// Calls of the observer that have settled it. Other handlers of these events wait until the end has run: what they do then
-    /// comes behind what the end has asked of the server.
+    /// The observer's calls that have settled it. Other handlers of these events wait until the end has run, so their
+    /// requests reach the server after those of the end.
     settling: Vec<EventCall>,
     state: T,
 }
 
-/// What is told at the end: what was heard, and how it ended.
+/// The state at the end, and how it ended.
 pub(super) struct Ended<T> {
     pub(super) state: T,
     pub(super) result: Result<(), EventError>,
@@ -43,11 +43,11 @@ impl<T> Clone for Watch<T> {
 }
 
 impl<T: Send + 'static> Watch<T> {
-    /// Listens for events with these codes. `hear` says whether that was all. `ready` runs once everything that comes will
-    /// be heard; `ended` runs at the end. Both run on the progress thread.
+    /// Listens for events with these codes. `hear` returns whether it was the last one needed. `ready` runs once every
+    /// later event is heard; `ended` runs at the end. Both run on the progress thread.
     ///
     /// # Errors
-    /// There is no thread; nothing will run.
+    /// There is no thread, and nothing will run.
     pub(super) fn begin(
         session: &Arc<Session>,
         what: (Command, Option<Duration>),
@@ -62,7 +62,7 @@ impl<T: Send + 'static> Watch<T> {
         let (command, timeout) = what;
         let at_end = watch.clone();
         let begun = session.progress.begin(&session.link, |link| {
-            // Held until there is something to end.
+            // Held until the state is set, because the callback of the call may come at once.
             let mut watched = watch.0.lock();
             let call =
                 link.start_with(Call::Await(command, timeout), Box::new(move |result| at_end.end(result, ended)));
@@ -83,12 +83,12 @@ impl<T: Send + 'static> Watch<T> {
         Ok(())
     }
 
-    /// What has been heard so far; `None`: it has ended.
+    /// Reads the state; `None`: the wait has ended.
     pub(super) fn look<R>(&self, look: impl FnOnce(&mut T) -> R) -> Option<R> {
         self.0.lock().as_mut().map(|watched| look(&mut watched.state))
     }
 
-    /// It has ended well.
+    /// Ends the wait with success.
     pub(super) fn settle(&self) {
         let settled = self.0.lock().as_ref().map(|watched| (watched.session.clone(), watched.call));
         if let Some((session, call)) = settled
@@ -98,7 +98,7 @@ impl<T: Send + 'static> Watch<T> {
         }
     }
 
-    /// It has ended because something else failed.
+    /// Ends the wait with an error.
     pub(super) fn fail(&self, error: EventError) {
         if let Some(watched) = self.0.lock().as_mut() {
             watched.failure.get_or_insert(error);
@@ -161,7 +161,7 @@ impl<T: Send + 'static> Watch<T> {
 }
 
 impl<T> Ended<T> {
-    /// Whether nobody has said enough in time.
+    /// Whether the time limit ended it.
     pub(super) const fn is_late(&self) -> bool {
         matches!(self.result, Err(EventError::Call(CallError::TimedOut { .. })))
     }

@@ -1,11 +1,11 @@
-//! Two threads that wait for one socket, of which only one is woken.
+//! Two threads that wait for one socket, with only one of them woken.
 //!
-//! The leader waits for an answer; the progress thread, beside it, for what comes unasked. With plain `poll` every answer
-//! would wake both, to no purpose and at the cost of two more switches and a struggle for the lock. Both watch the socket
-//! exclusively: the kernel asks those who watch in the order in which they began, wakes the first who sleeps, and leaves the
-//! others alone. So the progress thread is woken only while nobody leads.
+//! The leader waits for a reply; the progress thread beside it waits for unrequested messages. With plain `poll` every
+//! reply would wake both, at the cost of two more switches and a contended lock. Both watch the socket exclusively: the
+//! kernel goes through the watchers in the order of their registration, wakes the first sleeping one, and leaves the
+//! others asleep. So it wakes the progress thread only without a leader.
 //!
-//! Hence whoever was woken must read all that is there, or say that something is left: nobody else was told.
+//! Hence a woken thread must read all input, or report the rest: no other thread was woken.
 
 use std::os::fd::BorrowedFd;
 
@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// The two places from which one socket is watched.
+/// The two watchers of one socket.
 #[derive(Debug)]
 pub(super) struct Watchers {
     leader: Epoll,
@@ -28,42 +28,42 @@ impl Watchers {
         let beside = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let wake = EventFd::from_value_and_flags(0, EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         let exclusively = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLEXCLUSIVE, 0);
-        // The first to watch is the first to be asked.
+        // The first registered watcher is woken first.
         leader.add(socket, exclusively)?;
         beside.add(socket, exclusively)?;
         beside.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
         Ok(Self { leader, beside, wake })
     }
 
-    /// Waits until something can be read, for so many milliseconds; -1 is for ever.
+    /// Waits until there is input, for so many milliseconds; -1 is for ever.
     pub(super) fn wait_as_leader(&self, limit_ms: i32) {
         wait(&self.leader, limit_ms);
     }
 
-    /// The same, while nobody leads, or until it is woken.
+    /// Waits until there is input and no leader, or until [`Watchers::wake`].
     pub(super) fn wait_beside(&self, limit_ms: i32) {
         wait(&self.beside, limit_ms);
     }
 
-    /// Ends the wait beside the leader, or the next one.
+    /// Ends the current or next wait beside the leader.
     pub(super) fn wake(&self) {
-        // Fails only when the counter is full, and then the thread is as awake as it can be.
+        // Fails only when the counter is full, and then the thread wakes anyway.
         while self.wake.write(1) == Err(Errno::EINTR) {}
     }
 
     /// Forgets past wakes.
     pub(super) fn calm(&self) {
-        // Fails when nobody woke this thread.
+        // Fails if there was no wake.
         let _ = self.wake.read();
     }
 
-    /// What becomes readable when the thread beside the leader is woken.
+    /// A descriptor that becomes readable with [`Watchers::wake`].
     pub(super) const fn wake_descriptor(&self) -> &EventFd {
         &self.wake
     }
 }
 
-/// An interrupted or failed wait is a short one: the caller looks at the socket anyway.
+/// An interrupted or failed wait is a short one: the caller reads the socket anyway.
 fn wait(epoll: &Epoll, limit_ms: i32) {
     let limit = EpollTimeout::try_from(limit_ms).unwrap_or(EpollTimeout::MAX);
     let _ = epoll.wait(&mut [EpollEvent::empty()], limit);
@@ -88,7 +88,7 @@ mod tests {
         (Arc::new(Watchers::new(ours.as_fd()).unwrap()), ours, theirs)
     }
 
-    /// A thread that waits beside, asleep already, and whether it has been woken.
+    /// A thread asleep beside the leader, and whether it has been woken.
     fn sleeper(watchers: &Arc<Watchers>) -> (JoinHandle<()>, Arc<AtomicBool>) {
         let (beside, is_awake) = (Arc::clone(watchers), Arc::<AtomicBool>::default());
         let woken = Arc::clone(&is_awake);
@@ -102,7 +102,7 @@ mod tests {
         (waiting.unwrap(), is_awake)
     }
 
-    /// Waits until a thread that will do nothing but wait for the socket does so.
+    /// Waits until a thread sleeps that only waits for the socket.
     fn until_asleep(thread: Pid) {
         let stat = format!("/proc/self/task/{thread}/stat");
         while !std::fs::read_to_string(&stat).unwrap().contains(") S ") {
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// Were a wake-up lost, one of these waits would not end.
+    /// After a lost wake-up, one of these waits would not end.
     #[test]
     fn bytes_wake_the_leader_if_there_is_one_and_else_the_thread_beside() {
         let (watchers, mut ours, mut theirs) = watched();

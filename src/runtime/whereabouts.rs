@@ -1,5 +1,5 @@
-//! Who runs where, under a server of the reference: it has told its clients all of it at the start. Releases before 5.0
-//! answer no such question, later ones only if their host does.
+//! The locations of processes under an OpenPMIx server, which has sent them all to its clients at the start. Releases
+//! before 5.0 don't answer requests for them, and later ones only if their host does.
 
 use super::session::{FetchError, Session};
 use crate::client::{CallError, GetDirectives, GetRequest};
@@ -9,7 +9,7 @@ use crate::proto::{Command, Reply, Request, ResolvePeers};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl Session {
-    /// The answer to a question that needs no asking, or can't be asked; `None` for all others.
+    /// The answer to a request that needs no server, or that the server can't answer; `None` for other requests.
     pub(super) fn answer_here(&self, request: &Request) -> Option<Result<Reply, CallError>> {
         if self.manners().is_ours {
             return None;
@@ -66,7 +66,7 @@ impl Session {
     ) -> Result<Option<String>, CallError> {
         let refused = |status| CallError::Refused { command, status };
         let mut directives = directives.to_vec();
-        // Of another job the server may know more, unless it can be asked outright.
+        // For another job the server may know more, unless the request itself can be sent.
         if self.manners().resolves() || namespace == self.proc().namespace {
             directives.push(Info::new(Key::from_static(keys::OPTIONAL.name()), true));
         }

@@ -9,17 +9,17 @@ use crate::proto::Tag;
 use crate::server::{Input, PeerId, ToolHello};
 use crate::types::{ProcId, footprint};
 
-/// Knows who is behind each connection, and tells the host when its processes reach the moments it may want to time.
+/// Knows the process of each connection, and reports to the host the moments that it may want to time.
 pub(super) struct Witness {
     host: Arc<dyn Host>,
     known: BTreeMap<PeerId, Known>,
 }
 
-/// Who a connection said it is.
+/// The claimed identity of a connection.
 enum Known {
-    /// A process, of whose moments the host hears.
+    /// A process whose moments the host gets.
     Process(ProcId),
-    /// A tool. One that turns out to be announced becomes a process.
+    /// A tool. If its name turns out to be registered, it becomes a process.
     Tool { uid: u32, claimed: Option<ProcId>, init_age: Option<Duration> },
 }
 
@@ -37,7 +37,7 @@ impl Witness {
         Self { host, known: BTreeMap::new() }
     }
 
-    /// Sees what the core is about to learn of a connection.
+    /// Notes an input about a connection before the core gets it.
     pub(super) fn see(&mut self, input: &Input, init_age: impl FnOnce(PeerId) -> Option<Duration>) {
         match input {
             Input::Connected(peer, hello) => self.begin(*peer, hello.proc.clone(), init_age(*peer)),
@@ -62,7 +62,7 @@ impl Witness {
         self.known.insert(peer, Known::Process(proc));
     }
 
-    /// A process that the host announced has been admitted, whatever it introduced itself as.
+    /// A registered process has been admitted, in the role of a client or of a tool.
     pub(super) fn admitted(&mut self, peer: PeerId) {
         if let Some(Known::Tool { claimed: Some(proc), init_age, .. }) = self.known.get(&peer) {
             let (proc, init_age) = (proc.clone(), *init_age);
@@ -77,7 +77,7 @@ impl Witness {
         others.map(|(id, _)| *id).collect()
     }
 
-    /// Who a connection belongs to, for people.
+    /// The owner of a connection, for messages.
     pub(super) fn name(&self, peer: PeerId) -> Option<String> {
         match self.known.get(&peer)? {
             Known::Process(proc) => Some(proc.to_string()),
@@ -95,14 +95,15 @@ impl Witness {
         }
     }
 
-    /// This runs on the server's own thread: a panic of the host must not end it, and with it every client.
+    /// This runs on the server's own thread: a panic of the host must not end the server.
     fn tell(&self, proc: &ProcId, moment: Moment) {
         if catch_unwind(AssertUnwindSafe(|| self.host.observed(proc, moment))).is_err() {
             tracing::error!(%proc, ?moment, "the host panicked when it was told of a moment; it misses this one");
         }
     }
 
-    /// The process behind an input, and the size of its work for the host. `request` tells the user and the size of a request.
+    /// The process behind an input, and the size of the host's work for it. `request` gives the user and size of a
+    /// request.
     pub(super) fn origin(&self, input: &Input, request: impl FnOnce(PeerId, Tag) -> (u32, usize)) -> Option<Origin> {
         match input {
             Input::Connected(_, hello) => {
@@ -126,7 +127,7 @@ impl Witness {
         }
     }
 
-    /// The server has closed the connection.
+    /// Forgets a connection that the server has closed.
     pub(super) fn forget(&mut self, peer: PeerId) {
         self.known.remove(&peer);
     }
@@ -171,7 +172,7 @@ mod tests {
         Input::ToolConnected(PeerId(peer), hello)
     }
 
-    /// Nobody was behind what a tool wanted: it could lay on the host whatever it liked.
+    /// Requests of tools were on no account, so a tool could give the host any amount of work.
     #[test]
     fn tools_are_on_their_users_account_however_often_and_by_whatever_name_they_come() {
         let host = Arc::new(Noting::default());
@@ -189,7 +190,7 @@ mod tests {
         assert!(host.0.lock().unwrap().is_empty(), "tools are no processes of the host's");
     }
 
-    /// A process that came in a tool's role had no account, and the host missed its moments.
+    /// A process in a tool's role had no account, and the host missed its moments.
     #[test]
     fn an_announced_process_in_a_tools_role_is_that_process() {
         let host = Arc::new(Noting::default());

@@ -1,5 +1,5 @@
-//! An event as it goes out, written once for all who read alike. It was written and copied for each: one event of 200 KB to 128
-//! listeners held the server up for 20 ms, and all other processes with it.
+//! An event as a message, written once for all peers with the same dialect. When it was written for each peer, one
+//! event of 200 KB to 128 listeners stopped the server, and all other processes, for 20 ms.
 
 use std::sync::{Arc, Weak};
 
@@ -13,9 +13,9 @@ type Reading = (Dialect, usize);
 /// The event that was written last.
 #[derive(Debug, Default)]
 pub(super) struct WrittenEvent {
-    /// Not kept alive: its place in memory is no other's as long as this is here.
+    /// Does not keep the event alive, but reserves its address, so no other event can have the same one.
     event: Weak<Event>,
-    /// By what decides how it is written.
+    /// By dialect and largest payload.
     written: Vec<(Reading, Arc<[u8]>)>,
 }
 
@@ -34,7 +34,7 @@ impl WrittenEvent {
         Ok(bytes)
     }
 
-    /// Nobody gets it any more.
+    /// Drops the event.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }

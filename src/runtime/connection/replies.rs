@@ -1,4 +1,5 @@
-//! Answers on their way to a peer: at once, with the next one, or told at the board of its namespace.
+//! Replies on their way to a peer: sent at once, sent with the next reply, or written to the board of the
+//! namespace.
 
 use std::sync::Arc;
 
@@ -10,33 +11,33 @@ use crate::runtime::burdens::Account;
 use crate::runtime::lines::{Lines, WriteError};
 use crate::types::{Namespace, Status};
 
-/// Which answers wait, and which the peer does not read.
+/// Replies that wait, and replies that the peer does not read.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// Where the peer can be told something, if anywhere.
+    /// The peer's seat at the board, if it has one.
     seat: Option<(Namespace, u32)>,
-    /// Bytes of answers that wait for the next one. More is queued: nothing waits any more.
+    /// Bytes of replies that wait for the next one. If more bytes are queued, nothing waits any more.
     patient_bytes: usize,
-    /// The last of these answers: only one to a later request is worth waiting for.
+    /// The last of these replies. It waits only while a later request is open.
     last_patient: Option<Patient>,
-    /// The request whose answer the peer awaits asleep.
+    /// The request whose reply the peer awaits asleep.
     asleep: Option<(Tag, Asleep)>,
-    /// What it was told last instead of a message, should it not have seen it.
+    /// The last reply that was written to the board. It is sent as a message if the peer did not see it there.
     withheld: Option<Withheld>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Patient {
     tag: Tag,
-    /// Whether nothing else waits, and it says that all is well.
+    /// Whether nothing else waits, and the reply is a success.
     is_lone_success: bool,
 }
 
-/// A success that no message tells of.
+/// A success without a message.
 #[derive(Clone, Copy, Debug)]
 struct Withheld {
     tag: Tag,
-    /// The commit that was made together with it.
+    /// The commit that was sent together with the fence.
     forerunner: Option<Tag>,
 }
 
@@ -45,21 +46,22 @@ impl Replies {
         self.seat.is_some()
     }
 
-    /// A request has come.
+    /// Notes a request.
     pub(super) fn note(&mut self, tag: Tag, command: Command, padding: u32) {
-        // Of a fence that succeeded nothing else is to be said; others have results.
+        // The reply to a successful fence holds no more than the success; other replies have results.
         if self.is_seated()
             && command == Command::Fence
             && tag.0 < REQUESTS_END
             && let Some(asleep) = Asleep::of_padding(padding)
         {
             self.asleep = Some((tag, asleep));
-            // Who asks for the next one knows what became of the last.
+            // A peer that sends its next request has seen the result of the last one.
             self.withheld = None;
         }
     }
 
-    /// Its peer sleeps no longer. What it is to be sent that it was told while it woke.
+    /// The peer sleeps no longer. Returns the replies that were written to the board while the peer woke; they must be
+    /// sent.
     pub(super) fn wake(&mut self, tag: Tag) -> impl Iterator<Item = (Tag, Command)> {
         self.asleep.take_if(|(asleep, _)| *asleep == tag);
         let withheld = self.withheld.take_if(|withheld| withheld.tag == tag);
@@ -69,7 +71,7 @@ impl Replies {
 }
 
 impl Connection {
-    /// Answers a request. If its peer sleeps, says what it is to be told at the board.
+    /// Answers a request. If the peer sleeps, returns the verdict for the board.
     pub(in crate::runtime) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<Option<Verdict>, Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(None) };
         let Some(command) = known.open.close(tag) else { return Ok(None) };
@@ -95,8 +97,8 @@ impl Connection {
         Ok(asleep.map(|_| Verdict::InMessage))
     }
 
-    /// What no message has to say once a peer was told of a success: nothing, if it has yet to read something that comes before.
-    /// If a commit was made together with the fence, the success of that goes without saying.
+    /// The replies that the verdict on the board replaces. `None` if the peer has not yet read an earlier message. If a
+    /// commit was sent together with the fence, the verdict also stands for the commit's success.
     fn withholdable(&self, tag: Tag, asleep: Asleep) -> Option<Withheld> {
         let is_all_patient = self.stream.queued_bytes() == self.replies.patient_bytes;
         let waiting = self.replies.last_patient.filter(|_| self.replies.patient_bytes > 0);
@@ -110,13 +112,14 @@ impl Connection {
         is_tellable.then_some(Withheld { tag, forerunner: waiting.map(|waiting| waiting.tag) })
     }
 
-    /// A request is about to be answered by [`Connection::send_encoded`]: what it asked for, and how the answer is written.
+    /// Closes a request that [`Connection::send_encoded`] answers soon. Returns its command and how the reply is
+    /// written.
     pub(in crate::runtime) fn close_request(&mut self, tag: Tag) -> Option<(Command, Lines)> {
         let Stage::Known(known) = &mut self.stage else { return None };
         Some((known.open.close(tag)?, known.lines))
     }
 
-    /// Sends an answer that was encoded elsewhere.
+    /// Sends a reply that was encoded elsewhere.
     pub(in crate::runtime) fn send_encoded(&mut self, encoded: Result<Vec<u8>, WriteError>) -> Result<(), Dropped> {
         if let Stage::Known(_) = &self.stage {
             self.stream.queue(encoded?, None)?;
@@ -124,14 +127,15 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`Connection::reply`], with a payload in parts that others get, too.
+    /// As [`Connection::reply`], with a payload in parts that other connections share.
     pub(in crate::runtime) fn reply_shared(&mut self, tag: Tag, payload: &[Arc<[u8]>]) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
         let size_bytes = payload.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
         match known.lines.write_header(tag, size_bytes) {
             Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
-            // Clients read a status in the place of data, and our own in that of job information; they go on without.
+            // Clients accept a status in place of data, and our own clients also in place of job information. They
+            // continue without it.
             Err(error) if matches!(command, Command::Get | Command::StoreFallback) => {
                 tracing::warn!(%error, "the description of a job is too large for a client");
                 let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
@@ -141,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Whether all that is queued waits for an answer that is due.
+    /// Whether all queued bytes wait for a reply that is due.
     pub(super) fn is_patient(&self) -> bool {
         let Stage::Known(Known { open, .. }) = &self.stage else { return false };
         self.replies.patient_bytes > 0
@@ -149,12 +153,12 @@ impl Connection {
             && self.replies.last_patient.is_some_and(|last| open.is_any_open_after(last.tag))
     }
 
-    /// Nothing waits for the next answer any more.
+    /// Nothing waits for the next reply any more.
     pub(super) const fn lose_patience(&mut self) {
         self.replies.patient_bytes = 0;
     }
 
-    /// Under which number the peer may have a seat at the board of its namespace: one that maps that segment.
+    /// The namespace and number of the seat that the peer may take. Only peers that map the segment have one.
     pub(in crate::runtime) fn candidacy(&self) -> Option<(&Namespace, u32)> {
         match &self.stage {
             Stage::Known(Known { account: Account::Process(proc), index, lines, .. })
@@ -166,17 +170,17 @@ impl Connection {
         }
     }
 
-    /// It has the seat that it may have.
+    /// Gives the peer its seat.
     pub(in crate::runtime) fn be_seated(&mut self) {
         self.replies.seat = self.candidacy().map(|(namespace, number)| (namespace.clone(), number));
     }
 
-    /// Where the peer may be told something.
+    /// The seat of the peer.
     pub(in crate::runtime) const fn seat(&self) -> Option<&(Namespace, u32)> {
         self.replies.seat.as_ref()
     }
 
-    /// Nobody will be told anything there by this connection.
+    /// Takes the seat from the peer: this connection no longer writes to the board.
     pub(in crate::runtime) const fn leave_seat(&mut self) -> Option<(Namespace, u32)> {
         self.replies.seat.take()
     }

@@ -1,4 +1,5 @@
-//! Fences whose caller sleeps at the board of its namespace, where the server tells all who sleep there at once.
+//! Fences whose caller sleeps at the board of its namespace. The server writes the verdict there for all sleepers at
+//! once.
 
 use super::LinkState;
 use crate::client::{Call, CallId, Input};
@@ -7,11 +8,11 @@ use crate::proto::frame::Asleep;
 use crate::proto::{Reply, Request, Tag};
 use crate::types::{Status, Time};
 
-/// Requests whose answers are awaited asleep.
+/// A fence whose reply is awaited asleep.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct Sleep {
     pub(in crate::runtime) tag: Tag,
-    /// The commit that was sent together with the fence, and ends with it.
+    /// The commit that was sent together with the fence and ends with it.
     forerunner: Option<Tag>,
 }
 
@@ -22,24 +23,24 @@ impl Sleep {
     }
 }
 
-/// Who sleeps, or is about to.
+/// The state of sleeping callers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sleeping {
-    /// What is sent now is a fence that is to be awaited asleep, or a commit that goes out with it.
+    /// The next request is such a fence, or the commit that is sent with it.
     is_wanted: bool,
-    /// How many of these commits were sent, and the last one.
+    /// How many such commits were sent, and the last one.
     forerunner_count: u32,
     forerunner: Option<Tag>,
-    /// A thread sleeps: a connection has one seat.
+    /// The current sleep. There is at most one, because a connection has one seat.
     sleep: Option<Sleep>,
-    /// How many sleeps in a row came to their end without a word.
+    /// How many sleeps in a row ended without a verdict.
     vain_count: u32,
-    /// So many fences are not slept through: it may be that each takes long.
+    /// How many fences to wait for without sleep, because each may take long.
     skip_count: u32,
 }
 
 impl Sleeping {
-    /// A request is about to be sent. Whether it is to be awaited asleep; then it says so.
+    /// Decides before a request is sent whether its reply is awaited asleep.
     pub(super) fn falls_asleep(&mut self, tag: Tag, request: &Request, is_patient: bool) -> Option<Sleep> {
         if !self.is_wanted {
             return None;
@@ -50,7 +51,7 @@ impl Sleeping {
             return None;
         }
         let forerunner = self.forerunner.take();
-        // The server knows the one by the other's number.
+        // The server derives the commit's tag from the fence's tag.
         let is_followed = forerunner.is_none_or(|before| before.0.checked_add(1) == Some(tag.0));
         let is_fence = matches!(request, Request::Fence(_)) && tag.0 < REQUESTS_END;
         if !is_fence || !is_followed || self.forerunner_count > 1 {
@@ -72,16 +73,16 @@ impl Sleeping {
 
     fn was_in_vain(&mut self) {
         self.vain_count = self.vain_count.saturating_add(1).min(VAIN_COUNT_MAX);
-        // The first may be one that processes come to when they have started.
+        // The first vain sleep skips nothing: processes may start at different times and meet in their first fence.
         self.skip_count = (1 << (self.vain_count - 1)) - 1;
     }
 }
 
-/// How long it is remembered that sleeps were in vain.
+/// Largest count of vain sleeps: at most 63 fences are skipped.
 const VAIN_COUNT_MAX: u32 = 7;
 
 impl LinkState {
-    /// Begins a fence, with a commit before it or not, to be awaited asleep if that is possible.
+    /// Begins a fence, with or without a commit before it. Its reply is awaited asleep if possible.
     pub(in crate::runtime) fn begin_asleep(
         &mut self,
         now: Time,
@@ -96,7 +97,7 @@ impl LinkState {
         (commit, fence, self.sleeping.sleep.filter(|_| may_sleep))
     }
 
-    /// What a sleeper was told is as good as the message.
+    /// Ends a sleep whose verdict is success: it replaces the message.
     pub(in crate::runtime) fn be_told(&mut self, now: Time, sleep: Sleep) {
         self.sleeping.sleep = None;
         self.sleeping.vain_count = 0;
@@ -109,13 +110,14 @@ impl LinkState {
         }
     }
 
-    /// Nobody sleeps any more: there is a message.
+    /// Ends a sleep whose reply comes as a message.
     pub(in crate::runtime) const fn read_on(&mut self) {
         self.sleeping.sleep = None;
         self.sleeping.vain_count = 0;
     }
 
-    /// Nobody sleeps any more, and nothing was told: the answer is to be a message, also if the server was about to tell it.
+    /// Ends a sleep without a verdict. The reply must be a message now, even if the server is about to write the
+    /// verdict.
     pub(in crate::runtime) fn wake(&mut self, now: Time, sleep: Sleep) {
         self.sleeping.sleep = None;
         self.sleeping.was_in_vain();
@@ -128,7 +130,7 @@ impl LinkState {
         }
     }
 
-    /// Says in a request that its answer is awaited asleep.
+    /// Marks a request whose reply is awaited asleep.
     pub(super) fn mark_asleep(&self, sleep: Sleep, message: &mut [u8]) {
         Asleep::new(self.stream.received_bytes(), sleep.forerunner.is_some()).mark(message);
     }

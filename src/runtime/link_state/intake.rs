@@ -1,4 +1,4 @@
-//! What comes over a client's connection: bytes and descriptors, out of which come replies, segments, events and output.
+//! Input of a client's connection: turns bytes and descriptors into replies, segments, events and output.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::types::codes::range;
 use crate::types::{Namespace, Time};
 
 impl LinkState {
-    /// Reads what has arrived. What the core makes of it is seen by [`LinkState::advance`].
+    /// Reads the input that has arrived. [`LinkState::advance`] acts on it.
     pub(in crate::runtime) fn receive(&mut self, now: Time) {
         self.notice_fork(now);
         self.has_unread = false;
@@ -30,12 +30,12 @@ impl LinkState {
         self.has_unread = true;
     }
 
-    /// What the leader receives into, while it waits without the lock. Nobody else receives meanwhile.
+    /// The buffer of a leader that waits without the lock. No other thread receives meanwhile.
     pub(in crate::runtime) fn lend_buffer(&mut self) -> Box<[u8]> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// As [`LinkState::receive`], beginning with what the leader has received.
+    /// As [`LinkState::receive`], starting with the leader's input.
     pub(in crate::runtime) fn receive_on(&mut self, now: Time, buffer: Box<[u8]>, waited: Result<Waited, StreamError>) {
         self.buffer = buffer;
         let received = match waited {
@@ -53,7 +53,7 @@ impl LinkState {
         }
     }
 
-    /// Takes what one receive brought. Returns whether there may be more.
+    /// Takes the result of one receive. Returns whether there may be more input.
     fn take_in(&mut self, now: Time, received: Result<Received, StreamError>) -> bool {
         let count = match received {
             Ok(Received::Bytes(count)) => count,
@@ -79,7 +79,7 @@ impl LinkState {
 
     /// Turns received bytes into replies and segments.
     pub(in crate::runtime) fn digest(&mut self, now: Time) {
-        // Frames borrow the inbox, and digesting one needs everything else.
+        // Frames borrow the inbox, and their handling needs the rest of `self`.
         let mut inbox = std::mem::replace(&mut self.inbox, FrameBuffer::new(0));
         while self.loss.is_none() {
             match inbox.next_frame() {
@@ -100,7 +100,7 @@ impl LinkState {
             Tag::TOPOLOGY => self.topology = self.announced(frame).and_then(|(_, descriptor)| descriptor),
             Tag::OUTPUT => self.accept_output(frame),
             Tag::NOTIFICATION => self.accept_event(frame),
-            // Servers of OpenPMIx say so if they do not watch this process.
+            // Servers of OpenPMIx send it if they do not watch this process.
             Tag::HEARTBEAT => {}
             tag => self.accept_reply(now, tag, frame),
         }
@@ -138,7 +138,8 @@ impl LinkState {
         }
     }
 
-    /// What an announcement says. Only one that names a layout has a descriptor: what else came along is another's.
+    /// Reads an announcement. Only an announcement with a layout has a descriptor; any other descriptor belongs to
+    /// another message.
     fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
         match self.lines.read_segment(frame) {
             Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
@@ -156,25 +157,25 @@ impl LinkState {
             self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
         }
         self.segments.insert(namespace, announced);
-        // Release pairs with the Acquire of those who look for news without the lock.
+        // Release pairs with the Acquire of threads that check for news without the lock.
         self.segment_news.fetch_add(1, Ordering::Release);
     }
 }
 
-/// The event in a server's message, without what only says that a server sent it.
+/// The event of a server's message, without the mark that a server sent it.
 fn event_of(notification: Notification) -> Event {
     let Notification { status, source, mut info, range } = notification;
     info.retain(|info| info.key.as_str() != RELAYED);
-    // Without a range it comes out of the server's cache, where nothing is that this process must not see.
+    // An event without a range is from the server's cache, which sends only events that this process may see.
     Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
 }
 
-/// Bytes read per system call, once that many have come at once.
+/// Bytes of a read, once that many have come at once.
 const BUFFER_SIZE_BYTES: usize = 16 << 10;
-/// Bytes read per system call until then. A reply of ours is mostly a few bytes; values travel in segments, and a page that
-/// is never touched costs a process that starts nothing.
+/// Bytes of a read until then. Our server's replies mostly have a few bytes, because values are in segments. An
+/// untouched page costs a starting process nothing.
 pub(super) const BUFFER_SIZE_FIRST_BYTES: usize = 2 << 10;
-/// Receives before other threads get a chance to look at what came.
+/// Receives before other threads can look at the input.
 const RECEIVES_PER_TURN: usize = 64;
 
 #[cfg(test)]
@@ -203,14 +204,14 @@ mod tests {
         (state, Stream::new(theirs, StreamLimits::default()))
     }
 
-    /// As a leader does that waits in the read itself.
+    /// Receives as a leader that waits in the read itself.
     fn wait_and_receive(state: &mut LinkState) {
         let mut buffer = state.lend_buffer();
         let waited = Arrival::wait(&*state.socket(), &mut buffer);
         state.receive_on(Time::ZERO, buffer, waited);
     }
 
-    /// The kernel stops at a descriptor. Who sleeps beside the leader is not told of what is behind it.
+    /// The kernel ends a read at a descriptor. The thread beside the leader does not learn of the bytes behind it.
     #[test]
     fn what_came_behind_a_descriptor_is_read_with_it() {
         let looks: [fn(&mut LinkState); 2] = [|state| state.receive(Time::ZERO), wait_and_receive];
@@ -246,7 +247,7 @@ mod tests {
         assert!(state.is_lost());
     }
 
-    /// The handler asks that interrupted calls go on by themselves. If it forks, it is not the parent alone that would receive.
+    /// The handler restarts interrupted calls. If it forks, the child would receive as well as the parent.
     #[test]
     fn a_signal_ends_the_wait_whatever_its_handler_asks_for() {
         let (mut state, _theirs) = connected();
@@ -256,7 +257,7 @@ mod tests {
         let waiter = pthread_self();
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // More than one: the first may come before the wait.
+            // Several signals, because the first may come before the wait.
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     pthread_kill(waiter, Signal::SIGUSR2).unwrap();
@@ -270,7 +271,7 @@ mod tests {
         assert!(state.is_blocking && !state.is_lost());
     }
 
-    /// A process that shares the socket, as a fork does, may set this. Waiting in the read would be no waiting then.
+    /// A process that shares the socket, such as a fork, may make it non-blocking. Then the read would not wait.
     #[test]
     fn a_socket_that_was_told_not_to_block_is_noticed() {
         let (mut state, mut theirs) = connected();

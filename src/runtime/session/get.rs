@@ -1,4 +1,4 @@
-//! How a Get finds its value: where it lies, among what this process put, or at the server.
+//! The source of a Get's value: the segment, this process's own values, or the server.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -18,23 +18,23 @@ use crate::runtime::link::CallResult;
 use crate::runtime::stores::SessionStores;
 use crate::types::{DataType, Info, ProcId, Rank, Status, Time, Value};
 
-/// Why a Get gave no value.
+/// Why a Get failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// There is none, or none that this process may see.
+    /// The value does not exist, or this process may not see it.
     #[error("no value: {status}")]
     NotFound {
         /// Not found, or posted with a scope that excludes this process.
         status: Status,
     },
-    /// The server could not be asked, or refused.
+    /// The server refused or did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The stored bytes are damaged.
     #[error("the stored bytes are damaged")]
     Damaged,
-    /// What was asked makes no sense, now that it is known who a group's name stands for.
+    /// The request is invalid, now that the members of its group are known.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// The session was dropped before the value came.
@@ -43,7 +43,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Whether there simply is no value.
+    /// Whether the value does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         match self {
@@ -54,7 +54,7 @@ impl FetchError {
         }
     }
 
-    /// What a lookup that ended with this status means.
+    /// The error of a lookup with this status.
     const fn of(status: Status) -> Self {
         match status {
             Status::ERROR => Self::Damaged,
@@ -64,7 +64,7 @@ impl FetchError {
 }
 
 impl Session {
-    /// As [`Session::peek`], for what is found without a detour; `None`: ask that.
+    /// As [`Session::peek`], but only for values without any detour; `None`: use `peek`.
     #[must_use]
     #[inline(always)]
     pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
@@ -76,9 +76,9 @@ impl Session {
         self.own.as_ref()?.reader.quick(rank, key).map(Fetched::written)
     }
 
-    /// A value straight from the segment of the own namespace, which [`Session::quick`] has not found: no lock, no system
-    /// call, no allocation but for a text that follows from a rule. `None` when it is not there, or something this process
-    /// stored itself might stand before it; [`Session::get`] then knows more.
+    /// Reads a value from the segment of the own namespace, after [`Session::quick`] has not found it. Takes no lock,
+    /// makes no system call, and allocates only for a text that follows from a rule. `None` if the value is missing, or
+    /// if a value that this process stored may hide it. Then use [`Session::get`].
     #[must_use]
     pub fn peek(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         if self.may_be_staged(rank) {
@@ -87,8 +87,7 @@ impl Session {
         self.peek_published(rank, key)
     }
 
-    /// What this process stored itself stands before what is published; without a rank only [`Session::get`] knows
-    /// whose is meant.
+    /// Own values hide published ones. Without a rank, only [`Session::get`] knows which process is meant.
     fn peek_behind_staging(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         rank.process()?;
         let proc = ProcId { namespace: self.proc.namespace.clone(), rank };
@@ -102,14 +101,14 @@ impl Session {
     fn peek_published(&self, rank: Rank, key: KeyRef<'_>) -> Option<Fetched<'_>> {
         let lookup = Lookup { rank, key, realm: RealmRequest::Default, audience: None };
         match self.own.as_ref()?.reader.search(&lookup) {
-            // What was compressed must be unpacked, which is not for here.
+            // A compressed string must be unpacked first, which is too slow for here.
             Ok(value) if value.data_type() != DataType::CompressedString => Some(Fetched::published(value)),
             _ => None,
         }
     }
 
-    /// A value from wherever it is; waits for it if the request lets it. A group that this process is in may stand where a
-    /// namespace would, with a rank in the group.
+    /// Gets a value from its source; waits for it if the request allows that. A group of this process may replace the
+    /// namespace; the rank is then one in the group.
     ///
     /// # Errors
     /// [`FetchError`].
@@ -127,7 +126,7 @@ impl Session {
         }
     }
 
-    /// As [`Session::get`], of what somebody registered or put.
+    /// As [`Session::get`], without derived values.
     pub(in crate::runtime) fn look_up(&self, request: &GetRequest) -> Result<Fetched<'_>, FetchError> {
         let begun = request.directives.timeout.map(|_| self.link.now());
         let mut answer: Option<Arc<[RankData]>> = None;
@@ -145,7 +144,7 @@ impl Session {
         }
     }
 
-    /// One round of a Get: how it ends, or what the server is to be asked for before the next.
+    /// One round of a Get: its result, or the request for the server before the next round.
     fn look(
         &self,
         request: &GetRequest,
@@ -169,10 +168,10 @@ impl Session {
         }
     }
 
-    /// As [`Session::get`]; the value, copied, goes to `callback`, on the progress thread, also if it is there already.
+    /// As [`Session::get`]; a copy of the value goes to `callback`, always on the progress thread.
     ///
     /// # Errors
-    /// The thread could not be started; the callback will not run.
+    /// The thread could not be started, and the callback will not run.
     pub fn get_with(
         self: &Arc<Self>,
         request: GetRequest,
@@ -190,8 +189,8 @@ impl Session {
         })
     }
 
-    /// What the process asked about gave a group that this one is, or was, in too. Name and context number of the group
-    /// say which is meant, as qualifiers or as plain directives; other qualifiers belong to posted values.
+    /// The contribution of the requested process to a group of this process, current or ended. The name and context
+    /// number of the group may be qualifiers or plain directives. Other qualifiers are only for posted values.
     fn given(&self, request: &GetRequest) -> Option<Value> {
         let (key, directives) = (request.key.as_ref()?, &request.directives);
         let of_group = [keys::GROUP_ID.name(), keys::GROUP_CONTEXT_ID.name()];
@@ -214,8 +213,8 @@ impl Session {
         self.groups.gifts.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
     }
 
-    /// Facts about the server that this process knows without asking, where the host has registered nothing else. As in other
-    /// libraries it is a value of this process; whoever asks without a rank, or for the job, means it too.
+    /// Facts about the server that this process has, if the host has registered none. As in other libraries, they are
+    /// values of this process. A Get without a rank, or for the job, finds them too.
     fn about_server(&self, request: &GetRequest) -> Option<Value> {
         let (key, address) = (request.key.as_ref()?.as_str(), self.address.as_ref()?);
         let is_own_rank = [self.proc.rank, Rank::Undefined, Rank::Wildcard].contains(&request.proc.rank);
@@ -230,22 +229,22 @@ impl Session {
         }
     }
 
-    /// The request with what is left of its time; each round of a Get takes from the same.
+    /// The request with the rest of its time. All rounds of a Get share the time limit.
     fn in_time(&self, mut request: GetRequest, begun: Option<Time>) -> Result<GetRequest, CallError> {
         let spent = begun.map_or(Duration::ZERO, |begun| self.link.now().since(begun));
         if request.directives.spend(spent) { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }) }
     }
 }
 
-/// Takes the value of a Get once it is there.
+/// Takes the result of a Get.
 pub(in crate::runtime) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
 /// A Get with callback.
 struct Asked {
     request: GetRequest,
-    /// When its time limit began to run, if it has one.
+    /// The start of its time limit, if it has one.
     begun: Option<Time>,
-    /// How often the server was asked.
+    /// The number of requests to the server.
     looks: u32,
 }
 
@@ -258,8 +257,8 @@ fn begin_get(session: &Weak<Session>, request: GetRequest, begun: Option<Time>, 
     continue_get(session, Asked { request, begun, looks: 0 }, None, callback);
 }
 
-/// One round of a Get with callback. The session is held for the round only: one that was dropped meanwhile has ended
-/// its calls.
+/// One round of a Get with callback. Holds the session only during the round. If the session was dropped meanwhile, its
+/// calls have ended.
 fn continue_get(session: &Weak<Session>, mut asked: Asked, answer: Option<Arc<[RankData]>>, callback: ValueCallback) {
     let Some(held) = session.upgrade() else {
         return callback(Err(FetchError::Dropped));
@@ -279,7 +278,7 @@ fn continue_get(session: &Weak<Session>, mut asked: Asked, answer: Option<Arc<[R
     held.link.start_with(Call::Get(ask), go_on);
 }
 
-/// One value, or everything about a process, without compression.
+/// The value, or all values of a process, without compression.
 fn as_put<'a>(found: Fetched<'a>, request: &GetRequest) -> Result<Fetched<'a>, FetchError> {
     match request.key {
         Some(_) => inflated(found),

@@ -1,9 +1,10 @@
-//! Gets of a group's members by their ranks in it (PMIx Standard, "Process Sets and Groups"). Under our own server that is the
-//! one to ask who they are, as members leave; a host that answers queries has the word there, as in all of them. Who looks
-//! only at what is here (`PMIX_OPTIONAL`) goes by what the server told last. What is found is kept under the member's own
-//! name, as any other value of its.
+//! Gets of a group's members by their ranks in it (PMIx Standard, "Process Sets and Groups").
 //!
-//! A group should not have a job's name. Where one has, the name means the job, as in the server's collectives.
+//! Members may leave, so a Get asks our own server for the current members; a host that answers queries decides. A Get
+//! with `PMIX_OPTIONAL` uses the members that the server sent last. A found value is cached under the member's own
+//! name, like any other value.
+//!
+//! A group should not have a job's name. If it has, the name means the job, as in the server's collectives.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -17,8 +18,8 @@ use crate::runtime::groups::{Members, of_rank};
 use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Time, Value};
 
 impl Session {
-    /// Who is in the group that a name stands for, as far as this process can tell. A job that it was told of may have ended
-    /// since: where the server is asked anyway, that knows.
+    /// The members of the group that a name stands for, as far as this process knows. A known job of that name may have
+    /// ended since, but in a Get that asks the server anyway, the server decides.
     pub(super) fn group_meant(&self, request: &GetRequest) -> Option<Members> {
         let namespace = &request.proc.namespace;
         let members = self.groups.named(namespace)?;
@@ -27,7 +28,7 @@ impl Session {
         if is_job { None } else { Some(members) }
     }
 
-    /// The request, about the member that it means, with what is left of its time.
+    /// The request, changed to the member that it means and to the rest of its time.
     pub(super) fn of_member(&self, request: &GetRequest, members: Members) -> Result<GetRequest, FetchError> {
         if let Some(members) = known(request, &members) {
             return aimed(request, members, Duration::ZERO);
@@ -55,7 +56,7 @@ impl Session {
     }
 }
 
-/// As [`Session::of_member`], on the progress thread, without waiting. The request keeps the time that it has had since it `begun`.
+/// As [`Session::of_member`], on the progress thread, without waiting. The time of the request runs since it `begun`.
 pub(super) fn with_member(
     session: &Weak<Session>,
     request: GetRequest,
@@ -87,7 +88,7 @@ pub(super) fn with_member(
     held.link.start_with(asked, Box::new(done));
 }
 
-/// Who is in the group, where the server is not to be asked.
+/// The members of the group, if the server need not be asked.
 fn known<'a>(request: &GetRequest, members: &'a Members) -> Option<&'a [ProcId]> {
     match members {
         Members::Noted(members) => Some(members),
@@ -95,7 +96,7 @@ fn known<'a>(request: &GetRequest, members: &'a Members) -> Option<&'a [ProcId]>
     }
 }
 
-/// Answered by the server alone, without its host: refused for what is no job.
+/// The server answers this without its host. It refuses names that are no jobs.
 fn who_is_job(name: &Namespace) -> Request {
     Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(name.as_str())) })
 }
@@ -111,7 +112,7 @@ fn who_is_in(group: &Namespace) -> Request {
     Request::Query(vec![Query { keys, qualifiers }])
 }
 
-/// Who is in the group, asked with what the first question has left of the request's time.
+/// The request for the members, with the time that the first request has left.
 fn second_question(request: &GetRequest, spent: Duration) -> Result<Call, FetchError> {
     let left = in_time(request.clone(), spent)?;
     Ok(call(who_is_in(&request.proc.namespace), left.directives.timeout))
@@ -131,12 +132,12 @@ fn members_in(reply: Result<Reply, CallError>) -> Result<Vec<ProcId>, FetchError
     Ok(members.cloned().collect())
 }
 
-/// The request, about the one process that its rank in the group stands for, with what is left of its time.
+/// The request, changed to the process that its rank in the group stands for, and to the rest of its time.
 fn aimed(request: &GetRequest, members: &[ProcId], spent: Duration) -> Result<GetRequest, FetchError> {
     let rank = request.proc.rank;
     match of_rank(members, rank) {
         [] => Err(FetchError::NotFound { status: Status::ERR_NOT_FOUND }),
-        // A place in a host's list that nobody has filled in.
+        // An empty place in a host's list of members.
         [member] if member.namespace.is_nobodys() => Err(FetchError::NotFound { status: Status::ERR_NOT_FOUND }),
         [member] => in_time(GetRequest { proc: member.clone(), ..request.clone() }, spent),
         several => Err(Refusal::SeveralMembers { rank, count: several.len() }.into()),
@@ -160,7 +161,8 @@ mod tests {
 
     #[test]
     fn the_question_who_a_member_is_takes_from_the_time_of_the_get() {
-        // Who gave a Get of a member five seconds waited up to ten: five for the question, and as long for the value.
+        // A Get of a member with a limit of five seconds waited up to ten: five for the members, and five for the
+        // value.
         let limit = Info::new(Key::from_static(keys::TIMEOUT.name()), 5);
         let directives = GetDirectives::parse(std::slice::from_ref(&limit)).unwrap();
         let key = Some(Key::from_static("k"));
@@ -173,7 +175,7 @@ mod tests {
         assert_eq!(told.directives.upward, [Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(4))]);
         let late = aimed(5_000).unwrap_err();
         assert!(matches!(late, FetchError::Call(CallError::TimedOut { .. })), "{late}");
-        // Where the two questions come one after the other, each waited the whole time, and the second one after the end.
+        // Of two requests in a row each waited for the whole time, and the second one even after its end.
         let second = |spent| second_question(&request, Duration::from_millis(spent));
         let within = second(1_500).unwrap();
         assert!(matches!(within, Call::ExchangeWithin(_, left) if left == Duration::from_millis(3_500)), "{within:?}");
@@ -183,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_rank_that_stands_for_nobody_is_not_asked_about() {
-        // A place in the host's list that nobody has filled in was taken for a process of a job whose name is empty, and the
-        // server asked for its values.
+        // An empty place in the host's list was taken for a process of a job with an empty name, and the server was
+        // asked for its values.
         let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc("job", 0) };
         let elements = [nobody, proc("job", 1)].map(Value::from).to_vec();
         let list = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
