@@ -152,7 +152,7 @@ impl World {
         let Ok(request) = request::decode(frame.payload, peer.dialect, &LIMITS) else {
             return Some((peer.id, tag, Err(())));
         };
-        // A peer that reuses a tag can't tell the replies apart; this target does not check that.
+        // A peer that reuses a tag can't tell the replies apart, so its connection ends.
         if tag < Tag::DYNAMIC_FIRST || peer.asked.contains_key(&tag) {
             return Some((peer.id, tag, Err(())));
         }

@@ -1,6 +1,6 @@
 /* Part of modex. Licensed under MIT or Apache-2.0, at your choice.
  *
- * What clients, servers and tools of PMIx share: constants, attribute names, data types, and the functions and macros
+ * Common parts of PMIx clients, servers and tools: constants, attribute names, data types, and the functions and macros
  * that make, fill, compare and free them.
  *
  * Every block of memory that passes between a program and the library, in either direction, is from the malloc family
@@ -22,7 +22,7 @@
 
 #include "pmix_version.h"
 
-/* Marks what the shared library exports. */
+/* Marks the exports of the shared library. */
 #ifndef PMIX_EXPORT
 #if defined(__GNUC__) || defined(__clang__)
 #define PMIX_HAVE_VISIBILITY 1
@@ -36,7 +36,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Not every C library declares it without being asked. */
+/* Some C libraries declare it only on request. */
 extern char **environ;
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* Part of modex. Licensed under MIT or Apache-2.0, at your choice.
  *
- * Older spellings, kept so that programs written for them still compile. New code calls the function at the right. */
+ * Older spellings, kept so that older programs still compile. New code calls the function at the right. */
 #ifndef PMIx_DEPRECATED_H
 #define PMIx_DEPRECATED_H
 
@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-/* Superseded by PMIx_tool_attach_to_server, which also says whom it has reached. */
+/* Superseded by PMIx_tool_attach_to_server, which also returns the server's process. */
 PMIX_EXPORT pmix_status_t PMIx_tool_connect_to_server(pmix_proc_t *proc, pmix_info_t info[], size_t ninfo);
 
-/* Loading and copying. The statuses that the PMIX_INFO and PMIX_PDATA forms drop are those of the functions. */
+/* Loading and copying. The PMIX_INFO and PMIX_PDATA forms drop the functions' statuses. */
 #define PMIX_VALUE_LOAD(value, from, kind) PMIx_Value_load((value), (from), (kind))
 #define PMIX_VALUE_UNLOAD(status, value, to, size_out) ((status) = PMIx_Value_unload((value), (to), (size_out)))
 #define PMIX_VALUE_XFER_DIRECT(status, to, from) ((status) = PMIx_Value_xfer((to), (from)))
-/* A null `to` is given a new value first. */
+/* If `to` is null, it gets a new value first. */
 #define PMIX_VALUE_XFER(status, to, from)                                                                              \
     do {                                                                                                               \
         if ((to) == NULL) {                                                                                            \
@@ -31,7 +31,7 @@ PMIX_EXPORT pmix_status_t PMIx_tool_connect_to_server(pmix_proc_t *proc, pmix_in
     PMIx_Pdata_load((pdata), (publisher), (name), (from), (kind))
 #define PMIX_PDATA_XFER(to, from) PMIx_Pdata_xfer((to), (from))
 
-/* Lists of infos that grow. */
+/* Growing lists of infos. */
 #define PMIX_INFO_LIST_START(list) ((list) = PMIx_Info_list_start())
 #define PMIX_INFO_LIST_ADD(status, list, name, from, kind)                                                             \
     ((status) = PMIx_Info_list_add((list), (name), (from), (kind)))

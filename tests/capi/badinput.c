@@ -1,11 +1,11 @@
-/* What the standard forbids gets a status, never a crash: NULL pointers, keys and name spaces too long, reserved keys, unknown
- * types, scopes and ranks, huge counts; and a host that answers late, twice or never. Where stock would crash or hang, the
- * call is made on ours alone. */
+/* The standard's forbidden inputs get a status, never a crash: NULL pointers, oversized keys and namespaces, reserved
+ * keys, unknown types, scopes and ranks, huge counts. So do the requests to a host that answers late, twice or never. A
+ * call that crashes or hangs stock runs with our library only. */
 #include "host.h"
 
 static char long_text[4 * PMIX_MAX_KEYLEN];
 
-/* A whole name space or key that no NUL ends: what is behind it is somebody else's, as memcheck sees. */
+/* A whole namespace or key without a NUL: memcheck reports a read behind it. */
 static char *unterminated(size_t size)
 {
     char *text = malloc(size);
@@ -59,7 +59,7 @@ static void getting(void)
     CHECK(PMIx_Get_nb(&me, "key", NULL, 0, NULL, NULL) != PMIX_SUCCESS);
     memset(wild.nspace, 'n', sizeof wild.nspace); /* no terminator */
     CHECK(get_status(&wild, PMIX_JOB_SIZE, PMIX_IMMEDIATE) != PMIX_SUCCESS);
-    /* The caller's own storage, and none. */
+    /* With the caller's own storage, and without storage. */
     pmix_info_t info;
     pmix_value_t storage, *at = &storage, *none = NULL;
     pmix_proc_t job = proc_of(me.nspace, PMIX_RANK_WILDCARD);
@@ -72,8 +72,8 @@ static void getting(void)
     PMIX_VALUE_DESTRUCT(&storage);
 }
 
-/* A failed call left the pointer as it was. A program that tests the pointer, as it may with OpenPMIx, then read or freed
- * what was never its own. The rule: a result that a failed call does not give is NULL, and its count 0. */
+/* A failed call left the pointer unchanged. A program that tests the pointer, as it may with OpenPMIx, then read or
+ * freed memory that it did not own. The rule: a result that a failed call does not give is NULL, and its count 0. */
 #define CHECK_CLEARED(place, call)                              \
     do {                                                        \
         place = (void *)&untouched;                             \
@@ -109,7 +109,7 @@ static void clearing(void)
     CHECK_ALL_CLEARED(procs, PMIx_Resolve_peers(NULL, "no-such-job", &procs, &count) == PMIX_SUCCESS);
     CHECK_CLEARED(text, PMIx_Resolve_nodes("no-such-job", &text) == PMIX_SUCCESS);
     CHECK_ALL_CLEARED(bytes, PMIx_Data_compress((const uint8_t *)"abc", 3, &bytes, &count));
-    if (stock()) return; /* which dereferences some of these, and leaves others */
+    if (stock()) return; /* stock dereferences some of these, and leaves others unchanged */
     PMIX_INFO_LOAD(&info, PMIX_GET_STATIC_VALUES, NULL, PMIX_BOOL);
     CHECK_CLEARED(value, PMIx_Get(&job, "no.such.key", &info, 1, &value) == PMIX_SUCCESS);
     CHECK_CLEARED(value, PMIx_Get(&job, long_text, NULL, 0, &value) == PMIX_SUCCESS);
@@ -173,7 +173,7 @@ static void requesting(void)
     CHECK(PMIx_Validate_credential(NULL, NULL, 0, NULL, NULL) != PMIX_SUCCESS);
 }
 
-/* The host answers these late, twice and never. */
+/* The host answers these late, twice or never. */
 static void odd_answers(void)
 {
     pmix_info_t info;
@@ -182,11 +182,11 @@ static void odd_answers(void)
     PMIX_INFO_LOAD(&info, "late", "x", PMIX_STRING);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
     PMIX_INFO_DESTRUCT(&info);
-    if (!stock()) { /* whose second answer frees the request again */
+    if (!stock()) { /* stock's second answer frees the request again */
         PMIX_INFO_LOAD(&info, "twice", "x", PMIX_STRING);
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
         PMIX_INFO_DESTRUCT(&info);
-        /* The connection has survived it, and answers are still those of their requests. */
+        /* The connection has survived it, and answers still match their requests. */
         CHECK_STATUS(PMIX_ERR_NOT_FOUND, PMIx_Unpublish(keys, NULL, 0));
         PMIX_INFO_LOAD(&info, "late", "x", PMIX_STRING);
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
@@ -198,7 +198,7 @@ static void odd_answers(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish_nb(&kept, 1, op_done, &never));
     fence_all(false);
     CHECK_NUMBER(0, never.count);
-    /* What nobody answers does not keep a process from ending. */
+    /* A request without an answer does not keep a process from ending. */
 }
 
 static int client(void)
@@ -210,7 +210,7 @@ static int client(void)
     clearing();
     requesting();
     odd_answers();
-    /* Nothing of this has done harm. */
+    /* These calls have done no harm. */
     CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "good", "value"));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
     fence_all(true);
@@ -270,7 +270,7 @@ static void serving(void)
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_regex(NULL, &text));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_ppn(NULL, &text));
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_generate_regex("a,b", NULL));
-    /* A job of two thousand million ranks on one node, said in one word and meant by none. */
+    /* A job of two thousand million ranks on one node, in one short text. */
     PMIX_INFO_LOAD(&info, PMIX_PROC_MAP, "0-2000000000", PMIX_STRING);
     pmix_status_t status = PMIx_server_register_nspace(nspace, 1, &info, 1, op_done, &done);
     (void)done_result(&done, status); /* any status; it has to come back */

@@ -1,12 +1,13 @@
-/* Blocking functions said PMIX_OPERATION_SUCCEEDED (-157) where OpenPMIx says PMIX_SUCCESS: PMIx_Notify_event,
- * PMIx_IOF_push and PMIx_IOF_deregister with a NULL callback. Programs compare the result with PMIX_SUCCESS and gave up.
- * The rule: a function that waits returns what OpenPMIx returns. For a client that is PMIX_SUCCESS, also where the host
+/* Blocking functions returned PMIX_OPERATION_SUCCEEDED (-157) where OpenPMIx returns PMIX_SUCCESS: PMIx_Notify_event,
+ * PMIx_IOF_push and PMIx_IOF_deregister with a NULL callback. Programs compare the result with PMIX_SUCCESS and gave
+ * up. The rule: a function that waits returns the same status as OpenPMIx. A client gets PMIX_SUCCESS, even if the host
  * answers PMIX_OPERATION_SUCCEEDED. A server's own functions return PMIX_OPERATION_SUCCEEDED. */
 #include "host.h"
 
 #define RAISED -5031
 
-/* ---- The host does all at once. Stock takes such an answer for some services only; there the thread answers. */
+/* ---- The host completes all requests at once. Stock takes such an answer for some services only; for others the
+ * thread answers. */
 static pmix_status_t done_at_once(pmix_op_cbfunc_t callback, void *data)
 {
     return stock() ? answer_op(callback, data, PMIX_SUCCESS) : PMIX_OPERATION_SUCCEEDED;
@@ -210,7 +211,7 @@ static void forwarding(void)
 {
     pmix_byte_object_t bytes = {"input", 5};
 
-    if (stock()) return; /* which hangs in its own thread when a pull is answered */
+    if (stock()) return; /* stock hangs in its own thread when a pull is answered */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_IOF_push(&me, 1, &bytes, NULL, 0, NULL, NULL));
     pmix_status_t number = PMIx_IOF_pull(&me, 1, NULL, 0, PMIX_FWD_STDOUT_CHANNEL, on_output, NULL, NULL);
     CHECK(number >= 0);
@@ -228,7 +229,7 @@ static int client(void)
     return client_end();
 }
 
-/* ---- The server's. */
+/* ---- The server's functions. */
 static void on_server(void)
 {
     pmix_proc_t self = proc_of("capi-host", 0), proc = proc_of("other", 0);

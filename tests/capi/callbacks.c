@@ -1,5 +1,5 @@
-/* What may be done where: blocking calls and Finalize inside callbacks and event handlers, Finalize from atexit, from
- * another thread, and with requests under way; a host that asks its own server inside an upcall, answers there, and
+/* Calls in unusual places: blocking calls and Finalize inside callbacks and event handlers; Finalize from atexit, from
+ * another thread, and with open requests; a host that asks its own server inside an upcall, answers there, and
  * finalizes in a callback. */
 #include "host.h"
 
@@ -14,7 +14,7 @@ static void on_nothing(size_t id, pmix_status_t status, const pmix_proc_t *sourc
     done(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, data);
 }
 
-/* Everything that waits for the server or for others. */
+/* Every call that waits for the server or for other processes. */
 static void blocking_calls(void)
 {
     pmix_proc_t wild = proc_of(me.nspace, PMIX_RANK_WILDCARD), other = proc_of(me.nspace, 1 - me.rank);
@@ -54,7 +54,7 @@ static void in_value(pmix_status_t status, pmix_value_t *value, void *data)
     CHECK_STATUS(PMIX_SUCCESS, status);
     CHECK(value && value->type == PMIX_UINT32 && value->data.uint32 == 2);
     blocking_calls();
-    CHECK(value && value->data.uint32 == 2); /* it is there until the callback returns */
+    CHECK(value && value->data.uint32 == 2); /* the value exists until the callback returns */
     done_with(data, status, 0);
 }
 
@@ -79,7 +79,7 @@ static void finalize_in_handler(size_t id, pmix_status_t status, const pmix_proc
 {
     (void)id, (void)source, (void)info, (void)n, (void)results, (void)nresults;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
-    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data); /* nobody waits for it any more */
+    done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data); /* the library no longer waits for it */
     done_with(&told, status, 0);
 }
 
@@ -112,7 +112,7 @@ static void waiting_inside(void)
     CHECK_STATUS(TOLD, done_wait(&told));
     struct done gone = DONE;
     CHECK_STATUS(PMIX_SUCCESS, done_result(&gone, PMIx_Deregister_event_handler(id, op_done, &gone)));
-    /* While this thread waits for others, callbacks of this process wait, too, and both go on. */
+    /* While this thread waits for other processes, callbacks of this process wait, too, and both go on. */
     struct done first = DONE;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence_nb(NULL, 0, NULL, 0, in_op, &first));
     while (first.count == 0) {
@@ -162,7 +162,7 @@ static int client(const char *role)
     } else if (strcmp(role, "handler") == 0) {
         handle(finalize_in_handler);
         fence_all(false);
-        /* The callback of the notification may come after the end, or be told that it is one. */
+        /* The notification's callback may come after the end, or with a status that says so. */
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Notify_event(TOLD, &me, PMIX_RANGE_PROC_LOCAL, NULL, 0, op_done, &inside));
         done_wait(&told);
         done_wait(&inside);
@@ -173,7 +173,7 @@ static int client(const char *role)
         pthread_join(thread, NULL);
     } else if (strcmp(role, "exit") == 0) {
         CHECK_NUMBER(0, atexit(at_exit));
-        handle(in_handler); /* so that there is a thread of the library to end */
+        handle(in_handler); /* so that the library has a thread to end */
         fence_all(false);
         return finish();
     }
@@ -199,7 +199,7 @@ static pmix_status_t up_publish(const pmix_proc_t *proc, const pmix_info_t info[
     char **env = NULL;
 
     if (info_of(info, n, "never")) return PMIX_SUCCESS;
-    /* The host asks its own server about the job while that waits for the host. */
+    /* The host asks its own server about the job while the server waits for the host. */
     GET_NUMBER(2, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_setup_fork(&child, &env));
     PMIX_ARGV_FREE(env);

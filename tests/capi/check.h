@@ -1,9 +1,10 @@
-/* What every program of the C test suite uses: checks that count and tell, and completions of non-blocking calls.
+/* Common parts of all programs of the C test suite: checks that count and report, and completions of non-blocking
+ * calls.
  *
- * A program prints one line per failed check and "N checks, M failed" at its end, and exits with 1 if M > 0; before
- * that, "library PATH", the file that PMIx comes from. Under
- * MODEX_CAPI_STOCK=1 the library is OpenPMIx 4.2.2, which proves the tests themselves; where it is known to deviate
- * from the standard, the check says so (CHECK_UNLESS_STOCK) or is left out (if (!stock())) with the reason beside it. */
+ * A program prints one line per failed check and "N checks, M failed" at its end, and exits with 1 if M > 0. Before
+ * that it prints "library PATH", the file that PMIx comes from. Under MODEX_CAPI_STOCK=1 the library is OpenPMIx 4.2.2,
+ * which proves the tests themselves. Where that is known to deviate from the standard, the check says so
+ * (CHECK_UNLESS_STOCK) or is left out (if (!stock())) with the reason beside it. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -27,11 +28,11 @@
 
 static atomic_int checks_done, checks_failed;
 
-/* A program that hangs is ended by SIGALRM, so that its test fails instead of standing still. */
+/* SIGALRM ends a hanging program, so that its test fails. */
 static __attribute__((constructor)) void hang_guard(void) { alarm(200); }
 
 static UNUSED bool stock(void) { return getenv("MODEX_CAPI_STOCK") != NULL; }
-/* Whether the server at the other end is OpenPMIx 4.2.2, whatever library this process has. */
+/* Whether the server is OpenPMIx 4.2.2, with any library in this process. */
 static UNUSED bool stock_server(void) { return stock() || getenv("MODEX_CAPI_STOCK_SERVER") != NULL; }
 
 static UNUSED void check_at(const char *file, int line, bool good, const char *what)
@@ -75,7 +76,7 @@ static UNUSED void deviates_at(const char *file, int line, bool good, const char
 #define CHECK_NUMBER(expected, found) check_numbers_at(__FILE__, __LINE__, (long long)(expected), (long long)(found), #found)
 #define CHECK_STATUS(expected, call) check_status_at(__FILE__, __LINE__, (expected), (call), #call)
 #define CHECK_TEXT(expected, found) check_text_at(__FILE__, __LINE__, (expected), (found), #found)
-/* The call is made on both libraries; what it has to bring holds for ours. The second: holds under our server. */
+/* Evaluates the condition on both libraries; it must hold on ours. The second macro: it must hold under our server. */
 #define CHECK_UNLESS_STOCK(why, condition)                                 \
     do {                                                                   \
         bool holds_ = (condition);                                         \
@@ -88,7 +89,7 @@ static UNUSED void deviates_at(const char *file, int line, bool good, const char
         if (stock_server()) deviates_at(__FILE__, __LINE__, holds_, why);  \
         else check_at(__FILE__, __LINE__, holds_, #condition);             \
     } while (0)
-/* Either of two statuses: where the standard leaves the choice. */
+/* Either of two statuses, if the standard allows both. */
 #define CHECK_EITHER(one, other, call)                                                     \
     do {                                                                                   \
         pmix_status_t status_ = (call);                                                    \
@@ -105,7 +106,7 @@ static UNUSED int finish(void)
     return failed ? 1 : 0;
 }
 
-/* ---- Completions: a callback ends the wait. How often it ran, and whether the call had returned, is recorded. */
+/* ---- Completions: a callback ends the wait. They record how often it ran, and whether the call had returned. */
 struct done {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -153,7 +154,7 @@ static UNUSED pmix_status_t done_result(struct done *done, pmix_status_t status)
     return status == PMIX_SUCCESS ? done_wait(done) : status;
 }
 
-/* ---- Small things that every header set has, spelled once. */
+/* ---- Small helpers that every header set has, in one spelling. */
 static UNUSED pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
 {
     pmix_proc_t proc;
@@ -163,7 +164,7 @@ static UNUSED pmix_proc_t proc_of(const char *nspace, pmix_rank_t rank)
     return proc;
 }
 
-/* Puts away what PMIx_Get returned, as every consumer does. */
+/* Frees a value that PMIx_Get returned, as every consumer does. */
 static UNUSED void value_free(pmix_value_t *value)
 {
     if (!value) return;

@@ -1,5 +1,6 @@
-/* The border of the client's functions: what they refuse, which thread calls back and when, who owns what, Init counted,
- * forked children, and lives after the last Finalize. `modex run -n 2 -- client costs` prints what calls cost. */
+/* The border of the client's functions: their refusals, the threads and times of callbacks, ownership, the count of
+ * Init, forked children, and sessions after the last Finalize. `modex run -n 2 -- client costs` prints the cost of
+ * calls. */
 #include "host.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@ static int thread_count(void)
     return count;
 }
 
-/* The kernel counts a thread that was joined for a moment longer. */
+/* The kernel counts a joined thread for a moment longer. */
 static int thread_count_when_joined(void)
 {
     int count = thread_count();
@@ -104,7 +105,7 @@ static void put_and_get(const pmix_proc_t *me, const pmix_proc_t *wild, pmix_pro
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(wild, 1, &collect, 1));
 
-    /* The empty name is the own job's. */
+    /* The empty name means the own job. */
     *peer = proc_of("", (me->rank + 1) % size);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get(peer, "blob", NULL, 0, &found));
     CHECK(found->type == PMIX_BYTE_OBJECT && found->data.bo.size == 64 && !memcmp(found->data.bo.bytes, blob, 64));
@@ -145,7 +146,7 @@ static void ignored(pmix_status_t status, pmix_value_t *value, void *data)
     (void)status, (void)value, (void)data;
 }
 
-/* A directive that must be honoured, and that no library knows. */
+/* A required directive that no library knows. */
 static void required(const pmix_proc_t *peer, const pmix_proc_t *wild)
 {
     pmix_info_t unknown = flag_info("vendor.thing"), known = flag_info(PMIX_OPTIONAL);
@@ -240,7 +241,7 @@ static void resolution_and_requests(pmix_proc_t *me, uint32_t size)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Resolve_peers(NULL, me->nspace, &peers, &count));
     CHECK_NUMBER(size, count);
     free(peers);
-    /* Without a callback nobody learns how it went, but it is taken. */
+    /* Without a callback the caller gets no result, but the request is accepted. */
     pmix_info_t cleanup = text_info("pmix.reg.cleanup", "/nonexistent");
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(me, 1, &cleanup, 1, NULL, NULL));
     pmix_status_t not_in = stock() ? PMIX_ERR_NOT_SUPPORTED : PMIX_ERR_NOT_FOUND;
@@ -255,7 +256,7 @@ static void forked_child(const pmix_proc_t *wild)
         bool refused = PMIx_Get(wild, PMIX_JOB_SIZE, NULL, 0, &found) == PMIX_ERR_INIT;
         refused = refused && PMIx_Fence(NULL, 0, NULL, 0) == PMIX_ERR_INIT;
         refused = refused && PMIx_Finalize(NULL, 0) == PMIX_ERR_INIT && !PMIx_Initialized();
-        /* A good end is one that memcheck can't inspect: what the parent's threads hold is lost here. */
+        /* Success is SIGKILL: at an exit memcheck would report the memory of the parent's threads as lost. */
         if (refused) raise(SIGKILL);
         _exit(1);
     }
@@ -278,7 +279,7 @@ static double now_ns(void)
         printf("%s: %.0f ns\n", name, (now_ns() - begun_) / (count));                  \
     } while (0)
 
-/* Prints what calls cost. Judges nothing. */
+/* Prints the cost of calls. Checks nothing. */
 static void costs(const pmix_proc_t *me, const pmix_proc_t *wild, pmix_proc_t peer)
 {
     pmix_value_t value, *found;
@@ -327,7 +328,7 @@ static int rank(bool measure)
     events_and_counting(&me);
     resolution_and_requests(&me, size);
     forked_child(&wild);
-    /* What is under way ends with an error, and its callback has run when the last finalize returns. */
+    /* Open requests end with an error. Their callbacks have run when the last finalize returns. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_nb(&peer, "never put", NULL, 0, never_found, &never));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
     CHECK_NUMBER(1, never.count);
@@ -348,7 +349,7 @@ int main(int argc, char **argv)
 {
     static pmix_server_module_t module;
     if (argc > 1) return rank(strcmp(argv[1], "costs") == 0);
-    /* Stock has no answer to most of this: it calls back early, blocks, or counts below zero. */
+    /* Stock answers most of this wrongly: it calls back early, blocks, or counts below zero. */
     CHECK(PMIx_Get_version() != NULL);
     if (stock()) return finish();
     host_start(&module);

@@ -1,8 +1,8 @@
-/* Pointers that cannot point to anything, and counts that cannot be counts: each gives PMIX_ERR_BAD_PARAM, none a crash. Stock
- * follows them, so all of it is for ours alone. */
+/* Invalid pointers and impossible counts: each gives PMIX_ERR_BAD_PARAM, none a crash. Stock follows the pointers, so
+ * only our library is tested. */
 #include "host.h"
 
-/* In the first page, and at no value's place. Not constants: compilers know too much about these. */
+/* In the first page, and misaligned. They are not constants, because compilers know too much about constants. */
 static void *volatile low = (void *)8, *volatile odd;
 static volatile size_t all = SIZE_MAX, half = SIZE_MAX / 2;
 
@@ -119,7 +119,7 @@ static int client(void)
         requests();
         helpers();
     }
-    /* Nothing of this has done harm. */
+    /* These calls have done no harm. */
     CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "good", "value"));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
     fence_all(true);

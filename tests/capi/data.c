@@ -1,5 +1,5 @@
-/* Buffers: every type packed and unpacked, alone and in arrays; copy and print; payloads, load, unload, embed; compression;
- * what is not in a buffer, or not of the type asked for. A packer is chosen by PMIx_Init, so this is a singleton. */
+/* Buffers: every type packed and unpacked, alone and in arrays; copy and print; payloads, load, unload, embed;
+ * compression; reads beyond the buffer, or of another type. PMIx_Init chooses a packer, so this is a singleton. */
 #include "samples.h"
 
 static struct sample samples[64];
@@ -16,7 +16,7 @@ static void round_trip(struct sample *sample)
     PMIX_VALUE_CONSTRUCT(&found);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_unpack(NULL, &buffer, &found, &count, PMIX_VALUE));
     CHECK_NUMBER(1, count);
-    /* The wire of 4.x carries no exit code in a process info. */
+    /* The wire format of 4.x has no exit code in a process info. */
     if (found.type == PMIX_PROC_INFO) found.data.pinfo->exit_code = sample_proc_info.exit_code;
     if (!same_value(&sample->value, &found)) printf("round trip of %s\n", sample->name);
     CHECK(same_value(&sample->value, &found));
@@ -61,7 +61,7 @@ static void alone(void)
     CHECK_TEXT("three", found[2]);
     free(found[0]);
     free(found[2]);
-    /* In parts: a capacity too small gives what fits, says so, and goes on there. */
+    /* In parts: if the capacity is too small, unpack fills it, returns this status, and continues there. */
     count = 400;
     CHECK_STATUS(PMIX_ERR_UNPACK_INADEQUATE_SPACE, PMIx_Data_unpack(NULL, &buffer, numbers_found, &count, PMIX_UINT32));
     if (stock() || count == 400) {
@@ -190,7 +190,7 @@ static void compressed(void)
     size_t size = 100000, small_size = 0, back_size = 0;
     uint8_t *bytes = calloc(1, size), *small = NULL, *back = NULL;
 
-    if (stock()) { /* Debian builds it without zlib */
+    if (stock()) { /* Debian builds stock without zlib */
         free(bytes);
         return;
     }
@@ -216,7 +216,7 @@ static void refused(void)
     CHECK_STATUS(PMIX_ERR_UNPACK_READ_PAST_END_OF_BUFFER, PMIx_Data_unpack(NULL, &buffer, &number, &count, PMIX_INT));
     CHECK_STATUS(PMIX_ERR_UNKNOWN_DATA_TYPE, PMIx_Data_pack(NULL, &buffer, &number, 1, 60000));
     CHECK(PMIx_Data_unpack(NULL, &buffer, &number, &count, 60000) != PMIX_SUCCESS);
-    if (!stock()) { /* which dereferences NULL, or reads on */
+    if (!stock()) { /* stock dereferences NULL, or reads on */
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Data_pack(NULL, NULL, &number, 1, PMIX_INT));
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Data_pack(NULL, &buffer, NULL, 1, PMIX_INT));
         CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Data_pack(NULL, &buffer, &number, -1, PMIX_INT));
@@ -230,7 +230,7 @@ static void refused(void)
     }
     PMIX_DATA_BUFFER_DESTRUCT(&buffer);
 
-    /* Every truncation of a good buffer is an error, never more. */
+    /* Every truncation of a good buffer gives an error, never more. */
     pmix_byte_object_t whole = {NULL, 0};
     PMIX_DATA_BUFFER_CONSTRUCT(&buffer);
     for (int i = 0; i < 64 && samples[i].name; i++) {

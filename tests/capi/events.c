@@ -1,4 +1,4 @@
-/* Event handlers: the order of the chain, its end, what a handler sees of the others; ranges; events inside one process,
+/* Event handlers: order and end of the chain, and the results of earlier handlers; ranges; events inside one process,
  * between clients, from the host and to the host; the model declaration that every MPI makes. */
 #include "host.h"
 
@@ -37,7 +37,7 @@ static void in_chain(char letter, size_t nresults, pmix_event_notification_cbfun
     }
 HANDLER(a) HANDLER(b) HANDLER(c) HANDLER(d) HANDLER(e) HANDLER(f)
 
-/* The last of every chain: tells that it is over. */
+/* The last handler of every chain signals its end. */
 static struct done chain_over = DONE;
 static void handler_last(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t n,
                          pmix_info_t *results, size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
@@ -99,24 +99,24 @@ static void order(void)
     ids[n++] = add(both, 2, NULL, NULL, handler_c, "multi");
     ids[n++] = add(mine, 1, PMIX_EVENT_HDLR_APPEND, NULL, handler_b, "single-b");
     ids[n++] = add(mine, 1, PMIX_EVENT_HDLR_APPEND, NULL, handler_e, "single-e");
-    if (!stock()) /* which refuses this */
+    if (!stock()) /* stock refuses this */
         ids[n++] = add(mine, 1, PMIX_EVENT_HDLR_BEFORE, "single-e", handler_f, "single-f");
     raise_here(MINE, NULL);
     expect_trail(stock() ? "becdz" : "bfecdz", 1);
-    /* Each handler is handed one more result than the one before. */
+    /* Each handler gets one more result than the previous one. */
     CHECK_NUMBER(0, results_seen['b' - 'a']);
     CHECK(results_seen['d' - 'a'] > results_seen['b' - 'a']);
     raise_here(OTHER, NULL);
     expect_trail("cdz", 2);
     ids[n++] = add(NULL, 0, PMIX_EVENT_HDLR_FIRST, NULL, handler_a, "first");
-    if (!stock()) { /* which lets default handlers alone follow it */
+    if (!stock()) { /* in stock, only default handlers may follow it */
         raise_here(MINE, NULL);
         /* The two past events come first, to the new handler alone. */
         expect_trail("aaabfecdz", 3);
         raise_here(OTHER, NULL);
         expect_trail("acdz", 4);
     }
-    /* A second overall first is refused. */
+    /* A second handler that wants to be first overall is refused. */
     pmix_info_t info;
     struct done refused = DONE;
     PMIX_INFO_LOAD(&info, PMIX_EVENT_HDLR_FIRST, NULL, PMIX_BOOL);
@@ -124,15 +124,15 @@ static void order(void)
     CHECK_STATUS(PMIX_ERR_EVENT_REGISTRATION, done_result(&refused, status));
     PMIX_INFO_DESTRUCT(&info);
     while (n) drop(ids[--n]);
-    /* A number that no handler has was refused, and the callback never ran: programs that deregister a number they had
-     * guessed waited for ever (four of OpenPMIx's examples). Such a number counts as deregistered. */
+    /* The library refused a number without a handler, and the callback never ran: programs that deregister a guessed
+     * number waited for ever (four of OpenPMIx's examples). Such a number counts as deregistered. */
     struct done unknown = DONE;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Deregister_event_handler(SIZE_MAX, op_done, &unknown));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&unknown));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
 }
 
-/* Codes of its own: stock caches what is raised inside a process, for handlers to come. */
+/* Separate codes: stock caches events raised inside a process for later handlers. */
 static void stopped(void)
 {
     pmix_status_t mine[] = {-5011}, both[] = {-5011, -5012};
@@ -145,14 +145,14 @@ static void stopped(void)
     ids[2] = add(mine, 1, PMIX_EVENT_HDLR_APPEND, NULL, handler_b, "b");
     stopper = 'a'; /* ends the chain: neither b nor the last run */
     raise_here(-5011, NULL);
-    raise_here(-5012, NULL); /* a later event: when it is through, so is the first */
+    raise_here(-5012, NULL); /* a later event: when its chain is over, so is the first one's */
     expect_trail("az", before + 1);
     stopper = 0;
     for (int i = 0; i < 3; i++) drop(ids[i]);
 }
 
-/* A registration without a function was refused, and programs that check the status ended. OpenPMIx takes it and crashes
- * at the first event. Rule: it takes no action, and the event goes on to the next handler. */
+/* A registration without a function was refused, and programs that check the status ended. OpenPMIx accepts it and
+ * crashes at the first event. Rule: it takes no action, and the event goes on to the next handler. */
 static void without_function(void)
 {
     pmix_status_t mine[] = {-5013};
@@ -256,7 +256,7 @@ static int client(void)
         CHECK_TEXT(me.nspace, heard_source.nspace);
     }
     fence_all(false);
-    bool custom = !stock(); /* which never says that it is done with it */
+    bool custom = !stock(); /* stock never reports that it is done with it */
     if (custom) {
         if (me.rank == 0) tell(PMIX_RANGE_CUSTOM, "to one");
         if (me.rank == 1) {
@@ -270,7 +270,7 @@ static int client(void)
         done_wait_for(&heard, custom && me.rank == 1 ? 3 : 2);
         CHECK_TEXT("to all", heard_text);
     }
-    /* The host speaks when it has heard rank 0 say so. */
+    /* The host sends its event when it has received rank 0's event. */
     done_wait_for(&heard_from_host, 1);
     CHECK_TEXT("from the host", host_text);
     fence_all(false);
@@ -286,14 +286,14 @@ static atomic_int told_count;
 static pmix_status_t up_notify(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range, pmix_info_t info[],
                                size_t n, pmix_op_cbfunc_t callback, void *data)
 {
-    if (code == -5003 && stock()) return PMIX_OPERATION_SUCCEEDED; /* it hands the host its own event back */
+    if (code == -5003 && stock()) return PMIX_OPERATION_SUCCEEDED; /* stock hands the host its own event back */
     CHECK_NUMBER(SAID, code);
     CHECK_NUMBER(0, source->rank);
     CHECK(range == PMIX_RANGE_NAMESPACE || range == PMIX_RANGE_CUSTOM); /* local ones stay here */
     CHECK(info_of(info, n, "text") != NULL);
     atomic_fetch_add(&told_count, 1);
     if (range == PMIX_RANGE_NAMESPACE) done_with(&told, code, 0);
-    if (stock()) return PMIX_OPERATION_SUCCEEDED; /* it frees its request twice when answered from another thread */
+    if (stock()) return PMIX_OPERATION_SUCCEEDED; /* stock frees its request twice when another thread answers */
     return answer_op(callback, data, PMIX_SUCCESS);
 }
 
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
     host_job("events", 3, 3);
     for (uint32_t i = 0; i < 3; i++) pids[i] = host_fork("events", i, "client");
     done_wait_for(&told, 1);
-    done_wait_for(&host_heard, 1); /* its own handlers hear what its clients say */
+    done_wait_for(&host_heard, 1); /* its own handlers receive its clients' events */
     PMIX_INFO_LOAD(&info[0], "text", "from the host", PMIX_STRING);
     pmix_status_t status = PMIx_Notify_event(-5003, &self, PMIX_RANGE_SESSION, info, 1, op_done, &sent);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&sent, status));

@@ -1,4 +1,4 @@
-/* A host that forks while other threads use its server, and asks for the environment in the child, as Slurm does: the
+/* A host that forks while other threads use its server, and asks for the environment in the child, as Slurm does. The
  * child has none of the server's threads, and a lock that one of them held stays locked there. */
 #include "host.h"
 
@@ -7,7 +7,7 @@
 
 static atomic_bool is_over;
 
-/* ---- Threads that change what children read. */
+/* ---- Threads that change the data that children read. */
 static void *registrar(void *unused)
 {
     char nspace[64];
@@ -21,7 +21,7 @@ static void *registrar(void *unused)
     return unused;
 }
 
-/* The job whose processes are forked, too: its variables always have one value for both. */
+/* The job whose processes are forked, too: each of its variables always has the same value for both. */
 static void set_up(const char *nspace, unsigned number)
 {
     char text[32];
@@ -73,7 +73,7 @@ static const char *variable(char **env, const char *name)
     return NULL;
 }
 
-/* 0, or the number of the line where something is wrong. */
+/* 0, or the line number of the failed condition. */
 #define MUST(condition) \
     do {                \
         if (!(condition)) return __LINE__; \
@@ -104,7 +104,7 @@ static int child_checks(char ***env, uint32_t rank)
     MUST(PMIx_Get_version() && PMIx_Error_string(PMIX_ERR_NOT_FOUND) && PMIx_Scope_string(PMIX_GLOBAL));
     PMIX_ARGV_APPEND(status, *env, "FORKS=last");
     MUST(status == PMIX_SUCCESS);
-    if (!stock()) { /* which waits for ever for a thread that is not here */
+    if (!stock()) { /* stock waits for ever for a thread that does not exist here */
         MUST(PMIx_server_register_nspace("of-a-child", 0, NULL, 0, NULL, NULL) == PMIX_ERR_INIT);
         MUST(PMIx_server_setup_local_support("forked", NULL, 0, NULL, NULL) == PMIX_ERR_INIT);
     }
@@ -114,14 +114,14 @@ static int child_checks(char ***env, uint32_t rank)
 /* The lines of this file fit into an exit code. */
 _Static_assert(__LINE__ < 250, "a line's number is an exit code");
 
-/* A child that reads and ends, or that goes on as a client. */
+/* A child that reads and ends, or that continues as a client. */
 static pid_t fork_child(uint32_t rank, bool is_client)
 {
     const char *valgrinded = getenv("CAPI_PROGRAM");
     fflush(stdout);
     pid_t pid = fork();
     if (pid) return pid;
-    alarm(CHILD_SECONDS); /* a fork has no alarm of its own; one that hangs must not live on */
+    alarm(CHILD_SECONDS); /* a forked child has no alarm of its own; a hanging one must not survive */
     char **env = NULL;
     for (char **each = environ; *each; each++) {
         int status;
@@ -130,7 +130,7 @@ static pid_t fork_child(uint32_t rank, bool is_client)
     }
     int failed = child_checks(&env, rank);
     if (failed) _exit(failed);
-    /* All is right. At an exit valgrind would look for leaks in all that the host has mapped, which takes minutes. */
+    /* Success. At a normal exit valgrind would search all the host's mappings for leaks, which takes minutes. */
     if (!is_client) execl("/bin/true", "true", (char *)NULL);
     char *argv[] = {valgrinded ? (char *)valgrinded : "/proc/self/exe", "client", NULL};
     execve(argv[0], argv, env);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
     if (argc > 1) return strcmp(argv[1], "client") == 0 ? client() : 2;
     void *(*const loads[])(void *) = {registrar, preparer, reader};
     pthread_t threads[3];
-    /* Under valgrind one thread runs at a time: forks find fewer things half done there, and take longer. */
+    /* Valgrind runs one thread at a time: forks meet fewer unfinished operations there, and take longer. */
     int forks = getenv("LD_PRELOAD") && strstr(getenv("LD_PRELOAD"), "vgpreload") ? 5 : FORKS_MAX;
 
     host_start(&module);

@@ -1,5 +1,5 @@
-/* Groups by invitation: accepted and declined from inside handlers and outside, left, and what the group's name stands
- * for. Stock 4.2.2 never tells the invitees how it ended, and has no leave; it is asked for nothing here. */
+/* Groups by invitation: accepted and declined inside and outside handlers, left, and the meaning of the group's name.
+ * Stock 4.2.2 never tells the invitees the result, and has no leave, so these tests skip it. */
 #include "host.h"
 
 static struct done invited = DONE, joined = DONE, left = DONE, failed = DONE, complete = DONE;
@@ -81,7 +81,7 @@ static int client(bool declines)
     client_start();
     pmix_proc_t club = proc_of("club", PMIX_RANK_WILDCARD);
     answers_inside = me.rank == 1;
-    if (declines) answer = PMIX_GROUP_DECLINE; /* that of the one who answers inside */
+    if (declines) answer = PMIX_GROUP_DECLINE; /* the answer inside the handler */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Register_event_handler(codes, 4, NULL, 0, on_event, reg_done, &registered));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&registered));
     fence_all(false);

@@ -1,5 +1,5 @@
-/* A host in one program with its clients: a PMIx server that answers from a thread of its own, and this program again as
- * each client, told its role by its arguments.
+/* A host and its clients in one program: a PMIx server that answers from a thread of its own. Each client is this
+ * program again, with its role as an argument.
  *
  *     int main(int argc, char **argv) { return argc > 1 ? client(argv[1]) : host(); }
  */
@@ -16,7 +16,7 @@ extern char **environ;
 
 static char host_directory[] = "/tmp/capi-XXXXXX";
 
-/* ---- The host's thread: answers are given from here, after the upcall has returned, as the standard demands. */
+/* ---- The host's thread: it answers after the upcall has returned, as the standard demands. */
 struct answer {
     struct answer *next;
     void (*give)(struct answer *answer);
@@ -86,7 +86,7 @@ static UNUSED void give_op(struct answer *answer)
     for (int i = 0; i < answer->times; i++) answer->call.op(answer->status, answer->data);
 }
 
-/* Most upcalls want nothing but a status. */
+/* Most upcalls need only a status. */
 static UNUSED pmix_status_t answer_op(pmix_op_cbfunc_t callback, void *data, pmix_status_t status)
 {
     struct answer *answer = answer_new(give_op, data, status);
@@ -124,7 +124,7 @@ static UNUSED pmix_status_t answer_info(pmix_info_cbfunc_t callback, void *data,
     return PMIX_SUCCESS;
 }
 
-/* ---- What was seen of upcalls: the info with this key, or NULL. */
+/* ---- Checks of upcalls: the info with this key, or NULL. */
 static UNUSED const pmix_info_t *info_of(const pmix_info_t *infos, size_t count, const char *key)
 {
     for (size_t i = 0; i < count; i++)
@@ -132,8 +132,8 @@ static UNUSED const pmix_info_t *info_of(const pmix_info_t *infos, size_t count,
     return NULL;
 }
 
-/* The kernel's word on who asked has to be among the directives of every upcall that semantics.md 21.1 lists. Stock
- * 4.2.2 adds the user to those of the name service only, and the group to none. */
+/* Every upcall of semantics.md 21.1 must carry the requester's ids, from the kernel, among its directives. Stock 4.2.2
+ * adds the user to the name service's upcalls only, and the group to none. */
 #define CHECK_REQUESTER(infos, count)                                                           \
     do {                                                                                        \
         const pmix_info_t *uid_ = info_of((infos), (count), PMIX_USERID);                       \
@@ -148,7 +148,7 @@ static UNUSED void host_start_with(pmix_server_module_t *module, const pmix_info
 {
     pmix_info_t info[8];
     memset(info, 0, sizeof info);
-    strcpy(host_directory, "/tmp/capi-XXXXXX"); /* a program may be one host after the other */
+    strcpy(host_directory, "/tmp/capi-XXXXXX"); /* one program may start several hosts in turn */
     answers_over = false;
     if (!mkdtemp(host_directory)) exit(2);
     PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, host_directory, PMIX_STRING);
@@ -164,7 +164,7 @@ static UNUSED void host_start_with(pmix_server_module_t *module, const pmix_info
 
 static UNUSED void host_start(pmix_server_module_t *module) { host_start_with(module, NULL, 0); }
 
-/* Describes a job whose ranks are all here, or (size > local) on two nodes. */
+/* Describes a job whose ranks are all local, or (size > local) on two nodes. */
 static UNUSED void host_job(const char *nspace, uint32_t size, uint32_t local)
 {
     pmix_info_t info[8];
@@ -200,8 +200,8 @@ static UNUSED void host_job(const char *nspace, uint32_t size, uint32_t local)
     }
 }
 
-/* The clients' library may be another than the host's: tests/interop sets CAPI_CLIENT_LIBRARY_PATH to the place of
- * theirs (empty: the system's, OpenPMIx 4.2.2). */
+/* The clients may use another library than the host: tests/interop sets CAPI_CLIENT_LIBRARY_PATH to its folder (empty:
+ * the system's, OpenPMIx 4.2.2). */
 static UNUSED void host_set(char ***env, const char *name, const char *value)
 {
     size_t count = 0, length = strlen(name);
@@ -233,7 +233,7 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
     char **env = NULL, name[300], self[4096];
     int count = 0;
 
-    /* The environment as a launcher has it: a malloc'ed vector of malloc'ed texts. */
+    /* The environment in a launcher's form: a malloc'ed vector of malloc'ed texts. */
     while (environ[count]) count++;
     env = calloc((size_t)count + 1, sizeof *env);
     for (int i = 0; i < count; i++) env[i] = strdup(environ[i]);
@@ -242,7 +242,7 @@ static UNUSED pid_t host_fork(const char *nspace, uint32_t rank, const char *rol
     snprintf(name, sizeof name, "%s:%u", nspace, rank);
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = 0;
-    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe is valgrind's to answer */
+    const char *valgrinded = getenv("CAPI_PROGRAM"); /* under valgrind, /proc/self/exe names valgrind */
     char *argv[] = {valgrinded ? (char *)valgrinded : self, (char *)role, NULL};
     fflush(stdout);
     pid_t pid = fork();
@@ -281,7 +281,7 @@ static UNUSED void host_forget(const char *nspace)
     done_wait(&done);
 }
 
-/* Gives the answers that are due, and no more. */
+/* Gives the due answers, then stops the thread. */
 static UNUSED void host_silent(void)
 {
     pthread_mutex_lock(&answers_lock);
@@ -291,7 +291,7 @@ static UNUSED void host_silent(void)
     pthread_join(answers_thread, NULL);
 }
 
-/* After the end of the server. */
+/* Cleans up after the end of the server. */
 static UNUSED void host_over(void)
 {
     /* Stock may leave its rendezvous files; ours leaves nothing. */

@@ -1,10 +1,10 @@
-/* Preparation of a job: what is collected where it is started reaches its processes, their environment and their Gets,
- * and no other job's. */
+/* Preparation of a job: the data collected at its launcher reaches its processes, their environment and their Gets, and
+ * no other job's processes. */
 #include "host.h"
 
 static const char odd[] = "a=b; \"c\"\n\t\x01\xff$(d)`e`\\";
 
-/* Takes the array of one of the two functions that hand out one, and gives it back. */
+/* Takes the array of a function that returns one, and releases it. */
 static pmix_info_t *taken;
 static size_t taken_count;
 
@@ -55,7 +55,7 @@ static void envar(pmix_info_t *info, const char *key, const char *name, const ch
     PMIX_INFO_LOAD(info, key, &envar, PMIX_ENVAR);
 }
 
-/* What the nodes of a job of one process here are to get. */
+/* Collects data for the nodes of a job with one local process. */
 static void set_up(const char *nspace, pmix_status_t expected, bool wants_quality)
 {
     pmix_info_t info[8], *wishes;
@@ -137,7 +137,7 @@ static void host(void)
     pmix_info_t bad;
 
     host_start(&module);
-    if (stock()) { /* which has nothing of the fabric to give */
+    if (stock()) { /* stock has no data of the fabric */
         host_job("before", 1, 1);
         forks_alike("before");
         host_stop();
@@ -151,7 +151,7 @@ static void host(void)
     run("before", "prepared");
     let_go();
 
-    set_up("after", PMIX_SUCCESS, false); /* the other way round */
+    set_up("after", PMIX_SUCCESS, false); /* in the other order */
     support("after", PMIX_SUCCESS);
     host_job("after", 1, 1);
     run("after", "prepared");
@@ -164,10 +164,10 @@ static void host(void)
     CHECK_NUMBER(0, taken_count);
     memset(&bad, 0, sizeof bad);
     envar(&bad, PMIX_SET_ENVAR, "A=B", "c", 0);
-    struct done refused = DONE; /* nobody calls it */
+    struct done refused = DONE; /* must not be called */
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_server_setup_application("other", &bad, 1, on_setup, &refused));
     PMIX_INFO_DESTRUCT(&bad);
-    PMIX_INFO_LOAD(&bad, "", NULL, PMIX_BOOL); /* nobody can do what is required here */
+    PMIX_INFO_LOAD(&bad, "", NULL, PMIX_BOOL); /* no library can fulfil this required directive */
     PMIX_INFO_REQUIRED(&bad);
     CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_server_setup_application("other", &bad, 1, on_setup, &refused));
     PMIX_INFO_DESTRUCT(&bad);
@@ -181,7 +181,7 @@ static void host(void)
     host_stop();
 }
 
-/* The job's own array: its name with what there is, then what of the wish was fulfilled. */
+/* The job's own array: its name with the available resources, then the granted part of the request. */
 static void has_key(const pmix_value_t *value)
 {
     CHECK_NUMBER(PMIX_DATA_ARRAY, value->type);
@@ -191,7 +191,7 @@ static void has_key(const pmix_value_t *value)
     CHECK_TEXT("my.net", infos[0].key);
     const pmix_info_t *key = info_of(infos, count, "pmix.alloc.nsec");
     CHECK(key && key->value.type == PMIX_BYTE_OBJECT && key->value.data.bo.size == 16);
-    /* As many endpoints as interfaces can give, which a machine for tests may not have. */
+    /* Only as many endpoints as interfaces allow, and a test machine may have no interfaces. */
     const pmix_info_t *endpoints = info_of(infos, count, "pmix.alloc.endpts");
     CHECK((endpoints != NULL) == (infos[0].value.data.darray->size > 0));
 }

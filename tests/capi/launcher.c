@@ -1,5 +1,5 @@
-/* A tool that is a server: it gets a host's functions after its start, starts processes of its own, is found by other
- * tools, and starts a launcher that attaches back, through which it then spawns. */
+/* A tool that is a server: it gets a host's functions after its start, starts processes of its own, and other tools
+ * find it. It starts a launcher that attaches back, and spawns through it. */
 #include "host.h"
 
 typedef pmix_status_t set_module_fn(pmix_server_module_t *module);
@@ -8,7 +8,7 @@ static atomic_int spawned, published, over, ready;
 
 static void give_spawn(struct answer *answer)
 {
-    if (answer->count) { /* output that comes before anybody can have asked for it */
+    if (answer->count) { /* output before any process could request it */
         pmix_proc_t source = proc_of(answer->payload, 0);
         pmix_byte_object_t text = {.bytes = "hello\n", .size = 6};
         struct done delivered = DONE;
@@ -130,7 +130,7 @@ static void told_of_end(size_t id, pmix_status_t status, const pmix_proc_t *sour
     done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, data);
 }
 
-/* What the tool starts: a launcher that is a server as well. It ends with the tool. */
+/* The launcher that the tool starts; it is a server as well. It ends with the tool. */
 static int launcher_of_tool(const char *directory)
 {
     pmix_status_t end = PMIX_EVENT_JOB_END;
@@ -191,7 +191,7 @@ static void through_a_launcher(const char *file)
     PMIX_INFO_LOAD(&info[0], PMIX_WAIT_FOR_CONNECTION, &yes, PMIX_BOOL);
     PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &seconds, PMIX_INT);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_set_server(&il, info, 2));
-    /* It may be attached before it has its functions. */
+    /* It may be attached before it gets its functions. */
     pmix_app_t app;
     pmix_nspace_t job = "";
     PMIX_APP_CONSTRUCT(&app);
@@ -226,7 +226,7 @@ static void through_a_launcher(const char *file)
     check_spawn("job-of-tool");
 }
 
-/* Started to be held in its initialization, until the tool lets it go; one as a client, the other as a tool. */
+/* Starts held in its initialization, until the tool releases it: once as a client, once as a tool. */
 static int held(void)
 {
     const char *rank = getenv("PMIX_RANK");
@@ -303,7 +303,7 @@ static int tool(void)
 
 int main(int argc, char **argv)
 {
-    if (!set_module()) { /* it came with 4.2.4 */
+    if (!set_module()) { /* the function came with 4.2.4 */
         CHECK(stock());
         return finish();
     }

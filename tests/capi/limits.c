@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 
-/* Stock's server overflows this much in its registration. */
+/* Stock's registration overflows a smaller stack. */
 #define SMALL_STACK (stock() ? 1 << 20 : 64 << 10)
 #define DESCRIPTORS_MAX 1024
 
@@ -35,7 +35,7 @@ static void *exchange(void *unused)
     return unused;
 }
 
-/* Whether the last line of standard error, which is a file, has this text; it is emptied. */
+/* Whether the last line of standard error, which is a file, has this text. Empties the file. */
 static bool was_said(const char *text)
 {
     char said[4096];
@@ -65,7 +65,7 @@ static void without_descriptors(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Finalize(NULL, 0));
 }
 
-/* This program again in another role, under a limit. The shell is none of valgrind's children, which has limits of its own. */
+/* Runs this program in another role, under a limit. The shell does not run under valgrind, which has limits of its own. */
 static int under_limit(const char *limit, const char *role)
 {
     char script[128], self[4096];
@@ -95,7 +95,7 @@ static void *small_host(void *unused)
     host_start(&module);
     host_run("small-thread", 2, 2, "small-thread");
     host_run("small-limit", 2, 2, "small-limit");
-    if (!stock()) host_run("few-descriptors", 1, 1, "few-descriptors"); /* stock says PMIX_ERR_UNREACH, and nothing else */
+    if (!stock()) host_run("few-descriptors", 1, 1, "few-descriptors"); /* stock returns PMIX_ERR_UNREACH, and prints nothing */
     host_forget("small-thread");
     host_forget("small-limit");
     if (!stock()) host_forget("few-descriptors");

@@ -1,6 +1,5 @@
-/* A library that is opened and closed, as Open MPI, Slurm and Intel MPI do: this program is not linked with it. A host
- * that answers when the library is closed, and again when it has been opened another time; a client that closes it with
- * a request under way. */
+/* A library that is opened and closed, as by Open MPI, Slurm and Intel MPI: this program is not linked with it. The
+ * host answers while the library is closed, and again after the next opening. A client closes it with an open request. */
 #include "check.h"
 
 #include <signal.h>
@@ -86,7 +85,7 @@ static void life(void)
     CHECK_NUMBER(PMIX_SUCCESS, pPMIx_Publish_nb(&info, 1, op_done, &unanswered));
     CHECK_NUMBER(PMIX_SUCCESS, pPMIx_Fence(NULL, 0, NULL, 0)); /* the host has the request now */
     CHECK_NUMBER(PMIX_SUCCESS, pPMIx_Finalize(NULL, 0));
-    CHECK_NUMBER(1, unanswered.count); /* what was accepted has called back when the last finalize returns */
+    CHECK_NUMBER(1, unanswered.count); /* accepted requests have called back when the last finalize returns */
     CHECK(unanswered.status != PMIX_SUCCESS);
     CHECK_NUMBER(0, pPMIx_Initialized());
     CHECK_NUMBER(0, dlclose(library));
@@ -120,7 +119,7 @@ static void load_text(pmix_info_t *info, const char *key, char *text)
     info->value.data.string = text;
 }
 
-/* A server's life, with one job of one client that lives twice. */
+/* One session of a server, with one job of one client that has two sessions. */
 static void serve(void)
 {
     static char directory[] = "/tmp/capi-XXXXXX";
@@ -184,15 +183,15 @@ int main(int argc, char **argv)
         life();
         return finish_here();
     }
-    if (getenv("MODEX_CAPI_STOCK")) { /* which is unloaded, and late answers with it */
+    if (getenv("MODEX_CAPI_STOCK")) { /* stock really unloads, so late answers would call unmapped code */
         open_library();
         return finish_here();
     }
     serve();
     CHECK_NUMBER(2, due_count);
-    answer_all(); /* when the library is closed */
+    answer_all(); /* while the library is closed */
     serve();
     CHECK_NUMBER(4, due_count);
-    answer_all(); /* the first two again, which mean nothing any more */
+    answer_all(); /* the first two again, which have no effect any more */
     return finish_here();
 }

@@ -7,7 +7,7 @@ static atomic_int connected, finalized, aborts;
 
 static pmix_status_t up_connected(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t callback, void *data)
 {
-    (void)callback, (void)data; /* never called: as the Slurm plugins of before 5.0 do */
+    (void)callback, (void)data; /* never called, as in the Slurm plugins before 5.0 */
     CHECK_NUMBER(1000 + proc->rank, (uintptr_t)object);
     atomic_fetch_add(&connected, 1);
     return PMIX_SUCCESS;
@@ -75,7 +75,7 @@ static void get_all(void)
         if (value) {
             CHECK_NUMBER(5000, value->data.bo.size);
             CHECK(value->data.bo.bytes[0] == 'a' + (int)rank && value->data.bo.bytes[4999] == 'a' + (int)rank);
-            /* As MPI does: take the bytes out and free them oneself. */
+            /* As MPI does: take the bytes out and free them. */
             char *stolen = value->data.bo.bytes;
             value->data.bo.bytes = NULL;
             value->data.bo.size = 0;
@@ -119,7 +119,7 @@ static void job_data(void)
     free(nodes);
 }
 
-/* What a callback of Get_nb saw. */
+/* Results of a Get_nb callback. */
 struct got {
     struct done done;
     char text[64];
@@ -141,7 +141,7 @@ static void without_blocking(void)
     struct got later = {.done = DONE}, missing = {.done = DONE};
     pmix_info_t info;
 
-    /* The peer puts this key after we have asked: the answer comes when it does. */
+    /* The peer puts this key after our request, and the answer comes then. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_nb(&next, "late", NULL, 0, got, &later));
     __atomic_store_n(&later.returned, true, __ATOMIC_RELEASE);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Fence(NULL, 0, NULL, 0));
@@ -173,7 +173,7 @@ static void without_blocking(void)
     PMIX_INFO_DESTRUCT(&info);
 }
 
-/* Two fences over disjoint halves are open at once; a stranger to a fence is refused. */
+/* Two fences over disjoint halves are open at once; a process outside a fence is refused. */
 static void halves(void)
 {
     pmix_proc_t half[2] = {proc_of(me.nspace, me.rank < 2 ? 0 : 2), proc_of(me.nspace, me.rank < 2 ? 1 : 3)};
@@ -184,7 +184,7 @@ static void halves(void)
     CHECK_UNLESS_STOCK_SERVER("stock waits for ever or succeeds", stock_server() || PMIx_Fence(other, 2, NULL, 0) != PMIX_SUCCESS);
 }
 
-/* Every thread may call. */
+/* Every thread may make calls. */
 static void *reader(void *unused)
 {
     (void)unused;
@@ -222,7 +222,7 @@ static int client(const char *role)
         return finish(); /* without Finalize: the host decides */
     }
     if (strcmp(role, "cycle") == 0) {
-        /* A second life after the last Finalize, as MPI sessions have. */
+        /* A second session after the last Finalize, as with MPI sessions. */
         CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "life", "first"));
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
         fence_all(true);

@@ -1,6 +1,6 @@
-/* Server modules of every release: the pointer comes without a length, so what lies behind a short one may be anything.
- * They are placed right before memory that can't be read, before garbage, before addresses of data, and on the heap; the
- * memory is gone when the server has started. */
+/* Server modules of every release: the pointer comes without a length, so any bytes may follow a short one. The modules
+ * lie right before unreadable memory, before garbage, before addresses of data, and on the heap. Their memory is freed
+ * when the server has started. */
 #include "host.h"
 
 #include <sys/mman.h>
@@ -56,7 +56,7 @@ static pmix_status_t up_group(pmix_group_operation_t operation, char group[], co
     return PMIX_SUCCESS;
 }
 
-/* What stands behind offset 224, whose meaning depends on the release. */
+/* The entry behind offset 224, whose meaning depends on the release. */
 static void never(void) { CHECK(!"an entry beyond 224 bytes is called"); }
 
 static int client(const char *role)
@@ -71,7 +71,7 @@ static int client(const char *role)
     PMIX_INFO_DESTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, NULL, PMIX_BOOL);
     pmix_status_t status = PMIx_Group_construct("group", &me, 1, &info, 1, &results, &count);
-    /* A module without the function: a server of ours numbers a group of this node alone itself, and never with 17. */
+    /* A module without the function: our server numbers a group of this node alone itself, and never with 17. */
     bool numbered = full || !stock();
     CHECK_STATUS(numbered ? PMIX_SUCCESS : PMIX_ERR_NOT_SUPPORTED, status);
     const pmix_info_t *context = info_of(results, count, PMIX_GROUP_CONTEXT_ID);
@@ -82,7 +82,7 @@ static int client(const char *role)
     return client_end();
 }
 
-/* Right before memory that is as `after` says; the block is `*mapped` bytes from `*start`. */
+/* Places a copy right before memory of the kind `after`; the block is `*mapped` bytes from `*start`. */
 static void *place(const void *source, size_t length, enum after after, void **start, size_t *mapped)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -99,7 +99,7 @@ static void *place(const void *source, size_t length, enum after after, void **s
     return behind - length;
 }
 
-/* A server with a module of so many bytes, and one client. */
+/* A server with a module of `length` bytes, and one client. */
 static void serve(size_t length, enum after after)
 {
     bool full = length >= 224;
@@ -135,7 +135,7 @@ static void serve(size_t length, enum after after)
     CHECK_NUMBER(1, published);
     CHECK_NUMBER(1, connected);
     CHECK_NUMBER(1, finalized);
-    CHECK_NUMBER(full ? 1 : 0, grouped); /* the end of a group that is all here is the server's own affair */
+    CHECK_NUMBER(full ? 1 : 0, grouped); /* the server itself ends a group of local processes */
     host_forget(nspace);
     host_stop();
 }

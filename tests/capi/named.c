@@ -1,6 +1,6 @@
-/* A launched process that becomes a tool of another name. PMIX_TOOL_NSPACE and PMIX_TOOL_RANK were ignored where the
- * environment names the process, and a server that was not told to serve tools refused the name. OpenPMIx 4.2.2 gives
- * it. Rule: what a tool says of itself wins over the environment, at the server that started the process. */
+/* A launched process that becomes a tool of another name. The library ignored PMIX_TOOL_NSPACE and PMIX_TOOL_RANK if
+ * the environment names the process, and a server without support for tools refused the name. OpenPMIx 4.2.2 accepts
+ * it. Rule: the tool's own name wins over the environment, at the server that started the process. */
 #include "host.h"
 
 static int client(void)

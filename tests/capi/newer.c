@@ -1,5 +1,5 @@
-/* The functions that Open MPI 5 adds to those of 4.2.2, found by name as its loader finds them, and the one array of data
- * without which it does not start. Programs compiled against 4.2.2 have them inline, so the headers may not declare them. */
+/* The functions that Open MPI 5 uses beyond those of 4.2.2, found by name as its loader finds them, and the array of
+ * data that it needs to start. Programs compiled against 4.2.2 have them inline, so the headers may not declare them. */
 #include "check.h"
 
 /* Finds a function, or fails a check and skips what follows it. */
@@ -31,7 +31,7 @@ static void names(void)
     CHECK_NUMBER(PMIX_MAX_KEYLEN, strnlen(key, sizeof key));
     Load_nspace(nspace, "job");
     CHECK_TEXT("job", nspace);
-    Load_nspace(nspace, NULL); /* the empty one */
+    Load_nspace(nspace, NULL); /* the empty namespace */
     CHECK_TEXT("", nspace);
     Load_procid(&proc, "job", 12);
     CHECK_TEXT("job", proc.nspace);
@@ -126,9 +126,9 @@ static void buffers(void)
 
     CHECK(buffer && buffer->bytes_used == 0 && buffer->base_ptr == NULL);
     if (!buffer) return;
-    Data_buffer_load(buffer, bytes, 8); /* takes the block over */
+    Data_buffer_load(buffer, bytes, 8); /* takes ownership of the block */
     CHECK(buffer->base_ptr == bytes && buffer->bytes_used == 8);
-    Data_buffer_unload(buffer, &out, &size); /* gives it away */
+    Data_buffer_unload(buffer, &out, &size); /* gives the block away */
     CHECK_NUMBER(8, size);
     CHECK(out && memcmp(out, "payload", 8) == 0 && buffer->base_ptr == NULL);
     free(out);

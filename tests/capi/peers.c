@@ -1,6 +1,6 @@
-/* Who runs on which node, asked about other nodes than one's own: the lists that a server makes when somebody asks (process maps in
- * blocks and in turns) and those that it has written down (any other map), by every way in which a caller may want its
- * values, by PMIx_Query_info and by PMIx_Resolve_peers. */
+/* Placement of processes on other nodes: the lists that a server makes on request (process maps in blocks and in turns)
+ * and stored lists (any other map). They are read with every kind of ownership of the value, by PMIx_Query_info and by
+ * PMIx_Resolve_peers. */
 #include "host.h"
 
 #define NODES 3
@@ -11,7 +11,7 @@ struct job {
     uint32_t sizes[NODES];
 };
 
-/* The first rank of the first node is the one that asks. */
+/* The first rank of the first node asks. */
 static const struct job jobs[] = {
     {"blocks", "0,1,2;3,4,5;6,7", {"0,1,2", "3,4,5", "6,7"}, {3, 3, 2}},
     {"turns", "0,3,6;1,4,7;2,5", {"0,3,6", "1,4,7", "2,5"}, {3, 3, 2}},
@@ -50,7 +50,7 @@ static void describe(const struct job *job)
     CHECK_STATUS(PMIX_SUCCESS, done_result(&announced, status));
 }
 
-/* Whether the server is ours, whatever library this process has. */
+/* Whether the server is ours, with any library in this process. */
 static bool is_ours_serving(void) { return getenv("MODEX_SERVER_URI") != NULL; }
 
 enum ownership { OWNED, STATIC, POINTER };
@@ -66,7 +66,7 @@ static void check_value(const struct job *job, int node, const char *key, const 
     }
 }
 
-/* One Get, twice: what the library keeps for the caller has to be there the second time, too. */
+/* One Get, twice: a value that the library keeps for the caller must be there the second time, too. */
 static void got(const struct job *job, int node, const char *key, bool by_number, enum ownership ownership)
 {
     pmix_proc_t whole = proc_of(job->name, PMIX_RANK_WILDCARD);
@@ -140,7 +140,7 @@ static int client(const char *own)
 {
     client_start();
     const struct job *job = &jobs[atoi(own)];
-    /* Stock makes a value of its own whatever is asked for. */
+    /* Stock always returns a value of its own. */
     enum ownership last = stock() ? OWNED : POINTER;
     for (int node = 0; node < NODES; node++) {
         for (enum ownership ownership = OWNED; ownership <= last; ownership++)
@@ -149,9 +149,9 @@ static int client(const char *own)
                 got(job, node, PMIX_LOCAL_SIZE, by_number, ownership);
             }
         resolved(job, node);
-        if (is_ours_serving()) queried(job, node); /* the other knows of no such query */
+        if (is_ours_serving()) queried(job, node); /* stock's server has no such query */
     }
-    /* Of another job one asks its server. */
+    /* Requests about another job go to the server. */
     const struct job *other = &jobs[(atoi(own) + 1) % JOBS];
     if (!stock() && is_ours_serving())
         for (int node = 0; node < NODES; node++) {

@@ -1,5 +1,5 @@
-/* A process that ends its use of PMIx and begins again ten thousand times, as MPI sessions do: what it holds does not grow,
- * and neither does what its server holds. Descriptors, mappings, threads, and the bytes that malloc has given. */
+/* A process that initializes and finalizes PMIx ten thousand times, as MPI sessions do. Neither its resources nor its
+ * server's grow: descriptors, mappings, threads, and the bytes from malloc. */
 #include "host.h"
 
 #include <dirent.h>
@@ -8,7 +8,7 @@
 #define FIRST_LIVES 500
 #define LIVES 10000
 #define LIVES_OVER_TCP 1000
-/* What all the later lives may leave together: less than a byte for each. */
+/* Growth allowed for all later sessions together: less than a byte for each. */
 #define GROWTH_BYTES_MAX 8192
 #define LOOKS_BEFORE_NAMED 2000
 
@@ -25,7 +25,7 @@ static size_t entries_of(const char *path)
     return count;
 }
 
-/* Stacks that malloc, or the system, keeps for later are no mappings of ours: files, shared memory and the like are. */
+/* Counts mappings of files and shared memory, because malloc and the system keep stacks for later. */
 static size_t mappings(void)
 {
     size_t count = 0;
@@ -49,8 +49,8 @@ static bool has_grown(struct held now, struct held before)
            now.bytes > before.bytes + GROWTH_BYTES_MAX;
 }
 
-/* The kernel counts a thread that was joined for a moment longer, and a server sees the end of a connection when it comes to
- * it: what is on its way goes, what grows stays until the alarm, and has been named by then. */
+/* The kernel counts a joined thread for a moment longer, and a server notices the end of a connection later. Temporary
+ * use ends; real growth stays until the alarm, and is printed before. */
 static void check_growth(struct held before)
 {
     struct held now = held();
@@ -68,7 +68,7 @@ static void check_growth(struct held before)
     CHECK_UNLESS_STOCK("leaves something with each life", !has_grown(now, before));
 }
 
-/* Valgrind, and OpenPMIx, take their time for each. */
+/* Valgrind and OpenPMIx need more time for each session. */
 static int shortened(int lives)
 {
     const char *preloaded = getenv("LD_PRELOAD");
@@ -107,7 +107,7 @@ static int client(const char *role)
     return finish();
 }
 
-/* What malloc keeps at hand for each thread counts as given, and varies: it is to keep nothing, here and in the clients. */
+/* The bytes that malloc caches for each thread count as used, and vary: disable these caches, here and in the clients. */
 static void keep_nothing_at_hand(char **argv)
 {
     const char *name = "GLIBC_TUNABLES", *program = getenv("CAPI_PROGRAM");

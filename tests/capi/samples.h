@@ -1,4 +1,4 @@
-/* One value of every data type that a value can hold, so that each helper meets them all. */
+/* One value of every data type of values, for tests of each helper. */
 #ifndef SAMPLES_H
 #define SAMPLES_H
 
@@ -26,7 +26,7 @@ static UNUSED void sample_array(pmix_data_array_t *array, pmix_data_type_t type,
     array->array = elements;
 }
 
-/* Fills `samples` and returns their number. They borrow: they are never destructed. */
+/* Fills `samples` and returns their number. They borrow their data: they are never destructed. */
 static UNUSED size_t samples_fill(struct sample *samples)
 {
     size_t count = 0;
@@ -157,7 +157,7 @@ static UNUSED bool same_array(const pmix_data_array_t *a, const pmix_data_array_
     return true;
 }
 
-/* Equal in content, wherever it lies. */
+/* Equal in content, at any address. */
 static UNUSED bool same_value(const pmix_value_t *a, const pmix_value_t *b)
 {
     if (a->type != b->type) return false;
@@ -219,7 +219,7 @@ static UNUSED bool same_value(const pmix_value_t *a, const pmix_value_t *b)
     }
 }
 
-/* Where the datum of a value lies, as PMIx_Value_load, Info_load and Data_pack take it. */
+/* Address of a value's datum, as PMIx_Value_load, Info_load and Data_pack take it. */
 static UNUSED void *datum_of(pmix_value_t *value)
 {
     switch (value->type) {

@@ -1,6 +1,6 @@
-/* The server's own calls, with a module that offers nothing: maps generated and read back by a client, registration with
- * nodes, applications and processes described, environment of a child, direct modex, end of a job; every request that needs the
- * host is NOT_SUPPORTED, never a false success. */
+/* The server's own calls, with an empty module: maps generated, and read back by a client; registration of nodes,
+ * applications and processes; environment of a child; direct modex; end of a job. Every request that needs the host is
+ * NOT_SUPPORTED, never a false success. */
 #include "host.h"
 
 static void generated(void)
@@ -39,7 +39,7 @@ static void environment(void)
             char *uri = of_env(env, names[i]);
             CHECK(uri && strncmp(uri, "capi-host.0;tcp4://127.0.0.1:", 29) == 0);
         }
-    } else { /* whose socket has no port */
+    } else { /* our socket has no port */
         char *uri = of_env(env, "MODEX_SERVER_URI");
         CHECK(uri && strncmp(uri, "capi-host.0;unix:/", 18) == 0);
     }
@@ -50,7 +50,7 @@ static void environment(void)
     PMIX_ARGV_FREE(env);
 }
 
-/* Three nodes, two applications, five ranks, the first two here. */
+/* Three nodes, two applications, five ranks; the first two ranks are local. */
 static void describe(void)
 {
     char host[256] = "", nodes[400], *regex, *ppn;
@@ -104,7 +104,7 @@ static void describe(void)
         status = PMIx_server_register_client(&proc, geteuid(), getegid(), (void *)(uintptr_t)(1000 + rank), op_done, &registered);
         CHECK_STATUS(PMIX_SUCCESS, done_result(&registered, status));
     }
-    /* As hosts tell more: with a negative number, which leaves that of the local processes alone. */
+    /* An update, as hosts send it: the negative number leaves the number of local processes unchanged. */
     struct done updated = DONE;
     number = 7;
     PMIX_INFO_LOAD(&info[0], "x.later", &number, PMIX_UINT32);
@@ -113,8 +113,8 @@ static void describe(void)
     PMIX_INFO_DESTRUCT(&info[0]);
 }
 
-/* A client that looked for its server's name or address found nothing, and a server not its own address or topology, so
- * programs that hand them to tools could not. What a process knows of its server is found without a request. */
+/* A client did not find its server's name or address, and a server not its own address or topology, so programs could
+ * not pass them to tools. The rule: a process finds its server's data without a request. */
 static void of_the_server(void)
 {
     char start[64];
@@ -156,7 +156,7 @@ static void read_back(void)
     gethostname(host, sizeof host - 1);
     GET_NUMBER(5, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
     GET_NUMBER(3, &wild, PMIX_NUM_NODES, PMIX_UINT32, uint32);
-    /* Servers of the reference take the update and keep it to themselves. */
+    /* Servers of OpenPMIx accept the update but do not publish it. */
     if (getenv("MODEX_SERVER_URI")) GET_NUMBER(7, &wild, "x.later", PMIX_UINT32, uint32);
     GET_NUMBER(2, &wild, PMIX_JOB_NUM_APPS, PMIX_UINT32, uint32);
     GET_NUMBER(0, &me, PMIX_APPNUM, PMIX_UINT32, uint32);
@@ -168,7 +168,7 @@ static void read_back(void)
     value = get(&me, PMIX_LOCALITY_STRING, PMIX_STRING);
     CHECK(value && value->data.string == NULL);
     value_free(value);
-    /* An application's own data: one's own without a word, another's by its number. */
+    /* Data of an application: the own one without a qualifier, another one by its number. */
     CHECK_UNLESS_STOCK("wants a qualifier", get_status(&wild, PMIX_APP_ARGV, NULL) == PMIX_SUCCESS);
     PMIX_INFO_LOAD(&app, PMIX_APPNUM, &number, PMIX_UINT32);
     value = NULL;
@@ -177,7 +177,7 @@ static void read_back(void)
                        status == PMIX_SUCCESS && value->type == PMIX_STRING && strcmp(value->data.string, "./b -y") == 0);
     if (status == PMIX_SUCCESS) value_free(value);
     PMIX_INFO_DESTRUCT(&app);
-    /* Without a direct modex, what another node has is not there, and nobody waits for it. */
+    /* Without a direct modex, values of another node are missing, and no Get waits for them. */
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(&far, "card", NULL));
 }
 
@@ -213,7 +213,7 @@ static void unsupported(void)
     CHECK(PMIx_Query_info(&query, 1, &results, &count) != PMIX_SUCCESS);
     PMIX_QUERY_DESTRUCT(&query);
     CHECK_UNLESS_STOCK_SERVER("says another error", PMIx_Process_monitor(&info, -500, NULL, 0, &results, &count) == PMIX_ERR_NOT_SUPPORTED);
-    if (!stock_server()) { /* which hangs, or makes an empty credential of its own */
+    if (!stock_server()) { /* stock hangs, or makes an empty credential of its own */
         CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Connect(both, 2, NULL, 0));
         CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Fence(NULL, 0, NULL, 0)); /* ranks of other nodes take part */
         CHECK(PMIx_Get_credential(NULL, 0, &bytes) != PMIX_SUCCESS || bytes.bytes != NULL);
@@ -223,8 +223,8 @@ static void unsupported(void)
     PMIX_INFO_DESTRUCT(&info);
 }
 
-/* A tool that ended with PMIx_Finalize got PMIX_ERR_INIT and stayed connected; its launcher then saw it die. Either
- * function ends a tool. */
+/* A tool that ended with PMIx_Finalize got PMIX_ERR_INIT and stayed connected; its launcher then saw it as failed. The
+ * rule: either function ends a tool. */
 static int tool(void)
 {
     CHECK_STATUS(PMIX_SUCCESS, PMIx_tool_init(&me, NULL, 0));
@@ -243,7 +243,7 @@ static int client(const char *role)
         of_the_server();
         if (me.rank == 0) unsupported();
     }
-    if (me.rank == 1) usleep(100000); /* the host's request is there first */
+    if (me.rank == 1) usleep(100000); /* the host's request comes first */
     char text[32];
     snprintf(text, sizeof text, "card of %u", me.rank);
     CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "card", text));
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
     generated();
     describe();
     environment();
-    /* Asked before the ranks exist: held until they have committed; what is local stays here. */
+    /* Requested before the ranks exist: held until they have committed. Local values stay here. */
     for (uint32_t rank = 0; rank < 2; rank++) {
         pmix_proc_t proc = proc_of("described", rank);
         CHECK_STATUS(PMIX_SUCCESS, PMIx_server_dmodex_request(&proc, fetched, &wanted[rank]));
@@ -298,7 +298,7 @@ int main(int argc, char **argv)
     done_wait(&gone);
     host_forget("described");
     host_forget("described"); /* harmless */
-    /* The name can be given again. */
+    /* The name can be used again. */
     host_run("described", 2, 2, "again");
     host_run("of-tool", 1, 1, "tool");
     host_stop();

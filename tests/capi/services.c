@@ -1,5 +1,5 @@
-/* The server as a passage: every request of a client for which the host has a function is carried up with what was asked
- * and by whom, and the host's answer comes back: status, results, no results. */
+/* The server as a passage: it passes a client's request with its directives and its requester to the host, if the host
+ * has a function for it. The host's answer comes back: status, results, no results. */
 #include "host.h"
 
 /* ---- The host's side. */
@@ -311,7 +311,7 @@ static void name_service(void)
     PMIX_PDATA_DESTRUCT(&data[0]);
     PMIX_PDATA_CONSTRUCT(&data[0]);
     strcpy(data[0].key, "service");
-    /* Some found: those are filled in, the others stay undefined. */
+    /* Some keys found: their entries are filled in, the others stay undefined. */
     pmix_status_t status = PMIx_Lookup(data, 2, NULL, 0);
     CHECK_UNLESS_STOCK_SERVER("loses the partial success", status == PMIX_ERR_PARTIAL_SUCCESS);
     CHECK_UNLESS_STOCK_SERVER("drops what was found", data[0].value.type == PMIX_STRING);
@@ -387,7 +387,7 @@ static void spawning(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Spawn(job, 1, apps, 2, nspace));
     CHECK_TEXT("spawned-job", nspace);
     CHECK_STATUS(PMIX_ERR_JOB_FAILED_TO_LAUNCH, PMIx_Spawn(job, 2, apps, 2, nspace));
-    /* A parent that is no process went through to the host, which reads it as one. */
+    /* The library passed a parent of a wrong type on, and the host read it as a process. */
     PMIX_INFO_DESTRUCT(&job[1]);
     PMIX_INFO_LOAD(&job[1], PMIX_PARENT_ID, "my job", PMIX_STRING);
     CHECK_UNLESS_STOCK("passes a mistyped parent on", PMIx_Spawn(job, 2, apps, 2, nspace) == PMIX_ERR_BAD_PARAM);
@@ -439,8 +439,8 @@ static void asking(void)
     PMIX_QUERY_DESTRUCT(&query[0]);
 }
 
-/* A key that the library answers and one for the host, in one query: the library passed both on, the host answered its
- * own, and the caller never saw the other. What the library answers comes with the rest. */
+/* A key that the library answers and one for the host, in one query. The library passed both on, the host answered its
+ * own, and the caller never got the other. The rule: the library's answer comes with the rest. */
 static void asking_both(void)
 {
 #ifdef PMIX_QUERY_STABLE_ABI_VERSION
@@ -499,8 +499,8 @@ static void controlling(void)
     count = 0;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control(&other, 1, &info, 1, &results, &count));
     CHECK_NUMBER(0, count);
-    /* Fire and forget, as MPI does. A server of 4.2.2 queues the answer on the host's thread while its own may be sending the
-     * one before (its jctrl_cbfunc does not change threads), and now and then loses one of two. */
+    /* Fire and forget, as MPI does. A server of 4.2.2 queues the answer on the host's thread while its own may still
+     * send the previous one (its jctrl_cbfunc does not change threads). So it sometimes loses one of two answers. */
     if (!stock_server()) CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(&other, 1, &info, 1, NULL, NULL));
     struct done controlled = DONE;
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Job_control_nb(&other, 1, &info, 1, released, &controlled));
@@ -514,7 +514,7 @@ static void controlling(void)
     if (results) PMIX_INFO_FREE(results, count);
     PMIX_INFO_DESTRUCT(&info);
 
-    /* The server watches for heartbeats itself. Ours asked the host, which knew no heartbeats, so programs ended. */
+    /* The server watches for heartbeats itself. Ours asked the host, which has no heartbeats, so programs ended. */
     pmix_info_t every_hour;
     uint32_t seconds = 3600;
     PMIX_INFO_LOAD(&info, PMIX_MONITOR_HEARTBEAT, NULL, PMIX_POINTER);
@@ -562,7 +562,7 @@ static void forwarding(void)
     struct done pulled = DONE, ended = DONE, pushed = DONE;
     pmix_status_t status = PMIx_IOF_push(&target, 1, &bytes, NULL, 0, op_done, &pushed);
     CHECK_STATUS(PMIX_SUCCESS, done_result(&pushed, status));
-    if (stock_server()) { /* which hangs in its own thread when a pull is answered */
+    if (stock_server()) { /* stock hangs in its own thread when a pull is answered */
         CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "pulled", "no"));
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
         return;
@@ -639,10 +639,10 @@ int main(int argc, char **argv)
     host_start(&module);
     host_job("services", 2, 2);
     for (uint32_t i = 0; i < 2; i++) pids[i] = host_fork("services", i, "client");
-    /* Held until rank 0 has committed, which it does when it has pulled. */
+    /* Held until rank 0 has committed, which it does after its pull. */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_server_dmodex_request(&first, seen, &pulled));
     CHECK_STATUS(PMIX_SUCCESS, done_wait(&pulled));
-    if (!stock()) { /* whose finalize crashes over output that nobody pulled */
+    if (!stock()) { /* stock's finalize crashes if output was never pulled */
         pmix_status_t status =
             PMIx_server_IOF_deliver(&source, PMIX_FWD_STDOUT_CHANNEL, &bytes, NULL, 0, op_done, &delivered);
         CHECK_STATUS(PMIX_SUCCESS, done_result(&delivered, status));

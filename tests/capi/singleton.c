@@ -1,5 +1,5 @@
-/* A process that nobody launched: what fails before PMIx_Init, Init's -25 with an id, the local services, Init counted,
- * and a second life after the last PMIx_Finalize. */
+/* A process without a launcher: calls that fail before PMIx_Init, Init's -25 with an id, the local services, the count
+ * of Init, and a second session after the last PMIx_Finalize. */
 #include "check.h"
 
 static void before(void)
@@ -13,7 +13,7 @@ static void before(void)
     memset(&value, 0, sizeof value);
     value.type = PMIX_INT;
     CHECK_NUMBER(0, PMIx_Initialized());
-    /* Stock says SUCCESS and counts below zero, so that the next Init does not count. */
+    /* Stock returns SUCCESS and counts below zero, so that the next Init does not count. */
     if (!stock()) CHECK_STATUS(PMIX_ERR_INIT, PMIx_Finalize(NULL, 0));
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_Put(PMIX_GLOBAL, "key", &value));
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_Commit());
@@ -37,7 +37,7 @@ static void before(void)
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_Deregister_event_handler(SIZE_MAX, NULL, NULL));
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_Group_destruct("group", NULL, 0));
     CHECK_STATUS(PMIX_ERR_INIT, PMIx_server_finalize());
-    /* What needs no Init. */
+    /* Calls that need no Init. */
     CHECK(PMIx_Get_version() != NULL && PMIx_Get_version()[0] >= '3');
     CHECK(PMIx_Error_string(PMIX_ERR_NOT_FOUND) != NULL);
 }
@@ -59,14 +59,14 @@ static void alone(pmix_proc_t *me)
     GET_NUMBER(0, me, PMIX_LOCAL_RANK, PMIX_UINT16, uint16);
     GET_NUMBER(1, &wild, PMIX_JOB_SIZE, PMIX_UINT32, uint32);
     GET_NUMBER(0, me, PMIX_APPNUM, PMIX_UINT32, uint32);
-    /* Nobody could bring these: not found, and at once. */
+    /* No process could put these: not found, and at once. */
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(&wild, "pmix.no.such.key", NULL));
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, "no-such-key", NULL));
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, "no-such-key", PMIX_OPTIONAL));
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(me, PMIX_LOCALITY_STRING, PMIX_OPTIONAL));
     CHECK_STATUS(PMIX_ERR_NOT_FOUND, get_status(&wild, PMIX_HWLOC_XML_V2, PMIX_IMMEDIATE));
 
-    /* Its own data. */
+    /* Data of the process itself. */
     CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "mine", "first"));
     CHECK_STATUS(PMIX_SUCCESS, put_text(PMIX_GLOBAL, "mine", "second"));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Commit());
@@ -89,7 +89,7 @@ static void alone(pmix_proc_t *me)
     if (found) CHECK(found->data.string == NULL);
     value_free(found);
 
-    /* An empty name space and no process at all are one's own. */
+    /* An empty namespace, and a NULL process, mean the process itself. */
     again = proc_of("", 0);
     GET_TEXT("second", &again, "mine");
     found = NULL;
@@ -101,7 +101,7 @@ static void alone(pmix_proc_t *me)
     if (found) CHECK_NUMBER(PMIX_UINT32, found->type);
     value_free(found);
 
-    /* Cleanup requests have nobody to go to; a fence with oneself is over at once. */
+    /* Cleanup requests have no server; a fence with oneself is over at once. */
     CHECK_STATUS(PMIX_ERR_UNREACH, PMIx_Job_control_nb(me, 1, NULL, 0, NULL, NULL));
     pmix_status_t status = PMIx_Fence_nb(NULL, 0, NULL, 0, op_done, &done);
     CHECK_UNLESS_STOCK("a singleton's fence is refused", done_result(&done, status) == PMIX_SUCCESS);
@@ -111,7 +111,7 @@ static void counted(pmix_proc_t *me)
 {
     pmix_proc_t second = proc_of("wrong", 9);
 
-    /* Releases differ: a repeated Init of a singleton repeats the status of the first, or says SUCCESS. */
+    /* Releases differ: a repeated Init of a singleton repeats the status of the first, or returns SUCCESS. */
     CHECK_EITHER(PMIX_SUCCESS, PMIX_ERR_UNREACH, PMIx_Init(&second, NULL, 0));
     CHECK(PMIX_CHECK_PROCID(&second, me));
     CHECK_EITHER(PMIX_SUCCESS, PMIX_ERR_UNREACH, PMIx_Init(NULL, NULL, 0));
@@ -122,7 +122,7 @@ static void counted(pmix_proc_t *me)
     GET_TEXT("second", me, "mine");
 }
 
-/* The launcher's server is gone. The name is told all the same, and ours says on standard error why it gave up. */
+/* The launcher's server is gone. Init still returns the name, and our library prints the reason on standard error. */
 static void of_a_dead_launcher(void)
 {
     static const char *const variables[][2] = {

@@ -1,11 +1,11 @@
-/* The hardware: the topology, this process's processors, sets and localities as texts and back, what two processes share,
- * how far devices are. In a server and in its client, for Open MPI asks both. */
+/* The hardware: the topology, the process's processors, sets and localities as texts and back, the common part of two
+ * localities, and distances of devices. It runs in a server and in its client, because Open MPI asks both. */
 #include "host.h"
 
 #include <dlfcn.h>
 #include <sched.h>
 
-/* On so many of the processors it may use, the first ones; how many it has now. */
+/* Binds the thread to the first `count` of its allowed processors; returns their number. */
 static int bind_to(int count, cpu_set_t *before)
 {
     cpu_set_t now;
@@ -26,7 +26,7 @@ static int first_of(const cpu_set_t *set)
     return first;
 }
 
-/* What this process is bound to, there and back. */
+/* Reads the process's binding, and converts it there and back. */
 static void sets(pmix_bind_envelope_t envelope)
 {
     cpu_set_t before;
@@ -49,7 +49,8 @@ static void sets(pmix_bind_envelope_t envelope)
     CHECK_NUMBER(0, sched_setaffinity(0, sizeof before, &before));
 }
 
-/* A thread on one processor has a locality, and shares all of it with itself; one on all of them has none. */
+/* A thread on one processor has a locality, and shares all of it with itself. A thread on all processors has no
+ * locality. */
 static void localities(void)
 {
     cpu_set_t before;
@@ -75,12 +76,12 @@ static void localities(void)
         if (stock()) free(unbound);
         PMIx_Cpuset_destruct(&set);
     }
-    if (bound && !stock()) { /* which does not take its own text */
+    if (bound && !stock()) { /* stock does not accept its own text */
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_relative_locality(bound, bound, &shared));
         CHECK(shared & PMIX_LOCALITY_SHARE_NODE && shared & PMIX_LOCALITY_SHARE_CORE && shared & PMIX_LOCALITY_SHARE_HWTHREAD);
     }
     free(bound);
-    if (stock()) return; /* it looks at texts of its own making only */
+    if (stock()) return; /* stock reads only its own texts */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_relative_locality("hwloc:SK0:L30:L20:L10:CR0:HT0-1:NM0",
                                                           "hwloc:SK0:L30:L21:L11:CR1:HT2-3:NM0", &shared));
     CHECK(shared & PMIX_LOCALITY_SHARE_NODE && shared & PMIX_LOCALITY_SHARE_PACKAGE && shared & PMIX_LOCALITY_SHARE_L3CACHE);
@@ -112,7 +113,7 @@ static void hardware(void)
     CHECK(again.topology == topology.topology);
     if (!stock()) CHECK_STATUS(PMIX_ERR_NOT_SUPPORTED, PMIx_Load_topology(&other));
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Get_cpuset(&set, PMIX_CPUBIND_PROCESS));
-    if (!stock()) { /* which finds no devices of a kind that it can't name, and leaves its answer unfreed */
+    if (!stock()) { /* stock finds no devices of a kind without a name, and leaks its result */
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Compute_distances(&topology, &set, NULL, 0, &distances, &count));
         for (size_t i = 0; i < count; i++) {
             CHECK(distances[i].uuid && distances[i].osname && distances[i].mindist <= distances[i].maxdist);
@@ -147,10 +148,10 @@ static void refused(void)
     pmix_locality_t shared = 0;
     char *text = NULL;
 
-    if (stock()) return; /* it crashes over NULL */
+    if (stock()) return; /* stock crashes on NULL */
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         pmix_status_t status = PMIx_Parse_cpuset_string(texts[i], &set);
-        if (status == PMIX_SUCCESS) { /* a set that libhwloc understands, and that can be written again */
+        if (status == PMIX_SUCCESS) { /* a set that libhwloc understands and that can be written again */
             CHECK(set.bitmap != NULL);
             CHECK_STATUS(PMIX_SUCCESS, PMIx_server_generate_cpuset_string(&set, &text));
             free(text);
@@ -170,8 +171,8 @@ static void refused(void)
 
 static void everything(bool is_server)
 {
-    /* A server has more threads, which stay where they are. */
-    if (stock() && !is_server) return; /* its clients have nothing for the functions of servers */
+    /* A server has more threads; their binding stays unchanged. */
+    if (stock() && !is_server) return; /* stock's clients have no data for the functions of servers */
     if (!is_server) sets(PMIX_CPUBIND_PROCESS);
     sets(PMIX_CPUBIND_THREAD);
     localities();
@@ -181,8 +182,8 @@ static void everything(bool is_server)
 
 static pmix_server_module_t module;
 
-/* What a host passes is the server's to look at until the call returns. Afterwards the host may destroy its topology, and
- * everything else is as if the server had read the machine itself. */
+/* The server may read a host's topology until the call returns. Afterwards the host may destroy it, and all results are
+ * as if the server had read the machine itself. */
 static void given(void)
 {
     pmix_topology_t mine = {(char *)"hwloc", NULL}, loaded = {NULL, NULL};
@@ -225,6 +226,6 @@ int main(int argc, char **argv)
     everything(true);
     host_run("topology", 1, 1, "client");
     host_stop();
-    if (!stock()) given(); /* which goes on using it */
+    if (!stock()) given(); /* stock keeps using it */
     return finish();
 }

@@ -1,5 +1,5 @@
 /* Values and infos: load, unload, transfer, compare and destruct of every type; arrays, info lists, argument vectors.
- * None of it needs PMIx_Init. */
+ * All of this works without PMIx_Init. */
 #include "samples.h"
 
 #include <stddef.h>
@@ -11,7 +11,7 @@ static void loaded_and_transferred(struct sample *sample)
     pmix_value_t loaded, copy, *direct = NULL;
     pmix_info_t info, other;
 
-    memset(&loaded, 0xee, sizeof loaded); /* load has to set what it needs */
+    memset(&loaded, 0xee, sizeof loaded); /* load must set every needed field */
     PMIX_VALUE_CONSTRUCT(&loaded);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&loaded, datum_of(&sample->value), sample->value.type));
     if (!same_value(&sample->value, &loaded)) printf("load of %s\n", sample->name);
@@ -20,7 +20,7 @@ static void loaded_and_transferred(struct sample *sample)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_xfer(&copy, &loaded));
     if (!same_value(&sample->value, &copy)) printf("transfer of %s\n", sample->name);
     CHECK(same_value(&sample->value, &copy));
-    /* A deep copy: the first can go. */
+    /* A deep copy: the first value may be freed. */
     PMIx_Value_destruct(&loaded);
     CHECK(same_value(&sample->value, &copy));
     PMIx_Value_destruct(&copy);
@@ -102,7 +102,7 @@ static void unloaded(void)
     CHECK_NUMBER(5, size);
     CHECK(bytes && memcmp(bytes, "bytes", 5) == 0);
 
-    /* Nowhere to put it. */
+    /* Without a destination. */
     void *none = NULL;
     value.type = PMIX_UINT32;
     CHECK_STATUS(PMIX_ERR_BAD_PARAM, PMIx_Value_unload(&value, &none, &size));
@@ -126,8 +126,8 @@ static void special(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, NULL, PMIX_STRING));
     CHECK(value.type == PMIX_STRING && value.data.string == NULL);
     PMIx_Value_destruct(&value);
-    /* A regular expression is a text that knows its own length. */
-    if (!stock()) { /* whose loader of these is there after Init only, and crashes before */
+    /* A regular expression is a text with a length of its own. */
+    if (!stock()) { /* stock's loader of these exists after Init only, and crashes before */
         PMIX_VALUE_CONSTRUCT(&value);
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_load(&value, "raw:a,b,c", PMIX_REGEX));
         CHECK_NUMBER(PMIX_REGEX, value.type);
@@ -282,8 +282,8 @@ static void texts(void)
     free(directives);
 }
 
-/* Data at odd addresses. Programs give addresses of members of packed structures and of bytes in messages, for which
- * OpenPMIx copies bytes. Ours returned PMIX_ERR_BAD_PARAM. Rule: data of a named type may lie at any address. */
+/* Data at odd addresses. Programs pass addresses of members of packed structures and of bytes in messages, and OpenPMIx
+ * copies bytes. Ours returned PMIX_ERR_BAD_PARAM. Rule: data of a named type may lie at any address. */
 static void unaligned(void)
 {
     struct __attribute__((packed)) {
@@ -345,7 +345,7 @@ static void unaligned(void)
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Value_unload(&value, &place, &size));
     CHECK_NUMBER(99, at.small);
     PMIX_INFO_DESTRUCT(&info);
-    if (stock()) return; /* which packs nothing before PMIx_Init */
+    if (stock()) return; /* stock packs nothing before PMIx_Init */
 
     PMIX_DATA_BUFFER_CREATE(buffer);
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Data_pack(NULL, buffer, AT(number), 1, PMIX_UINT64));

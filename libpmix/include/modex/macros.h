@@ -1,7 +1,7 @@
 /* Part of modex. Licensed under MIT or Apache-2.0, at your choice. Included by pmix_common.h.
  *
- * The helper macros. Each stands for a call of the function with its name, with two habits: results are assigned to an
- * argument, and what frees a block sets the pointer to it to NULL. Arguments may be evaluated twice. */
+ * The helper macros. Each calls the function with its name, with two habits: results are assigned to an argument, and a
+ * macro that frees a block sets its pointer to NULL. Arguments may be evaluated twice. */
 #ifndef MODEX_MACROS_H
 #define MODEX_MACROS_H
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Frees by `call` and forgets the pointer. */
+/* Frees by `call` and sets the pointer to NULL. */
 #define MODEX_FREE_AND_FORGET(pointer, call)                                                                           \
     do {                                                                                                               \
         call;                                                                                                          \
@@ -33,7 +33,7 @@ extern "C" {
 #define PMIX_LOAD_PROCID(to, name, number) PMIx_Load_procid((to), (name), (number))
 #define PMIX_XFER_PROCID(to, from) PMIx_Xfer_procid((to), (from))
 #define PMIX_PROCID_XFER(to, from) PMIX_XFER_PROCID(to, from)
-/* The functions take whole namespaces; these take strings of any length, as a macro may be given. */
+/* The functions take whole namespaces; the macros accept strings of any length. */
 static inline void modex_multicluster_construct(char *to, const char *cluster, const char *name)
 {
     pmix_nspace_t whole_cluster, whole_name;
@@ -60,7 +60,7 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
 #define PMIX_ARGV_COUNT(count, array) ((count) = PMIx_Argv_count((array)))
 #define PMIX_ARGV_APPEND(status, array, text) ((status) = PMIx_Argv_append_nosize((char ***) &(array), (text)))
 #define PMIX_ARGV_PREPEND(status, array, text) ((status) = PMIx_Argv_prepend_nosize((char ***) &(array), (text)))
-/* Other than its neighbours, this one wants the address of the array. */
+/* Unlike its neighbours, this macro takes the address of the array. */
 #define PMIX_ARGV_APPEND_UNIQUE(status, address, text) ((status) = PMIx_Argv_append_unique_nosize((address), (text)))
 #define PMIX_ARGV_FREE(array) MODEX_FREE_AND_FORGET(array, PMIx_Argv_free((array)))
 #define PMIX_ARGV_SPLIT(array, text, delimiter) ((array) = PMIx_Argv_split((text), (delimiter)))
@@ -95,12 +95,12 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
 #ifdef __cplusplus
 #define PMIX_VALUE_STATIC_INIT {PMIX_UNDEF, {}}
 #else
-/* Names the pointer, because the first member is but one byte of the union. */
+/* Names the pointer, because the first member is only one byte of the union. */
 #define PMIX_VALUE_STATIC_INIT {.type = PMIX_UNDEF, .data = {.ptr = NULL}}
 #endif
 #define PMIX_CHECK_TRUE(value) (PMIx_Value_true((value)) == PMIX_BOOL_TRUE)
 #define PMIX_CHECK_BOOL(value) (PMIx_Value_true((value)) != PMIX_NON_BOOL)
-/* Assigns the number in `value`, whatever its width, to `number`, of the type `kind`. */
+/* Assigns the number in `value`, of any width, to `number`, of the type `kind`. */
 #define PMIX_VALUE_GET_NUMBER(status, value, number, kind)                                                             \
     do {                                                                                                               \
         (status) = PMIX_SUCCESS;                                                                                       \
@@ -229,7 +229,7 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
 #define PMIX_ENVAR_LOAD(variable, name, text, mark)                                                                    \
     PMIx_Envar_load((variable), (char *) (name), (char *) (text), (mark))
 
-/* pmix_coord_t; the number of coordinates stands before that of their dimensions. */
+/* pmix_coord_t; the number of coordinates comes before the number of their dimensions. */
 #define PMIX_COORD_STATIC_INIT {PMIX_COORD_VIEW_UNDEF, NULL, 0}
 #define PMIX_COORD_CONSTRUCT(coordinate) PMIx_Coord_construct((coordinate))
 #define PMIX_COORD_DESTRUCT(coordinate) PMIx_Coord_destruct((coordinate))
@@ -286,7 +286,7 @@ static inline void modex_multicluster_parse(const char *from, char *cluster, cha
 #define PMIX_RESOURCE_UNIT_FREE(units, count) MODEX_FREE_AND_FORGET(units, PMIx_Resource_unit_free((units), (count)))
 #define PMIX_RESOURCE_UNIT_STATIC_INIT {PMIX_DEVTYPE_UNKNOWN, 0}
 
-/* Types that have no macros beyond these. */
+/* Types without further macros. */
 #define PMIX_NODE_PID_STATIC_INIT {NULL, UINT32_MAX, -1}
 #define PMIX_REGEX2_STATIC_INIT {NULL, NULL, 0}
 #define PMIX_FABRIC_STATIC_INIT {NULL, 0, NULL, 0, NULL}
