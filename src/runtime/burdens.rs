@@ -1,42 +1,41 @@
-//! What each process has laid on the host: requests that the host has not answered, and events that wait for the handlers
-//! of its process.
+//! The work of the host for each process: unanswered requests, and events that wait for handlers in the host's process.
 //!
-//! It is counted by process, not by connection: one that leaves and comes again finds what it left behind. The tools of one
-//! user count as one: each could bring a new name every time it comes.
+//! It is counted by process, not by connection, so a new connection does not reset it. All tools of one user count as
+//! one process, because a tool can use a new name with every connection.
 
 use std::collections::BTreeMap;
 
 use crate::server::{UpcallId, UserShares};
 use crate::types::ProcId;
 
-/// On whose account the host's work is put.
+/// The account that the host's work is counted on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Account {
-    /// A process that the host announced.
+    /// A process that the host registered.
     Process(ProcId),
     /// All tools of this user id.
     Tools(u32),
 }
 
-/// What may be laid on the host on one account.
+/// Limits of the host's work on one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BurdenLimits {
-    /// Requests and events.
+    /// Number of requests and events.
     pub(super) count_max: usize,
-    /// Bytes of them, as sent. One message may go beyond it.
+    /// Their bytes, as sent. One message may exceed it.
     pub(super) bytes_max: usize,
 }
 
-/// Something the host has yet to do.
+/// Pending work of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Duty {
-    /// Answer an upcall.
+    /// An upcall to answer.
     Upcall(UpcallId),
-    /// Let its handlers have an event.
+    /// An event for its handlers.
     Event(u64),
 }
 
-/// Whose request is being handled, and how large it is.
+/// The origin of a request, and its size.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     /// The user, according to the kernel.
@@ -45,12 +44,12 @@ pub(super) struct Origin {
     pub(super) size_bytes: usize,
 }
 
-/// The duties of the host by who caused them.
+/// The pending work of the host, by account.
 #[derive(Debug)]
 pub(super) struct Burdens {
     limits: BurdenLimits,
     accounts: BTreeMap<Account, Burden>,
-    /// The same by user: how many, and how many bytes.
+    /// The same by user: number and bytes.
     users: [UserShares; 2],
     duties: BTreeMap<Duty, Origin>,
     last_event: u64,
@@ -68,7 +67,7 @@ impl Burdens {
         Self { limits, accounts: BTreeMap::new(), users, duties: BTreeMap::new(), last_event: 0 }
     }
 
-    /// Whether all that may be is laid on the host on this account, or by this user.
+    /// Whether this account or this user has reached its limit.
     pub(super) fn is_full(&self, Origin { uid, account, .. }: &Origin) -> bool {
         let BurdenLimits { count_max, bytes_max } = self.limits;
         let is_full = |burden: &Burden| burden.count >= count_max || burden.bytes >= bytes_max;
@@ -77,7 +76,7 @@ impl Burdens {
         self.accounts.get(account).is_some_and(is_full) || of_user.any(|(shares, whole)| !shares.permit(*uid, 1, whole))
     }
 
-    /// The host has more to do.
+    /// Adds pending work.
     pub(super) fn add(&mut self, duty: Duty, origin: &Origin) {
         let burden = self.accounts.entry(origin.account.clone()).or_default();
         burden.count = burden.count.saturating_add(1);
@@ -88,13 +87,13 @@ impl Burdens {
         self.duties.insert(duty, origin.clone());
     }
 
-    /// A name for an event on its way to the handlers.
+    /// A number for an event on its way to the handlers.
     pub(super) fn event(&mut self) -> Duty {
         self.last_event = self.last_event.saturating_add(1);
         Duty::Event(self.last_event)
     }
 
-    /// The host has done it. What nobody is charged with is nothing.
+    /// Removes finished work. Work without an account was not counted.
     pub(super) fn remove(&mut self, duty: Duty) {
         let Some(Origin { uid, account, size_bytes }) = self.duties.remove(&duty) else { return };
         let [counts, bytes] = &mut self.users;
@@ -109,7 +108,7 @@ impl Burdens {
     }
 }
 
-/// All users together may have so many times what one process may have.
+/// The limit of all users together, as a multiple of one process's limit.
 const USERS_PARTS: usize = 8;
 
 #[cfg(test)]
@@ -143,7 +142,7 @@ mod tests {
         assert!(burdens.accounts.is_empty() && burdens.duties.is_empty());
     }
 
-    /// A user with many processes had as many times what one process may have, and no end.
+    /// A user with many processes had the limit of one process many times over, without an end.
     #[test]
     fn a_user_with_many_processes_leaves_something_for_others() {
         let mut burdens = Burdens::new(BurdenLimits { count_max: 2, bytes_max: 100 });

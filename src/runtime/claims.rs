@@ -1,6 +1,8 @@
-//! Names that are claimed a second time: who of those under the same name is no family of the new one.
+//! Names that are claimed a second time: finds the connections of that name whose processes are strangers to the new
+//! one.
 //!
-//! Over TCP that takes a search of all processes of the user, which is done on a thread of its own. The introduction waits.
+//! Over TCP this takes a search through all processes of the user, on a thread of its own. The introduction waits for
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,19 +18,19 @@ use crate::ptl::{self, PeerEnd};
 use crate::server::{Input, PeerId};
 use crate::types::{ProcId, Time};
 
-/// Looks at processes for those who come by a name that is taken, and not too often.
+/// Searches for strangers when a name is claimed again, with a limit on the number of searches.
 pub(super) struct Claims {
     commands: CommandSender,
-    /// To the thread that searches. It is started by the first search.
+    /// Queue of the searching thread. The first search starts it.
     searches: Option<Sender<Search>>,
     /// Introductions that wait for a search.
     waiting: BTreeMap<PeerId, Input>,
     search_count: u32,
-    /// When the count begins anew.
+    /// The end of the counting period.
     period_end: Option<Time>,
 }
 
-/// Who is to be compared with the process behind a new connection.
+/// The connections to compare with the process of a new one.
 struct Search {
     peer: PeerId,
     claimant: PeerEnd,
@@ -42,7 +44,7 @@ impl Search {
         self.others.iter().zip(told).filter_map(|((other, _), is_stranger)| is_stranger.then_some(*other)).collect()
     }
 
-    /// Whether all processes of a user have to be looked at.
+    /// Whether the search goes through all processes of a user.
     fn is_long(&self) -> bool {
         let mut ends = self.others.iter().map(|(_, end)| end).chain([&self.claimant]);
         ends.any(|end| matches!(end, PeerEnd::Socket { .. }))
@@ -54,8 +56,8 @@ impl Claims {
         Self { commands, searches: None, waiting: BTreeMap::new(), search_count: 0, period_end: None }
     }
 
-    /// Notes in an introduction which others under its name are strangers to it. Without others nothing is looked at.
-    /// `None`: the introduction comes later, from [`Claims::settle`], or its connection was lost before.
+    /// Adds the strangers of the same name to an introduction. `None`: the introduction comes later from
+    /// [`Claims::settle`], or its connection was lost before.
     pub(super) fn examine(
         &mut self,
         mut input: Input,
@@ -87,7 +89,7 @@ impl Claims {
         None
     }
 
-    /// The result of a search. The introduction that waited for it, unless its connection is gone.
+    /// Takes the result of a search. Returns the introduction that waited for it, unless its connection is gone.
     pub(super) fn settle(&mut self, peer: PeerId, found: BTreeSet<PeerId>) -> Option<Input> {
         let mut input = self.waiting.remove(&peer)?;
         if let Some((_, _, strangers)) = claim(&mut input) {
@@ -96,7 +98,7 @@ impl Claims {
         Some(input)
     }
 
-    /// Gives the thread something to do, if it can.
+    /// Gives a search to the thread, if possible.
     fn search(&mut self, search: Search) -> bool {
         let searches = match self.searches.take() {
             Some(searches) => Ok(searches),
@@ -116,14 +118,14 @@ impl Claims {
         let commands = self.commands.clone();
         spawn("modex-claims", move || {
             for search in receiver {
-                // A server that has ended wants none.
+                // A server that has ended needs no result.
                 let _ = commands.send(Command::Searched(search.peer, search.strangers()));
             }
         })?;
         Ok(searches)
     }
 
-    /// Whether all of a user's processes may be looked at once more.
+    /// Whether another long search is allowed now.
     fn may_search(&mut self, now: Time) -> bool {
         if self.period_end.is_none_or(|end| end <= now) {
             (self.search_count, self.period_end) = (0, Some(now + PERIOD));
@@ -141,9 +143,9 @@ fn claim(input: &mut Input) -> Option<(PeerId, &ProcId, &mut BTreeSet<PeerId>)> 
     }
 }
 
-/// Those under one name that are looked at: any of them that is family lets the new one in, so more would let in more.
+/// Compared connections of one name: a relative among them lets the new one in, so more would admit more.
 const NAMESAKES_MAX: usize = 64;
-/// Each search may take 0.2 s of a processor; beyond these nothing is known of whoever claims a name.
+/// Each search may take 0.2 s of a processor. Above the limit, claims are not searched.
 const SEARCHES_PER_PERIOD_MAX: u32 = 4;
 const PERIOD: Duration = Duration::from_secs(1);
 /// Searches that may wait for the thread.
@@ -177,8 +179,8 @@ mod tests {
         assert!(claims.may_search(start + PERIOD));
     }
 
-    /// A second connection of a rank over TCP had the server's own thread look at up to 16,384 processes and descriptors. All
-    /// clients waited for 169 ms. Now the result comes as a command, and the introduction waits alone.
+    /// A second connection of a rank over TCP made the server's own thread look at up to 16,384 processes and
+    /// descriptors. All clients waited for 169 ms. Now the result comes as a command, and only the introduction waits.
     #[test]
     fn a_search_is_done_beside_the_loop() {
         let (mut claims, receiver) = claims();

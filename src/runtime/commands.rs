@@ -18,65 +18,68 @@ use super::prover::ProofError;
 use super::server_loop::ServerLoop;
 use super::threads::without_signals;
 
-/// What other threads want of the server's loop.
+/// A message of another thread to the server's loop.
 pub(super) enum Command {
     /// The host calls.
     Call(HostCall, Completion),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
-    /// Run something on the thread of the host's functions.
+    /// A job for the thread that calls the host.
     Run(Job),
-    /// The handlers have had an event.
+    /// The handlers have got an event.
     Heard(Duty),
-    /// Whom a peer's credential proves.
+    /// The result of a credential check.
     Proven(PeerId, Result<Ids, ProofError>),
-    /// Which others under its name are strangers to a new connection's process.
+    /// The connections with the same name whose processes are strangers to a new connection's process.
     Searched(PeerId, BTreeSet<PeerId>),
     /// A large request was decoded.
     Decoded(PeerId, Box<Decoded>),
     /// A large answer was encoded.
     Encoded(PeerId, Result<Vec<u8>, WriteError>),
-    /// The topology has been read, or could not be.
+    /// The reading of the topology has ended.
     TopologyRead,
     /// Close everything and end.
     Shutdown,
 }
 
-/// Whom the result of a host's call goes to.
+/// The receiver of a host call's result.
 pub(super) enum Completion {
-    /// A thread that waits for it.
+    /// A waiting thread.
     Waiter(Sender<HostResult>),
-    /// A function to run on the host's thread.
+    /// A function for the host's thread.
     Callback(Callback),
 }
 
 /// Takes the result of a host's call.
 pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
 
-/// The server's loop, for the thread that takes a turn. Empty before the first turn and after the last.
+/// The server's loop between turns, for the next thread that takes one. Empty before the first turn and after the last.
 pub(super) type Desk = Arc<Mutex<Option<ServerLoop>>>;
 
-/// Brings commands to the loop. A call of the host is handled on the thread that makes it if nobody takes a turn just then: to
-/// wake the loop's thread, and to be woken by it, takes longer than most calls. Otherwise it wakes the loop. What can be on its way is bounded by who sends: waiting callers have one
-/// each, and the core bounds upcalls and held requests.
+/// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it:
+/// to wake the loop's thread, and to wait for it, takes longer than most calls. Otherwise the loop is woken.
+///
+/// The number of commands is limited by their senders: a waiting caller has one, and the core limits upcalls and held
+/// requests.
 #[derive(Clone)]
 pub(super) struct CommandSender {
     commands: Sender<Command>,
-    /// Whether the loop takes no more. Held while a command is sent, so that none slips in behind the last look.
+    /// Whether the loop takes no more commands. Held during a send, so that no command comes after the loop's last
+    /// look.
     is_closed: Arc<RwLock<bool>>,
     waker: Waker,
     desk: Desk,
-    /// A forked child has a copy of the loop, and its sockets are the parent's.
+    /// A forked child has a copy of the loop, but its sockets belong to the parent.
     creator_pid: u32,
 }
 
-/// The loop's end of it.
+/// The loop's end of the queue.
 pub(super) struct CommandReceiver {
     commands: Receiver<Command>,
     is_closed: Arc<RwLock<bool>>,
 }
 
-/// The loop has ended; nobody takes commands any more.
+/// The loop has ended and takes no more commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LoopEnded;
 
@@ -88,17 +91,17 @@ impl CommandSender {
         (Self { commands, is_closed, waker, desk: Desk::default(), creator_pid: process::id() }, receiver)
     }
 
-    /// Where the loop is between its turns.
+    /// The place of the loop between its turns.
     pub(super) const fn desk(&self) -> &Desk {
         &self.desk
     }
 
-    /// Success means that the loop looks at it.
+    /// Sends a command. Success means that the loop will handle it.
     pub(super) fn send(&self, command: Command) -> Result<(), LoopEnded> {
         self.give(command).map_err(|_| LoopEnded)
     }
 
-    /// As [`CommandSender::send`]; what comes too late is given back.
+    /// As [`CommandSender::send`]; a late command is returned.
     pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
         let may_take_turn = command.may_take_turn();
         let is_closed = self.is_closed.read();
@@ -113,7 +116,8 @@ impl CommandSender {
         Ok(())
     }
 
-    /// Has the loop take a turn here, if it is not in one. A panic ends the loop, as one on its own thread does.
+    /// Takes a turn of the loop on this thread, unless another thread takes one. A panic ends the loop, as on its own
+    /// thread.
     fn take_turn(&self) -> bool {
         let turn = || {
             if process::id() != self.creator_pid {
@@ -132,8 +136,8 @@ impl CommandSender {
 }
 
 impl Command {
-    /// Whether the thread that sends it may take the loop's turn. Somebody waits for what a host calls. After an answer of the host
-    /// requests of processes follow, for which the loop's thread should be awake.
+    /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
+    /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
         matches!(self, Self::Call(..) | Self::Run(_))
     }
@@ -145,7 +149,7 @@ impl CommandReceiver {
         self.commands.try_recv().ok()
     }
 
-    /// Takes no more: whatever was accepted is here now, and nothing follows it.
+    /// Takes no more commands. All accepted commands are in the queue now.
     pub(super) fn close(&self) {
         *self.is_closed.write() = true;
     }
@@ -162,8 +166,8 @@ mod tests {
     use super::*;
     use crate::runtime::poller::{Poller, Token};
 
-    /// What was sent while the loop ended, behind its last look at the queue, was dropped after the sender had been told
-    /// that it would be looked at: a callback that never came. Sending and closing exclude each other now.
+    /// A command that came behind the loop's last look was accepted and then dropped, so its callback never ran. Now
+    /// sending and closing exclude each other.
     #[test]
     fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
         for _ in 0..50 {

@@ -25,69 +25,69 @@ use crate::server::{Input, PeerId, Refusal};
 use crate::types::{ProcId, Status, Time};
 use nix::errno::Errno;
 
-/// One client's connection, seen from the server.
+/// A client's connection at the server.
 pub(super) struct Connection {
     stream: Stream,
     credentials: Credentials,
     /// Whether credentials of munge can be checked.
     checks_munge: bool,
     stage: Stage,
-    /// How old the peer's Init was when it introduced itself, if it said so.
+    /// The age of the peer's Init at its introduction, if the peer sent it.
     init_age: Option<Duration>,
-    /// When it is dropped unless something happens before.
+    /// When the connection is dropped unless something happens before.
     pub(super) deadline: Option<Time>,
-    /// Why it ends once the requests that came before are handled.
+    /// The end of the peer, to be handled behind its earlier requests.
     ending: Option<Dropped>,
-    /// What the poller reports.
+    /// The events that the poller reports.
     interest: Interest,
-    /// Messages of others that it did not get because it did not read those before.
+    /// Messages of other processes that the peer missed because it did not read earlier ones.
     missed_count: u64,
     replies: Replies,
     /// A large request on its way through the decoder.
     large: Large,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
-    /// The introduction of the peer, until its turn comes.
+    /// The peer's introduction, until its turn comes.
     introduction: Option<Introduction>,
 }
 
-/// Where a large request is. The next one is not looked at before it is handled.
+/// The state of a large request. Later requests wait until it is handled.
 #[derive(Default)]
 enum Large {
     #[default]
     None,
     Waiting(OwnedFrame),
-    /// With the decoder, and so large.
+    /// In the decoder; its size in bytes.
     Away(usize),
     Decoded(Box<Decoded>),
 }
 
 enum Stage {
-    /// It has not yet said who it is.
+    /// The introduction is incomplete.
     Greeting(Greeting),
-    /// Its credential is being checked; not yet, if it is still here.
+    /// The credential is being checked. It is still here until the check starts.
     Proving(Box<Unproven>, Option<Vec<u8>>),
     /// The core knows it.
     Known(Known),
-    /// It was told that it may not ask. It closes, or is closed when it says something more or too late: tools of
-    /// release 4.2 whose connection ends before they have sent their first request wait for its answer for ever.
+    /// The peer has been refused. It closes the connection, or is dropped at its next message or its deadline. Tools of
+    /// release 4.2 whose connection ends before their first request would wait for its reply for ever.
     Refused,
-    /// What it was told still has to reach it; nothing is read any more.
+    /// Queued messages are still sent, but nothing is read any more.
     Closing,
 }
 
 struct Known {
-    /// How it wants to be spoken to.
+    /// The form of messages to the peer.
     lines: Lines,
-    /// What it reads when it is admitted.
+    /// The form of its admission.
     expects: Expects,
-    /// Whether it wants to read why it was refused.
+    /// Whether the peer reads a refusal.
     wants_refusal: bool,
     inbox: FrameBuffer,
     open: OpenRequests,
-    /// On whose account it holds what it holds.
+    /// The account of its memory.
     account: Account,
-    /// The number it was admitted with.
+    /// The number of its admission.
     index: Option<u32>,
 }
 
@@ -95,63 +95,63 @@ struct Known {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(super) enum Dropped {
-    /// The peer went away.
+    /// The peer closed the connection.
     #[error("the peer closed the connection")]
     End,
     /// The socket failed.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// The peer does not read.
+    /// The peer does not read its messages.
     #[error(transparent)]
     Queue(#[from] QueueFull),
-    /// The introduction is not one.
+    /// The introduction is invalid.
     #[error("the connect message can't be read: {0}")]
     Greeting(#[from] GreetingError),
-    /// It spoke on while its credential was being checked.
+    /// The peer sent more during the check of its credential.
     #[error("the peer sent more before it was admitted")]
     Early,
-    /// A message is not one.
+    /// A message is invalid.
     #[error("the stream of messages can't be read: {0}")]
     Frame(#[from] FrameError),
-    /// Two requests under one tag.
+    /// Two requests have the same tag.
     #[error(transparent)]
     Tag(#[from] TagInUse),
-    /// An answer that this peer has no encoding for.
+    /// The peer's encoding has no form for a reply.
     #[error("an answer can't be written for this peer: {0}")]
     Write(#[from] WriteError),
-    /// An answer that this peer would not take, and that has no place for a status.
+    /// A reply is too large for this peer and has no place for a status.
     #[error("the peer's release does not accept its job information: {0}")]
     ReplyTooLarge(FrameError),
-    /// An answer that can't be made, and that has no place for a status.
+    /// A reply can't be made and has no place for a status.
     #[error(transparent)]
     JobInfo(#[from] JobInfoError),
-    /// It took too long.
+    /// The peer took too long.
     #[error("the peer did not introduce itself, did not finish a message, or did not read its last bytes, in time")]
     Deadline,
-    /// Its process has more requests with the host than it may.
+    /// Its process has too many requests with the host.
     #[error("the host has yet to answer too many requests of this process, or too large ones; it may come again later")]
     Burdensome,
-    /// There would be no end.
+    /// All connections together hold too much memory.
     #[error(
         "all connections together hold {bytes} bytes, more than the limit of {bytes_max}, and those of this process most; it \
          should read what it asks for, and end the messages that it begins"
     )]
     Greedy {
-        /// What they hold.
+        /// The bytes that they hold.
         bytes: usize,
-        /// The bound.
+        /// The limit.
         bytes_max: usize,
     },
-    /// Others introduced themselves while it did not.
+    /// There are too many connections without an introduction.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
     Crowded {
-        /// The bound.
+        /// The limit.
         handshakes_max: usize,
     },
 }
 
 impl Dropped {
-    /// Whether the peer went away, with or without having read everything: nobody is at fault.
+    /// Whether the peer has gone, whether or not it had read everything: that is no fault.
     pub(super) fn is_end_of_peer(&self) -> bool {
         match self {
             Self::End => true,
@@ -193,12 +193,12 @@ impl Connection {
         self.init_age
     }
 
-    /// Whether the peer has begun a message and still owes the rest.
+    /// Whether the peer still owes the rest of a message.
     pub(super) fn owes_bytes(&self) -> bool {
         matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message() && !known.inbox.has_frame())
     }
 
-    /// Whether a message waits for its turn, or the end that comes behind the last one.
+    /// Whether a message waits for its turn, or the end behind the last one.
     pub(super) fn has_work(&self) -> bool {
         match self.large {
             Large::Waiting(_) | Large::Away(_) => false,
@@ -206,23 +206,23 @@ impl Connection {
         }
     }
 
-    /// Whether messages wait to be handled, or to be handled further.
+    /// Whether messages wait to be handled, or handled further.
     pub(super) fn has_messages(&self) -> bool {
         let has_frame = matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame());
         has_frame || self.introduction.is_some() || self.is_unfinished || !matches!(self.large, Large::None)
     }
 
-    /// The last request takes another turn.
+    /// Notes that the last request takes another turn.
     pub(super) const fn note_unfinished(&mut self) {
         self.is_unfinished = true;
     }
 
-    /// Whether a request is to be decoded elsewhere.
+    /// Whether a request waits for the decoder.
     pub(super) const fn has_undecoded(&self) -> bool {
         matches!(self.large, Large::Waiting(_))
     }
 
-    /// Takes a request that is to be decoded elsewhere; it comes back by [`Connection::accept`].
+    /// Takes a request for the decoder; it comes back by [`Connection::accept`].
     pub(super) fn take_undecoded(&mut self) -> Option<(OwnedFrame, Lines)> {
         match (&self.stage, std::mem::take(&mut self.large)) {
             (Stage::Known(known), Large::Waiting(frame)) => {
@@ -236,7 +236,7 @@ impl Connection {
         }
     }
 
-    /// Takes back a request that came from the decoder and was not handled.
+    /// Takes a decoded request that was not handled.
     pub(super) fn take_decoded(&mut self) -> Option<Box<Decoded>> {
         match std::mem::take(&mut self.large) {
             Large::Decoded(decoded) => Some(decoded),
@@ -244,30 +244,31 @@ impl Connection {
         }
     }
 
-    /// A request comes back from the decoder.
+    /// Takes a request back from the decoder.
     pub(super) fn accept(&mut self, decoded: Box<Decoded>) {
         self.large = Large::Decoded(decoded);
     }
 
-    /// On whose share of the server's time its requests are handled. Nobody pays for an introduction under his name.
+    /// The share of the server's time for its requests. An introduction is on the tools' share, so that nobody pays for
+    /// a false name.
     pub(super) fn share(&self) -> Share {
         let uid = self.credentials.uid;
         let account = if self.introduction.is_some() { Account::Tools(uid) } else { self.account() };
         Share { uid, account }
     }
 
-    /// Nothing more comes of the peer, and nothing reaches it. What it asked for before is handled.
+    /// Ends a connection to a peer that has gone. Its earlier requests are still handled.
     pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
         self.stream.discard();
         self.ending.get_or_insert(dropped);
     }
 
-    /// Whether the peer is gone.
+    /// Whether the peer has gone.
     pub(super) const fn is_ending(&self) -> bool {
         self.ending.is_some()
     }
 
-    /// Who answers for what this connection holds: the process that it is, or may become; before that its user.
+    /// The account of its memory: the process that it claims to be, or before that its user.
     pub(super) fn account(&self) -> Account {
         match &self.stage {
             Stage::Known(known) => known.account.clone(),
@@ -275,12 +276,12 @@ impl Connection {
         }
     }
 
-    /// The account that answers for it, with the user.
+    /// The user and the account of its memory.
     pub(super) fn holder(&self) -> (u32, Account) {
         (self.credentials.uid, self.account())
     }
 
-    /// Memory of what came and is no whole message, and of what waits to be sent.
+    /// Memory of partial messages and queued output.
     pub(super) fn held(&self) -> Part {
         let received = match &self.stage {
             Stage::Greeting(greeting) => greeting.size_bytes(),
@@ -290,18 +291,18 @@ impl Connection {
         Part { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
     }
 
-    /// Whether it has yet to be heard, or was and will not be again.
+    /// Whether the peer has not been introduced, or has been refused.
     pub(super) fn is_greeting(&self) -> bool {
         self.introduction.is_some() || matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
     }
 
-    /// Whether nothing more is read, and what is queued still goes out.
+    /// Whether nothing more is read, but queued messages are still sent.
     pub(super) const fn is_closing(&self) -> bool {
         matches!(self.stage, Stage::Closing)
     }
 
-    /// Reads once; introductions and messages are kept until it is their turn. One buffer per turn and connection: the others
-    /// come next.
+    /// Reads once; introductions and messages wait for their turn. Reads at most one buffer per turn, so that other
+    /// connections come next.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Dropped> {
         let count = match self.stream.receive(buffer)? {
             Received::Bytes(count) => count,
@@ -327,19 +328,19 @@ impl Connection {
             }
             Stage::Proving(..) => return Err(Dropped::Early),
             Stage::Known(known) => known.inbox.feed(bytes),
-            // Whatever it says now, it has read its answer, and will not be answered again.
+            // The peer has read its refusal, and gets no other reply.
             Stage::Refused => return Err(Dropped::End),
             Stage::Closing => {}
         }
         Ok(())
     }
 
-    /// Nobody is left who may send: behind what has come, the end will be read.
+    /// Stops receiving, because no process is left to send: the end is read behind the bytes that have come.
     pub(super) fn expect_no_more(&self) {
         self.stream.shutdown_receiving();
     }
 
-    /// What is to be checked before the peer is believed; once.
+    /// Takes the credential to be checked, once.
     pub(super) fn take_credential(&mut self) -> Option<Vec<u8>> {
         match &mut self.stage {
             Stage::Proving(_, credential) => credential.take(),
@@ -347,7 +348,7 @@ impl Connection {
         }
     }
 
-    /// Whom the peer's credential proves.
+    /// Takes the result of a credential check.
     pub(super) fn prove(&mut self, id: PeerId, proven: Result<Ids, ProofError>) -> Result<(), Dropped> {
         match std::mem::replace(&mut self.stage, Stage::Closing) {
             Stage::Proving(unproven, _) => {
@@ -381,18 +382,18 @@ impl Connection {
         });
     }
 
-    /// Tells a peer that reads it why it is dropped: a status fits what the kernel keeps for a new connection.
+    /// Sends a rejection to a peer that reads it. A new connection has room for a status.
     fn reject(&mut self, rejected: Rejected) -> Dropped {
         let Rejected { error, wants_refusal } = rejected;
         if wants_refusal && self.stream.queue(greeting::refusal(error.status()), None).is_ok() {
-            // One that is gone reads nothing.
+            // A peer that has gone reads nothing.
             let _ = self.stream.flush();
         }
         Dropped::Greeting(error)
     }
 
-    /// Takes the next message: a request for the core, unless it is something that ends here. Behind the last comes the end
-    /// of a peer that is gone.
+    /// Takes the next message. Returns a request for the core, unless the connection handles the message itself. Behind
+    /// the last message comes the end of a peer that has gone.
     pub(super) fn next_request(&mut self, id: PeerId) -> Result<Option<Input>, Dropped> {
         if !self.has_messages()
             && let Some(ending) = self.ending.take()
@@ -449,7 +450,7 @@ impl Connection {
             Err(error) => {
                 tracing::warn!(peer = id.0, %error, "a request can't be read");
                 if error.expects_reply() {
-                    // A lone status looks the same whatever was asked.
+                    // A lone status has the same form for every command.
                     let answer = Reply::Status(error.status());
                     self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
                 }
@@ -458,7 +459,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer that it may ask, and who it is where it was given a name.
+    /// Queues the peer's admission, with its name if the server assigned one.
     pub(super) fn admit(&mut self, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Result<(), Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         known.index = Some(index);
@@ -466,7 +467,7 @@ impl Connection {
         Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
     }
 
-    /// Tells the peer that it may not ask, as far as its version wants to know; one that does not is closed.
+    /// Queues a refusal if the peer's release reads it; otherwise closes the connection.
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
         if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
             self.stream.queue(greeting::refusal(refusal.status()), None)?;
@@ -477,7 +478,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What a request that is not answered yet asks for.
+    /// The command of an unanswered request.
     pub(super) fn asked(&self, tag: Tag) -> Option<Command> {
         match &self.stage {
             Stage::Known(known) => known.open.command(tag),
@@ -485,7 +486,7 @@ impl Connection {
         }
     }
 
-    /// The size of a request that is not answered yet.
+    /// The size of an unanswered request.
     pub(super) fn size_bytes_of(&self, tag: Tag) -> usize {
         match &self.stage {
             Stage::Known(known) => known.open.size_bytes(tag),
@@ -493,7 +494,7 @@ impl Connection {
         }
     }
 
-    /// How the peer is spoken to, once it has introduced itself, and the largest payload that it takes.
+    /// The dialect of an introduced peer, and the largest payload that it takes.
     pub(super) fn reading(&self) -> Option<(Dialect, usize)> {
         match &self.stage {
             Stage::Known(known) => Some(known.lines.reading()),
@@ -501,7 +502,7 @@ impl Connection {
         }
     }
 
-    /// How messages to the peer are written, once it has introduced itself.
+    /// The form of messages to an introduced peer.
     pub(super) const fn lines(&self) -> Option<&Lines> {
         match &self.stage {
             Stage::Known(known) => Some(&known.lines),
@@ -509,7 +510,7 @@ impl Connection {
         }
     }
 
-    /// Tells the peer of an event that was written for all who read alike.
+    /// Queues an event that was written once for all peers with the same dialect.
     pub(super) fn notify(&mut self, event: Arc<[u8]>, unasked_bytes_max: usize) -> Result<(), Dropped> {
         if self.may_queue_unasked(event.len(), unasked_bytes_max) {
             self.stream.queue_copied(event)?;
@@ -517,8 +518,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Announces a segment, under the tag of its kind; without a descriptor it says that there is none to be had, with 0
-    /// for the layout: so the receiver knows whose the next descriptor is.
+    /// Announces a segment, under the tag of its kind. Without a descriptor the layout is 0, so that the peer does not
+    /// take the next descriptor for this segment.
     pub(super) fn send_segment(
         &mut self,
         tag: Tag,
@@ -531,7 +532,7 @@ impl Connection {
         Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor)?)
     }
 
-    /// Forwards output. What the peer could not take is lost to it.
+    /// Forwards output. The peer misses output that exceeds its limit.
     pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         match known.lines.write_output(output) {
@@ -543,8 +544,8 @@ impl Connection {
         }
     }
 
-    /// Queues what others send, as long as that leaves room for answers. A process that is held by a debugger must not
-    /// lose its connection because its peers are busy; it loses what they say meanwhile.
+    /// Queues a message of other processes if that leaves room for replies. A process that is stopped in a debugger
+    /// must not lose its connection because its peers are busy; it misses their messages.
     fn queue_unasked(&mut self, bytes: Vec<u8>, unasked_bytes_max: usize) -> Result<(), Dropped> {
         if self.may_queue_unasked(bytes.len(), unasked_bytes_max) {
             self.stream.queue(bytes, None)?;
@@ -552,7 +553,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether something that the peer has not asked for may wait for it. Else it is lost to the peer.
+    /// Whether an unrequested message may be queued. If not, the peer misses it.
     fn may_queue_unasked(&mut self, size_bytes: usize, unasked_bytes_max: usize) -> bool {
         let queued_bytes = self.stream.queued_bytes();
         if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > unasked_bytes_max {
@@ -575,12 +576,12 @@ impl Connection {
         true
     }
 
-    /// Reads no more; what is queued still goes out.
+    /// Reads no more; queued messages are still sent.
     pub(super) fn close(&mut self) {
         self.stage = Stage::Closing;
     }
 
-    /// Writes what is queued. Returns whether the connection is finished.
+    /// Writes queued messages. Returns whether the connection is finished.
     pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
         if self.is_ending() {
             self.stream.discard();
@@ -594,20 +595,20 @@ impl Connection {
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
 
-    /// Nothing more is written.
+    /// Drops queued messages.
     pub(super) fn discard(&mut self) {
         self.stream.discard();
     }
 
-    /// Ends the connection. A child that was forked meanwhile may hold a copy of the socket, which would keep the peer
-    /// waiting and the poller reporting.
+    /// Ends the connection. A forked child may hold a copy of the socket; without the shutdown the peer would wait, and
+    /// the poller would report it.
     pub(super) fn end(&self, poller: &Poller) {
         // Fails only for a socket that the poller does not know.
         let _ = poller.forget(&self.stream);
         self.stream.shutdown();
     }
 
-    /// Has the poller report room exactly while something waits for it, and bytes while there is room for them here.
+    /// Watches for room while output is queued, and for input while the connection is not full.
     pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
         let interest = Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_patient() };
         if interest != self.interest {
@@ -617,17 +618,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether nothing more is read until what came before is handled: the peer waits, as the kernel holds no more for it.
+    /// Whether reading stops until earlier messages are handled. The kernel then stops the peer.
     pub(super) fn is_full(&self) -> bool {
         let Stage::Known(known) = &self.stage else { return self.is_ending() };
-        // One that was full has to become half empty: each change of mind is a system call.
+        // A full connection must become half empty first, because each change is a system call.
         let bytes_max = if self.interest.readable { UNHANDLED_BYTES_MAX } else { UNHANDLED_BYTES_MAX / 2 };
         self.is_ending() || (known.inbox.pending() >= bytes_max && known.inbox.has_frame())
     }
 }
 
 impl Large {
-    /// Memory of it, as it came.
+    /// Memory of the request as it was sent.
     fn size_bytes(&self) -> usize {
         match self {
             Self::None => 0,
@@ -638,7 +639,7 @@ impl Large {
     }
 }
 
-/// Bytes of messages that wait for their turn, from which on nothing is read behind them.
+/// Limit of waiting messages in bytes. Above it, the connection is not read.
 const UNHANDLED_BYTES_MAX: usize = 64 << 10;
 
 mod replies;

@@ -26,12 +26,12 @@ use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
 use crate::types::{Namespace, ProcId, Time};
 
-/// All connections of a server, by the number the core knows them under.
+/// All connections of a server, by their numbers in the core.
 pub(super) struct Connections {
     /// The server's own name.
     server: ProcId,
     limits: ConnectionLimits,
-    /// Who checks credentials of munge; without it they are not taken.
+    /// Checks credentials of munge; without it they are refused.
     proofs: Option<Proofs>,
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
@@ -42,14 +42,14 @@ pub(super) struct Connections {
     decoder: Decoder,
     /// Connections that have not introduced themselves.
     greeting: Greeting,
-    /// Connections that were given something to write in this turn.
+    /// Connections with new output in this turn.
     dirty: BTreeSet<PeerId>,
-    /// Connections to be ended in this turn.
+    /// Connections that end in this turn.
     ended: Vec<(PeerId, Connection)>,
     process_ends: ProcessEnds,
-    /// What sleepers are to be told in this turn.
+    /// Verdicts for sleeping processes, to be written in this turn.
     told: BTreeMap<Namespace, Vec<Told>>,
-    /// Seats that nobody needs any more.
+    /// Seats that are free again.
     left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
@@ -57,7 +57,7 @@ pub(super) struct Connections {
     buffer: Box<[u8]>,
     refusals: Refusals,
     held: Held,
-    /// Out of descriptors: no connection is taken before this.
+    /// The end of a pause after a lack of descriptors: no connection is accepted before.
     accept_pause_end: Option<Time>,
 }
 
@@ -94,7 +94,7 @@ impl Connections {
         }
     }
 
-    /// News for the core.
+    /// The next input for the core.
     pub(super) fn poll_input(&mut self) -> Option<Input> {
         self.inputs.pop_front()
     }
@@ -108,7 +108,7 @@ impl Connections {
         first.into_iter().chain(self.accept_pause_end).min()
     }
 
-    /// Takes waiting connections from one of the listeners, a bounded number.
+    /// Accepts waiting connections of one listener, up to a limit.
     pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         for _ in 0..ACCEPTS_PER_TURN {
@@ -122,7 +122,7 @@ impl Connections {
                 Ok(None) => return,
                 Err(error) => {
                     tracing::warn!(%error, "can't take a connection; trying again in a moment");
-                    // Without this the listeners would be ready, and fail, in every turn.
+                    // Otherwise the listeners would be ready, and fail, in every turn.
                     listeners.forget(poller);
                     self.accept_pause_end = Some(now + ACCEPT_PAUSE);
                     return;
@@ -143,7 +143,7 @@ impl Connections {
         self.make_room();
     }
 
-    /// Watches the process behind a connection, which may be kept open by a copy of it.
+    /// Watches the process of a connection: a forked copy may keep the connection open after its end.
     pub(super) fn watch_process(&mut self, id: PeerId, poller: &Poller) {
         let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
         if self.process_ends.watch(id, pid, poller) == Liveness::Ended {
@@ -151,7 +151,7 @@ impl Connections {
         }
     }
 
-    /// The process behind a connection has ended. What it sent will be read, and then the end.
+    /// The process of a connection has ended. The bytes that it sent are still read, and then the end.
     pub(super) fn outlive(&mut self, id: PeerId, poller: &Poller) {
         self.process_ends.forget(id, poller);
         if let Some(connection) = self.connections.get(&id) {
@@ -176,14 +176,14 @@ impl Connections {
         self.follow(id, result, now);
     }
 
-    /// The answer to a credential; its peer may be gone.
+    /// Takes the result of a credential check; its peer may be gone.
     pub(super) fn settle_proof(&mut self, id: PeerId, proven: Result<Ids, ProofError>, now: Time) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let result = connection.prove(id, proven);
         self.follow(id, result, now);
     }
 
-    /// What is due after a connection was read from, or one of its requests was handled.
+    /// Continues after a connection was read, or after one of its requests was handled.
     fn follow(&mut self, id: PeerId, result: Result<(), Dropped>, now: Time) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let is_greeting = connection.is_greeting();
@@ -192,14 +192,14 @@ impl Connections {
         if was_greeting || (!is_greeting && !connection.is_closing()) {
             self.expect_by(id, owed_until);
         }
-        // A refusal of a request that can't be read was queued on the way.
+        // The refusal of an unreadable request may be queued.
         self.dirty.insert(id);
         self.settle(id, result);
         self.await_turn(id);
         self.weigh(id);
     }
 
-    /// When a connection is dropped unless something happens before.
+    /// Sets when a connection is dropped unless something happens before.
     fn expect_by(&mut self, id: PeerId, deadline: Option<Time>) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let before = std::mem::replace(&mut connection.deadline, deadline);
@@ -209,7 +209,7 @@ impl Connections {
         }
     }
 
-    /// Has a connection wait for its turn if one of its requests does.
+    /// Puts a connection in the line if one of its requests waits.
     fn await_turn(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_work()) {
             self.turns.join(id, connection.share());
@@ -221,17 +221,17 @@ impl Connections {
         !self.turns.is_empty()
     }
 
-    /// Processes whose requests wait to be handled.
+    /// Number of processes with waiting requests.
     pub(super) fn turn_count(&self) -> usize {
         self.turns.process_count()
     }
 
-    /// The connection whose turn it is. It is out of the line until [`Connections::end_turn`].
+    /// The next connection in the line. It returns to the line with [`Connections::end_turn`].
     pub(super) fn next_turn(&mut self) -> Option<(PeerId, Share)> {
         self.turns.next()
     }
 
-    /// Puts the next request of a connection among the inputs; `false`: there is none.
+    /// Takes the next request of a connection into the inputs; `false`: there is none.
     pub(super) fn take_request(&mut self, id: PeerId) -> bool {
         let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
             return false;
@@ -244,7 +244,7 @@ impl Connections {
         true
     }
 
-    /// Has a connection's request decoded if it is a large one.
+    /// Sends a large request of a connection to the decoder.
     fn await_decoder(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_undecoded()) {
             self.decoder.join(id, connection.share());
@@ -274,13 +274,13 @@ impl Connections {
         self.await_turn(id);
     }
 
-    /// A large request has been decoded; its connection may be gone.
+    /// Takes a decoded large request; its connection may be gone.
     pub(super) fn settle_decoded(&mut self, id: PeerId, decoded: Box<Decoded>) {
         self.accept_decoded(id, decoded);
         self.decode_next();
     }
 
-    /// The request that a connection has made takes another turn.
+    /// Puts the last request of a connection in the line again, because it takes another turn.
     pub(super) fn note_unfinished(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.note_unfinished();
@@ -288,18 +288,18 @@ impl Connections {
         }
     }
 
-    /// A connection had its turn: so many requests were handled in so much time.
+    /// Ends a connection's turn, with the number of handled requests and their time.
     pub(super) fn end_turn(&mut self, id: PeerId, share: &Share, requests: u64, time: Duration, now: Time) {
         self.turns.charge(share, requests, time);
         self.follow(id, Ok(()), now);
     }
 
-    /// The most requests of others that were handled while a process waited that owed nothing.
+    /// The most requests of other processes that were handled while a process within its share waited.
     pub(super) const fn requests_waited_max(&self) -> u64 {
         self.turns.requests_waited_max()
     }
 
-    /// Drops what took too long, and takes connections again after a pause.
+    /// Drops connections that took too long, and accepts connections again after a pause.
     pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
         for _ in 0..DEADLINES_PER_TURN {
             let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) else { break };
@@ -315,7 +315,7 @@ impl Connections {
         }
     }
 
-    /// Tells a peer that it may ask, and who it is where it was given a name.
+    /// Sends a peer its admission, and its name if the server assigned one.
     pub(super) fn admit(&mut self, id: PeerId, index: u32, proc: Option<&ProcId>) {
         let server = self.server.clone();
         self.write(id, |connection| connection.admit(index, proc, &server));
@@ -331,40 +331,40 @@ impl Connections {
         }
         self.write(id, |connection| connection.refuse(refusal));
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
-        // While it may still say something it counts with those that have not been let in.
+        // It may still send something, so it counts as a connection without introduction.
         if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_greeting()) {
             self.greeting.insert(id, connection.credentials().uid);
             self.make_room();
         }
     }
 
-    /// How old a peer's Init was when it introduced itself, if it said so.
+    /// The age of a peer's Init at its introduction, if the peer sent it.
     pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
         self.connections.get(&id)?.init_age()
     }
 
-    /// Whose connection it is, for people.
+    /// The owner of a connection, for messages.
     pub(super) fn name(&self, id: PeerId) -> Option<String> {
         self.connections.get(&id).map(|connection| format!("a connection of user {}", connection.credentials().uid))
     }
 
-    /// Who is at the other end.
+    /// The process or socket at the other end.
     pub(super) fn peer_end(&self, id: PeerId) -> PeerEnd {
         self.connections.get(&id).map_or(PeerEnd::Unknown, Connection::peer_end)
     }
 
-    /// What a request that is not answered yet asks for.
+    /// The command of an unanswered request.
     pub(super) fn asked(&self, id: PeerId, tag: Tag) -> Option<Command> {
         self.connections.get(&id)?.asked(tag)
     }
 
-    /// The user who has made a request that is not answered yet, and its size.
+    /// The user and the size of an unanswered request.
     pub(super) fn size_of(&self, id: PeerId, tag: Tag) -> (u32, usize) {
         let connection = self.connections.get(&id);
         connection.map_or((u32::MAX, 0), |connection| (connection.credentials().uid, connection.size_bytes_of(tag)))
     }
 
-    /// Drops a connection whose process has given the host too much to do.
+    /// Drops a connection whose process has too many requests with the host.
     pub(super) fn turn_away(&mut self, id: PeerId) {
         self.settle(id, Err(Dropped::Burdensome));
     }
@@ -382,7 +382,7 @@ impl Connections {
         }
     }
 
-    /// Answers a request when the answer has been encoded, which takes long.
+    /// Answers a request after a long encoding on another thread.
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, reply: Reply) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, lines)) = asked else { return };
@@ -391,7 +391,7 @@ impl Connections {
         }
     }
 
-    /// Sends an answer that was encoded.
+    /// Sends an encoded reply.
     pub(super) fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
         self.write(id, |connection| connection.send_encoded(encoded));
     }
@@ -401,25 +401,25 @@ impl Connections {
         self.decoder.discard(Box::new(garbage));
     }
 
-    /// What is to be told to those who sleep at the boards of their namespaces.
+    /// Takes the verdicts for sleeping processes.
     pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<Told>> {
         std::mem::take(&mut self.told)
     }
 
-    /// Under which number a peer may have a seat at this board.
+    /// The number under which a peer may have a seat at this board.
     pub(super) fn candidate(&self, id: PeerId, namespace: &Namespace) -> Option<u32> {
         let (own, number) = self.connections.get(&id)?.candidacy()?;
         (own == namespace).then_some(number)
     }
 
-    /// A peer has its seat.
+    /// Gives a peer its seat.
     pub(super) fn be_seated(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.be_seated();
         }
     }
 
-    /// Who has left a seat.
+    /// Takes the seats that are free again.
     pub(super) fn take_left(&mut self) -> Vec<(Namespace, u32)> {
         std::mem::take(&mut self.left)
     }
@@ -447,12 +447,13 @@ impl Connections {
         }
     }
 
-    /// A namespace's description changed.
+    /// Forgets the replies of a namespace, because its description changed.
     pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
         self.job_info.forget(namespace);
     }
 
-    /// Tells a peer of an event. One that its encoding has no form for, or that is larger than it takes, is lost to it.
+    /// Sends an event to a peer. Without a form in the peer's encoding, or above its size limit, the peer misses the
+    /// event.
     pub(super) fn notify(&mut self, id: PeerId, event: &Arc<Event>) {
         let unasked_bytes_max = self.unasked_bytes_max();
         let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
@@ -462,10 +463,10 @@ impl Connections {
         }
     }
 
-    /// Hands over a namespace's segment. A client that gets none is told so and asks over the socket.
+    /// Sends a namespace's segment. A client without a segment learns that and requests each value.
     pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
         let segment = store.reader(namespace).map(NamespaceReader::segment);
-        // All get the descriptor that the server itself reads through: to open another one costs more than to send it.
+        // All clients get the descriptor that the server itself reads: to open another one costs more than to send it.
         let descriptor = segment.and_then(|segment| segment.handle().share_descriptor());
         if segment.is_none() {
             tracing::warn!(%namespace, "there is no segment to be handed over; its client will ask for each value");
@@ -475,13 +476,13 @@ impl Connections {
         self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
     }
 
-    /// Has a client forget the segment of a job that is not its own: none is to be had any more.
+    /// Makes a client forget the segment of another job, because there is none any more.
     pub(super) fn withdraw_segment(&mut self, id: PeerId, namespace: Namespace) {
         let notice = SegmentNotice { namespace, layout_id: 0 };
         self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, None));
     }
 
-    /// Hands over the segment of the node's topology.
+    /// Sends the segment of the node's topology.
     pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
         let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
             tracing::warn!(%error, "the topology can't be handed over; its client will ask for the text");
@@ -502,7 +503,7 @@ impl Connections {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.close();
             self.dirty.insert(id);
-            // The end of a peer that is gone keeps its turn: nothing else removes the connection before its deadline.
+            // A peer that is gone keeps its turn: only that turn removes the connection before its deadline.
             if !connection.is_ending() {
                 self.turns.leave(id);
             }
@@ -510,7 +511,7 @@ impl Connections {
         }
     }
 
-    /// Writes to every connection that was given something, once.
+    /// Writes once to every connection with new output.
     pub(super) fn flush(&mut self, poller: &Poller) {
         self.written_event.forget();
         for id in std::mem::take(&mut self.dirty) {
@@ -528,7 +529,7 @@ impl Connections {
         }
     }
 
-    /// Ends connections that are finished. What their peers were told before that they must be able to find.
+    /// Ends finished connections. Messages sent to their peers before must arrive earlier than the end.
     pub(super) fn end(&mut self, poller: &Poller) {
         for (id, connection) in self.ended.drain(..) {
             self.process_ends.forget(id, poller);
@@ -545,7 +546,7 @@ impl Connections {
         }
     }
 
-    /// Notes what a connection holds, and parts with the greediest as long as all hold too much.
+    /// Notes the memory of a connection. Drops the greediest connections as long as all together hold too much.
     fn weigh(&mut self, id: PeerId) {
         self.held.set(id, self.connections.get(&id).map_or_else(Part::default, Connection::held));
         self.held.set_shared(self.job_info.held_bytes());
@@ -561,25 +562,25 @@ impl Connections {
         }
     }
 
-    /// How much may wait for a client when something comes that it did not ask for.
+    /// Limit of a client's queue for messages without a request.
     const fn unasked_bytes_max(&self) -> usize {
         if self.held.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
     }
 
-    /// A connection that failed is gone, and the core learns of it.
+    /// Drops a failed connection and gives the core the loss.
     fn settle(&mut self, id: PeerId, result: Result<(), Dropped>) {
         let Err(dropped) = result else { return };
         if !dropped.is_end_of_peer() {
             return self.part(id, &dropped);
         }
-        // What a process asked for before it ended counts, and what its end takes is on its share of the time.
+        // Requests that came before the end of a process still count. The end itself takes time of the process's share.
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.end_behind_messages(dropped);
             self.await_turn(id);
         }
     }
 
-    /// Removes a connection; the core learns of it.
+    /// Removes a connection and gives the core the loss.
     fn part(&mut self, id: PeerId, dropped: &Dropped) {
         if let Some(connection) = self.connections.get_mut(&id) {
             let pid = connection.credentials().pid;
@@ -616,12 +617,12 @@ impl Connections {
 
 /// Numbers below are the poller's own tokens.
 const FIRST_PEER: u64 = 3;
-/// What part of all that may be held is kept of job information, for those who speak as others did.
+/// The part of all memory that may be kept job information: a quarter.
 const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
 const ACCEPTS_PER_TURN: usize = 16;
-/// Connections that are dropped in one turn because they took too long.
+/// Connections dropped in one turn for lateness.
 const DEADLINES_PER_TURN: usize = 64;
-/// How long no connection is taken after one could not be.
+/// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

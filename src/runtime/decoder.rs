@@ -1,8 +1,7 @@
-//! Large requests are decoded, and large answers encoded, on a thread of their own: the server's loop would be held up for as
-//! long as it takes.
+//! A thread that decodes large requests and encodes large replies. The server's loop would stop for that time.
 //!
-//! One request is decoded at a time. Which one is next is decided by [`Turns`], as for the loop: by users, then by processes,
-//! and each pays for the time that its requests took.
+//! One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
+//! share pays for the time of its requests.
 
 use std::io;
 use std::time::Duration;
@@ -20,13 +19,13 @@ use crate::proto::{self, Reply, Request, Tag};
 use crate::server::PeerId;
 use crate::types::{ProcId, Value, footprint};
 
-/// The connections whose requests wait to be decoded, and the thread. It is started by the first of them.
+/// The connections with requests to decode, and the thread. The first request starts it.
 pub(super) struct Decoder {
     commands: CommandSender,
     clock: Clock,
     jobs: Option<Sender<Job>>,
     turns: Turns,
-    /// On whose share the thread works.
+    /// The share of the request that the thread works on.
     working_for: Option<Share>,
 }
 
@@ -34,11 +33,11 @@ pub(super) struct Decoder {
 enum Job {
     Decode(PeerId, OwnedFrame, Lines),
     Encode(PeerId, Answer),
-    /// Free this memory.
+    /// Frees memory.
     Discard(Box<dyn Send>),
 }
 
-/// An answer that is to be encoded.
+/// A reply to be encoded.
 pub(super) struct Answer {
     pub(super) tag: Tag,
     pub(super) command: proto::Command,
@@ -47,7 +46,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether it is worth the way to the thread and back.
+    /// Whether a reply is large enough for the thread.
     pub(super) fn is_large(reply: &Reply) -> bool {
         let mut left = LARGE_BYTES_MIN;
         match reply {
@@ -65,8 +64,8 @@ impl Answer {
     }
 }
 
-/// Takes the size of a value off what is left; whether nothing is left then. The elements of an array are looked at one
-/// by one, and no more of them than that takes: a table of a large job is not walked through.
+/// Subtracts the size of a value from `left`. Returns whether nothing is left. The elements of an array are visited one
+/// by one only until then, so a table of a large job is not walked through.
 fn exceeds(value: &Value, left: &mut usize) -> bool {
     if let Value::DataArray(array) = value {
         return array.elements.iter().any(|element| exceeds(element, left));
@@ -75,7 +74,7 @@ fn exceeds(value: &Value, left: &mut usize) -> bool {
     *left == 0
 }
 
-/// A request that was decoded, or could not be. Its bytes are freed already: that takes milliseconds, too.
+/// A request after its decoding, or the error. Its bytes are freed on the thread, because that takes milliseconds, too.
 pub(super) struct Decoded {
     pub(super) header: FrameHeader,
     pub(super) size_bytes: usize,
@@ -88,17 +87,17 @@ impl Decoder {
         Self { commands, clock, jobs: None, turns: Turns::default(), working_for: None }
     }
 
-    /// A connection has a request to be decoded.
+    /// Adds a connection with a request to decode.
     pub(super) fn join(&mut self, id: PeerId, share: Share) {
         self.turns.join(id, share);
     }
 
-    /// A connection is gone.
+    /// Removes a connection.
     pub(super) fn leave(&mut self, id: PeerId) {
         self.turns.leave(id);
     }
 
-    /// The connection whose turn it is, if the thread is free.
+    /// The next connection, if the thread is free.
     pub(super) fn next(&mut self) -> Option<PeerId> {
         if self.working_for.is_some() {
             return None;
@@ -108,7 +107,7 @@ impl Decoder {
         Some(id)
     }
 
-    /// Has its request decoded. Without a thread this is done here and now, and given back.
+    /// Decodes a request on the thread. Without a thread, decodes it here and returns it.
     pub(super) fn decode(&mut self, id: PeerId, frame: OwnedFrame, lines: Lines) -> Option<Decoded> {
         match self.give(Job::Decode(id, frame, lines)) {
             Some(Job::Decode(_, frame, lines)) => Some(decoded(frame, &lines, self.clock)),
@@ -116,7 +115,7 @@ impl Decoder {
         }
     }
 
-    /// Has an answer encoded. Without a thread this is done here and now, and given back.
+    /// Encodes a reply on the thread. Without a thread, encodes it here and returns it.
     pub(super) fn encode(&mut self, id: PeerId, answer: Answer) -> Option<Result<Vec<u8>, WriteError>> {
         match self.give(Job::Encode(id, answer)) {
             Some(Job::Encode(_, answer)) => Some(answer.encoded()),
@@ -124,7 +123,7 @@ impl Decoder {
         }
     }
 
-    /// Gives the thread something to do, or back what it can't be given.
+    /// Gives the thread a job. Returns the job if that fails.
     fn give(&mut self, job: Job) -> Option<Job> {
         match self.thread() {
             Ok(jobs) => jobs.send(job).err().map(|unsent| unsent.0),
@@ -135,21 +134,21 @@ impl Decoder {
         }
     }
 
-    /// The connection whose turn it was has nothing to be decoded any more.
+    /// Frees the thread again, because the chosen connection has no request to decode any more.
     pub(super) fn pass(&mut self) {
         self.working_for = None;
     }
 
-    /// The thread is free again.
+    /// Takes a result: the thread is free again.
     pub(super) fn settle(&mut self, decoded: &Decoded) {
         if let Some(share) = self.working_for.take() {
             self.turns.charge(&share, 1, decoded.time);
         }
     }
 
-    /// Frees what nobody waits for any more. That may take as long as decoding it.
+    /// Frees memory that is not needed any more. That may take as long as the decoding.
     pub(super) fn discard(&mut self, memory: Box<dyn Send>) {
-        // Without a thread it is freed here.
+        // Without a thread it is dropped here.
         drop(self.give(Job::Discard(memory)));
     }
 
@@ -167,7 +166,7 @@ impl Decoder {
         spawn("modex-decoder", move || {
             for job in receiver {
                 match job {
-                    // A server that has ended wants none.
+                    // A server that has ended needs no result.
                     Job::Decode(peer, frame, lines) => {
                         let decoded = Box::new(decoded(frame, &lines, clock));
                         let _ = commands.send(Command::Decoded(peer, decoded));
@@ -191,7 +190,7 @@ fn decoded(frame: OwnedFrame, lines: &Lines, clock: Clock) -> Decoded {
     Decoded { header, size_bytes, request, time: clock.now().since(start) }
 }
 
-/// Messages of this size are decoded and encoded elsewhere, in bytes: smaller ones take less than the way there and back is worth.
+/// Smallest message for the thread, in bytes. A smaller one is faster without it.
 pub(super) const LARGE_BYTES_MIN: usize = 512 << 10;
 
 #[cfg(test)]
@@ -200,8 +199,8 @@ mod tests {
     use crate::proto::RankData;
     use crate::types::{DataArray, DataType, Info, Key, Kval, Namespace, Status, Text};
 
-    /// The list of the members of a large job, and the data of a large process, were encoded on the server's thread. Whether
-    /// an answer is a large one was found by a walk through all of it there.
+    /// The list of a large job's members, and the data of a large process, were encoded on the server's thread. That
+    /// thread also walked through all of a reply to find its size.
     #[test]
     fn large_answers_of_any_kind_are_encoded_elsewhere() {
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);

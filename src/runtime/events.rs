@@ -15,7 +15,7 @@ use crate::events::{
 };
 use crate::types::{Info, ProcId, Status};
 
-/// What a process does about an event.
+/// A process's function for an event.
 pub type Handler = Arc<dyn Fn(EventCall) + Send + Sync>;
 
 /// One call of an event handler.

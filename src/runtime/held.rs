@@ -17,7 +17,7 @@ pub(super) struct Held {
     shared_bytes: usize,
 }
 
-/// What is held for one connection, in bytes.
+/// The bytes held for one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
     /// Bytes for this connection alone.

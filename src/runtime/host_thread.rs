@@ -16,49 +16,50 @@ use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder
 use super::job_queue::{JobReceiver, JobSender, queue};
 use super::threads::spawn;
 
-/// Where the host's functions run, so that they may call the server and wait for it without stopping its loop.
+/// The thread that calls the host's functions, so that they may call the server and wait for it without stopping its
+/// loop.
 ///
-/// The thread ends when this is dropped. It is not joined: a host's function may wait for as long as it likes, the end of the
+/// The thread ends after this is dropped. It is not joined: a host's function may wait for ever, and the end of the
 /// server does not wait for it.
 pub(super) struct HostThread {
     commands: CommandSender,
     jobs: JobSender<Lane, Job>,
 }
 
-/// One thing to run.
+/// Work for the thread.
 pub(super) enum Job {
     /// A function of the host.
     Upcall(UpcallId, Upcall),
-    /// The result of one of the host's own calls.
+    /// The result of a call of the host.
     Complete(Callback, HostResult),
-    /// The event handlers of the host's process, or anything else that is to run here.
+    /// A job, such as event handlers of the host's process.
     Run(events::Job),
 }
 
-/// Jobs with a common lane keep their order.
+/// A line of jobs. Jobs with a common lane keep their order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lane {
     /// Work of the host itself.
     Host,
-    /// Requests of a process, and news about it.
+    /// Requests of a process, and events about it.
     Of(Account),
-    /// Changes of the events of the environment that this server wants.
+    /// Changes of the events of the environment that this server needs.
     Environment,
     /// Fetches of a job's data. Several processes may wait for one fetch.
     Fetches(Namespace),
 }
 
-/// Where a job waits.
+/// The place of a job in the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// The user on whose turns it runs; none: the host.
+    /// The user whose turns it takes; `None`: the host.
     pub(super) uid: Option<u32>,
-    /// None: that of the host.
+    /// The lanes of the job; empty: the lane of the host.
     pub(super) lanes: BTreeSet<Lane>,
 }
 
 impl Place {
-    /// The place of a job that a request has caused, if any, and that is about a process, if any.
+    /// The place of a job that a request may have caused, and that may be about a process.
     pub(super) fn new(origin: Option<&Origin>, about: Option<&ProcId>) -> Self {
         let about = about.map(|proc| Account::Process(proc.clone()));
         let lanes = origin.map(|origin| origin.account.clone()).into_iter().chain(about).map(Lane::Of).collect();
@@ -82,7 +83,7 @@ impl Place {
         }
     }
 
-    /// In one more lane.
+    /// Adds a lane.
     pub(super) fn and(mut self, lane: Lane) -> Self {
         self.lanes.insert(lane);
         self
@@ -90,7 +91,7 @@ impl Place {
 }
 
 impl Lane {
-    /// Whether this may be about a process, or the processes of a job (the wildcard rank).
+    /// Whether the lane may be about a process, or about processes of a job (the wildcard rank).
     fn concerns(&self, proc: &ProcId) -> bool {
         match self {
             Self::Of(Account::Process(other)) => {
@@ -103,7 +104,7 @@ impl Lane {
 }
 
 impl HostThread {
-    /// The thread holds `is_alive` as long as it has something to run.
+    /// Starts the thread. It holds `is_alive` until its last job.
     ///
     /// # Errors
     /// No thread can be started.
@@ -118,12 +119,12 @@ impl HostThread {
         Ok(Self { commands, jobs })
     }
 
-    /// Where the thread sends what it has done.
+    /// The thread's way to the server's loop.
     pub(super) const fn commands(&self) -> &CommandSender {
         &self.commands
     }
 
-    /// Runs a job after those given before with a common lane.
+    /// Runs a job after earlier ones with a common lane.
     pub(super) fn run_at(&self, mut place: Place, job: Job) {
         if place.lanes.is_empty() {
             place.lanes.insert(Lane::Host);
@@ -131,8 +132,8 @@ impl HostThread {
         self.jobs.send(place.uid, place.lanes, job);
     }
 
-    /// Runs the completion of the host's call that ends a process, or a job (the wildcard rank). The host may free its
-    /// object of the process then, so all upcalls with the object come before.
+    /// Runs the completion of a host's call that ends a process or a job (the wildcard rank). The host may then free
+    /// its object of the process, so all upcalls with the object come before.
     pub(super) fn run_behind(&self, ended: &ProcId, job: Job) {
         self.jobs.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
     }
@@ -142,14 +143,14 @@ thread_local! {
     static IS_HOST_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the caller is a function of a host, called by its server.
+/// Whether the caller runs on the thread that calls the host.
 pub(super) fn is_host_thread() -> bool {
     IS_HOST_THREAD.get()
 }
 
 fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Job>) {
     for job in jobs {
-        // A panic costs the host this one request, whose responder is dropped on the way and answers with an error.
+        // A panic fails this one request: its responder is dropped and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
             Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
             Job::Complete(callback, result) => callback(result),
@@ -223,8 +224,8 @@ mod tests {
         Event { status: Status::GROUP_LEFT, source: Some(source.clone()), range: range::RANGE_GLOBAL, info: Vec::new() }
     }
 
-    /// Aborts, events, fences and group operations waited for the host in one line, first come, first served. The fences of
-    /// one user waited for all events that another user had raised. All upcalls of a request take its user's turns now.
+    /// Aborts, events, fences and group operations had one line to the host, in order of arrival. So one user's fences
+    /// waited for all earlier events of another user. Now all upcalls of a request take its user's turns.
     #[test]
     fn what_one_user_asks_waits_for_few_requests_of_another() {
         let (sender, mut receiver) = queue();
@@ -243,8 +244,8 @@ mod tests {
         assert!(receiver.by_ref().position(|name| name == "alice").unwrap() < 20);
     }
 
-    /// What one process asked for stays in its order, its part in operations of many processes and the loss of its connection
-    /// included, whatever its user's turns are.
+    /// All upcalls of one process keep their order, including its part in collective operations and the loss of its
+    /// connection. Its user's turns do not change that.
     #[test]
     fn news_of_one_process_keep_their_order() {
         let (sender, receiver) = queue();
@@ -258,9 +259,9 @@ mod tests {
         for _ in 0..5 {
             send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)));
             send(Place::of(&abort(&bob), Some(&bobs)));
-            // A fence of both, which the other completes.
+            // A fence of both processes, completed by the other one.
             send(Place::new(Some(&others), None).and(Lane::Of(Account::Process(bob.clone()))));
-            // The loss of the process; no request has caused it.
+            // The loss of the process, without a request.
             send(Place::new(None, Some(&bob)));
         }
         sender.send_behind(|lane| lane.concerns(&proc("bob", 0)), Lane::Host, sent.len());

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Gives jobs to the thread. Dropped, it lets the thread finish what is there, and end.
+/// Gives jobs to the thread. After its drop, the thread finishes the remaining jobs and ends.
 pub(super) struct JobSender<L, T>(Arc<Shared<L, T>>);
 
 /// The thread's end.
@@ -27,11 +27,11 @@ struct Shared<L, T> {
     news: Condvar,
 }
 
-/// All jobs that were not taken yet, by number.
+/// All jobs that have not been taken, by number.
 struct State<L, T> {
     jobs: BTreeMap<u64, Waiting<L, T>>,
     lanes: BTreeMap<L, VecDeque<u64>>,
-    /// Ready jobs of each user that has some. The users come in the order of their turns.
+    /// The ready jobs of each user, in the order of the users' turns.
     ready: VecDeque<(Option<u32>, VecDeque<u64>)>,
     last: u64,
     is_over: bool,
@@ -40,12 +40,12 @@ struct State<L, T> {
 struct Waiting<L, T> {
     uid: Option<u32>,
     lanes: BTreeSet<L>,
-    /// In how many of its lanes another job is first.
+    /// The number of its lanes with an earlier job.
     behind: usize,
     job: T,
 }
 
-/// Both ends of a queue. Its length is not bounded here.
+/// Both ends of a queue. Its length has no limit here.
 pub(super) fn queue<L, T>() -> (JobSender<L, T>, JobReceiver<L, T>) {
     let (jobs, lanes) = (BTreeMap::new(), BTreeMap::new());
     let state = Mutex::new(State { jobs, lanes, ready: VecDeque::new(), last: 0, is_over: false });
@@ -103,7 +103,7 @@ impl<L: Ord + Clone, T> State<L, T> {
         }
     }
 
-    /// The job whose turn it is. Its user comes behind the others.
+    /// Takes the next job. Its user goes behind the others.
     fn next(&mut self) -> Option<T> {
         let (uid, mut ready) = self.ready.pop_front()?;
         let taken = self.jobs.remove(&ready.pop_front()?)?;
@@ -144,7 +144,7 @@ impl<L: Ord + Clone, T> Iterator for JobReceiver<L, T> {
     }
 }
 
-/// Jobs that are taken at a time: a job that comes meanwhile waits for no more.
+/// Jobs taken at once: a later job waits for no more than these.
 const TAKEN_MAX: usize = 16;
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever lanes jobs have: each job comes once, and those with a common lane in the order in which they were given.
+        /// Jobs come once each. Jobs with a common lane keep their order.
         #[test]
         fn jobs_with_a_common_lane_keep_their_order(
             jobs in prop::collection::vec((0_u32..3, prop::collection::btree_set(0_u8..6, 1..4)), 0..100),

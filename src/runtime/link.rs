@@ -26,7 +26,7 @@ use crate::types::Time;
 /// The result of a call to the server.
 pub(super) type CallResult = Result<Outcome, CallError>;
 
-/// What to do with the result of a call, on the progress thread.
+/// Takes the result of a call, on the progress thread.
 pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 
 /// The conversation; shared by the threads of the process.
@@ -217,8 +217,8 @@ impl Link {
     pub(super) fn listen(&self, is_listening: bool) {
         let mut state = self.state.lock();
         state.is_listening = is_listening;
-        // Nobody is woken to learn that there is nothing to wait for: a handler's end woke the thread twice, and the program, which
-        // waits for the callback, lost its turn in between.
+        // An end of listening wakes no thread. A handler's end woke the progress thread twice, and the program, which
+        // waits for the callback, lost its turn on the processor in between.
         if is_listening {
             self.rouse(state);
         }

@@ -19,13 +19,13 @@ pub(super) struct Manners {
 }
 
 impl Manners {
-    /// Those of our own server.
+    /// The manners of our own server.
     pub(super) fn ours() -> Self {
         let limits = DecodeLimits::default();
         Self { dialect: Dialect::OWN, is_ours: true, limits, message_bytes_max: DecodeLimits::MESSAGE_BYTES_MAX }
     }
 
-    /// Those of an OpenPMIx server. It writes job information of any size into one message.
+    /// The manners of an OpenPMIx server. It writes job information of any size into one message.
     pub(super) fn of_reference(generation: Generation, version: Option<Version>) -> Self {
         let peer = version.filter(|version| version.major > 0).unwrap_or_else(|| Version::first_with(generation));
         let message_bytes_max = peer.message_bytes_max();

@@ -1,15 +1,15 @@
-//! The only threads and clocks: what drives the cores.
+//! The only threads and clocks of the library; they drive the cores.
 //!
-//! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and other threads' calls and
-//!   does a bounded amount of work for each per turn; and one for its host's functions (`host_thread`), so that they may
-//!   wait for the server. While the first waits, a call of the host takes a turn on its own thread (`commands`).
-//! - A server that gets a large message has a third one, which decodes and encodes those (`decoder`).
-//! - A client has none. Threads that wait for the server take turns at its socket (`link`); a thread for callbacks and
-//!   event handlers is started when the first one is given.
-//! - Event handlers (`events`) run on the thread for callbacks, those of the server's own process on the thread of the
-//!   host's functions.
-//!
-//! No lock is held while anybody waits, and no function of a user is called with a lock held, except `Host::observed`.
+//! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and calls of other threads.
+//!   It does a bounded amount of work for each per turn.
+//! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
+//! - While the first thread waits, a call of the host takes a turn on the caller's thread (`commands`).
+//! - A server that gets a large message has a third thread, which decodes and encodes large messages (`decoder`).
+//! - A client has none. Threads that wait for the server take turns at its socket (`link`). The first callback or event
+//!   handler starts a thread for callbacks and handlers.
+//! - Event handlers (`events`) run on that thread. Handlers in the server's own process run on the thread that calls
+//!   the host.
+//! No lock is held during a wait, and no function of a user is called with a lock held, except `Host::observed`.
 //!
 //! ```text
 //! api threads ── commands ──► server_loop ── Input ──► server core

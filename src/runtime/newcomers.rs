@@ -1,4 +1,4 @@
-//! Connections of which nobody knows yet whose they are.
+//! Connections without an introduction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::server::PeerId;
 use crate::types::Time;
 
-/// Connections that have not introduced themselves, by user.
+/// Connections without an introduction, by user.
 #[derive(Debug)]
 pub(super) struct Greeting {
     handshakes_max: usize,
-    /// The most connections that there may be, with those that have introduced themselves.
+    /// Limit of all connections, including introduced ones.
     connections_max: usize,
     of_users: BTreeMap<u32, BTreeSet<PeerId>>,
     users: BTreeMap<PeerId, u32>,
@@ -26,7 +26,7 @@ impl Greeting {
         self.of_users.entry(uid).or_default().insert(id);
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the connection was there.
     pub(super) fn remove(&mut self, id: PeerId) -> bool {
         let Some(uid) = self.users.remove(&id) else { return false };
         if let Some(of_user) = self.of_users.get_mut(&uid) {
@@ -38,9 +38,10 @@ impl Greeting {
         true
     }
 
-    /// The connection that has to go, and how many may stay, if there are too many: the oldest of the user with the most.
+    /// If there are too many, returns the oldest connection of the user with the most, which must go, and the limit.
     ///
-    /// Introduced connections leave the others less room, because all take descriptors. A sixteenth is always for newcomers.
+    /// All connections take descriptors, so introduced ones leave less room for the others. A sixteenth is always for
+    /// newcomers.
     pub(super) fn surplus(&self, connection_count: usize) -> Option<(PeerId, usize)> {
         let introduced = connection_count.saturating_sub(self.users.len());
         let room = self.connections_max.saturating_sub(introduced).max(self.connections_max / NEWCOMERS_PART);
@@ -50,16 +51,16 @@ impl Greeting {
     }
 }
 
-/// Connections refused because nobody knows whose they are. Everybody can make some; not each is worth a line.
+/// Connections that were refused because their owner is unknown. Everybody can cause them, so not each one is reported.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     count: u64,
-    /// No report before this.
+    /// The end of the silence after a report.
     quiet_until: Option<Time>,
 }
 
 impl Refusals {
-    /// Counts one. How many there were since the last report, if it is time for another.
+    /// Counts a refusal. Returns the count since the last report if another one is due.
     pub(super) fn report(&mut self, now: Time) -> Option<u64> {
         self.count = self.count.saturating_add(1);
         if self.quiet_until.is_some_and(|end| now < end) {
@@ -70,9 +71,9 @@ impl Refusals {
     }
 }
 
-/// What part of all connections may always be without an introduction.
+/// A sixteenth of all connections may always be without an introduction.
 const NEWCOMERS_PART: usize = 16;
-/// How long refused connections are only counted after one was reported.
+/// How long refusals are only counted after a report.
 const REFUSALS_PAUSE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(refusals.report(start + REFUSALS_PAUSE), Some(1001));
     }
 
-    /// Over TCP everybody can connect; one who does so and stays silent would have pushed out those who are on their way.
+    /// Over TCP everybody can connect. A user with many silent connections would have pushed out those of others.
     #[test]
     fn who_crowds_the_door_makes_room_himself() {
         let mut greeting = Greeting::new(1, 100);
@@ -106,8 +107,8 @@ mod tests {
         assert!(greeting.remove(PeerId(6)) && greeting.users.is_empty() && greeting.of_users.is_empty());
     }
 
-    /// Where a process may have 64 descriptors, 512 half introductions of one user took them all. Another user's connected
-    /// process got no segment for its first commit. All connections together have a bound now, with a part for newcomers.
+    /// In a process with 64 descriptors, 512 half introductions of one user took them all. Another user's connected
+    /// process got no segment for its first commit. Now all connections share a limit, with a part for newcomers.
     #[test]
     fn half_introductions_and_connections_share_the_descriptors() {
         let mut greeting = Greeting::new(512, 56);

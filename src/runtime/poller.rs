@@ -13,7 +13,8 @@ use super::clock::wait_ms;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Token(pub(super) u64);
 
-/// Waits for descriptors to become ready (level-triggered `epoll`). One thread may wait while others change what it waits for.
+/// Waits for descriptors to become ready (level-triggered `epoll`). One thread may wait while others change the
+/// descriptors.
 #[derive(Debug)]
 pub(super) struct Poller {
     epoll: Epoll,

@@ -41,7 +41,7 @@ use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits,
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
-/// How a server is run.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
     /// The server's own name.
@@ -52,22 +52,22 @@ pub struct ServerOptions {
     pub session_tmpdir: PathBuf,
     /// Directory for the files of the node.
     pub system_tmpdir: PathBuf,
-    /// Who can reach the socket.
+    /// The users who can reach the socket.
     pub access: SocketAccess,
-    /// Whether clients of other PMIx libraries can connect, for which there is a TCP socket on the loopback interface.
+    /// Whether clients of other PMIx libraries can connect, over a TCP socket on the loopback interface.
     pub foreign_clients: ForeignClients,
-    /// Which tools may connect, and how they find the server.
+    /// The tools that may connect, and the files by which they find the server.
     pub tools: ToolSupport,
-    /// Who checks credentials of munge. If that works when the server starts, clients are offered to prove themselves by
-    /// them; if not, or with none, they are known by what the kernel says.
+    /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
+    /// Otherwise, or without a prover, the kernel's facts identify them.
     pub prover: Option<Arc<dyn Prover>>,
-    /// How the node's topology is come by.
+    /// The source of the node's topology, and its sharing.
     pub topology: TopologyOptions,
-    /// Bounds of what connections can hold.
+    /// Limits of what connections can hold.
     pub connections: ConnectionLimits,
-    /// Bounds and times of the core. Its capabilities are replaced by the host's.
+    /// Limits and times of the core. The host's capabilities replace these.
     pub core: Config,
-    /// How the segments are kept.
+    /// Options of the segments.
     pub store: StoreOptions,
 }
 
@@ -86,19 +86,19 @@ impl ServerOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// No socket.
+    /// The socket could not be made.
     #[error("the server has no socket: {0}")]
     Listen(#[from] ListenError),
-    /// Nothing to wait with.
+    /// The server has nothing to wait with.
     #[error("the operating system gives the server nothing to wait with: {}", explain(&(*.0).into()))]
     Poll(#[from] Errno),
-    /// No file by which tools find it.
+    /// The file for tools could not be written.
     #[error("tools can't be told of the server: {0}")]
     Rendezvous(#[from] RendezvousError),
-    /// No thread.
+    /// The thread could not be started.
     #[error("the server's thread can't be started: {}", explain_start(.0))]
     Thread(#[source] io::Error),
-    /// A directory that can't be told to clients.
+    /// Clients could not get the name of a directory.
     #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
     Directory {
         /// The directory.
@@ -118,14 +118,14 @@ pub struct ServerHandle {
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
     pub(super) asks_host: AtomicBool,
-    /// By which tools find it.
+    /// The files by which tools find the server.
     files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Closed when the thread of the host's functions has nothing more to run.
+    /// Closed when the host's thread has no more jobs.
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
     work: WorkRecord,
-    /// In a forked child there is no thread to wait for.
+    /// A forked child has no thread to wait for.
     creator_pid: u32,
 }
 
@@ -147,7 +147,7 @@ impl ServerHandle {
         let topology = Arc::new(options.node_topology(clock, commands.clone()));
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&poller)?;
-        // The address is told as text, too.
+        // The address is also passed on as text.
         text(listeners.path().to_owned())?;
         let proofs = prover.and_then(|prover| start_proofs(prover, commands.clone(), clock));
         let environment = ServerEnvironment {
@@ -162,7 +162,7 @@ impl ServerHandle {
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let answers_topology = topology.is_for_clients();
-        // Room for 2^30 commits of a process in a second; the highest bit has another meaning.
+        // Room for 2^30 commits of a process per second; the highest bit has another meaning.
         let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
         let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
         let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
@@ -211,18 +211,18 @@ impl ServerHandle {
         &self.topology
     }
 
-    /// What the server's thread has done so far.
+    /// The work of the server's thread so far.
     #[must_use]
     pub fn work(&self) -> Work {
         self.work.read()
     }
 
-    /// Takes the longest turn. From now on the longest of the next turns is kept.
+    /// Takes the longest turn. The record starts again with the next turn.
     pub fn take_longest_turn(&self) -> Option<LongestTurn> {
         self.work.take_longest()
     }
 
-    /// What clients find in their environment.
+    /// The contents of the clients' environment.
     #[must_use]
     pub const fn environment(&self) -> &ServerEnvironment {
         &self.environment
@@ -238,17 +238,17 @@ impl ServerHandle {
         result.recv().map_err(|_| Stopped)
     }
 
-    /// The host has other functions from now on.
+    /// Changes the capabilities of the host.
     ///
     /// # Errors
     /// [`Stopped`].
     pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
-        // Nobody waits for it; it says that a wait would not end.
+        // Set before the call: it tells waiting callers that a wait would not end.
         self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
         self.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
-    /// Makes a call whose result goes to `callback`, on the thread of the host's functions.
+    /// Makes a call whose result goes to `callback`, on the thread that calls the host.
     ///
     /// # Errors
     /// [`Stopped`]: the callback will not run.
@@ -256,22 +256,22 @@ impl ServerHandle {
         self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
     }
 
-    /// Ends the server; whatever still waits for it gets an error. Once is enough.
+    /// Ends the server; pending calls get an error. Later calls do nothing.
     pub fn close(&self) {
         let Some(thread) = self.thread.lock().take() else { return };
         if process::id() != self.creator_pid {
             return;
         }
-        // No tool is to find a server that is about to go.
+        // Tools must not find a server that is about to end.
         drop(std::mem::take(&mut *self.files.lock()));
         self.topology.abandon();
         let _ = self.commands.send(Command::Shutdown);
-        // A panic of the thread has been reported by the panic hook; there is nothing more to end.
+        // The panic hook has reported a panic of the thread; there is nothing more to end.
         let _ = thread.join();
     }
 
-    /// Waits until the host's functions have been told the end of everything, after [`ServerHandle::close`]. Gives up
-    /// when that takes longer, or when the caller is one of them.
+    /// After [`ServerHandle::close`], waits until the host's functions have been called for the end of everything.
+    /// Gives up after `time_max`, and does not wait on the host's thread itself.
     pub fn wait_drained(&self, time_max: Duration) {
         if process::id() == self.creator_pid && !is_host_thread() {
             let _ = self.drained.recv_timeout(time_max);
@@ -291,7 +291,7 @@ impl std::fmt::Debug for ServerHandle {
     }
 }
 
-/// The name and address under which processes find a server with this environment.
+/// The server's name and address, by which processes find it.
 fn contact(environment: &ServerEnvironment) -> Contact {
     Contact { proc: environment.address.server.clone(), uri: Text::from(environment.uri()) }
 }
@@ -300,14 +300,14 @@ fn text(path: PathBuf) -> Result<String, StartError> {
     path.into_os_string().into_string().map_err(|path| StartError::Directory { path: path.into() })
 }
 
-/// The thread that checks credentials of munge; none if munge does not work.
+/// The thread that checks credentials of munge; `None` if munge does not work.
 fn start_proofs(prover: Arc<dyn Prover>, commands: CommandSender, clock: Clock) -> Option<Proofs> {
     let proofs = Proofs::start(prover, commands, clock, TRIAL_TIME_MAX);
     proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
 }
 
-/// Where the process may have few descriptors, users share what there is: one of them took all, and another's first commit, which
-/// needs one for the segment, was refused.
+/// Users share the descriptors if the process may have only few. Otherwise one user can take all, and another user's
+/// first commit, which needs one for the segment, is refused.
 fn within_descriptors(core: Config) -> Config {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
     let shared = usize::try_from(soft / 8 * 7).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core. Where the host calls while
-//! the thread waits, the turn is taken on the host's thread.
+//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core. While it waits, a call
+//! of the host takes a turn on the host's own thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -30,7 +30,7 @@ use crate::proto::{Command as Asked, Reply, Request, Tag};
 use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
-/// Everything that a turn needs.
+/// The state of the loop.
 pub(super) struct ServerLoop {
     pub(super) core: Server<Store>,
     pub(super) host: HostThread,
@@ -43,7 +43,7 @@ pub(super) struct ServerLoop {
     pub(super) meter: WorkMeter,
     pub(super) calls: Calls,
     pub(super) is_ending: bool,
-    /// When the thread that waits wakes by itself.
+    /// The end of the thread's wait without any event.
     pub(super) wakes_at: Option<Time>,
     pub(super) witness: Witness,
     pub(super) claims: Claims,
@@ -53,25 +53,25 @@ pub(super) struct ServerLoop {
     pub(super) topology: TopologyDesk,
 }
 
-/// The host's calls in flight.
+/// Pending calls of the host.
 #[derive(Default)]
 pub(super) struct Calls {
     last: u64,
-    /// Each with the process, or the job, that the call ends.
+    /// Each with the process or job that the call ends.
     completions: BTreeMap<CallId, (Completion, Option<ProcId>)>,
 }
 
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
 
-    /// Lays itself on the desk, and starts the thread that takes turns.
+    /// Puts the loop on the desk, and starts the thread that takes turns.
     pub(super) fn start(self, desk: &Desk) -> io::Result<JoinHandle<()>> {
         *desk.lock() = Some(self);
         let of_thread = Arc::clone(desk);
         spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.lock().take()))
     }
 
-    /// Takes turns until told to end, or until the operating system no longer lets it wait.
+    /// Takes turns until the shutdown, or until the operating system refuses the wait.
     fn run(desk: &Desk) {
         let ended = Ended(desk);
         let Some(poller) = desk.lock().as_ref().map(|server_loop| Arc::clone(&server_loop.poller)) else { return };
@@ -108,8 +108,8 @@ impl ServerLoop {
         self.end_turn();
     }
 
-    /// A turn on the thread of a caller. What sockets bring is left to the loop's own thread: the host's functions are told of
-    /// it there.
+    /// Takes a turn on a caller's thread. Input from sockets is left to the loop's own thread, because it may cause
+    /// calls of the host's functions.
     pub(super) fn turn_of_caller(&mut self) {
         let now = self.clock.now();
         self.meter.begin(now);
@@ -131,13 +131,13 @@ impl ServerLoop {
         self.meter.end(waited, |peer| witness.name(peer).or_else(|| connections.name(peer)));
     }
 
-    /// The time since the last note was spent on this.
+    /// Books the time since the last note on this task.
     fn note(&mut self, task: Task) {
         self.meter.note(self.clock.now(), task);
     }
 
-    /// Handles a few requests of each process that has some, in the order of [`Turns`](super::turns::Turns). Sockets are
-    /// looked at in between, so that nobody waits for more than this who has yet to be read.
+    /// Handles a few requests of each process that has some, in the order of [`Turns`](super::turns::Turns). Returns to
+    /// the sockets after a limit, so that unread peers wait no longer than that.
     fn handle_requests(&mut self) {
         let mut now = self.meter.last();
         let end = now + TURN_TIME;
@@ -168,7 +168,7 @@ impl ServerLoop {
     }
 
     fn deadline(&self) -> Option<Time> {
-        // Out of one array, the compiler would also compare the times that are not there, and memcheck objects.
+        // With one array, the compiler would also compare the missing times, and memcheck reports that.
         let deadlines = self.core.poll_timeout().into_iter().chain(self.connections.next_deadline());
         deadlines.chain(self.topology.next_deadline()).min()
     }
@@ -180,7 +180,7 @@ impl ServerLoop {
             let task = Task::Call(what_of(&command));
             match command {
                 Command::Call(call, completion) => {
-                    // It may be the end of a namespace, and of its board.
+                    // The call may end a namespace and its board.
                     self.tell_sleepers();
                     let id = self.calls.insert(completion, ended_by(&call));
                     self.handle(now, Input::Host(id, call), None);
@@ -203,7 +203,7 @@ impl ServerLoop {
             }
             self.note(task);
         }
-        // More may wait, and its wake is forgotten.
+        // More commands may wait, but the wake is used up.
         self.waker.wake();
     }
 
@@ -246,7 +246,7 @@ impl ServerLoop {
         }
     }
 
-    /// Gives the core an input and executes what it wants at once, on the account of whoever is behind the input.
+    /// Gives the core an input and executes its outputs at once, on the account of the input's origin.
     pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
         self.core.handle(now, input);
         while let Some(output) = self.core.poll_output() {
@@ -254,7 +254,7 @@ impl ServerLoop {
         }
     }
 
-    /// Gives the core what the connections brought.
+    /// Gives the core the input from connections.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
             let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
@@ -267,7 +267,7 @@ impl ServerLoop {
         }
     }
 
-    /// An introduction that waited goes on.
+    /// Continues with an introduction that waited for a search.
     fn accept(&mut self, now: Time, peer: PeerId, strangers: BTreeSet<PeerId>) {
         if let Some(input) = self.claims.settle(peer, strangers) {
             let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
@@ -285,7 +285,8 @@ impl ServerLoop {
         self.note(task);
     }
 
-    /// Refuses what may become more work for the host; whether it was refused. What the server does itself is done.
+    /// Refuses an input that may become more work for the host; returns whether it did. Requests that the server
+    /// handles by itself are not refused.
     fn turn_away(&mut self, input: &Input) -> bool {
         match input {
             Input::Connected(peer, _) | Input::ToolConnected(peer, _) => self.connections.turn_away(*peer),
@@ -306,7 +307,8 @@ impl ServerLoop {
         true
     }
 
-    /// Writes to each connection once. A connection that breaks meanwhile is news for the core, which may want more.
+    /// Writes to each connection once. If a connection breaks meanwhile, the core gets that as input and may have more
+    /// output.
     fn execute(&mut self) {
         loop {
             let now = self.clock.now();
@@ -319,17 +321,17 @@ impl ServerLoop {
     }
 
     fn write(&mut self) {
-        // Messages first: who is told to look for one finds it.
+        // Messages come first: a peer that reads its verdict on the board must find them.
         self.connections.flush(&self.poller);
         self.tell_sleepers();
         self.connections.end(&self.poller);
     }
 
-    /// Tells those who sleep what has become of what they asked for.
+    /// Writes the verdicts for sleeping processes to their boards.
     fn tell_sleepers(&mut self) {
         for (namespace, all_told) in self.connections.take_told() {
             if let Err(error) = self.core.tell_sleepers(&namespace, &all_told) {
-                // They will wake, and ask.
+                // The processes will wake, and demand a message.
                 tracing::debug!(%namespace, %error, "processes that sleep can't be told");
             }
         }
@@ -338,7 +340,7 @@ impl ServerLoop {
         }
     }
 
-    /// Hands over a segment; its own processes get a seat at its board.
+    /// Sends a segment to a peer. A process of the segment's namespace gets a seat at its board.
     fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
         if let Err(error) = self.core.share_segment(namespace) {
             tracing::warn!(%namespace, %error, "processes can't map the segment and will ask for each value");
@@ -392,7 +394,7 @@ impl ServerLoop {
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
             Output::Discard(garbage) => self.connections.discard(garbage),
-            // Nobody sleeps until something is published.
+            // No process sleeps on a segment until something is published.
             Output::Wake(_) => {}
         }
     }
@@ -411,7 +413,7 @@ impl ServerLoop {
         self.connections.reply(peer, tag, &reply);
     }
 
-    /// Has the handlers in this process called.
+    /// Calls the handlers in this process.
     fn raise(&mut self, event: Event, origin: Option<&Origin>) {
         let events = Arc::clone(&self.events);
         let place = Place::new(origin, event.source.as_ref());
@@ -424,19 +426,19 @@ impl ServerLoop {
         let commands = self.host.commands().clone();
         let job = move || {
             events.arrive(event);
-            // A server that has ended counts no more.
+            // A server that has ended keeps no counts.
             let _ = commands.send(Command::Heard(duty));
         };
         self.run_job(place, Box::new(job));
     }
 
-    /// Work that no request has caused runs on the turns of the user whose process it is about.
+    /// The place of work without a request: on the turns of the user who owns the process that it is about.
     fn on_turns_of_user(&self, place: Place, about: Option<&ProcId>) -> Place {
         let uid = place.uid.or_else(|| about.and_then(|proc| self.core.user_of(proc)));
         Place { uid, ..place }
     }
 
-    /// Where an upcall waits: behind everything that the processes in it have asked for.
+    /// The place of an upcall: behind all earlier requests of its participants.
     fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&Origin>) -> Place {
         let participants = self.core.participants(id);
         let first = participants.and_then(|participants| participants.first());
@@ -465,7 +467,7 @@ impl ServerLoop {
 
     fn complete(&mut self, id: CallId, result: HostResult) {
         match self.calls.completions.remove(&id) {
-            // A waiter that went away wants nothing.
+            // The waiting thread may be gone.
             Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
             Some((Completion::Callback(callback), ended)) => {
                 let job = Job::Complete(callback, result);
@@ -478,9 +480,9 @@ impl ServerLoop {
         }
     }
 
-    /// Nobody is left without an answer: callbacks get a status, waiting threads see their channel close.
+    /// Answers all pending calls: callbacks get a status, and the channels of waiting threads are closed.
     fn end(mut self) {
-        // Calls that were on their way when the loop ended are answered like those in flight.
+        // Calls that were on their way at the end are answered like pending ones.
         self.commands.close();
         while let Some(command) = self.commands.take() {
             match command {
@@ -507,7 +509,7 @@ impl ServerLoop {
     }
 }
 
-/// Takes the loop from its desk when its thread ends, in whatever way.
+/// Takes the loop from its desk when its thread ends, also by a panic.
 struct Ended<'a>(&'a Desk);
 
 impl Ended<'_> {
@@ -531,7 +533,7 @@ fn ended_by(call: &HostCall) -> Option<ProcId> {
     }
 }
 
-/// What a command is, for people.
+/// A command's description for messages.
 const fn what_of(command: &Command) -> &'static str {
     match command {
         Command::Call(..) => "a call of the host",
@@ -554,11 +556,11 @@ impl Calls {
     }
 }
 
-/// Commands of other threads per turn, so that they can't starve the sockets.
+/// Commands of other threads per turn: more would delay the sockets.
 const COMMANDS_PER_TURN: usize = 64;
-/// Requests of one process per turn. An ordinary one has two at a time, a commit and a fence.
+/// Requests of one process per turn. An ordinary process has two at a time, a commit and a fence.
 const REQUESTS_PER_PROCESS: u64 = 8;
-/// How long a process is served in a turn; the request that exceeds it is its last.
+/// Time of a process in a turn; the request that exceeds it is the last.
 const PROCESS_TIME: Duration = Duration::from_micros(20);
-/// How long the processes of a turn are served all together.
+/// Time of all processes together in a turn.
 const TURN_TIME: Duration = Duration::from_millis(1);

@@ -12,10 +12,10 @@ pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Res
     without_signals(|| Builder::new().name(name.to_owned()).stack_size(STACK_SIZE_BYTES).spawn(body))?
 }
 
-/// Does something that no signal interrupts on this thread.
+/// Runs `act` with all signals blocked on this thread.
 ///
 /// # Errors
-/// The system's.
+/// The signal mask can't be changed.
 pub(super) fn without_signals<R>(act: impl FnOnce() -> R) -> io::Result<R> {
     let before = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
     let result = act();

@@ -1,12 +1,12 @@
-//! Whose requests are worked off next: by fair shares of the server's time.
+//! The order of waiting requests: by fair shares of the server's time.
 //!
-//! The time that requests have taken is counted, first by user, then by process. Of the users whose requests wait, the
-//! one with the least time used comes next, and of this user the process with the least. So a user with a hundred
-//! processes gets no more than a user with one, and a process with a hundred connections no more than one with one. A
-//! request that took long is paid for: its process waits until the others that wait have had as much.
+//! The time of requests is counted by user, and then by process. The waiting user with the least used time comes next,
+//! and of its processes the one with the least. So a user with a hundred processes gets no more than a user with one,
+//! and likewise a process with a hundred connections. The time of a long request is paid for: its process waits until
+//! the other waiting ones have had as much.
 //!
-//! Nobody saves time up: a share that has not waited for a while begins at the share served last. Nobody loses debts
-//! either: a share that used more keeps that number while it has no requests, or until the others have caught up.
+//! Shares can't save time: after a pause a share begins at the level of the share served last. They can't lose debts
+//! either: a share that used more keeps its level until the others have caught up.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,35 +14,35 @@ use std::time::Duration;
 use super::burdens::Account;
 use crate::server::PeerId;
 
-/// The connections with requests that wait.
+/// The connections with waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     users: Shares<u32>,
     processes: BTreeMap<u32, Processes>,
-    /// Where each connection waits.
+    /// The place of each waiting connection.
     places: BTreeMap<PeerId, Place>,
-    /// Requests that were handled.
+    /// Number of handled requests.
     requests: u64,
-    /// The most that were handled while a process waited that owed nothing.
+    /// The most requests that were handled while a process without debts waited.
     requests_waited_max: u64,
 }
 
-/// A connection that waits.
+/// A waiting connection.
 #[derive(Debug)]
 struct Place {
     share: Share,
-    /// How many requests had been handled when it came, if its process owed nothing and did not wait yet.
+    /// The number of handled requests at its arrival, if its process had no debts and was not waiting yet.
     came_at: Option<u64>,
 }
 
-/// On whose share a connection's requests are worked off.
+/// The share of the server's time for a connection's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) uid: u32,
     pub(super) account: Account,
 }
 
-/// What one user's processes have used, and which connections of each wait, longest first.
+/// The used time of one user's processes, and their waiting connections, longest first.
 #[derive(Debug, Default)]
 struct Processes {
     shares: Shares<Account>,
@@ -54,12 +54,12 @@ impl Turns {
         self.places.is_empty()
     }
 
-    /// Processes that wait.
+    /// Number of waiting processes.
     pub(super) fn process_count(&self) -> usize {
         self.processes.values().map(|user| user.connections.len()).sum()
     }
 
-    /// A connection has a request that waits. It stays where it is if it waits already.
+    /// Adds a connection with a waiting request. A waiting connection keeps its place.
     pub(super) fn join(&mut self, id: PeerId, share: Share) {
         if self.places.contains_key(&id) {
             return;
@@ -73,12 +73,12 @@ impl Turns {
         self.places.insert(id, Place { share, came_at });
     }
 
-    /// The most requests of others that were handled while a process waited that owed nothing.
+    /// The most requests of other processes that were handled while a process without debts waited.
     pub(super) const fn requests_waited_max(&self) -> u64 {
         self.requests_waited_max
     }
 
-    /// Takes the connection whose turn it is; [`Turns::charge`] its share with what it used.
+    /// Takes the next connection. [`Turns::charge`] its share with the used time afterwards.
     pub(super) fn next(&mut self) -> Option<(PeerId, Share)> {
         let uid = self.users.first()?;
         let user = self.processes.get_mut(&uid)?;
@@ -90,7 +90,7 @@ impl Turns {
         self.leave(id).map(|share| (id, share))
     }
 
-    /// A connection has no request any more. Returns its share if it waited.
+    /// Removes a connection without a waiting request. Returns its share if it waited.
     pub(super) fn leave(&mut self, id: PeerId) -> Option<Share> {
         let Place { share, .. } = self.places.remove(&id)?;
         let user = self.processes.get_mut(&share.uid)?;
@@ -106,7 +106,7 @@ impl Turns {
         Some(share)
     }
 
-    /// So many requests were handled on this share, and so much of the server's time was used for them.
+    /// Charges a share with handled requests and their time.
     pub(super) fn charge(&mut self, share: &Share, requests: u64, time: Duration) {
         self.requests = self.requests.saturating_add(requests);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(TIME_MIN_NS);
@@ -117,14 +117,14 @@ impl Turns {
     }
 }
 
-/// Time used by each of many, in nanoseconds.
+/// Used time of shares, in nanoseconds.
 #[derive(Debug)]
 struct Shares<K> {
-    /// What the one served last had used: whoever comes begins here, at least.
+    /// The used time of the share served last. A new share begins at least here.
     now: u64,
-    /// Those that wait, least used first.
+    /// The waiting shares, least used first.
     waiting: BTreeSet<(u64, K)>,
-    /// What those have used that wait, or used more than the others.
+    /// The used time of waiting shares, and of those with debts.
     used: BTreeMap<K, u64>,
 }
 
@@ -135,7 +135,7 @@ impl<K> Default for Shares<K> {
 }
 
 impl<K: Ord + Clone> Shares<K> {
-    /// Returns whether it has used no more than the one served last.
+    /// Adds a waiting share. Returns whether it has used no more than the share served last.
     fn join(&mut self, of: K) -> bool {
         let used = self.used.entry(of.clone()).or_default();
         *used = (*used).max(self.now);
@@ -144,7 +144,7 @@ impl<K: Ord + Clone> Shares<K> {
         owes_nothing
     }
 
-    /// Whose turn it is.
+    /// The next share.
     fn first(&mut self) -> Option<K> {
         let (used, of) = self.waiting.first()?;
         self.now = self.now.max(*used);
@@ -155,7 +155,7 @@ impl<K: Ord + Clone> Shares<K> {
         if let Some(&used) = self.used.get(of) {
             self.waiting.remove(&(used, of.clone()));
         }
-        // Those that were caught up with begin like anybody else. Looked for seldom enough to cost nothing.
+        // Shares without debts are forgotten and begin anew. This runs seldom enough to cost nothing.
         if self.used.len() > FORGET_FROM.max(self.waiting.len().saturating_mul(2)) {
             let (now, waiting) = (self.now, &self.waiting);
             self.used.retain(|of, used| *used > now || waiting.contains(&(*used, of.clone())));
@@ -173,9 +173,9 @@ impl<K: Ord + Clone> Shares<K> {
     }
 }
 
-/// No request is cheaper than this, whatever the clock says.
+/// Least charge of a request, even if the clock shows less.
 const TIME_MIN_NS: u64 = 1000;
-/// Shares that may be remembered before those are forgotten that owe nothing.
+/// Number of remembered shares from which on those without debts are forgotten.
 const FORGET_FROM: usize = 64;
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
         Share { uid, account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)) }
     }
 
-    /// Who is served in `count` turns that cost one step each, where every connection always has another request.
+    /// The number of turns of each connection, out of `count` turns of one step each, with requests always waiting.
     fn served(turns: &mut Turns, count: usize) -> BTreeMap<PeerId, usize> {
         let mut served = BTreeMap::new();
         for _ in 0..count {
@@ -279,8 +279,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the requests cost and however connections come and go: between two turns of a connection that always
-        /// has a request, every other process uses no more than that connection's own share did, and one request.
+        /// For any costs, arrivals and departures: between two turns of a connection with constant requests, no other
+        /// process uses more than that connection's share did, plus one request.
         #[test]
         fn no_wait_exceeds_what_one_request_of_each_other_process_costs(
             steps in prop::collection::vec((1_u64..8, 1_u32..4, 0_u32..4, 1_u64..1000, any::<bool>()), 1..400),

@@ -95,7 +95,7 @@ impl Witness {
         }
     }
 
-    /// This runs on the server's own thread: a panic of the host must not end the server.
+    /// Without the catch, a panic of the host would end the server, and with it every client.
     fn tell(&self, proc: &ProcId, moment: Moment) {
         if catch_unwind(AssertUnwindSafe(|| self.host.observed(proc, moment))).is_err() {
             tracing::error!(%proc, ?moment, "the host panicked when it was told of a moment; it misses this one");

@@ -1,4 +1,4 @@
-//! What the server's thread has done, and the longest turn that it took: who waits for the server waits for that long.
+//! The work of the server's thread, and its longest turn: a request may wait that long.
 
 use std::fmt;
 use std::fs::File;
@@ -16,32 +16,32 @@ use crate::proto::Command;
 use crate::server::{Input, PeerId};
 use crate::types::Time;
 
-/// What a server's thread has done so far.
+/// The work of a server's thread so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Turns: looks at what is ready, each with what was done about it.
+    /// Turns: each handles everything that was ready.
     pub turns: u64,
-    /// Requests that were handled.
+    /// Handled requests.
     pub requests: u64,
-    /// The most requests of others that were handled while a process's first request waited, of processes that had not
-    /// used more of the server's time than others.
+    /// The most requests of other processes that were handled while a process's first request waited. Counts only
+    /// processes that had not used more of the server's time than others.
     pub requests_waited_max: u64,
-    /// The longest turn since the server began, or since the last one was taken.
+    /// The longest turn since the server's start, or since the last one was taken.
     pub longest: Option<LongestTurn>,
 }
 
 /// A turn of the server's thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongestTurn {
-    /// How long it took. The operating system may have given the processor to others meanwhile.
+    /// Its duration. Other processes may have had the processor meanwhile.
     pub time: Duration,
-    /// The part of it that took longest: what was done and for whom.
+    /// Its longest part: the work and its process.
     pub cause: String,
-    /// How long that part took.
+    /// The duration of that part.
     pub cause_time: Duration,
 }
 
-/// Where the loop notes its work, and others read it.
+/// Record of the loop's work, for other threads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WorkRecord(Arc<Record>);
 
@@ -55,23 +55,23 @@ struct Record {
 
 impl WorkRecord {
     pub(super) fn read(&self) -> Work {
-        // Relaxed, here and where they are written: counts, of which nothing else follows.
+        // Relaxed, here and at the writes: no other data depends on these counts.
         let counts = [&self.0.turns, &self.0.requests, &self.0.waited];
         let [turns, requests, requests_waited_max] = counts.map(|count| count.load(Ordering::Relaxed));
         Work { turns, requests, requests_waited_max, longest: self.0.longest.lock().clone() }
     }
 
-    /// Takes the longest turn. From now on the longest of the next turns is kept.
+    /// Takes the longest turn. The record starts again with the next turn.
     pub(super) fn take_longest(&self) -> Option<LongestTurn> {
         self.0.longest.lock().take()
     }
 }
 
-/// What a part of a turn was spent on.
+/// The work of a part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Request(PeerId, Command),
-    /// Another part of a request that takes several.
+    /// A later part of a request that takes several.
     Rest(PeerId),
     Introduction(PeerId),
     Loss(PeerId),
@@ -145,18 +145,18 @@ pub(super) struct WorkMeter {
 
 impl WorkMeter {
     pub(super) fn new(record: WorkRecord) -> Self {
-        // Without it `modex inspect` shows no turns; the server works.
+        // Without it, `modex inspect` shows no turns, but the server works.
         let file = memfd_create(TURNS_REPORT, MFdFlags::MFD_CLOEXEC).ok().map(File::from);
         let (start, last) = (Time::ZERO, Time::ZERO);
         Self { record, start, last, largest: None, file }
     }
 
-    /// A turn begins.
+    /// Begins a turn.
     pub(super) fn begin(&mut self, now: Time) {
         (self.start, self.last, self.largest) = (now, now, None);
     }
 
-    /// The time since the last note was spent on this.
+    /// Books the time since the last note on this task.
     pub(super) fn note(&mut self, now: Time, task: Task) {
         let time = now.since(self.last);
         self.last = now;
@@ -168,13 +168,13 @@ impl WorkMeter {
         }
     }
 
-    /// The last moment that was noted.
+    /// The time of the last note.
     pub(super) const fn last(&self) -> Time {
         self.last
     }
 
-    /// A turn has ended; so many requests is the most that any process has waited for. If the turn was the longest yet,
-    /// `name` tells whose connection took longest.
+    /// Ends a turn. `waited` is the most requests that any process has waited for. If the turn was the longest so far,
+    /// `name` gives the owner of its longest part.
     pub(super) fn end(&mut self, waited: u64, name: impl FnOnce(PeerId) -> Option<String>) {
         self.record.0.turns.fetch_add(1, Ordering::Relaxed);
         self.record.0.waited.store(waited, Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl WorkMeter {
         let cause = peer.map_or_else(|| task.to_string(), |peer| format!("{task} of {peer}"));
         let longest = LongestTurn { time, cause, cause_time };
         if let Some(file) = &self.file {
-            // A reader that comes in between sees a mixture of two reports, once.
+            // A reader may get a mixture of two reports, once.
             let report = longest.report();
             let _ = file
                 .write_all_at(report.as_bytes(), 0)
@@ -203,7 +203,7 @@ impl LongestTurn {
         format!("{} {} {}\n", self.time.as_micros(), self.cause_time.as_micros(), self.cause)
     }
 
-    /// Reads what a server reports of its longest turn, to the microsecond.
+    /// Parses a server's report of its longest turn; times are in microseconds.
     #[must_use]
     pub fn of_report(report: &str) -> Option<Self> {
         let mut parts = report.trim_end().splitn(3, ' ');

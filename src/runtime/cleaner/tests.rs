@@ -36,7 +36,7 @@ fn tree() -> (tempfile::TempDir, PathBuf) {
     (directory, top)
 }
 
-/// Does it; what failed.
+/// Runs a cleanup and returns its failures.
 fn clean(cleanup: &Cleanup) -> Vec<Errno> {
     let failures = perform(cleanup, &NEVER);
     failures.first.into_iter().map(|(_, errno)| errno).collect()
@@ -101,8 +101,7 @@ fn a_link_in_the_place_of_a_directory_or_file_is_not_followed() {
     assert!(!link.is_symlink() && place.path().join("outside/precious").exists());
 }
 
-/// Only the last component was looked at: whoever could exchange a directory further up for a link chose what was
-/// removed.
+/// Only the last component was checked. A user who could replace a parent directory by a link chose the removed file.
 #[test]
 fn a_link_among_the_parents_is_not_followed() {
     let (place, top) = tree();
@@ -115,7 +114,7 @@ fn a_link_among_the_parents_is_not_followed() {
     assert!(precious.exists() && place.path().join("outside/inner").exists() && top.join("file").exists());
 }
 
-/// Root took on the ids of others for it.
+/// Root took on the ids of other users for it.
 #[test]
 fn nothing_is_done_in_the_name_of_others() {
     let (_place, top) = tree();
@@ -124,7 +123,7 @@ fn nothing_is_done_in_the_name_of_others() {
     assert!(top.join("file").exists());
 }
 
-/// Nobody but root can make such files; others look at what is always root's.
+/// Only root can make such files. Other users test with files that always belong to root.
 #[test]
 fn what_belongs_to_others_stays() {
     if !geteuid().is_root() {
@@ -142,7 +141,7 @@ fn what_belongs_to_others_stays() {
     assert!(top.join("inner/file").exists() && top.join("file").exists());
 }
 
-/// Each entry had a warning of its own.
+/// Each entry caused a warning of its own.
 #[test]
 fn failures_are_told_one_by_one_up_to_a_bound() {
     let files = (0..=FAILURES_MAX).map(|number| format!("/proc/{number}/..")).collect();
@@ -158,7 +157,7 @@ fn nothing_more_is_removed_when_time_is_up() {
     assert!(top.join("file").exists());
 }
 
-/// The end of a server waited for as long as a removal took, and the queue had no bound.
+/// The end of a server waited for the whole removal, and the queue had no limit.
 #[test]
 fn a_removal_that_does_not_end_holds_neither_the_end_nor_memory() {
     let (release, held) = bounded::<()>(0);

@@ -15,7 +15,7 @@ fn job() -> Namespace {
     Namespace::new("job").unwrap()
 }
 
-/// A client that was admitted, and its end of the connection.
+/// An admitted client, and its end of the connection.
 fn admitted() -> (Connection, Stream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let credentials = Credentials::of_peer(&ours).unwrap();
@@ -37,7 +37,7 @@ fn open(connection: &mut Connection, tag: Tag, command: Command) {
     known.open.open(tag, command, 0).unwrap();
 }
 
-/// The tags of what the client can read now.
+/// The tags of the messages that the client can read now.
 fn tags_sent(client: &mut Stream) -> Vec<Tag> {
     let (mut inbox, mut buffer) = (message_buffer(), [0; 256]);
     while let Received::Bytes(count) = client.receive(&mut buffer).unwrap() {
@@ -60,7 +60,7 @@ fn an_answer_that_may_wait_goes_out_with_the_next_one() {
     open(&mut connection, FENCE, Command::Fence);
     connection.reply(COMMIT, &success).unwrap();
     assert!(!connection.flush().unwrap());
-    // Nor does the poller report room all the time.
+    // The poller must not report room all the time either.
     connection.watch(&poller, Token(9)).unwrap();
     assert!(!connection.interest.writable);
     assert_eq!(tags_sent(&mut client), []);
@@ -77,7 +77,7 @@ fn an_answer_that_nothing_is_to_follow_does_not_wait() {
     connection.reply(COMMIT, &success).unwrap();
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT]);
-    // What somebody else of the process asked for takes it along.
+    // A reply to another thread of the process takes the waiting one along.
     for (tag, command) in [(COMMIT, Command::Commit), (FENCE, Command::Fence), (Tag(103), Command::Commit)] {
         open(&mut connection, tag, command);
     }
@@ -87,7 +87,7 @@ fn an_answer_that_nothing_is_to_follow_does_not_wait() {
     assert_eq!(tags_sent(&mut client), [COMMIT, Tag(103)]);
 }
 
-/// The fence could not be sent, and a Get before it was held for ever.
+/// The process waited in a Get, so it could not send the fence, and the commit's reply waited for ever.
 #[test]
 fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
     let (mut connection, mut client) = admitted();
@@ -142,7 +142,7 @@ fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
         assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
         connection.flush().unwrap();
         assert_eq!(tags_sent(&mut client), []);
-        // It woke a moment too early.
+        // The client woke a moment too early.
         let expected = if has_commit { vec![COMMIT, FENCE] } else { vec![FENCE] };
         assert_eq!(awake(&mut connection, &mut client), expected);
         assert_eq!(awake(&mut connection, &mut client), [], "once");
@@ -159,7 +159,7 @@ fn who_has_woken_gets_the_message() {
     assert_eq!(awake(&mut connection, &mut client), []);
 }
 
-/// Numbers of requests come round again. Who asks about the later one must not be told of the earlier.
+/// Tags are used again. A question about the later request must not be answered for the earlier one.
 #[test]
 fn what_was_told_is_forgotten_with_the_next_request() {
     let (mut connection, mut client) = sleeping(false);
@@ -182,7 +182,7 @@ fn a_sleeper_reads_what_is_no_mere_success() {
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
 }
 
-/// A segment that was announced before the end of a fence, or an event, is there when the fence is over.
+/// A segment or event that was sent before the end of a fence must arrive before it.
 #[test]
 fn a_sleeper_reads_first_what_was_sent_first() {
     let notice = SegmentNotice { namespace: job(), layout_id: 0 };
@@ -192,7 +192,7 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
-    // It is on its way.
+    // The message is on its way.
     let (mut connection, mut client) = admitted();
     connection.be_seated();
     announce(&mut connection);
@@ -205,7 +205,7 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
 }
 
-/// Another thread of the process waits for that commit.
+/// Another thread of the process waits for that commit's reply.
 #[test]
 fn the_commit_of_another_thread_does_not_go_without_saying() {
     let (mut connection, mut client) = sleeping(false);
@@ -214,7 +214,7 @@ fn the_commit_of_another_thread_does_not_go_without_saying() {
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
-    // Nor does one that is not answered yet.
+    // The same holds for an unanswered commit.
     let (mut connection, _client) = sleeping(true);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
 }
@@ -228,7 +228,7 @@ fn who_has_no_seat_is_told_nothing() {
     assert_eq!(tags_sent(&mut client), [FENCE]);
 }
 
-/// Its host may have deregistered it; the seat is for who comes next.
+/// The host may have deregistered the process, and the seat must be free for the next one.
 #[test]
 fn a_seat_is_left_by_who_is_closed() {
     let (mut connection, _client) = sleeping(false);

@@ -20,7 +20,7 @@ const CONNECTION: u32 = 5;
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(1);
 
-/// What a server does by hand: one connection, and the board of its namespace.
+/// The server's side, done by hand: one connection, and the board of its namespace.
 struct ByHand {
     store: Store,
     stream: Stream,
@@ -31,7 +31,7 @@ fn job() -> Namespace {
     Namespace::new("job").unwrap()
 }
 
-/// A client with a seat, as it was admitted.
+/// An admitted client with a seat.
 fn seated(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
     let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
     store.register(&job(), &[]).unwrap();
@@ -46,7 +46,7 @@ fn seated(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
 }
 
 impl ByHand {
-    /// The next message: its tag, and what it says of a sleeper.
+    /// The next message: its tag and its mark of a sleeping caller.
     fn next(&mut self) -> (Tag, Option<Asleep>) {
         let mut buffer = [0; 256];
         loop {
@@ -73,8 +73,8 @@ impl ByHand {
     }
 }
 
-/// A process forked while its progress thread held the lock. Its child called `fence` and waited for ever: no thread of it
-/// could give the lock back. The rule: a call of a forked copy ends before it takes the lock.
+/// A process forked while its progress thread held the lock. The child called `fence` and waited for ever, because no
+/// thread could release the lock. The rule: a call of a forked copy ends before it takes the lock.
 #[test]
 fn calls_of_a_forked_copy_take_no_lock() {
     let (link, reader, _server) = seated(LONG);
@@ -97,7 +97,7 @@ fn commit_call() -> Call {
     Call::Commit(Commit { parts: vec![(Scope::Global, vec![entry])] })
 }
 
-/// A fence, how long it is slept through, and what the server does about it.
+/// A fence with a limit of its sleep, and the server's reaction.
 fn fence(
     commit: Option<Call>,
     sleep_time_max: Duration,
@@ -139,15 +139,15 @@ fn a_failure_is_read() {
     assert_eq!(fenced.unwrap_err().status(), Status::ERR_TIMEOUT);
 }
 
-/// The end of the last handler woke the thread of the callbacks twice: to learn that no events are to be waited for, and for the
-/// callback. Where many processes end at once, each of them waits for every wake-up of the others. The rule: nobody is woken who has
-/// nothing to do.
+/// The end of the last handler woke the callback thread twice: once only to learn that there are no more events to wait
+/// for. When many processes end at once, each waits for every wake-up of the others. The rule: no thread is woken
+/// without work.
 #[test]
 fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
     let (link, _, _server) = seated(LONG);
     link.prepare_progress().unwrap();
     link.listen(true);
-    // As the thread does while it waits for the socket.
+    // The state of the thread during its wait for the socket.
     link.with(|state| state.beside = Some(Beside { deadline: None, watches_room: false }));
     link.listen(false);
     let wake = link.watchers.get().unwrap().wake_descriptor();
@@ -156,7 +156,7 @@ fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
     assert_eq!(wake.read(), Ok(1));
 }
 
-/// A server that is never heard of may have ended, or be about to tell.
+/// A server without a verdict may have ended, or be about to write one.
 #[test]
 fn who_sleeps_too_long_asks_for_a_message() {
     let (_, fenced) = fence(None, SHORT, |server| {
@@ -177,7 +177,7 @@ fn the_end_of_the_server_is_seen() {
     assert_eq!(fenced.unwrap_err().status(), Status::ERR_LOST_CONNECTION);
 }
 
-/// It told everybody, and ended before this one has looked.
+/// The server wrote the verdict, and ended before the client looked.
 #[test]
 fn what_a_server_has_told_before_its_end_counts() {
     for commit in [None, Some(commit_call())] {
@@ -196,7 +196,7 @@ fn what_a_server_has_told_before_its_end_counts() {
     }
 }
 
-/// A fence that all come to late would cost two more messages each time.
+/// A fence to which all processes come late would cost two more messages each time.
 #[test]
 fn fences_that_take_long_are_awaited_awake() {
     let (link, reader, mut server) = seated(SHORT);
@@ -230,7 +230,7 @@ fn one_thread_sleeps_at_a_time() {
     });
 }
 
-/// Their commits are not answered by what is told of another fence.
+/// A verdict about another fence does not answer these commits.
 #[test]
 fn commits_without_a_sleeping_fence_are_forgotten() {
     let (link, reader, mut server) = seated(LONG);
