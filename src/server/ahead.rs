@@ -1,11 +1,11 @@
-//! Operations over jobs that the host knows and this server does not, yet.
+//! Operations over jobs that the host knows and this server does not know yet.
 //!
-//! No operation is over before all jobs that it names are registered here, and everybody of them who is here has come. A
-//! host may learn of a job only by being asked to connect to it: the daemons of Open MPI 4.1 look up the job of another
-//! `mpirun` then, register it, and answer. To such a host a connect goes up as soon as nothing but registrations is
-//! missing. It goes on gathering: what the host answers counts when all are here. Not every such host registers every job:
-//! of one that is not registered soon after the answer nobody is here. Groups, which are told more than that all have come, and
-//! disconnects wait so long first, and go up then.
+//! No operation ends before all its jobs are registered here and all their local processes have arrived. A host may
+//! learn of a job only from a connect request: the daemons of Open MPI 4.1 then look up the job of another `mpirun`,
+//! register it, and answer. Such a host gets a connect request as soon as only registrations are missing. The operation
+//! goes on gathering, and the host's answer counts when all participants have arrived. Not every such host registers
+//! every job: a job not registered soon after the answer has no local processes. Groups and disconnects wait that long
+//! first, and then go to the host, because a group's request carries more than the arrivals.
 
 use std::time::Duration;
 
@@ -23,26 +23,26 @@ use super::transitions::Table;
 use crate::gds::Publish;
 use crate::types::{ProcId, Status, Time};
 
-/// How it stands with an operation that lacked nothing but registrations.
+/// The state of an operation that lacked nothing but registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ahead {
-    /// The host has been asked. Jobs are still to be registered, or their processes to come.
+    /// The host has been asked. Some jobs are not registered yet, or some of their processes have not arrived.
     is_gathering: bool,
-    /// How many had ended without having come when the host was asked: of those it was told.
+    /// Number of participants that had ended without arriving when the host was asked; the host knows these.
     departed: usize,
-    /// Others have since.
+    /// More participants have ended since.
     is_short: bool,
-    /// Bounds the wait for registrations: that for the host's after its answer, or that before it is asked.
+    /// Bounds the wait for registrations: after the host's answer, or before the request to the host.
     pub(super) until: Option<Time>,
-    /// It is over: jobs that are not registered live elsewhere.
+    /// That wait is over: unregistered jobs are on other nodes.
     has_waited: bool,
 }
 
-/// How long a host may take to register jobs that it knows.
+/// Time that a host has to register jobs that it knows.
 const REGISTRATION_WAIT_MAX: Duration = Duration::from_secs(1);
 
 impl Operation {
-    /// Whether nothing but registrations is missing. Takes note of who is gone.
+    /// Whether nothing but registrations is missing. Records departed processes.
     fn lacks_only_jobs(&mut self, registry: &Registry, table: Table) -> bool {
         let is_known = |entry: &&ProcId| registry.job(&entry.namespace).is_some();
         let known: Vec<ProcId> = self.signature.procs.iter().filter(is_known).cloned().collect();
@@ -54,12 +54,12 @@ impl Operation {
         members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    /// Whether what the host answers has to wait: it was asked ahead, and not all are here.
+    /// Whether the host's answer must wait: the host was asked ahead, and some participants have not arrived.
     pub(super) const fn is_ahead(&self) -> bool {
         matches!(self.ahead, Some(Ahead { is_gathering: true, .. }))
     }
 
-    /// The host's status, in view of who has ended since it was asked.
+    /// The host's status, corrected if participants have ended since the request.
     pub(super) fn in_view_of_losses(&self, status: Status) -> Status {
         match self.ahead {
             Some(Ahead { is_short: true, .. }) if status == Status::SUCCESS => Status::ERR_PARTIAL_SUCCESS,
@@ -69,12 +69,12 @@ impl Operation {
 }
 
 impl<S: Publish> Server<S> {
-    /// A host that does not register each job with each server is asked although registrations are missing.
+    /// If the host does not register each job with each server, asks it although registrations are missing.
     pub(super) fn ask_ahead(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let needed = operation.signature.kind.capability() | Capabilities::REGISTERS_ON_CONNECT;
-        // What a fence exchanges is numbered by the sizes of its jobs.
+        // A fence's data is numbered by the sizes of its jobs, so fences never go ahead.
         let may_go = operation.signature.kind != Kind::Fence && self.config.capabilities.contains(needed);
         if !may_go || !operation.lacks_only_jobs(&self.registry, table) {
             return;
@@ -118,7 +118,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Something has changed for an operation that was asked for ahead: perhaps its jobs are here now, and so is everybody.
+    /// Called after a change to an operation that went ahead: its jobs and participants may be complete now.
     pub(super) fn advance_ahead(&mut self, now: Time, id: OperationId, is_complete: bool) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
@@ -135,7 +135,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host has registered nothing in its time.
+    /// The host has registered no job in its time.
     pub(super) fn expire_registration(&mut self, now: Time, id: OperationId) {
         let Some(ahead) = self.collectives.get_mut(id).and_then(|operation| operation.ahead.as_mut()) else { return };
         (ahead.until, ahead.has_waited) = (None, true);

@@ -1,11 +1,11 @@
-//! Whom the runtime tells what without a message. The core decides what; how it is told is no business of its own.
+//! Notices of the runtime to connections without a message. The core decides their content only.
 
 use super::core::Server;
 use crate::gds::{Store, StoreError, Told};
 use crate::types::Namespace;
 
 impl Server<Store> {
-    /// Gives an admitted connection a seat at the board of its namespace. Whether it has one: somebody else may.
+    /// Gives an admitted connection a seat at the board of its namespace. Returns whether the seat was free.
     ///
     /// # Errors
     /// As [`Store::take_seat`].
@@ -14,7 +14,7 @@ impl Server<Store> {
         self.store.take_seat(namespace, connection, local_count)
     }
 
-    /// Has a namespace's segment be one that other processes can map.
+    /// Moves a namespace to a segment that other processes can map.
     ///
     /// # Errors
     /// As [`Store::share`].
@@ -27,7 +27,7 @@ impl Server<Store> {
         self.store.leave_seat(namespace, connection);
     }
 
-    /// Tells connections something, and wakes those who sleep.
+    /// Writes verdicts for connections, and wakes sleepers.
     ///
     /// # Errors
     /// As [`Store::tell`].

@@ -1,12 +1,12 @@
-//! What this server does that has missed the end of a collecting fence.
+//! Recovery of a server that missed the end of a collecting fence.
 //!
-//! A fence carries what changed since the last one of the same participants. Whose server saw that one succeed does not
-//! send it again, so a server that did not hear of it (the host's answer was lost, came too late, or could not be stored)
-//! would answer with older values for good. It remembers the set instead, and when the next collecting fence of that set
-//! succeeds, it fetches every value that may be outdated before anybody is released: those of processes elsewhere of which
-//! it holds values, except where the fence brought all of them. Servers that saw the fence fail, too, send everything
-//! (see [`super::commit::add_commit_number`]), so a fence that failed for all costs no fetch. Values that are not here at all need no
-//! care: a Get finds nothing and asks.
+//! A fence carries the changes since the last one of the same participants. A server that saw that one succeed does not
+//! send its values again. A server may have missed it: the host's answer was lost, came too late, or could not be
+//! stored. Such a server would answer with older values for good, so it remembers the set of participants. When the
+//! next collecting fence of that set succeeds, it fetches every value that may be outdated before it releases anybody.
+//! These are the stored values of remote processes, unless the fence brought all of a process's values. Servers that
+//! saw the fence fail, too, send everything (see [`super::commit::add_commit_number`]), so a fence that failed
+//! everywhere costs no fetch. Values that are missing here need no care: a Get finds none and asks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,29 +22,29 @@ use super::upcalls::status_of;
 use crate::gds::Publish;
 use crate::types::{Info, Namespace, ProcId, Status, Time};
 
-/// Sets of participants of which this server has missed a fence, and what it does about it.
+/// Sets of participants with a fence that this server missed, and the recovery.
 #[derive(Debug, Default)]
 pub(super) struct Arrears {
     sets: BTreeSet<Participants>,
-    /// Jobs in whose name so many sets were missed that any of them may be one.
+    /// Jobs with too many missed sets: any of their sets counts as missed.
     overrun: BTreeSet<Namespace>,
     running: BTreeMap<OperationId, CatchUp>,
-    /// Whom the host is asked for.
+    /// Processes whose values the host is fetching.
     asked: BTreeSet<ProcId>,
 }
 
-/// One fence that waits for what an earlier one has brought to others.
+/// One fence that waits for the values of an earlier one.
 #[derive(Debug)]
 struct CatchUp {
-    /// What the fence ends with.
+    /// The fence's result.
     status: Status,
     info: Vec<Info>,
-    /// Who is yet to be asked for, and whom the host is asked for.
+    /// Processes not asked for yet, and the number of open requests.
     left: VecDeque<ProcId>,
     open: usize,
-    /// How often a fetch may bring something older than what is here by then.
+    /// Number of fetches that may bring older values than those already here.
     patience: usize,
-    /// The host's time for all of it.
+    /// The host's time for all fetches.
     deadline: Option<Time>,
 }
 
@@ -66,19 +66,19 @@ impl Arrears {
         }
     }
 
-    /// Sets of which every job has gone from here.
+    /// Drops the sets without any remaining registered job.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace, registry: &Registry) {
         let stays = |proc: &ProcId| proc.namespace != *namespace && registry.job(&proc.namespace).is_some();
         self.sets.retain(|procs| procs.iter().any(stays));
         self.overrun.remove(namespace);
     }
 
-    /// For how many processes the host is asked on behalf of a fence.
+    /// Number of open requests to the host for a fence.
     pub(super) fn open(&self, operation: OperationId) -> Option<usize> {
         self.running.get(&operation).map(|running| running.open)
     }
 
-    /// Whether a fence has yet to ask for somebody, and nothing is under way that would have it go on.
+    /// Whether a fence must still ask for a process, and no open request would continue it.
     pub(super) fn is_stuck(&self, operation: OperationId) -> bool {
         let is_stuck =
             |running: &CatchUp| running.open == 0 && running.left.iter().all(|proc| !self.asked.contains(proc));
@@ -87,8 +87,8 @@ impl Arrears {
 }
 
 impl<S: Publish> Server<S> {
-    /// Starts to fetch what an earlier fence of these participants has brought to others, if one was missed. `whole`:
-    /// whose values this one brought completely. Says whether the fence has to wait for that.
+    /// Starts to fetch the values of a missed earlier fence of these participants. `whole`: processes whose values this
+    /// fence brought completely. Returns whether the fence must wait for the fetches.
     pub(super) fn must_catch_up(
         &mut self,
         now: Time,
@@ -122,7 +122,7 @@ impl<S: Publish> Server<S> {
         true
     }
 
-    /// Asks for more, and ends the fences that have got everything.
+    /// Sends more requests, and ends the fences that have all values.
     pub(super) fn go_on_catching_up(&mut self, now: Time) {
         let can_ask = self.config.capabilities.contains(Capabilities::DIRECT_MODEX);
         let mut done = Vec::new();
@@ -134,7 +134,8 @@ impl<S: Publish> Server<S> {
             } else if !can_ask {
                 done.push((id, Status::ERR_NOT_SUPPORTED));
             }
-            // An answer on its way to another fence may be older than this one: nobody is asked for twice at a time.
+            // An answer on its way to another fence may be older than this one, so each process has one open request at
+            // most.
             for _ in 0..running.left.len() {
                 if !can_ask || running.open >= OPEN_MAX {
                     break;
@@ -157,7 +158,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host has fetched a process's values for a fence, or could not.
+    /// The host has fetched a process's values for a fence, or has failed to.
     pub(super) fn caught_up(&mut self, now: Time, id: OperationId, proc: ProcId, reply: HostReply) {
         self.arrears.asked.remove(&proc);
         let result = match reply {
@@ -170,7 +171,7 @@ impl<S: Publish> Server<S> {
         running.open = running.open.saturating_sub(1);
         match result {
             Ok(arrival) => {
-                // Something newer has come meanwhile, perhaps only what had changed.
+                // A newer commit has arrived meanwhile, perhaps only its changes.
                 if arrival == Arrival::Overtaken {
                     running.patience = running.patience.saturating_sub(1);
                     running.left.push_back(proc);
@@ -197,7 +198,7 @@ impl<S: Publish> Server<S> {
         self.finish_with(now, id, status, info);
     }
 
-    /// A fence has ended, whatever it waited for.
+    /// A fence has ended; cancels its fetches.
     pub(super) fn abandon_catch_up(&mut self, id: OperationId) {
         if self.arrears.running.remove(&id).is_none() {
             return;
@@ -209,9 +210,9 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Sets that are remembered one by one.
+/// Number of sets remembered individually.
 const SETS_MAX: usize = 1024;
-/// Processes whose values one fence asks for at a time.
+/// Number of processes that one fence asks for at a time.
 const OPEN_MAX: usize = 64;
-/// How many fetches may be overtaken, besides one for each process.
+/// Number of fetches that may be overtaken, besides one for each process.
 const PATIENCE: usize = 8;

@@ -1,16 +1,16 @@
-//! Which keys of a process changed with which commit: what its next fence has to carry.
+//! The keys that each commit of a process changed: its next fence must carry them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::types::Key;
 
-/// For each key that may leave the node the commit that changed it last. A key that is put again takes the place that it
-/// has, so the memory is bounded by the keys.
+/// For each key that may leave the node, the last commit that changed it. A repeated put of a key reuses its entry, so
+/// the number of keys bounds the memory.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     commits: BTreeMap<Arc<Key>, u64>,
-    /// The same by commit: a fence looks at what it carries and at nothing else.
+    /// The same by commit: a fence reads only the keys that it carries.
     by_commit: BTreeMap<u64, BTreeSet<Arc<Key>>>,
 }
 

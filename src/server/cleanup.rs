@@ -1,12 +1,12 @@
-//! What processes want removed from the file system when they end (`PMIX_REGISTER_CLEANUP` and its kin).
+//! Files and directories that processes want removed at their end (`PMIX_REGISTER_CLEANUP` and related keys).
 //!
-//! The directives of the server's own user are taken out of a job-control request and kept here; what remains of the
-//! request goes to the host, and so does all of it that comes from other users: this server does nothing in their name. A
-//! process that breaks off has ended. One that finalized may go on living: it has ended when the host deregisters it, its
-//! job, or the server. What was registered for a whole job is removed with the job.
+//! The server keeps the directives of its own user from a job-control request. The rest of the request goes to the
+//! host, and so do complete requests of other users, because this server does nothing in their name. A process whose
+//! connection breaks off has ended. A process that finalized may go on living: it has ended when the host deregisters
+//! it or its job, or when the server ends. Paths registered for a whole job are removed with the job.
 //!
-//! Paths are counted against the bounds while they are split, before anything is compared. Whoever waits for the same
-//! process or job shares one set of each kind, so time and memory are linear in the paths.
+//! Paths are counted against the bounds while they are split, before any comparison. Requests for the same process or
+//! job share one set of each kind, so time and memory are linear in the paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,42 +20,42 @@ use crate::gds::Publish;
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
-/// Files and directories that are to be removed together, in the name of the server's own user.
+/// Files and directories to remove together, in the name of the server's own user.
 ///
 /// Source: PMIx Standard, "Job Management and Reporting" (cleanup attributes of `PMIx_Job_control`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
-    /// The user in whose name, the server's own; nothing that belongs to others is touched.
+    /// The server's own user; files of other users stay.
     pub uid: u32,
     /// Files, by absolute path without repeated slashes.
     pub files: BTreeSet<String>,
-    /// Directories, by absolute path, and by what is to be done with them.
+    /// Directories, by absolute path, grouped by their rules.
     pub directories: BTreeMap<DirectoryRules, BTreeSet<String>>,
-    /// What is to stay, by absolute path.
+    /// Paths to keep, absolute.
     pub ignored: BTreeSet<String>,
-    /// What else is to stay, because it is registered for the whole job of a process that ended.
+    /// More paths to keep: those registered for the whole job of an ended process.
     pub ignored_by_job: Arc<BTreeSet<String>>,
 }
 
 /// How a directory is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirectoryRules {
-    /// Whether with all that it holds, not only with its files.
+    /// Whether its subdirectories are removed, too, not only its files.
     pub is_recursive: bool,
-    /// Whether only directories that hold nothing are removed.
+    /// Whether only empty directories are removed.
     pub only_empty: bool,
     /// Whether the directory itself stays.
     pub leaves_top: bool,
 }
 
 impl Cleanup {
-    /// Whether something is to stay.
+    /// Whether a path must stay.
     #[must_use]
     pub fn keeps(&self, path: &str) -> bool {
         self.ignored.contains(path) || self.ignored_by_job.contains(path)
     }
 
-    /// What it holds in memory, about; bytes.
+    /// Approximate memory, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let removed = [&self.files].into_iter().chain(self.directories.values());
@@ -64,16 +64,16 @@ impl Cleanup {
     }
 }
 
-/// What is registered, by the process it waits for; the wildcard rank: by job.
+/// Registered paths, by the process whose end they wait for; the wildcard rank: the job's end.
 #[derive(Debug, Default)]
 pub(super) struct Cleanups {
     jobs: BTreeMap<Namespace, BTreeMap<Rank, Entry>>,
     usage: Usage,
-    /// What of it each process has registered.
+    /// The share of each registering process.
     of_processes: BTreeMap<ProcId, Usage>,
 }
 
-/// What of a request was about cleanup.
+/// The part of a request that was about cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Nothing,
@@ -85,7 +85,7 @@ impl<S: Publish> Server<S> {
     /// Takes the cleanup directives out of a request for job control of the server's own user.
     ///
     /// # Errors
-    /// They make no sense, concern others, contradict, or are too many; nothing was registered.
+    /// The directives are invalid, concern other processes, contradict, or are too many; nothing was registered.
     pub(super) fn take_cleanup(
         &mut self,
         requester: &Requester,
@@ -115,7 +115,7 @@ impl<S: Publish> Server<S> {
         Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
     }
 
-    /// Only the end of local processes is seen here.
+    /// Checks the target. The server sees only the end of local processes.
     fn may_clean_up_after(&self, requester: &Requester, target: &ProcId) -> Result<(), Status> {
         let job = self.registry.registered(&target.namespace).ok_or(Status::ERR_NOT_FOUND)?;
         let object = match target.rank {
@@ -123,7 +123,7 @@ impl<S: Publish> Server<S> {
                 let client = job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?;
                 Object::Process(target, client.credentials.uid)
             }
-            // Whose a job is that has nobody here yet can't be told.
+            // The owner of a job without local processes is unknown.
             Rank::Wildcard if job.clients.is_empty() => return Err(Status::ERR_NOT_FOUND),
             Rank::Wildcard => Object::WholeJob(&target.namespace),
             _ => return Err(Status::ERR_BAD_PARAM),
@@ -131,21 +131,21 @@ impl<S: Publish> Server<S> {
         self.permit(requester, Action::CleanUp, object)
     }
 
-    /// A process has ended.
+    /// Removes the paths of an ended process.
     pub(super) fn clean_up_after(&mut self, proc: &ProcId) {
         if let Some(due) = self.cleanups.take(proc, self.config.tools.own_uid) {
             self.outputs.push(Output::Cleanup(due));
         }
     }
 
-    /// A job is over.
+    /// Removes the paths of an ended job.
     pub(super) fn clean_up_after_job(&mut self, namespace: &Namespace) {
         if let Some(due) = self.cleanups.take_job(namespace, self.config.tools.own_uid) {
             self.outputs.push(Output::Cleanup(due));
         }
     }
 
-    /// What is registered and not due yet, by job, when the server ends and with it all of its jobs.
+    /// Registered paths that are not due yet, by job. For the end of the server, which ends all its jobs.
     #[must_use]
     pub fn take_cleanups(&mut self) -> Vec<Cleanup> {
         let jobs: Vec<Namespace> = self.cleanups.jobs.keys().cloned().collect();
@@ -159,7 +159,7 @@ impl Cleanups {
         self.jobs.len().saturating_add(self.of_processes.len())
     }
 
-    /// What a process's request for so many targets may still register for each.
+    /// The bounds left for each of `target_count` targets of a process's request.
     fn room(&self, limits: &Limits, requester: &ProcId, target_count: usize) -> Usage {
         let all = Usage { paths: limits.cleanup_paths_max, bytes: limits.cleanup_bytes_max };
         let (paths, bytes) = (limits.cleanup_paths_per_process_max, limits.cleanup_bytes_per_process_max);
@@ -169,8 +169,8 @@ impl Cleanups {
         Usage { paths: share(all.paths.min(own.paths)), bytes: share(all.bytes.min(own.bytes)) }
     }
 
-    /// Whether a request contradicts what is registered for its target, for the job of that, or for the processes of that
-    /// job. Each comparison takes time by the smaller side.
+    /// Whether a request contradicts the directives of its target, of the target's job, or of that job's processes.
+    /// Each comparison takes time by the smaller side.
     fn check(&self, target: &ProcId, asked: &Entry) -> Result<(), Status> {
         let ranks = self.jobs.get(&target.namespace);
         let mut others: Box<dyn Iterator<Item = &Entry>> = match (ranks, target.rank) {
@@ -194,7 +194,7 @@ impl Cleanups {
         }
     }
 
-    /// Gives back what an entry has taken of the bounds.
+    /// Returns an entry's share of the bounds.
     fn release(&mut self, entry: &Entry) {
         self.usage = self.usage.without(Usage::of(entry.sets()));
         for (proc, usage) in &entry.by_process {
@@ -206,7 +206,7 @@ impl Cleanups {
         }
     }
 
-    /// What is to be done at the end of a process; what is to stay for its job stays.
+    /// The removals at the end of a process. Paths kept for its job stay.
     fn take(&mut self, proc: &ProcId, uid: u32) -> Option<Cleanup> {
         let ranks = self.jobs.get_mut(&proc.namespace)?;
         let entry = ranks.remove(&proc.rank)?;
@@ -218,7 +218,7 @@ impl Cleanups {
         entry.due(uid, job.unwrap_or_default())
     }
 
-    /// What is to be done at the end of a job, all at once: what one request wants to keep, no other removes.
+    /// The removals at the end of a job, all at once: no request removes paths that another one keeps.
     fn take_job(&mut self, namespace: &Namespace, uid: u32) -> Option<Cleanup> {
         let mut all = Entry::default();
         for (_, entry) in self.jobs.remove(namespace)? {
@@ -229,14 +229,14 @@ impl Cleanups {
     }
 }
 
-/// What waits for one process or job, or is asked for.
+/// The paths of one process or job, or of one request.
 #[derive(Clone, Debug, Default)]
 struct Entry {
     files: BTreeSet<String>,
     directories: BTreeMap<DirectoryRules, BTreeSet<String>>,
-    /// Shared with the orders for processes of the job.
+    /// Shared with the removals for processes of the job.
     ignored: Arc<BTreeSet<String>>,
-    /// Who has registered how much of it.
+    /// Share of each registering process.
     by_process: BTreeMap<ProcId, Usage>,
 }
 
@@ -268,7 +268,7 @@ impl Entry {
         self.removed().any(|removed| !removed.is_disjoint(&other.ignored))
     }
 
-    /// Takes everything over; what was not there yet.
+    /// Merges another entry into this one. Returns the usage of the new paths.
     fn merge(&mut self, other: Self) -> Usage {
         let mut added = Usage::default();
         let mut add = |paths: &mut BTreeSet<String>, others: BTreeSet<String>| {
@@ -289,7 +289,7 @@ impl Entry {
         added
     }
 
-    /// As an order; `None`: there is nothing to remove.
+    /// The removals of this entry; `None`: there is nothing to remove.
     fn due(self, uid: u32, ignored_by_job: Arc<BTreeSet<String>>) -> Option<Cleanup> {
         let is_due = self.removed().any(|removed| !removed.is_empty());
         let Self { files, directories, ignored, .. } = self;
@@ -298,7 +298,7 @@ impl Entry {
     }
 }
 
-/// How much there is of paths.
+/// Number of paths and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Usage {
     paths: usize,
@@ -319,7 +319,7 @@ impl Usage {
         Self { paths: self.paths.saturating_sub(other.paths), bytes: self.bytes.saturating_sub(other.bytes) }
     }
 
-    /// Takes one path out; `None`: there is no room for it.
+    /// Takes one path from the bounds; `None`: they are exhausted.
     fn spend(&mut self, path: &str) -> Option<()> {
         let (paths, bytes) = (self.paths.checked_sub(1)?, self.bytes.checked_sub(path.len())?);
         *self = Self { paths, bytes };
@@ -327,7 +327,7 @@ impl Usage {
     }
 }
 
-/// The paths that all directives of a kind list; each lists at least one.
+/// The paths in all directives of a key; each directive lists at least one.
 fn paths(directives: &[Info], key: TypedKey<str>, left: &mut Usage) -> Result<BTreeSet<String>, Status> {
     let mut paths = BTreeSet::new();
     for info in directives.iter().filter(|info| info.key.as_str() == key.name()) {
@@ -345,7 +345,7 @@ fn paths(directives: &[Info], key: TypedKey<str>, left: &mut Usage) -> Result<BT
     Ok(paths)
 }
 
-/// A path without repeated slashes. One that does not lead from the root down means nothing to a server.
+/// A path without repeated slashes. `None` for a relative path, or one with `.` or `..`: a server can't use it.
 fn plain(path: &str) -> Option<String> {
     if !path.starts_with('/') || path.len() > PATH_BYTES_MAX {
         return None;
@@ -361,7 +361,7 @@ fn plain(path: &str) -> Option<String> {
     (!plain.is_empty()).then_some(plain)
 }
 
-/// Whether a yes-or-no directive is given and not false; the last one counts.
+/// Whether a boolean directive is present and not false; the last one counts.
 fn is_said(directives: &[Info], key: TypedKey<bool>) -> bool {
     let info = directives.iter().rfind(|info| info.key.as_str() == key.name());
     info.is_some_and(|info| info.value.as_bool().unwrap_or(false))
@@ -371,12 +371,12 @@ fn is_said(directives: &[Info], key: TypedKey<bool>) -> bool {
 const PATHS: [&str; 3] =
     [keys::REGISTER_CLEANUP.name(), keys::REGISTER_CLEANUP_DIR.name(), keys::CLEANUP_IGNORE.name()];
 
-/// The directives that say what to do with directories.
+/// The directives with rules for directories.
 const RULES: [&str; 3] =
     [keys::CLEANUP_RECURSIVE.name(), keys::CLEANUP_EMPTY.name(), keys::CLEANUP_LEAVE_TOPDIR.name()];
 
-/// The kernel takes no longer ones.
+/// Longest path that the kernel accepts.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// What a path takes in a set besides its text, about.
+/// Approximate memory of a path in a set besides its text.
 const PATH_OVERHEAD_BYTES: usize = 64;

@@ -1,12 +1,12 @@
-//! Collective operations as bookkeeping: who arrived, who is missing, who can't come any more.
+//! Bookkeeping of collective operations: arrived, missing and departed participants.
 //!
-//! Participants are counted by identity, never by number. An operation is found by its signature, the kind of operation
-//! and the set of participants as written. Several operations of one signature may be open: a connection that arrives a
-//! second time while the first operation still gathers has raced ahead, and opens (or joins) the next one. Another
-//! connection of a process that has arrived is a clone: it waits along and counts once.
+//! Participants are counted by identity, never by number. An operation is found by its signature: its kind and the set
+//! of participants as written. Several operations of one signature may be open. If a connection arrives a second time
+//! while the first operation still gathers, it has raced ahead, and opens (or joins) the next one. Another connection
+//! of an arrived process is a clone: it waits along and counts once.
 //!
-//! Operations of one signature end in the order in which they opened, whatever the order of the host's answers: a later
-//! fence carries only what the earlier one did not.
+//! Operations of one signature end in the order in which they opened, in any order of the host's answers: a later fence
+//! carries only the changes after the earlier one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,12 +22,12 @@ use super::transitions::{Effect, Happening, Phase, Standing, Table};
 use crate::keys;
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, footprint};
 
-/// Whether an operation that ends so has brought about what it was for, be it without some.
+/// Whether an operation with this status has reached its purpose, perhaps without some participants.
 pub(super) const fn brings_about(status: Status) -> bool {
     matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
 }
 
-/// Names one open operation.
+/// Identifies one open operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct OperationId(pub(super) u64);
 
@@ -36,52 +36,53 @@ pub(super) struct OperationId(pub(super) u64);
 pub(super) struct Operation {
     pub(super) signature: Signature,
     pub(super) stage: Stage,
-    /// Of the first arrival.
+    /// The directives of the first arrival.
     pub(super) directives: Vec<Info>,
     pub(super) contributed: BTreeSet<ProcId>,
-    /// Local participants that went before they arrived.
+    /// Local participants that ended before they arrived.
     pub(super) departed: BTreeSet<ProcId>,
-    /// Who has left the group that this is about, whether it had arrived or not.
+    /// Processes that have left the operation's group, arrived or not.
     pub(super) left: BTreeSet<ProcId>,
-    /// It ends a group that outlives deaths, of which nobody here is a member any more.
+    /// It ends a group that survives deaths and has no local member any more.
     pub(super) survives_deaths: bool,
-    /// Whom the host is told, where it is not the participants: a process that forms a group with others it can't name.
+    /// Members in the host's request, if they differ from the participants: for a process that forms a group with
+    /// members it can't name.
     pub(super) written: Option<Vec<ProcId>>,
-    /// Those who said that they lead the construction of a group.
+    /// Processes that declared themselves leaders of a group's construction.
     pub(super) leaders: BTreeSet<ProcId>,
-    /// Its only leader has ended, and nobody has taken its place.
+    /// Its only leader has ended and has no successor.
     pub(super) is_leaderless: bool,
-    /// Who has taken the place of a leader that ended.
+    /// The process that has replaced an ended leader.
     pub(super) successor: Option<ProcId>,
-    /// Who is said to lead, before it was heard that a leader has ended.
+    /// The announced new leader, before the end of a leader is known here.
     pub(super) foretold: Option<ProcId>,
-    /// Processes that have ended, and the others have yet to be told.
+    /// Ended processes whose end the others do not know yet.
     pub(super) unmourned: BTreeSet<ProcId>,
-    /// How many decisions connections owe about members that have ended.
+    /// Number of decisions about ended members that each connection owes.
     pub(super) verdicts: BTreeMap<PeerId, usize>,
-    /// Bounds the wait for them.
+    /// Bounds the wait for these decisions.
     pub(super) verdicts_until: Option<Time>,
-    /// It has failed here, whatever the host says: the host is told for the sake of those elsewhere.
+    /// The local failure. The host's answer does not change it; the host is asked for the remote participants only.
     pub(super) failure: Option<Status>,
     /// Bounds the local phase.
     pub(super) deadline: Option<Time>,
-    /// What this operation brings up to date if it succeeds: commit numbers of local processes.
+    /// Commit numbers of local processes that the others have if this operation succeeds.
     pub(super) collected: Vec<(ProcId, u64)>,
-    /// The sizes of its namespaces as the host was told them: what servers exchange is numbered by them.
+    /// The sizes of its namespaces in the host's request: servers number exchanged data by them.
     pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
     pub(super) ahead: Option<Ahead>,
-    /// The user whose process has opened it; none: this server has.
+    /// The user whose process opened it; none: this server opened it.
     user: Option<u32>,
     /// Memory of its participants and directives, in bytes.
     size_bytes: usize,
     tickets: BTreeMap<PeerId, Ticket>,
-    /// Who is local, as of a revision of the registry.
+    /// The local participants, as of a revision of the registry.
     members: Option<(u64, Membership)>,
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Local participants are missing.
@@ -90,11 +91,11 @@ pub(super) enum Stage {
     AtHost(UpcallId),
     /// The host has answered, but not yet for an older operation of this signature.
     Answered,
-    /// The host has answered, and what an earlier fence has brought to others is being fetched.
+    /// The host has answered, and the values of a missed earlier fence are being fetched.
     CatchingUp,
 }
 
-/// What the host says of an operation.
+/// The host's answer to an operation.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) status: Status,
@@ -104,7 +105,7 @@ pub(super) struct Answer {
 }
 
 impl Operation {
-    /// How far it is, as the table sees it.
+    /// The progress in terms of the table.
     pub(super) const fn phase(&self) -> Phase {
         match self.stage {
             Stage::Gathering => Phase::Gathering,
@@ -118,7 +119,7 @@ impl Operation {
         self.signature.kind == Kind::Fence && flag(&self.directives, keys::COLLECT_DATA)
     }
 
-    /// Where a process stands in it.
+    /// A process's standing in this operation.
     fn standing(&self, proc: &ProcId, presence: Option<Presence>) -> Standing {
         if self.contributed.contains(proc) {
             return Standing::Arrived;
@@ -130,7 +131,7 @@ impl Operation {
         }
     }
 
-    /// Takes note of who is local and who is gone, and says whether everybody who can arrive has.
+    /// Records local and departed participants. Returns whether all participants that can arrive have arrived.
     pub(super) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
             let members = self.signature.membership(registry);
@@ -153,7 +154,7 @@ impl Operation {
         self.departed.extend(gone);
     }
 
-    /// A process has left the group that this is about.
+    /// A process has left the operation's group.
     pub(super) fn leave(&mut self, proc: &ProcId, table: Table) {
         self.left.insert(proc.clone());
         if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
@@ -165,7 +166,7 @@ impl Operation {
         self.members.as_ref().map_or(Remote::Unknown, |(_, members)| members.remote)
     }
 
-    /// Who waits for the operation, in the order of connections.
+    /// The waiting connections, in order.
     pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
         self.tickets.keys().copied()
     }
@@ -175,7 +176,7 @@ impl Operation {
     }
 }
 
-/// What has happened to a process that is now like this.
+/// The change that led to a presence.
 const fn became(presence: Option<Presence>) -> Happening {
     match presence {
         Some(Presence::Expected | Presence::Connected) => Happening::Return,
@@ -187,7 +188,7 @@ const fn became(presence: Option<Presence>) -> Happening {
 /// All open operations.
 #[derive(Debug, Default)]
 pub(super) struct Collectives {
-    /// What the operations go by.
+    /// The rules of operations.
     pub(super) table: Table,
     operations: BTreeMap<OperationId, Operation>,
     /// The same by signature, oldest first.
@@ -197,9 +198,9 @@ pub(super) struct Collectives {
 }
 
 impl Collectives {
-    /// The operation that a process means and can join, the oldest of those, and the signature of what it means. Groups are found
-    /// by name: the members may be written in any way, and the first to arrive says how. With a process of another user only
-    /// those meet who name it, operation by operation.
+    /// The oldest operation that a process means and can join, and the signature of its request. Groups are found by
+    /// name: members may be written in any way, and the first arrival's form counts. Without an arrived process of the
+    /// same user, the request must name an arrived process, or equal the signature.
     pub(super) fn meant(
         &self,
         registry: &Registry,

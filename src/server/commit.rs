@@ -16,17 +16,17 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
 
-/// The unpublished rest of a commit. Its values are published in pieces, in order: readers see them as if they had come in as many
+/// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
 /// commits.
 #[derive(Debug)]
 pub(super) struct CommitRest {
     pub(super) ticket: Ticket,
     proc: ProcId,
     pub(super) parts: VecDeque<(Scope, IntoIter<Kval>)>,
-    /// The memory of published parts, if they are large. That of a million values takes milliseconds to free.
+    /// The memory of published parts, if they are large. Freeing a million values takes milliseconds.
     pub(super) spent: Vec<IntoIter<Kval>>,
     is_large: bool,
-    /// Qualified values that are none.
+    /// Number of invalid qualified values.
     malformed: usize,
 }
 
@@ -93,7 +93,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Answers who waits for these values. With the last of its first commit a process has had its say.
+    /// Answers requests that wait for these values. With the last piece of its first commit a process has spoken.
     fn review_piece(&mut self, now: Time, proc: &ProcId, values: &[Posted], is_last: bool) {
         match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
             false if is_last => self.note_say(now, proc),
@@ -112,15 +112,15 @@ impl<S: Publish> Server<S> {
         Ok(values)
     }
 
-    /// A process that need not have committed anything has come to where others expect its data to be. Who waits for it
-    /// waits no longer than for one that has committed.
+    /// A process has spoken: it has reached the point where others expect its data, perhaps without a commit. A request
+    /// that waits for it gets the same bound as after a commit.
     pub(super) fn note_say(&mut self, now: Time, proc: &ProcId) {
         let Some(client) = self.registry.client_mut(proc).filter(|client| !client.has_spoken) else { return };
         client.has_spoken = true;
         self.review_target(now, proc);
     }
 
-    /// Stores what a local process committed and remembers which of it is new to other nodes.
+    /// Stores a local process's commit, and records the keys that are new to other nodes.
     fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let changed_keys = self.keys_new_to_others(proc, rank, values);
@@ -142,9 +142,9 @@ impl<S: Publish> Server<S> {
         Ok(())
     }
 
-    /// The keys whose values differ from those that other nodes may see now. Older libraries repeat everything they ever put
-    /// in each commit; fences must not carry it again each time. Only the keys of the commit are looked up: what a commit
-    /// costs does not depend on what was posted before.
+    /// The keys whose values differ from those already visible to other nodes. Older libraries repeat all their values
+    /// in each commit, and fences must not carry them each time. Only the keys of the commit are looked up, so its cost
+    /// does not depend on earlier commits.
     fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
         let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
         let is_stored = |posted: &Posted| {
@@ -154,8 +154,8 @@ impl<S: Publish> Server<S> {
         for_others.filter(|posted| !is_stored(posted)).map(|posted| posted.key.clone()).collect()
     }
 
-    /// Stores what a process elsewhere posted, unless what is stored is newer (see `intake`). Nothing is published for
-    /// nothing.
+    /// Stores the values of a remote process, unless the stored ones are newer (see `intake`). Publishes nothing for an
+    /// empty list.
     pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
         let (commit, is_all) = split_number(take_commit_number(&mut entries));
@@ -166,7 +166,7 @@ impl<S: Publish> Server<S> {
         if entries.is_empty() {
             return Ok(Arrival::Changes);
         }
-        // Whether the owner said "remote" or "global" is not told, and makes no difference here.
+        // The owner's scope, remote or global, is unknown, and makes no difference here.
         let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
         let values: Vec<Posted> = entries.into_iter().map(posted).collect();
         match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
@@ -188,7 +188,7 @@ impl<S: Publish> Server<S> {
         self.outputs.push(Output::Wake(namespace.clone()));
     }
 
-    /// Looks again at the requests that wait for something of this process, by name or by key alone.
+    /// Reviews the requests that wait for this process, by name or by key alone.
     pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
         for wait in self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)) {
@@ -196,8 +196,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The same after new values: only requests for their keys may have another verdict. Requests for
-    /// other keys are not looked at, or many of them would make every commit slow.
+    /// The same after new values, for the requests for their keys. A review of other requests would make every commit
+    /// slow.
     fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
         let on_keys = |proc| self.waiting.on_keys(proc, values.iter().map(|posted| &posted.key));
@@ -207,52 +207,53 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Which commit values include, and whether they are all that the process had posted until then.
+/// The commit that values include, and whether they are all the process's values up to it.
 pub(super) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
     (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
 }
 
-/// What became of values that a process elsewhere had posted.
+/// The result of storing a remote process's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Newer ones were here already.
+    /// Newer values were already here.
     Overtaken,
-    /// They are here now.
+    /// They are stored.
     Changes,
-    /// They are here now, and are all that it had posted until then.
+    /// They are stored, and are all the process's values up to their commit.
     Everything,
 }
 
-/// Beside the number of a commit: the values are not only those that changed. Said where somebody may have missed a fence.
+/// Flag in the number of a commit: the values are complete, not only the changes. Set if another server may have missed
+/// a fence.
 pub(super) const EVERYTHING: u64 = 1 << 63;
 
-/// Says which commit a process's values include, so that whoever gets them twice knows which are newer.
+/// Adds the number of the commit that a process's values include, so that a receiver knows the newer of two.
 pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
     if !entries.is_empty() {
         entries.push(Kval { key: COMMIT_NUMBER, value: commit.into() });
     }
 }
 
-/// Takes out what [`add_commit_number`] has put in; absent in what other libraries send.
+/// Removes the number that [`add_commit_number`] added; values of other libraries have none.
 pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
     let place = entries.iter().position(|entry| entry.key == COMMIT_NUMBER)?;
     entries.remove(place).value.as_u64()
 }
 
-/// One list out of the parts of a commit, in order: of a key that comes twice the store keeps the last value. A foreign
-/// client sends global values twice, as local and as remote; equal ones are global again.
+/// Merges the parts of a commit into one list, in order: the store keeps the last value of a repeated key. A foreign
+/// client sends global values twice, as local and as remote; equal ones become global again.
 fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>, malformed: &mut usize) -> Result<Vec<Posted>, Status> {
     let mut merged = Vec::with_capacity(parts.iter().map(|(_, values)| values.len()).sum());
     let has_both = [Scope::Local, Scope::Remote].iter().all(|wanted| parts.iter().any(|(scope, _)| scope == wanted));
     for (scope, entries) in parts {
         for Kval { key, value } in entries {
             let (key, value) = qualified::stored(key, value);
-            // MPI libraries post some keys of the standard. What the host describes stands before them, and the number
-            // of a commit is ours to say.
+            // MPI libraries post some keys of the standard; the host's description takes precedence over them. Only
+            // this server sets the number of a commit.
             if key == COMMIT_NUMBER {
                 return Err(Status::ERR_BAD_PARAM);
             }
-            // One that is none would be found by nobody. It must not cost its process all others.
+            // An invalid qualified value could never be looked up. It must not cost the process its other values.
             if key.as_str() == QUALIFIED_VALUE {
                 *malformed = malformed.saturating_add(1);
                 continue;
@@ -266,8 +267,8 @@ fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>, malformed: &mut usize) -> Result<
     Ok(merged)
 }
 
-/// Makes one global value of a local and a remote one that are equal and the last ones of their key. It stands where the
-/// second stood.
+/// Merges a local and a remote value into a global one if they are equal and the last ones of their key. It takes the
+/// second one's position.
 fn unite_scopes(values: &mut Vec<Posted>) {
     let mut last: FxHashMap<&Key, [Option<usize>; 2]> = FxHashMap::default();
     for (place, posted) in values.iter().enumerate() {
@@ -293,7 +294,7 @@ fn unite_scopes(values: &mut Vec<Posted>) {
     });
 }
 
-/// Values that are published in one step.
+/// Number of values published in one step.
 const PIECE_ENTRIES_MAX: usize = 256;
-/// Bytes of values from which on a step takes no more of them.
+/// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;

@@ -3,23 +3,24 @@ use std::time::Duration;
 use crate::types::{ProcId, Text};
 
 bitflags::bitflags! {
-    /// Which upcalls the host answers. What happens without one follows the standard's rule for a missing entry of the
-    /// server module, named at each flag.
+    /// Upcalls that the host answers. Without one, the standard's rule for a missing entry of the server module
+    /// applies, named at each flag.
     ///
     /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Capabilities: u32 {
         /// Is asked before a client is admitted; without: admitted at once.
         const CLIENT_CONNECTED = 1;
-        /// Is told when a client leaves in order; without: released at once.
+        /// Learns of a client's finalization; without: the client is released at once.
         const CLIENT_FINALIZED = 1 << 1;
         /// Ends processes; without: not supported.
         const ABORT = 1 << 2;
-        /// Exchanges fence contributions between servers; without: local fences succeed, others are not supported.
+        /// Exchanges fence contributions between servers; without: local fences succeed, other fences are not
+        /// supported.
         const FENCE = 1 << 3;
-        /// Fetches data of processes elsewhere; without: not found.
+        /// Fetches data of processes on other nodes; without: not found.
         const DIRECT_MODEX = 1 << 4;
-        /// Makes data available for lookup; without: not supported, as for all of the following that say nothing else.
+        /// Makes data available for lookup; without: not supported, as for all following flags without another rule.
         const PUBLISH = 1 << 8;
         /// Finds published data.
         const LOOKUP = 1 << 9;
@@ -27,11 +28,11 @@ bitflags::bitflags! {
         const UNPUBLISH = 1 << 10;
         /// Starts jobs.
         const SPAWN = 1 << 11;
-        /// Connects processes; without: those of this node alone are connected, others are not supported.
+        /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
         const CONNECT = 1 << 12;
-        /// Does not register each job with each server, but some only when it is asked to connect to them, as the daemons of
-        /// Open MPI do with the jobs of another `mpirun`: it is asked to connect at once, and groups and disconnects wait a
-        /// second for jobs that are not registered, which then live elsewhere; without: operations wait until all jobs that
+        /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs of
+        /// another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second for
+        /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
         /// they name are registered here. Fences always do.
         const REGISTERS_ON_CONNECT = 1 << 25;
         /// Disconnects processes; without: as for connecting.
@@ -54,45 +55,45 @@ bitflags::bitflags! {
         const IOF_PULL = 1 << 21;
         /// Feeds standard input.
         const PUSH_STDIN = 1 << 22;
-        /// Forms groups across nodes and hands out context numbers; without: groups of this node alone are formed, the
-        /// rest is not supported.
+        /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are formed, other
+        /// requests are not supported.
         const GROUP = 1 << 23;
-        /// Is asked for events of the environment when somebody here wants them; without: registration for the
-        /// environment's own codes is not supported, that for applications' codes needs no host.
+        /// Gets requests for events of the environment when a local process wants them. Without: registration for the
+        /// environment's own codes is not supported; registration for applications' codes needs no host.
         const REGISTER_EVENTS = 1 << 5;
-        /// Is told when nobody here wants events of the environment any more; without: not told.
+        /// Gets a notice when no local process wants events of the environment any more; without: none.
         const DEREGISTER_EVENTS = 1 << 6;
-        /// Takes events of processes on to others; without: they reach the processes of this node, and those meant
-        /// for the host alone are not supported.
+        /// Takes processes' events on to other nodes; without: they reach the processes of this node, and events for
+        /// the host alone are not supported.
         const NOTIFY_EVENT = 1 << 7;
         /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
         const TOOL_CONNECTED = 1 << 24;
     }
 }
 
-/// How a server behaves. Made once, at the edge.
+/// Configuration of a server. Made once, at the edge.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Which upcalls the host answers.
     pub capabilities: Capabilities,
-    /// Which tools may connect.
+    /// Tools that may connect.
     pub tools: ToolPolicy,
-    /// Bounds on what peers can make the server hold.
+    /// Bounds on the state that peers can make the server hold.
     pub limits: Limits,
-    /// How long the host may take to answer an upcall; then whoever waits gets a timeout status. `None`: for ever.
+    /// Time that the host has to answer an upcall; then waiting requests get a timeout status. `None`: no bound.
     pub host_timeout: Option<Duration>,
-    /// What the numbers of commits begin behind. Other nodes keep the newest number of each process, so those of a server
-    /// that takes the place of another should be larger.
+    /// Commit numbers start after this one. Other nodes keep the newest number of each process, so a replacement of a
+    /// server needs larger numbers.
     pub commit_base: u64,
-    /// Whether whoever runs this server has the node's topology and answers [`Output::ReplyTopology`].
+    /// Whether the server's runtime has the node's topology and answers [`Output::ReplyTopology`].
     ///
     /// [`Output::ReplyTopology`]: super::Output::ReplyTopology
     pub answers_topology: bool,
-    /// The name and address under which processes find this server. `None`: they find none.
+    /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,
 }
 
-/// The name of a server and the place where tools reach it.
+/// A server's name and address for tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
     /// Its name.
@@ -101,47 +102,48 @@ pub struct Contact {
     pub uri: Text,
 }
 
-/// Which tools may connect. Processes that the host announced always may.
+/// Rules for tools. Processes that the host announced may always connect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolPolicy {
-    /// Whether, and who names them.
+    /// Whether tools may connect, and who names them.
     pub admission: ToolAdmission,
-    /// Whether those of every user may, not only root's and the server's own.
+    /// Whether tools of every user may connect, not only those of root and of the server's user.
     pub any_user: bool,
-    /// The server's effective user id. It also decides for whom the server removes what processes leave behind.
+    /// The server's effective user id. The server removes leftovers of this user's processes only.
     pub own_uid: u32,
-    /// What the namespaces of tools begin with that the library names. A number follows.
+    /// Prefix of the namespaces that the library gives to tools. A number follows.
     pub name_prefix: String,
 }
 
-/// Whether tools may connect, and who names them where the host does not ([`Capabilities::TOOL_CONNECTED`]).
+/// Whether tools may connect, and who names them if the host does not ([`Capabilities::TOOL_CONNECTED`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolAdmission {
-    /// None may.
+    /// No tool may connect.
     #[default]
     Refused,
-    /// Those may that bring a name, and those that the host names.
+    /// Tools that bring a name may connect, and tools that the host names.
     Named,
-    /// All may; whom the host does not name, the library does.
+    /// All tools may connect; the library names tools without a name from the host.
     Assigned,
 }
 
-/// Bounds on what peers and the host can make the server hold. What would exceed one is refused with "out of resource". Of
-/// what all processes share, one user takes no more than others find left; root and the server's user may take all.
+/// Bounds on the state that peers and the host can make the server hold. A request beyond a bound is refused with "out
+/// of resource". Of a resource shared by all processes, one user gets only part of the rest; root and the server's user
+/// may take all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other users
     /// have some.
     pub peers_max: usize,
-    /// Those of one process, forked children that go by its name included.
+    /// Connections of one process, including forked children with its name.
     pub peers_per_process_max: usize,
-    /// Those of all tools of one user together.
+    /// Connections of all tools of one user together.
     pub tools_per_user_max: usize,
     /// Unanswered requests of one connection. Commits and finalizations are always taken: they never wait for others.
     pub requests_per_peer_max: usize,
-    /// Collective operations open at a time, those that the host is working on included.
+    /// Open collective operations, including those at the host.
     pub collectives_max: usize,
-    /// Those that one process has arrived at.
+    /// Collective operations at which one process has arrived.
     pub collectives_per_process_max: usize,
     /// Memory that the participants and directives of all open collectives may take, in bytes.
     pub collective_bytes_max: usize,
@@ -151,26 +153,26 @@ pub struct Limits {
     pub direct_modex_max: usize,
     /// Memory that held requests of processes for data may take, in bytes.
     pub held_get_bytes_max: usize,
-    /// Requests of the host for local data that are held.
+    /// Held requests of the host for local data.
     pub host_requests_max: usize,
-    /// Names of jobs that have ended, kept so that nobody waits for them. The oldest are forgotten; nothing is refused.
+    /// Remembered names of ended jobs, so that no request waits for them. The oldest are forgotten; nothing is refused.
     pub jobs_ended_max: usize,
     /// Groups known at a time.
     pub groups_max: usize,
     /// Members of all groups together, as written.
     pub group_members_max: usize,
-    /// Groups that one process took part in forming.
+    /// Groups that one process helped to form.
     pub groups_per_process_max: usize,
-    /// Sets that one process is connected with, jobs that it has started, and groups with other jobs that it is in, at a
-    /// time.
+    /// Ties of one process at a time: sets that it is connected with, jobs that it has started, and groups with other
+    /// jobs.
     pub ties_per_process_max: usize,
     /// Standing requests for forwarded output.
     pub pulls_max: usize,
-    /// Those of one process.
+    /// Standing requests of one process.
     pub pulls_per_process_max: usize,
-    /// Bytes of output kept for whoever will ask for it.
+    /// Bytes of output kept for a later request.
     pub kept_output_bytes_max: usize,
-    /// Paths that are registered for removal at the end of processes.
+    /// Paths registered for removal at the end of processes.
     pub cleanup_paths_max: usize,
     /// Bytes of these paths.
     pub cleanup_bytes_max: usize,
@@ -178,15 +180,15 @@ pub struct Limits {
     pub cleanup_paths_per_process_max: usize,
     /// Bytes of these paths.
     pub cleanup_bytes_per_process_max: usize,
-    /// Event codes that one client may want at a time.
+    /// Event codes that one client may register for at a time.
     pub event_codes_max: usize,
     /// Keys in all queries of one request.
     pub query_keys_max: usize,
-    /// Bytes of memory that the answer to the queries of one request may take. Room for the tables of a job of 100,000
-    /// processes; what is sent is smaller.
+    /// Bytes of memory for the answer to the queries of one request. This is room for the tables of a job of 100,000
+    /// processes; the message is smaller.
     pub query_bytes_max: usize,
-    /// Bytes of values that the answer to a Get of one key may carry besides it. Release 6.1 takes messages of 32 MiB,
-    /// release 3.2 of 16 MiB.
+    /// Bytes of further values in the answer to a Get of one key. Release 6.1 accepts messages of 32 MiB, release 3.2
+    /// of 16 MiB.
     pub reply_bytes_max: usize,
 }
 

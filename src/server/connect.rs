@@ -1,4 +1,4 @@
-//! Connecting and disconnecting processes: a rendezvous whose meaning is the host's. Those who are connected get each
+//! Connecting and disconnecting processes: a rendezvous whose meaning is the host's. Connected processes get each
 //! other's job data.
 
 use std::collections::BTreeSet;
@@ -14,24 +14,24 @@ use crate::gds::Publish;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
-/// What everybody who took part in an operation is told at its end.
+/// The result of an operation for its participants.
 pub(super) struct Ending {
     pub(super) status: Status,
     pub(super) results: Results,
-    /// Namespaces that took part, with what is known here of them.
+    /// Namespaces that took part, with their data here.
     pub(super) jobs: Vec<RankData>,
 }
 
-/// What comes with the status.
+/// The results besides the status.
 pub(super) enum Results {
     Nothing,
-    /// Participants who left before they took part.
+    /// Participants that left before they arrived.
     Missing(Vec<ProcId>),
     Jobs,
     Group(group::Formed),
 }
 
-/// Missing participants that a client is told of: enough to find the cause, in a message of bounded size.
+/// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
 const MISSING_NAMED_MAX: usize = 16;
 
 impl<S: Publish> Server<S> {
@@ -46,7 +46,7 @@ impl<S: Publish> Server<S> {
         self.arrive(now, ticket, proc, Kind::Disconnect, connect);
     }
 
-    /// What an operation that ends with this status has brought about.
+    /// The effects of an operation that ends with this status.
     pub(super) fn ending(&mut self, operation: &Operation, status: Status, info: Vec<Info>) -> Ending {
         let is_good = brings_about(status);
         let results = match &operation.signature.kind {
@@ -65,11 +65,11 @@ impl<S: Publish> Server<S> {
         Ending { status, results, jobs }
     }
 
-    /// The same in the words for one participant: its own job it knows, and others whose segment it has.
+    /// The reply for one participant. It leaves out the participant's own job, and jobs whose segment it has.
     pub(super) fn reply_at_end(&self, ending: &Ending, id: PeerId) -> Reply {
         let peer = self.peers.get(id);
         let own = peer.map(|peer| &peer.proc.namespace);
-        // The reference's clients expect a fence's status and nothing behind it.
+        // OpenPMIx clients expect only the status of a fence.
         let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
         let is_told = |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
         let others = ending.jobs.iter().filter(is_told);
@@ -86,7 +86,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Job data of all namespaces that took part. One namespace alone: everybody has it.
+    /// Job data of all namespaces that took part. A single namespace needs none: all participants have it.
     fn jobs_of(&self, namespaces: &BTreeSet<Namespace>) -> Vec<RankData> {
         if namespaces.len() < 2 {
             return Vec::new();

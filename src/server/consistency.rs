@@ -11,10 +11,10 @@ use super::waiting::Asker;
 use crate::gds::Publish;
 
 impl<S: Publish> Server<S> {
-    /// Checks what must hold between any two inputs; linear in the size of the state. For tests and simulations.
+    /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
     ///
     /// # Panics
-    /// If an invariant of this module is broken, which is a bug here and nowhere else.
+    /// If an invariant of this module is broken; that is a bug in this module.
     pub fn assert_consistent(&self) {
         self.assert_tickets_are_held();
         self.assert_waits_are_needed();

@@ -61,7 +61,7 @@ pub struct Server<S: Publish> {
 }
 
 impl<S: Publish> Server<S> {
-    /// A server that knows nobody yet and publishes into `store`.
+    /// A server without any registrations, which publishes into `store`.
     #[must_use]
     pub fn new(config: Config, store: S) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl<S: Publish> Server<S> {
             Input::Connected(peer, hello) => self.connect(now, peer, hello),
             Input::ToolConnected(peer, hello) => self.connect_tool(now, peer, hello),
             Input::Request(peer, tag, request) => self.request(now, peer, tag, request),
-            // One that nobody watches means nothing.
+            // A heartbeat without a watch has no effect.
             Input::Heartbeat(peer) => drop(self.heartbeat(peer)),
             Input::Proceed(peer) => self.proceed(now, peer),
             Input::Lost(peer) => self.lose(now, peer),
@@ -112,7 +112,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The next thing to do; `None` until the next input.
+    /// The next output; `None` until the next input.
     #[must_use]
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop()
@@ -130,36 +130,36 @@ impl<S: Publish> Server<S> {
         &self.store
     }
 
-    /// Number of processes of a job, if known. Whoever packs fence contributions numbers processes with it.
+    /// Number of processes of a job, if known. Code that packs fence contributions numbers processes with it.
     #[must_use]
     pub fn job_size(&self, namespace: &Namespace) -> Option<u32> {
         self.registry.job(namespace)?.job_size
     }
 
-    /// Namespaces known here, in order.
+    /// Registered namespaces, in order.
     pub fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         self.registry.namespaces()
     }
 
-    /// Connections at the moment, those that wait for admission included.
+    /// Current connections, including those that wait for admission.
     #[must_use]
     pub fn peer_count(&self) -> usize {
         self.peers.len()
     }
 
-    /// Accepted requests that are not answered yet.
+    /// Accepted requests without a reply.
     #[must_use]
     pub fn open_request_count(&self) -> usize {
         self.outputs.open_requests()
     }
 
-    /// Calls of the host that are not completed yet.
+    /// Open calls of the host.
     #[must_use]
     pub const fn open_call_count(&self) -> usize {
         self.outputs.open_calls()
     }
 
-    /// Collective operations that are open, those that the host works on included.
+    /// Open collective operations, including those at the host.
     #[must_use]
     pub fn collective_count(&self) -> usize {
         self.collectives.len()
@@ -171,18 +171,18 @@ impl<S: Publish> Server<S> {
         self.upcalls.len()
     }
 
-    /// The processes here that an upcall is made for, if it is an operation of many processes.
+    /// The local processes of an upcall, if it is an operation of many processes.
     pub(crate) fn participants(&self, upcall: UpcallId) -> Option<&BTreeSet<ProcId>> {
         let Purpose::Operation(operation) = self.upcalls.get(upcall)?.purpose else { return None };
         self.collectives.get(operation).map(|operation| &operation.contributed)
     }
 
-    /// The user of a process here.
+    /// The user of a local process.
     pub(crate) fn user_of(&self, proc: &ProcId) -> Option<u32> {
         self.registry.client(proc).map(|client| client.credentials.uid)
     }
 
-    /// Whether the answer to an upcall would still be of use.
+    /// Whether an answer to this upcall still has an effect.
     #[must_use]
     pub fn awaits(&self, upcall: UpcallId) -> bool {
         self.upcalls.get(upcall).is_some()
@@ -190,13 +190,13 @@ impl<S: Publish> Server<S> {
 
     fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
         self.finish_rest(now, id);
-        // A request may have been under way when the connection was closed.
+        // The request may have been on its way when the connection closed.
         let Some(peer) = self.peers.get(id) else { return self.hurry_of_tool(id) };
         let (stage, proc) = (peer.stage, peer.proc.clone());
         if stage == Stage::Arriving {
             return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission);
         }
-        // The one request without a reply, not even a refusal.
+        // The only request without a reply, even without a refusal.
         if let Request::DeregisterEvents(codes) = request {
             return self.deregister_events(Listener::Peer(id), codes);
         }
@@ -281,7 +281,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Asks the host. The answer comes with the id given back.
+    /// Asks the host. The answer carries the returned id.
     pub(super) fn ask_host(&mut self, now: Time, purpose: Purpose, upcall: Upcall) -> UpcallId {
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);
         self.ask_host_until(deadline, purpose, upcall)
@@ -295,5 +295,5 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Deadlines that one [`Input::Timeout`] looks at. The next one is due at once if there are more.
+/// Deadlines handled by one [`Input::Timeout`]. If there are more, the next one is due at once.
 const TIMERS_PER_TURN: usize = 256;

@@ -1,5 +1,5 @@
-//! What follows from the node's topology, for queries and for the server's own process: requests that need it are kept until
-//! whoever runs this server has given it.
+//! Values derived from the node's topology, for queries and for the server's own process. Requests that need it wait
+//! until the server's runtime provides it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::topo::Machine;
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
 
-/// Requests that wait for the topology. Those of a connection are bounded as its requests are.
+/// Requests that wait for the topology. The bound on a connection's requests bounds these.
 #[derive(Debug, Default)]
 pub(super) struct Deferred(Vec<Request>);
 
@@ -26,7 +26,7 @@ enum Request {
 }
 
 impl Deferred {
-    /// Takes back what a connection waits for.
+    /// Takes back the waiting requests of a connection.
     pub(super) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
         let is_of_peer =
             |request: &mut Request| matches!(request, Request::Queries(ticket, _) if ticket.peer() == peer);
@@ -54,34 +54,33 @@ impl Deferred {
     }
 }
 
-/// Of which processes something is asked, and by whom.
+/// The process and the asker of a derived value.
 pub(super) struct Derivation<'a> {
     /// The server's own process has no job.
     pub(super) asker: Option<&'a ProcId>,
     pub(super) proc: &'a ProcId,
 }
 
-/// What is known of the topology.
+/// The state of the topology here.
 #[derive(Clone, Copy)]
 pub(super) enum Hardware<'a> {
-    /// Nobody has asked yet.
+    /// Not requested yet.
     Unasked,
     Known(&'a Machine),
-    /// It can't be had.
+    /// Not available.
     Absent,
 }
 
-/// What came of it.
+/// The result of a derivation.
 pub(super) enum Derived {
     Value(Value),
     Nothing,
-    /// There may be a value; whoever runs this server must be asked for the topology.
+    /// There may be a value, but the server's runtime must provide the topology first.
     NeedsTopology,
 }
 
 impl<S: Publish> Server<S> {
-    /// What follows under this key. Who looks only at what is there wants none, and what has qualifiers is nothing that
-    /// follows.
+    /// Derives the value of a key.
     pub(super) fn derived(&self, wanted: Derivable, of: &Derivation<'_>, hardware: Hardware<'_>) -> Derived {
         let around = Here { server: self, asker: of.asker };
         let machine = match hardware {
@@ -103,7 +102,7 @@ impl<S: Publish> Server<S> {
         self.outputs.push(Output::WantTopology);
     }
 
-    /// Everybody who waited for the topology is answered, with it or without.
+    /// Answers all requests that wait for the topology, with it or without.
     pub(super) fn answer_deferred(&mut self, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
@@ -118,7 +117,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The server's own process is told what follows, where there is nothing else. Gives back who asks where nothing can.
+    /// Answers the server's own process with a derived value, if it has no other. Returns the asker if none can be
+    /// derived.
     pub(super) fn answer_own_from_topology(
         &mut self,
         asker: Asker,
@@ -163,15 +163,16 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Whether what follows from others is an answer at all.
+/// Whether a derived value may be the answer. An optional request wants stored values only; a value with qualifiers is
+/// never derived.
 pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
     qualifiers.is_empty() && !super::directives::flag(directives, keys::OPTIONAL)
 }
 
-/// What this server knows of jobs.
+/// This server's data about jobs.
 struct Here<'a, S: Publish> {
     server: &'a Server<S>,
-    /// Whose own job is here, whatever is known of it.
+    /// Its own job is local, even without data about it.
     asker: Option<&'a ProcId>,
 }
 

@@ -1,4 +1,4 @@
-//! Data that crosses nodes one process at a time: fetched through the host, or given to it.
+//! Data that crosses nodes for one process at a time: fetched through the host, or passed to it.
 
 use super::commit::take_commit_number;
 use super::core::Server;
@@ -23,7 +23,7 @@ impl<S: Publish> Server<S> {
         self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives, reader: None });
     }
 
-    /// Asks the host for data, or joins whoever has asked for the same.
+    /// Asks the host for data, or joins an open request for the same data.
     pub(super) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
         let upcall = match self.upcalls.fetching(&fetch) {
             Some(upcall) => upcall,
@@ -48,7 +48,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host has fetched data, or could not. It is published before anybody is told of it.
+    /// The host has fetched data, or has failed to. The data is published before any reply.
     pub(super) fn complete_fetch(&mut self, now: Time, id: UpcallId, fetch: &Fetch, result: Result<Vec<Kval>, Status>) {
         let waits = self.waiting.on_upcall(id);
         let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
@@ -68,7 +68,7 @@ impl<S: Publish> Server<S> {
         self.review_target(now, &fetch.proc);
     }
 
-    /// Ends a wait for the host: with the data if it is there now, else with `otherwise`.
+    /// Ends a wait for the host: with the data if it is here now, else with `otherwise`.
     fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) {
         let Some(mut waiter) = self.take_wait(id) else { return };
         waiter.via = None;
@@ -81,7 +81,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Data of a job that this server does not know has no place in the store: it goes to whoever asked.
+    /// Data of an unknown job has no place in the store: it goes to the requesters only.
     fn pass_on(&mut self, waits: &[WaitId], fetch: &Fetch, entries: &[Kval]) {
         let has = |wanted: &Wanted| match &wanted.key {
             Some(key) if !wanted.is_static() => {

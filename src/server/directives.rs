@@ -1,4 +1,4 @@
-//! Directives that the server itself reads. Everything else goes to the host untouched.
+//! Directives that the server itself reads. All others go to the host unchanged.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::gds::{RealmName, RealmQualifiers, RealmRequest, qualified};
 use crate::keys::{self, DefaultRealm, TypedKey, default_realm};
 use crate::types::{Info, InfoFlags, Key, Scope, Value};
 
-/// Whether a yes-or-no directive is given and not false.
+/// Whether a boolean directive is present and not false.
 pub(super) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
     find(directives, key).is_some_and(|info| info.value.as_bool().unwrap_or(false))
 }
@@ -17,7 +17,7 @@ pub(super) fn timeout(directives: &[Info]) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// Whether an entry is marked as required and is none of those in `understood`.
+/// Whether an entry outside `understood` is marked as required.
 pub(super) fn requires_more_than(directives: &[Info], understood: &[&str]) -> bool {
     directives.iter().any(|info| info.flags().contains(InfoFlags::REQUIRED) && !understood.contains(&info.key.as_str()))
 }
@@ -27,17 +27,17 @@ pub(super) fn find<T: ?Sized>(directives: &[Info], key: TypedKey<T>) -> Option<&
     directives.iter().find(|info| info.key.as_str() == key.name())
 }
 
-/// What a Get says beside process and key.
+/// The directives of a Get.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct GetDirectives {
-    /// Answer from what is here; neither wait nor ask the host.
+    /// Answer from the local data; neither wait nor ask the host.
     pub(super) immediate: bool,
-    /// Ask the host even if an older value is here.
+    /// Ask the host even if an older value is stored.
     pub(super) refresh: bool,
     pub(super) timeout: Option<Duration>,
-    /// Asks for no bound at all: a timeout of 0.
+    /// A timeout of 0: no bound at all.
     pub(super) is_patient: bool,
-    /// Only what was posted with this scope.
+    /// Only values posted with this scope.
     pub(super) scope: Option<Scope>,
     pub(super) realm: Realm,
     /// Only a value with these qualifiers.
@@ -45,7 +45,7 @@ pub(super) struct GetDirectives {
 }
 
 impl GetDirectives {
-    /// Reads them. `PMIX_OPTIONAL` should never reach a server; if it does, it means no more than immediate.
+    /// Reads the directives. `PMIX_OPTIONAL` should never reach a server; if it does, it means immediate.
     pub(super) fn read(directives: &[Info], key: Option<&Key>) -> Self {
         Self {
             immediate: flag(directives, keys::IMMEDIATE) || flag(directives, keys::OPTIONAL),
@@ -73,7 +73,7 @@ pub(super) struct Realm {
 }
 
 impl Realm {
-    /// Reads them.
+    /// Reads the realm's directives.
     pub(super) fn read(directives: &[Info]) -> Self {
         let names = [
             (keys::SESSION_INFO, RealmName::Session),
@@ -93,7 +93,7 @@ impl Realm {
         }
     }
 
-    /// The same for a key: the number of a session alone says whose session is meant, if sessions have the key.
+    /// The realm for a key: the number of a session alone selects the session realm, if sessions have the key.
     pub(super) fn of_key(self, key: Option<&Key>) -> Self {
         let is_of_session = |key: &Key| default_realm(key.as_str()) == DefaultRealm::Session;
         match self.session_id {
@@ -109,22 +109,22 @@ impl Realm {
         RealmQualifiers { realm: *name, hostname, node_id, app_number, session_id }.request()
     }
 
-    /// Whether nothing says otherwise than the key.
+    /// Whether the key alone selects the realm.
     pub(super) fn is_default(&self) -> bool {
         self.as_request() == RealmRequest::Default
     }
 
-    /// Whether a session is asked about.
+    /// Whether the realm is a session.
     pub(super) fn is_of_session(&self) -> bool {
         self.name == RealmName::Session
     }
 
-    /// The number of a session, if one is named.
+    /// The number of a session, if given.
     pub(super) const fn session_id(&self) -> Option<u32> {
         self.session_id
     }
 
-    /// The same of the session of this number, unless one is named.
+    /// The realm with this session number, unless one is given.
     pub(super) fn of_session(&self, id: u32) -> Self {
         Self { session_id: self.session_id.or(Some(id)), ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! Fences: what a contribution holds, and what the host's answer brings.
+//! Fences: the contents of a contribution and of the host's answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ impl<S: Publish> Server<S> {
         self.advance_operation(now, id);
     }
 
-    /// The namespaces named, in order, and how many processes each has.
+    /// The named namespaces, in order, and the number of their processes.
     pub(super) fn sizes_of(&self, procs: &[ProcId]) -> Vec<(Namespace, Option<u32>)> {
         let mut sizes: Vec<(Namespace, Option<u32>)> = Vec::new();
         for proc in procs {
@@ -37,10 +37,10 @@ impl<S: Publish> Server<S> {
         sizes
     }
 
-    /// What the local participants contribute, and the commit number of each that it brings up to date.
+    /// The contribution of the local participants, and the commit number of each that it brings to the others.
     ///
-    /// A fence carries what changed since the last one of the same participants that succeeded. The first of a set carries
-    /// everything: nobody knows what the others have. So does the first after one that failed here, and says so.
+    /// A fence carries the changes since the last successful one of the same participants. The first of a set carries
+    /// all values, because the others' state is unknown. So does the first after a local failure, and it is marked so.
     pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
         let mut data = FenceData { collect: operation.collects(), blocks: Vec::new() };
@@ -72,9 +72,8 @@ impl<S: Publish> Server<S> {
         Ok((data, collected))
     }
 
-    /// What the host has brought with its answer. All data is published before anybody is released. Gives the status
-    /// that this leads to, the namespaces that data came for, and whose data came whole although it may have been here
-    /// before, if that is of interest.
+    /// Takes the host's data. All data is published before any participant is released. Returns the resulting status
+    /// and the namespaces with new data. After a missed fence it also returns the processes whose data came completely.
     pub(super) fn take_gathered(
         &mut self,
         id: OperationId,
@@ -107,7 +106,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A fence that the host was asked for has ended. What others have got of it, without this server, nobody knows.
+    /// A fence has ended after the host was asked. What the other servers got of a failed one is unknown.
     pub(super) fn note_missed(&mut self, operation: &Operation, status: Status) {
         let is_good = brings_about(status);
         if !is_good && operation.stage != Stage::Gathering && operation.collects() {
@@ -117,7 +116,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// What sets of participants have exchanged: for each local process the commit that the others of the set have.
+/// Exchanges of sets of participants: for each local process the commit that the others of the set have.
 #[derive(Debug, Default)]
 pub(super) struct Exchanges {
     sets: BTreeMap<Participants, Exchanged>,
@@ -127,9 +126,9 @@ pub(super) struct Exchanges {
 #[derive(Debug, Default)]
 struct Exchanged {
     commits: BTreeMap<ProcId, u64>,
-    /// The last one failed here: others may have missed something, too.
+    /// The last one failed here: other servers may have missed it, too.
     has_failed: bool,
-    /// When it was noted last, by the count of notes.
+    /// Counter value of the last note.
     noted: u64,
 }
 
@@ -167,7 +166,7 @@ impl Exchanges {
     }
 
     fn forget_oldest(&mut self) {
-        // What is forgotten is exchanged whole once more.
+        // A forgotten set exchanges all values once more.
         if self.sets.len() > SETS_MAX
             && let Some(oldest) = self.sets.iter().min_by_key(|(_, exchanged)| exchanged.noted)
         {
@@ -181,5 +180,5 @@ impl Exchanges {
     }
 }
 
-/// Sets of participants whose exchanges are remembered.
+/// Number of sets whose exchanges are remembered.
 const SETS_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! Output on its way from the host to the clients that have pulled it.
+//! Output from the host to the clients that have pulled it.
 //!
-//! A pull that others of the same user have been granted already is granted at once; anything new is the host's to
-//! allow. Output that nobody has pulled is kept within a bound and goes to the first who does: a spawner can't ask for
-//! its job's output before it knows the job's name. When the bound is reached newer output that nobody wants is dropped.
+//! A pull is granted at once if the same user has been granted all of it already; the host must allow any other. Output
+//! without a pull is kept within a bound, and goes to the first matching pull: a spawner can't request output before it
+//! knows the job's name. At the bound, newer output without a pull is dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,30 +29,30 @@ pub(super) struct Pull {
     requester: Requester,
     procs: Vec<ProcId>,
     channels: u16,
-    /// The client's own number for it.
+    /// The client's own number for the request.
     local_id: u64,
 }
 
-/// Who wants output, and what output nobody wants yet.
+/// Pulls of output, and kept output without a pull.
 #[derive(Debug, Default)]
 pub(super) struct Forwarding {
     granted: BTreeMap<u64, Pull>,
     wanted: BTreeMap<Namespace, Wanted>,
-    /// Processes named by all of them together.
+    /// Total number of processes in all pulls.
     proc_count: usize,
     kept: VecDeque<IofOutput>,
     kept_bytes: usize,
     last: u64,
 }
 
-/// What of a job is wanted by how many.
+/// Number of pulls for a job's output.
 #[derive(Debug, Default)]
 struct Wanted {
     of_any: Counts,
     of_rank: BTreeMap<Rank, Counts>,
 }
 
-/// How many want each channel, by the number of its bit.
+/// Number of pulls for each channel, by the number of its bit.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts([usize; u16::BITS as usize]);
 
@@ -104,8 +104,8 @@ impl<S: Publish> Server<S> {
             && self.has_share(requester.uid, procs, proc_count, procs_of_user)
     }
 
-    /// The host forwards what is wanted: from here on it goes to the client, with what was kept of it. If there is no
-    /// room any more, the host hears that nobody wants it.
+    /// The host forwards the output: from now on it goes to the client, after the kept part. If the bound has been
+    /// reached since, the host gets a notice to stop.
     pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: Pull) {
         if !self.has_room_for_pull(&pull.requester, pull.procs.len()) {
             self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
@@ -128,19 +128,19 @@ impl<S: Publish> Server<S> {
         self.outputs.reply_status(ticket, if is_own { Status::SUCCESS } else { Status::ERR_NOT_FOUND });
     }
 
-    /// A connection gets no output any more.
+    /// Ends the pulls of a connection.
     pub(super) fn forget_puller(&mut self, peer: PeerId) {
         self.drop_pulls(|_, pull| pull.peer == peer);
     }
 
-    /// Ends standing requests; the host is told what nobody wants any more. Its answer changes nothing.
+    /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
     fn drop_pulls(&mut self, is_over: impl Fn(u64, &Pull) -> bool) {
         for pull in self.forwarding.extract(is_over) {
             self.stop(pull);
         }
     }
 
-    /// Tells the host what of a pull nobody wants.
+    /// Tells the host to stop the output of a pull that no other pull wants.
     fn stop(&mut self, pull: Pull) {
         let Pull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
         if procs.is_empty() {
@@ -153,7 +153,7 @@ impl<S: Publish> Server<S> {
         self.outputs.push(Output::Upcall(id, upcall));
     }
 
-    /// The host hands over output.
+    /// Forwards the host's output, or keeps it.
     pub(super) fn deliver_output(&mut self, output: IofOutput) -> Status {
         if !output.channel.is_power_of_two() || output.channel & OUTPUT_CHANNELS == 0 {
             return Status::ERR_BAD_PARAM;
@@ -190,7 +190,7 @@ impl Forwarding {
         self.granted.len().saturating_add(self.wanted.len()).saturating_add(self.kept.len())
     }
 
-    /// Forgets output of a job that is gone.
+    /// Drops kept output of a deregistered job.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.kept.retain(|output| output.source.namespace != *namespace);
         self.kept_bytes = self.kept.iter().map(size_bytes).fold(0, usize::saturating_add);
@@ -232,20 +232,20 @@ impl Forwarding {
         }
     }
 
-    /// What of a pull that is over nobody else wants.
+    /// The part of an ended pull that no other pull wants.
     fn without_wanted(&self, mut pull: Pull) -> Pull {
         pull.procs.retain(|proc| !self.is_wanted(proc, pull.channels));
         pull
     }
 
-    /// Whether anybody wants one of these channels of a process, or of one of those that a wildcard means.
+    /// Whether any pull wants one of these channels of a process. A wildcard rank means any process of the job.
     fn is_wanted(&self, proc: &ProcId, channels: u16) -> bool {
         let Some(Wanted { of_any, of_rank }) = self.wanted.get(&proc.namespace) else { return false };
         let has = |rank: Rank| of_rank.get(&rank).is_some_and(|counts| counts.has(channels));
         if proc.rank == Rank::Wildcard { of_any.has(channels) } else { has(proc.rank) || has(Rank::Wildcard) }
     }
 
-    /// Whether the host forwards all of this already, for the same user. A long list is not searched: the host is asked.
+    /// Whether the host already forwards all of this for the same user. Long lists are not compared: the host is asked.
     fn has_granted(&self, wanted: &Pull) -> bool {
         if wanted.procs.len() > PROCS_COMPARED_MAX {
             return false;
@@ -294,15 +294,15 @@ fn forward(pull: &Pull, output: &Arc<IofOutput>) -> Output {
     Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })
 }
 
-/// What a piece of output takes, its own record included, so that empty pieces are bounded, too.
+/// Memory of a piece of output. It includes the record, so that empty pieces are bounded, too.
 fn size_bytes(output: &IofOutput) -> usize {
     let info = output.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
     info.fold(output.bytes.len(), usize::saturating_add).saturating_add(size_of::<IofOutput>())
 }
 
-/// Longest list of processes that is compared with what is forwarded already.
+/// Longest list of processes that is compared with the granted pulls.
 const PROCS_COMPARED_MAX: usize = 64;
 
-/// What comes out of a process.
+/// Channels of a process's output.
 const OUTPUT_CHANNELS: u16 =
     iof_channel::FWD_STDOUT_CHANNEL | iof_channel::FWD_STDERR_CHANNEL | iof_channel::FWD_STDDIAG_CHANNEL;

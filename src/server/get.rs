@@ -1,4 +1,4 @@
-//! Requests for data: what can be answered from the store, what must wait, what only the host can fetch.
+//! Requests for data: answered from the store, held, or fetched by the host.
 
 use std::time::Duration;
 
@@ -24,12 +24,12 @@ use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
-/// What can be done about a request for data now.
+/// Possible handling of a request for data now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The store holds the answer.
     Found,
-    /// There is no answer, and waiting would not help.
+    /// There is no answer, and a wait would not help.
     Refused(Status),
     /// A local process or a registration may bring the answer.
     Hold,
@@ -37,7 +37,7 @@ pub(super) enum Verdict {
     Fetch(Fetch),
 }
 
-/// For whom the store is searched.
+/// The reader on whose behalf the store is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
     Peer,
@@ -73,7 +73,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The server's own process asks. It sees what a client on this node sees.
+    /// A Get of the server's own process. It sees the same values as a local client.
     pub(super) fn get_for_host(&mut self, now: Time, ticket: CallTicket, get: OwnGet) {
         let OwnGet { proc, directives, key } = get;
         if proto::Get::unmet(&directives).is_some() {
@@ -88,7 +88,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Answers a request for data, or holds it until it can be answered. Its time runs from now.
+    /// Answers a request for data, or holds it until an answer exists. Its timeout runs from now.
     pub(super) fn ask(&mut self, now: Time, asker: Asker, wanted: Wanted) {
         let is_immediate = wanted.directives.immediate;
         let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
@@ -124,8 +124,9 @@ impl<S: Publish> Server<S> {
         self.timers.arm(deadline, Timer::Wait(wait));
     }
 
-    /// When a Get without a bound of its own ends that a process here could answer. Until this has had its say it is waited
-    /// for; from then on it may never put what is wanted. The server of another node has a bound of its own.
+    /// The deadline of a Get without a bound of its own that a local process could answer. There is none until that
+    /// process has spoken; afterwards it may never put the key. For a request of another node, that node's server has a
+    /// bound.
     fn end_of_patience(&self, now: Time, waiter: &Waiter) -> Option<Time> {
         let is_bounded = waiter.via.is_none() && !waiter.wanted.directives.is_patient;
         let is_for_here = matches!(waiter.asker, Asker::Peer(_) | Asker::Own(_));
@@ -133,8 +134,9 @@ impl<S: Publish> Server<S> {
         (is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)
     }
 
-    /// Whether those who could answer have had their say. Who waits for itself puts nothing meanwhile, as a rule. Of a value
-    /// that anybody may put it is all processes here; one elsewhere brings its data with a fence, to which they come, too. Where nobody of the job is, nothing is known of it.
+    /// Whether all processes that could answer have spoken. A process that waits for itself counts as one: it usually
+    /// puts nothing meanwhile. If any process may put the value, all local ones must have spoken; a remote one brings
+    /// its data with a fence, at which local ones arrive, too. The state of a job without local processes is unknown.
     fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
         let Some(job) = self.registry.registered(&proc.namespace) else { return false };
         let has_spoken = |rank: u32, client: &Client| {
@@ -151,7 +153,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether a process asks.
+    /// Whether this process is the asker.
     fn is_asker(&self, asker: &Asker, proc: &ProcId) -> bool {
         match asker {
             Asker::Peer(ticket) => self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc == *proc),
@@ -159,7 +161,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Looks again at a held request after something has changed.
+    /// Reviews a held request after a change.
     pub(super) fn review_wait(&mut self, now: Time, id: WaitId) {
         let Some(waiter) = self.waiting.get(id) else { return };
         let via = waiter.via;
@@ -241,8 +243,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether the answer begins with the description of the job, and then with all of it. Peers before 4.0 expect the job
-    /// whatever they ask of it.
+    /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
+    /// job in every answer about it.
     fn told_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
         let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
         let is_of_job = wanted.proc.rank == Rank::Wildcard;
@@ -254,13 +256,14 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether a peer reads the segment that has the answer. What a job was told of another session is in that job's segment.
+    /// Whether a peer reads the answer from its own segment. Another session's values are in the segment of another
+    /// job.
     fn looks_again(peer: &Peer, wanted: &Wanted) -> bool {
         let is_own = peer.proc.namespace == wanted.proc.namespace;
         is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session()
     }
 
-    /// What is sent to a peer, without the description of the job. One that looks again is only told to do so.
+    /// The values for a peer, without the job's description. A peer that looks again gets only the hint to do so.
     fn payload(&mut self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
         let tells_all = self.tells_all(id, wanted);
         let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
@@ -271,9 +274,9 @@ impl<S: Publish> Server<S> {
         Ok(vec![RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer, tells_all)? }])
     }
 
-    /// Whether the answer to a Get of one key carries everything that its process has posted. Clients of other libraries
-    /// keep that, and find in one answer what several of their Gets wait for. But an answer must cost what was asked for: if
-    /// it is much, a connection gets it once, and from then on the wanted key alone.
+    /// Whether the answer to a Get of one key carries all values of its process. Clients of other libraries keep them,
+    /// so one answer may serve several of their Gets. But the cost must match the request: a connection gets a large
+    /// set once, and from then on only the wanted key.
     fn tells_all(&mut self, id: PeerId, wanted: &Wanted) -> bool {
         let Wanted { proc, key: Some(_), directives, .. } = wanted else { return true };
         let Some(rank) = proc.rank.process() else { return false };
@@ -291,14 +294,14 @@ impl<S: Publish> Server<S> {
         self.peers.get_mut(id).is_some_and(|peer| peer.told_all.insert(proc.clone())) && is_possible
     }
 
-    /// The description of a job as peers get it.
+    /// The description of a job for peers.
     pub(super) fn told_job(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.job_entries(namespace)?;
         entries.retain(proto::is_told);
         Ok(entries)
     }
 
-    /// One value for a key, or if it is to be so everything the process shows to this reader, as far as a message takes it.
+    /// The values for a reader: one key's, or all that the process shows to this reader, within the size of a message.
     fn entries(&self, wanted: &Wanted, reader: For, tells_all: bool) -> Result<Vec<Kval>, LookupError> {
         let Wanted { proc, key, .. } = wanted;
         match (key, proc.rank) {
@@ -311,7 +314,7 @@ impl<S: Publish> Server<S> {
             (Some(key), Rank::Process(rank)) if tells_all => {
                 let mut entries = self.posted(wanted, rank, reader)?;
                 let is_qualified = !wanted.directives.qualifiers.is_empty();
-                // It may be registered and not posted.
+                // The key may be registered but not posted.
                 if is_qualified || entries.iter().all(|kval| kval.key != *key) {
                     let found = self.found(wanted, key, reader).ok();
                     entries.extend(found.filter(|found| !entries.contains(found)));
@@ -325,7 +328,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The one value that is wanted, under the key that it is told under.
+    /// The wanted value, under its key on the wire.
     fn found(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Kval, LookupError> {
         let value = self.find(wanted, key, reader)?;
         let is_qualified = !wanted.directives.qualifiers.is_empty();
@@ -341,8 +344,8 @@ impl<S: Publish> Server<S> {
         self.store.posted(&proc.namespace, rank, named.unwrap_or(implied))
     }
 
-    /// What a process posted, and to peers also what the host registered for it, which has no scope. As in a Get of one key,
-    /// of a reserved key the host's value counts, of others that of the process.
+    /// The posted values of a process and, for peers, its registered values, which have no scope. As in a Get of one
+    /// key, the host's value wins for a reserved key, and the process's value for any other.
     fn everything(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.posted(wanted, rank, reader)?;
         if reader == For::Host || wanted.directives.scope.is_some() {
@@ -358,14 +361,14 @@ impl<S: Publish> Server<S> {
         Ok(entries)
     }
 
-    /// The description of a process as peers get it.
+    /// The description of a process for peers.
     fn told_process(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.described(&wanted.proc.namespace, rank)?;
         entries.retain(proto::is_told);
         Ok(entries)
     }
 
-    /// Whether what is wanted of a process is here all the same: registered for it, or what was fetched before.
+    /// Whether the wanted value of a process is here: registered for it, or fetched before.
     fn is_here(&self, wanted: &Wanted, rank: u32) -> bool {
         match &wanted.key {
             Some(key) => self.find(wanted, key, For::Peer).is_ok(),
@@ -374,7 +377,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// One value as it is here, for a client.
+    /// One stored value, for a client.
     pub(super) fn value_for_peer(&self, wanted: &Wanted, key: &Key) -> Result<Value, LookupError> {
         self.find(wanted, key, For::Peer)
     }
@@ -401,14 +404,15 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What any job that the reader may read was told of a session: of the one named, else of the namespace's own.
+    /// The value in a session, from any job that the reader may read: in the named session, else in the namespace's
+    /// own.
     pub(super) fn find_in_session(&self, wanted: &Wanted, lookup: &Lookup<'_>) -> Option<Value> {
         let (own, realm) = (&wanted.proc.namespace, &wanted.directives.realm);
         let key = KeyRef::new(keys::SESSION_ID.name());
         let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
         let id = self.store.lookup(own, &id).ok().and_then(|id| id.as_u32());
         let realm = id.map_or_else(|| realm.clone(), |id| realm.of_session(id));
-        // Without a number each job's own session would be meant.
+        // Without a number, each job's own session would be meant.
         realm.session_id()?;
         let lookup = Lookup { rank: Rank::Wildcard, realm: realm.as_request(), ..*lookup };
         let may_read = |namespace: &&Namespace| {
@@ -420,7 +424,7 @@ impl<S: Publish> Server<S> {
         jobs.find_map(|namespace| self.store.lookup(namespace, &lookup).ok())
     }
 
-    /// Decides what can be done about a request now. Changes nothing.
+    /// Decides how to handle a request now. Changes nothing.
     pub(super) fn judge(&self, asker: &Asker, wanted: &Wanted) -> Verdict {
         let reader = reader_of(asker);
         let Some(job) = self.registry.registered(&wanted.proc.namespace) else {
@@ -434,8 +438,8 @@ impl<S: Publish> Server<S> {
         }
         match (wanted.proc.rank, &wanted.key) {
             (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, asker) {
-                // Of a process that has posted nothing, and is not waited for, the rest is everything; and where nobody can be asked
-                // for a newer value, the one that is here holds.
+                // If a process posted nothing and no wait would help, its registered values are the answer. If no newer
+                // value can be fetched, the stored one counts.
                 Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_here(wanted, rank) => {
                     Verdict::Found
                 }
@@ -457,8 +461,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host may register the namespace any moment if it asks itself, unless this job has ended; for a peer it must
-    /// fetch what it knows.
+    /// A request of the host is held, because the host may still register the namespace, unless the job has ended. For
+    /// a peer the host must fetch the data.
     fn judge_unknown_namespace(&self, wanted: &Wanted, reader: For) -> Verdict {
         let rank = match wanted.proc.rank {
             _ if reader == For::Host && self.registry.has_ended(&wanted.proc.namespace) => {
@@ -472,7 +476,7 @@ impl<S: Publish> Server<S> {
         self.fetch_or_refuse(ProcId::new(wanted.proc.namespace.clone(), rank), wanted)
     }
 
-    /// A process of a known job and a key it may have posted.
+    /// Judges a request about a process of a known job and a key that it may have posted.
     fn judge_process(&self, job: &Job, rank: u32, wanted: &Wanted, asker: &Asker) -> Verdict {
         let reader = reader_of(asker);
         let client = job.clients.get(&rank);
@@ -496,13 +500,13 @@ impl<S: Publish> Server<S> {
         };
         match client.map(|client| client.presence) {
             _ if found => Verdict::Found,
-            // What is here of a process of this node is what holds now: where that is asked for, nothing else is waited for.
+            // The store already holds the newest values of local processes, so a refresh does not wait.
             Some(_) if wanted.directives.refresh && reader == For::Peer => Verdict::Refused(Status::ERR_NOT_FOUND),
             Some(presence) if presence.may_commit() => Verdict::Hold,
             Some(Presence::Finalized | Presence::Lost | Presence::Deregistered) => {
                 Verdict::Refused(Status::ERR_NOT_FOUND)
             }
-            // Somebody who has yet to be registered may turn out to be local.
+            // A process that is not registered yet may turn out to be local.
             _ if !is_elsewhere => Verdict::Hold,
             _ => self.fetch_or_refuse(wanted.proc.clone(), wanted),
         }
@@ -512,18 +516,18 @@ impl<S: Publish> Server<S> {
         if !self.config.capabilities.contains(Capabilities::DIRECT_MODEX) {
             return Verdict::Refused(Status::ERR_NOT_FOUND);
         }
-        // The whole job is fetched whatever key is wanted of it; and the other server may never see this key by itself if
-        // a qualified value of it is wanted.
+        // The whole job is fetched for any of its keys. A qualified value needs a fetch of all keys, because the other
+        // server may never see its key alone.
         let is_whole = proc.rank == Rank::Wildcard || !wanted.directives.qualifiers.is_empty();
         let key = wanted.key.clone().filter(|_| !is_whole);
         Verdict::Fetch(Fetch { proc, key })
     }
 }
 
-/// Bytes of values that the answers to Gets of one key carry beside it, whoever asks.
+/// Bytes of further values in the answer to a Get of one key, for every asker.
 const TOLD_ALL_BYTES: usize = 16 << 10;
 
-/// As servers of OpenPMIx 4.2 to 6.1 wait, whatever the process has committed.
+/// Servers of OpenPMIx 4.2 to 6.1 wait as long, even if the process has committed.
 const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
 
 const fn reader_of(asker: &Asker) -> For {

@@ -1,7 +1,8 @@
 //! Heartbeats: a process asks to be watched, and the server reports it if it falls silent.
 //!
-//! A watch belongs to the connection that asked for it, and ends with it. An interval without a heartbeat is a miss. More misses
-//! in a row than the process allowed are an event, raised once until the next heartbeat. Other ways to monitor are the host's.
+//! A watch belongs to the connection that requested it, and ends with it. An interval without a heartbeat is a miss.
+//! More consecutive misses than allowed raise one event, until the next heartbeat. Other ways of monitoring are the
+//! host's.
 //!
 //! Source: PMIx Standard, `PMIx_Process_monitor` and `PMIx_Heartbeat`.
 
@@ -26,7 +27,7 @@ use crate::types::{Info, Key, Status, Time, Value};
 /// Watches of one connection.
 const WATCHES_PER_PEER_MAX: usize = 16;
 
-/// Names a watch: its connection, and its number there.
+/// Identifies a watch: its connection, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WatchId {
     peer: PeerId,
@@ -42,7 +43,7 @@ pub(super) struct Heartbeats {
 
 #[derive(Debug)]
 struct Watch {
-    /// The process's own name for it.
+    /// The process's name for the watch.
     name: Option<String>,
     interval: Duration,
     misses_allowed: u32,
@@ -61,7 +62,7 @@ impl Heartbeats {
         self.watches.len()
     }
 
-    /// When the current interval of a watch ends.
+    /// The end of a watch's current interval.
     pub(super) fn due(&self, id: WatchId) -> Option<Time> {
         self.watches.get(&id).map(|watch| watch.due)
     }
@@ -73,7 +74,7 @@ impl Heartbeats {
 }
 
 impl Watch {
-    /// As a request says it. `None`: it needs what only the host may know.
+    /// Reads a request. `None`: it has a requirement that only the host may know.
     fn of(request: &proto::Monitor, now: Time) -> Option<Result<Self, Status>> {
         const UNDERSTOOD: [&str; 5] = [
             keys::MONITOR_ID.name(),
@@ -108,7 +109,7 @@ impl Watch {
 }
 
 impl<S: Publish> Server<S> {
-    /// Answers what a process asks about its heartbeats; `None`: the request is the host's.
+    /// Answers a request about heartbeats; `None`: the request is for the host.
     pub(super) fn monitor(&mut self, now: Time, ticket: &Ticket, request: &proto::Monitor) -> Option<Reply> {
         let peer = ticket.peer();
         let key = request.monitor.key.as_str();
@@ -136,7 +137,7 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// A process is alive; whether it is watched.
+    /// Records a heartbeat. Returns whether the connection has a watch.
     pub(super) fn heartbeat(&mut self, peer: PeerId) -> bool {
         let ids: Vec<WatchId> = self.heartbeats.of(peer).map(|(id, _)| id).collect();
         for id in &ids {
@@ -147,7 +148,7 @@ impl<S: Publish> Server<S> {
         !ids.is_empty()
     }
 
-    /// Ends the watches of a connection that have this name, or all; whether there was one.
+    /// Ends the watches of a connection with this name, or all. Returns whether there were any.
     pub(super) fn cancel_watches(&mut self, peer: PeerId, name: Option<&str>) -> bool {
         let is_meant = |watch: &Watch| name.is_none() || watch.name.as_deref() == name;
         let meant = self.heartbeats.of(peer).filter(|(_, watch)| is_meant(watch));
@@ -159,7 +160,7 @@ impl<S: Publish> Server<S> {
         !meant.is_empty()
     }
 
-    /// An interval is over.
+    /// Handles the end of an interval.
     pub(super) fn expire_watch(&mut self, now: Time, id: WatchId) {
         let Some(watch) = self.heartbeats.watches.get_mut(&id) else { return };
         watch.misses = if watch.has_beat { 0 } else { watch.misses.saturating_add(1) };

@@ -1,22 +1,24 @@
-//! The server core: decides what a PMIx server does, without sockets, clocks, threads or bytes.
+//! The server core: makes the decisions of a PMIx server, without sockets, clocks, threads or bytes.
 //!
-//! Four doors: [`Server::handle`] takes an [`Input`], [`Server::poll_output`] gives the next [`Output`],
-//! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and read-only getters. Outputs are to be
-//! executed in order: data is published inside `handle`, so a reply never overtakes what it announces.
+//! The interface: [`Server::handle`] takes an [`Input`], [`Server::poll_output`] returns the next [`Output`],
+//! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and getters read. Outputs must be executed
+//! in order: `handle` publishes data itself, so a reply never overtakes the data that it announces.
 //!
-//! The files: `core` dispatches; `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and `upcalls`
-//! decide one family of inputs each. `rendezvous` is what all operations of many processes share, `fence`, `connect` and
-//! `group` are what they do not; `catch_up` is for fences that went by this server. `passage` takes up to the host what only the host can answer, `requests` is how it looks
-//! there, `forwarding` brings output down. `access` holds the table of who may do what to whom, and every request asks it. `registry`, `changes`, `waiting`, `collective`, `interest`, `pending`, `timers` and
-//! `outputs` hold state and know no policy.
+//! The files: `core` dispatches. `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and
+//! `upcalls` each decide one family of inputs. `rendezvous` holds the common part of all operations of many processes,
+//! `fence`, `connect` and `group` the rest; `catch_up` handles fences that this server missed. `passage` takes requests
+//! up to a host that alone can answer them, `requests` has their form there, `forwarding` brings output down. `access`
+//! holds the permission table, and every request asks it. `registry`, `changes`, `waiting`, `collective`, `interest`,
+//! `pending`, `timers` and `outputs` hold state and no policy.
 //!
-//! What holds after every input (checked by [`Server::assert_consistent`]):
-//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and is answered exactly once: by
-//!   completion, by an error, or by a deadline. A ticket ends unanswered only when its connection has ended.
-//! - Nothing waits for what is already there: a held Get has no answer in the store, a gathering fence lacks somebody.
-//! - Operations of one signature end in the order in which they opened, and values of another node are never replaced by
-//!   older ones: what servers exchange carries the number of the commit it includes (key `pmix.modex.commit`).
-//! - Every deadline belongs to something that is still open.
+//! Invariants after every input (checked by [`Server::assert_consistent`]):
+//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and gets exactly one reply: by
+//!   completion, by an error, or by a deadline. A ticket ends without a reply only when its connection has ended.
+//! - No request waits for data that is already here: a held Get has no answer in the store, and a gathering fence lacks
+//!   a participant.
+//! - Operations of one signature end in the order in which they opened. Older values never replace newer ones of
+//!   another node: exchanged values carry their commit number (key `pmix.modex.commit`).
+//! - Every deadline belongs to an open request, operation or upcall.
 //!
 //! ```
 //! use modex::gds::model::MapStore;
