@@ -56,8 +56,8 @@ pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
 /// The server's loop between turns, for the next thread that takes one. Empty before the first turn and after the last.
 pub(super) type Desk = Arc<Mutex<Option<ServerLoop>>>;
 
-/// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it:
-/// to wake the loop's thread, and to wait for it, takes longer than most calls. Otherwise the loop is woken.
+/// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
+/// That is faster for most calls than to wake the loop's thread and wait for it. Otherwise the loop is woken.
 ///
 /// The number of commands is limited by their senders: a waiting caller has one, and the core limits upcalls and held
 /// requests.

@@ -179,8 +179,8 @@ pub trait Host: Send + Sync + 'static {
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
-    /// A local process reached a moment that a host may want to time. The server calls this on its own thread, or on one
-    /// that calls the server: note the time and return, and wait for no lock that is held during a call.
+    /// A local process reached a moment that a host may want to time. The server calls this on its own thread, or on
+    /// one that calls the server. Note the time and return, and wait for no lock that is held during a call.
     fn observed(&self, proc: &ProcId, moment: Moment) {
         let _ = (proc, moment);
     }

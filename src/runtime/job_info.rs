@@ -167,8 +167,8 @@ impl Written {
         match (&self.what, wanted) {
             (What::Topology(codec), What::Topology(wanted)) => codec == wanted,
             (What::Job(namespace, (own, own_bytes_max)), What::Job(wanted, (dialect, bytes_max))) => {
-                // The limit decides which entries are left out. So a reply for a client with a higher limit does not
-                // fit one with a lower limit, unless it is small enough to be complete for both.
+                // The limit decides which entries are left out. So a reply for a higher limit does not fit a lower one,
+                // unless it is small enough to be complete for both.
                 let is_whole = JobInfoWriter::has_room(self.bytes.len(), *bytes_max.min(own_bytes_max));
                 let is_alike = own_bytes_max == bytes_max || is_whole;
                 let speak_alike = own.codec == dialect.codec && JobInfoWriter::is_same_for(own.peer, dialect.peer);
@@ -269,7 +269,7 @@ mod tests {
         Dialect { codec: Codec { generation, ..Dialect::OWN.codec }, ..Dialect::OWN }
     }
 
-    /// Each Get of a whole job was answered anew: 40 KiB of such Gets in a job of 10^5 ranks kept the server busy for
+    /// Each Get of a whole job was answered anew. In a job of 10^5 ranks, 40 KiB of such Gets kept the server busy for
     /// 55 seconds.
     #[test]
     fn the_answer_to_gets_of_a_whole_job_is_written_once_for_all_who_speak_alike() {

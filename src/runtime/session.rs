@@ -304,7 +304,7 @@ impl Session {
     /// Closes the connection and ends the progress thread. Pending calls end with an error. Published values stay
     /// readable.
     ///
-    /// Callbacks that are ready run before this returns, but it waits no longer than a second: a callback may wait for
+    /// Callbacks that are ready run before this returns, but it waits no longer than a second. A callback may wait for
     /// a lock of the caller, as in Python. Inside a callback it does not wait.
     pub fn close(&self) {
         if !self.link.is_of_this_process() {

@@ -279,7 +279,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any costs, arrivals and departures: between two turns of a connection with constant requests, no other
+        /// For any costs, arrivals and departures, between two turns of a connection with constant requests: no other
         /// process uses more than that connection's share did, plus one request.
         #[test]
         fn no_wait_exceeds_what_one_request_of_each_other_process_costs(

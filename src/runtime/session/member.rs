@@ -185,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_rank_that_stands_for_nobody_is_not_asked_about() {
-        // An empty place in the host's list was taken for a process of a job with an empty name, and the server was
-        // asked for its values.
+        // An empty place in the host's list was taken for a process of a job with an empty name. The server was asked
+        // for its values.
         let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..proc("job", 0) };
         let elements = [nobody, proc("job", 1)].map(Value::from).to_vec();
         let list = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
