@@ -1,7 +1,7 @@
-//! The rules of ARCHITECTURE.md that the compiler does not check: which module may name which, how long a file and a
-//! function may be, where `unsafe`, sockets, threads and clocks may stand.
+//! The rules of ARCHITECTURE.md that the compiler does not check: the permitted edges between modules, the length of
+//! functions, and the places of `unsafe`, sockets, threads and clocks.
 //!
-//! The checks read the sources as text. rustfmt's layout (checked by `make test`) is what makes that reliable.
+//! The checks read the sources as text. They depend on rustfmt's layout, which `make test` checks.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failing read of the sources fails the test")]
 
@@ -32,8 +32,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("notices", &[]),
 ];
 
-/// Members of the workspace with code of their own. What they name is public, so the compiler holds their edges; the other rules
-/// are theirs, too.
+/// Members of the workspace with code of their own. They name only public items, so the compiler checks their edges.
+/// The other rules apply to them, too.
 const MEMBERS: &[&str] = &["cli", "libpmix", "sim"];
 
 const FUNCTION_LINES_MAX: usize = 70;
@@ -186,7 +186,7 @@ fn sources_below(src: &Path, member: Option<&str>) -> Vec<Source> {
     found
 }
 
-/// The modules that `crate::...` paths in code (not in comments) name first.
+/// The first modules of `crate::...` paths in code (not in comments).
 fn crate_modules_named(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
@@ -219,7 +219,7 @@ fn leading_word(text: &str) -> String {
     text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// Each function's first line and its number of lines, signature and braces included.
+/// Each function's first line and its number of lines, with signature and braces.
 fn function_lengths(code: &str) -> Vec<(String, usize)> {
     let lines: Vec<&str> = code.lines().collect();
     let mut lengths = Vec::new();
@@ -263,11 +263,11 @@ fn no_files_import_each_other_in_a_circle() {
 /// The imports of files by files of the same package. A module and the modules inside it count as one subject, so imports
 /// between them do not count.
 struct Imports {
-    /// For each file its package, and its module path in it.
+    /// For each file: its package, and its module path in the package.
     modules: Vec<(String, Vec<String>)>,
-    /// For each file the paths that it names.
+    /// For each file: the paths that it names.
     named: Vec<Vec<Vec<String>>>,
-    /// For each file the files that it imports.
+    /// For each file: the files that it imports.
     edges: Vec<Vec<usize>>,
 }
 
@@ -287,7 +287,7 @@ impl Imports {
         files.filter(|other| !is_inside(own, &self.modules[*other].1)).collect()
     }
 
-    /// The file that defines what a path in a file names, through re-exports. `None` for other packages.
+    /// The file that defines the item of a path, through re-exports. `None` for other packages.
     fn file_of(&self, from: usize, path: &[String], reexports_left: u32) -> Option<usize> {
         let (package, own) = &self.modules[from];
         let find = |module: &[String]| self.modules.iter().position(|(of, is)| of == package && is == module);
@@ -339,7 +339,7 @@ fn module_of(path: &Path) -> (String, Vec<String>) {
     (words[..src].concat(), module)
 }
 
-/// The paths of `use` declarations, each to its end, and other paths that begin with `crate`, `self` or `super`.
+/// The paths of `use` declarations, to their ends, and other paths that begin with `crate`, `self` or `super`.
 fn paths_named(code: &str) -> Vec<Vec<String>> {
     let lines = code.lines().map(|line| line.split("//").next().unwrap());
     let code = lines.collect::<Vec<_>>().join(" ");
@@ -355,7 +355,7 @@ fn paths_named(code: &str) -> Vec<Vec<String>> {
     paths
 }
 
-/// Reads a tree as in `a::{b, c::d}`, and gives what follows it.
+/// Reads a tree as in `a::{b, c::d}`, and returns the text behind it.
 fn paths_of_tree<'t>(tree: &'t str, before: &[String], paths: &mut Vec<Vec<String>>) -> &'t str {
     let mut path = before.to_vec();
     let mut rest = tree.trim_start();
@@ -397,8 +397,8 @@ fn a_circle_of_files_is_seen_through_a_reexport() {
     assert_eq!(graph.edges[4], [1, 3]);
 }
 
-/// A number in a suite's configuration stands above `PROPTEST_CASES`: five suites tried what they always try, however many cases
-/// `make explore` was asked for.
+/// A number of cases in a suite's configuration overrides `PROPTEST_CASES`. Five suites ignored the number that `make
+/// explore` demanded.
 #[test]
 fn random_suites_try_as_many_cases_as_are_asked_for() {
     let helper = root().join("tests/support/cases.rs");
@@ -421,7 +421,7 @@ fn random_suites_try_as_many_cases_as_are_asked_for() {
     assert!(offences.is_empty(), "a number of cases that is not `cases::cases(..)`:\n{}", offences.join("\n"));
 }
 
-/// Whether it calls the constructor for that, or names the member of a configuration.
+/// Whether a source calls the constructor for a number of cases, or names that member of a configuration.
 fn fixes_its_cases(text: &str) -> bool {
     let called = ["with", "_cases("].concat(); // This file is looked at, too.
     let configured = text.split("Config {").skip(1).filter_map(|rest| rest.split('}').next());

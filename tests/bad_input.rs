@@ -1,5 +1,5 @@
-//! What peers of other libraries can get wrong over TCP, by accident or on purpose: each costs its own connection or its own
-//! request, with a reason in the log, and nobody else anything.
+//! Faults that peers of other libraries can make over TCP, by accident or on purpose. Each costs the peer its own
+//! connection or request, with a reason in the log, and harms no other client.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -58,7 +58,7 @@ fn client_process() {
     }
 }
 
-/// Everything that was logged in this process.
+/// The log of this process.
 fn log() -> &'static Mutex<Vec<u8>> {
     static LOG: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
     LOG.get_or_init(|| {
@@ -79,7 +79,7 @@ impl Write for Log {
     }
 }
 
-/// Waits until the log tells of it: the connection may end a moment before.
+/// Waits until the log holds the reason: the connection may end a moment before.
 fn wait_for_log(reason: &str) {
     while !String::from_utf8_lossy(&log().lock().unwrap()).contains(reason) {
         thread::sleep(Duration::from_millis(5));
@@ -119,10 +119,10 @@ fn introduction(proc: ProcId) -> Connect {
     }
 }
 
-/// Sends this and waits for the end of the connection; what the server said before.
+/// Sends bytes and waits for the end of the connection; returns the server's bytes before it.
 fn refused(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
-    // The server may close before it has read everything, and a reset is an end, too.
+    // The server may close before it has read everything; a reset also counts as an end.
     let _ = stream.write_all(bytes);
     let mut said = Vec::new();
     let _ = stream.read_to_end(&mut said);
@@ -150,7 +150,7 @@ fn ask(stream: &mut TcpStream, tag: u32, payload: &[u8]) -> Vec<u8> {
     reply
 }
 
-/// Both ranks of the job are served: the second over a segment, the first over the socket given.
+/// Both ranks of the job are served: the second over a segment, the first over the given socket.
 fn others_are_served(node: &TestServer, first: &mut TcpStream, tag: u32) {
     let client = node.connect("job", 1);
     let fence = Request::Fence(Collective { procs: Vec::new(), directives: Vec::new() });
@@ -193,7 +193,7 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
         assert_eq!(refused(address, &bytes), b"", "{reason}");
         wait_for_log(reason);
     }
-    // The encoding that the client said and another one in what it sends: a request that makes no sense, not an end.
+    // The client named one encoding and uses another one. That makes a bad request, not an end.
     let mut old = introduction(proc("job", 0));
     old.codec = Text::from("v3");
     let mut confused = admitted(address, &old);
@@ -208,7 +208,7 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// Any process of the user could be rank 0 beside rank 0. A child of rank 0 may, as in each release of the reference.
+/// Any process of the user could claim rank 0 beside rank 0. A child of rank 0 may, as in each release of OpenPMIx.
 #[test]
 fn a_rank_that_is_connected_already_is_its_own_family_s_alone() {
     let node = node(ConnectionLimits::default());
@@ -220,7 +220,7 @@ fn a_rank_that_is_connected_already_is_its_own_family_s_alone() {
     node.spawn("job", 0, "be a child of rank 0").succeed();
 }
 
-/// As in each release of the reference. These are of the same process.
+/// Two connections of one process, as in each release of OpenPMIx.
 #[test]
 fn a_rank_that_is_connected_already_may_be_again_and_nobody_is_disturbed() {
     let node = node(ConnectionLimits::default());
@@ -284,19 +284,19 @@ fn requests_that_promise_more_than_they_hold_are_refused_one_by_one() {
     others_are_served(&node, &mut first, 200);
 }
 
-/// The largest memory this process has had, in KiB.
+/// The peak memory of this process, in KiB.
 fn memory_peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").trim().parse().unwrap()
 }
 
-/// A server has no business with what a compressed value holds.
+/// A server never inflates a compressed value.
 #[test]
 fn a_value_that_would_inflate_without_end_is_kept_as_it_is() {
     let node = node(ConnectionLimits::default());
     let mut first = admitted(address(&node), &introduction(proc("job", 0)));
-    // It says 1 GiB, and 48 MiB of zeros are really there.
+    // The value declares 1 GiB, and really has 48 MiB of zeros.
     let mut encoder = flate2::write::ZlibEncoder::new(vec![0, 0, 0, 0x40], flate2::Compression::best());
     let zeros = vec![0; 1 << 20];
     (0..48).for_each(|_| encoder.write_all(&zeros).unwrap());
@@ -309,7 +309,7 @@ fn a_value_that_would_inflate_without_end_is_kept_as_it_is() {
     others_are_served(&node, &mut first, 102);
     let grown = memory_peak() - before;
     assert!(grown < 32 << 10, "{grown} KiB");
-    // Who asks for it gets the rest, and the log tells why.
+    // A client that requests it gets the rest, and the log has the reason.
     assert!(ask(&mut first, 103, &getting("bomb")).len() < 1000);
     wait_for_log("a value that a client compressed is kept from those of other libraries");
     others_are_served(&node, &mut first, 104);
@@ -333,13 +333,13 @@ fn a_silent_connection_that_was_not_introduced_is_dropped_in_time() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// The kernel keeps some answers for it, then the server has to, up to a bound.
+/// The kernel keeps some replies for the peer; then the server must, up to a limit.
 #[test]
 fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
     let node = node(ConnectionLimits { queued_bytes_max: 70_001, ..Default::default() });
     let mut first = admitted(address(&node), &introduction(proc("job", 0)));
     let mut deaf = admitted(address(&node), &introduction(proc("job", 0)));
-    // A tag may be used again only after its answer, so every request has its own.
+    // A tag may be used again only after its reply, so every request has its own.
     for tag in 101.. {
         if deaf.write_all(&frame::encode(1, Tag(tag), &[2, 0]).unwrap()).is_err() {
             break;
@@ -361,13 +361,13 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
         assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
         wait_for_log("did not finish a message");
     }
-    // It was silent between two messages all that time.
+    // It was silent between two messages all the time.
     let unknown = ask(&mut idle, 101, &[2, 200]);
     assert_eq!(unknown.len(), 2);
     others_are_served(&node, &mut first, 101);
 }
 
-/// Each connection stayed below its own bound, and all together took whatever there was.
+/// Each connection stayed below its own limit, but all together took all memory.
 #[test]
 fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     let node = node(ConnectionLimits { held_bytes_max: 8 << 20, ..Default::default() });
@@ -381,7 +381,7 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     let [mut smaller, mut larger] = [2 << 20, (2 << 20) + 500_000].map(|size_bytes| begin(0, size_bytes));
     smaller.write_all(&vec![0; 400_000]).unwrap();
     other.write_all(&[0]).unwrap();
-    // Now 8 MiB are there, all but a little.
+    // Now the connections hold almost 8 MiB.
     let mut last = admitted(address(&node), &introduction(proc("job", 0)));
     last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20, padding: 0 }.encode()).unwrap();
     last.write_all(&vec![0; 200_000]).unwrap();
@@ -393,8 +393,8 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     }
 }
 
-/// A client chooses how it is spoken to, and each way is another answer: the server kept all of them, and what nobody took
-/// was on no account.
+/// A client chooses its dialect, and each dialect has another reply. The server kept all of them, and replies that no
+/// client took were on no account.
 #[test]
 fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
     let node = node(ConnectionLimits { held_bytes_max: 32 << 20, ..Default::default() });
@@ -430,7 +430,7 @@ fn a_silent_crowd_does_not_keep_anybody_out() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// What is told to a process leads it nowhere else: with TCP off the variables of an outer job are covered.
+/// With TCP off, the server overrides the address variables of an outer job, so that no process follows them.
 #[test]
 fn a_server_without_tcp_gives_no_address_and_covers_those_that_are_there() {
     let directory = tempfile::tempdir().unwrap();

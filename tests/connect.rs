@@ -11,7 +11,7 @@ fn whole(jobs: &[&str]) -> Vec<ProcId> {
     jobs.iter().map(|job| ProcId::new(namespace(job), Rank::Wildcard)).collect()
 }
 
-/// A value that this process reads without asking anybody.
+/// A value that this process reads without a request.
 fn read(client: &Client, whose: &ProcId, key: &str) -> Option<Value> {
     client.get_value(whose, key, &GetOptions::new().optional()).ok().map(|found| found.into_value().unwrap())
 }

@@ -1,4 +1,4 @@
-//! What the documents say is true: each cell of the table of peers names tests that exist, and links lead to files.
+//! The documents are true: each cell of the table of peers names existing tests, and links lead to files.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failing read of the sources fails the test")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The table's one cell without a test: there is nothing that could be tried.
+/// The table's one cell without a test, because there is nothing to try.
 const NOTHING_TO_TRY: (&str, &str) = ("process that nobody launched, at our system server", "3.2.5");
 
 #[test]
@@ -51,7 +51,7 @@ fn the_readme_marks_what_the_table_of_peers_shows() {
     assert_eq!(rows, shown);
 }
 
-/// A link to a document that was moved or never written is found by nobody but readers.
+/// Without this test only readers would notice a link to a moved or missing document.
 #[test]
 fn links_between_documents_lead_to_files() {
     let documents = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
@@ -69,7 +69,7 @@ fn links_between_documents_lead_to_files() {
     assert!(links > 10, "only {links} links found: the search is broken");
 }
 
-/// Its own proof: names of what is no test, or no longer, are not found.
+/// Checks the search itself: it does not find functions that are no tests.
 #[test]
 fn a_function_that_is_no_test_is_not_found() {
     let counted =
@@ -86,7 +86,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The releases, and by role of the peer a cell for each.
+/// The releases, and for each role of the peer one cell per release.
 fn table(document: &str) -> (Vec<String>, Vec<(String, Vec<String>)>) {
     let cells = |line: &str| -> Vec<String> {
         line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
@@ -108,7 +108,7 @@ fn tests_below(directory: &Path) -> BTreeSet<String> {
     names.collect()
 }
 
-/// Functions with the attribute among those right before them, unless another one turns the test off.
+/// Functions with the attribute directly before them, unless another attribute turns the test off.
 fn tests_of(source: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut attributes = Vec::new();

@@ -29,8 +29,8 @@ fn procs(procs: &[ProcId]) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
 
-/// Waits until everything that was sent to this client before has been handled: its handlers run in order. Default
-/// handlers do not see it, as they would only after this has returned.
+/// Waits until all earlier events of this client have been handled: its handlers run in order. Default handlers do not
+/// see the event, because they would get it only after this function returns.
 fn settle(node: &TestServer, client: &Client) {
     let (done, wait) = mpsc::channel();
     let done = Mutex::new(done);
@@ -116,7 +116,7 @@ fn a_chain_waits_for_a_handler_that_completes_later_on_another_thread() {
     one.register_event_handler(&[CODE], &[], move |call| held.lock().unwrap().send(call.completion).unwrap()).unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
     let completion = calls.recv().unwrap();
-    // Another event overtakes the one that waits.
+    // Another event overtakes the waiting one.
     zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4712");
     thread::scope(|scope| scope.spawn(move || completion.complete(DONE, Vec::new())).join().unwrap());
@@ -182,13 +182,13 @@ fn blocking_calls_of_other_threads_go_on_while_the_progress_thread_waits_for_eve
             });
         }
     });
-    // Each hears twenty of its own and twenty of the other's.
+    // Each client hears twenty events of its own and twenty of the other.
     assert_eq!(heard.iter().take(80).count(), 80);
 }
 
 #[test]
 fn a_callback_runs_although_the_progress_thread_waits_for_the_server() {
-    // It sat in poll, waiting for the fence, and did not see that the value of the Get was there.
+    // The progress thread was in `poll`, waiting for the fence, and missed the value of the Get.
     let (_node, zero, one) = two();
     let (done, results) = mpsc::channel();
     let fenced = done.clone();
@@ -249,13 +249,14 @@ fn events_of_the_past_reach_a_late_registrant_once_and_in_order() {
     one.register_event_handler(&[], &[], log.handler("default")).unwrap();
     let missed: Vec<String> = heard.iter().take(3).collect();
     assert_eq!(missed, ["default 4711", "default 4711", "default 4712"].map(str::to_owned));
-    // A second registration of the process gets them from the process, a renewed one of the same code nothing twice.
+    // A second registration of the process gets them from the process. A renewed one of the same code gets nothing
+    // twice.
     one.deregister_event_handler(id);
     one.register_event_handler(&[CODE], &[], log.handler("again")).unwrap();
     assert_eq!(heard.iter().take(2).collect::<Vec<_>>(), ["again 4711", "again 4711"].map(str::to_owned));
     settle(&node, &one);
     assert_eq!(heard.try_iter().count(), 0);
-    // One that connects only now.
+    // A client that connects only now.
     let late = node.connect("job", 1);
     late.register_event_handler(&[OTHER], &[], log.handler("late")).unwrap();
     assert_eq!(heard.recv().unwrap(), "late 4712");
@@ -269,7 +270,7 @@ fn a_deregistered_handler_hears_nothing_more() {
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
     assert_eq!(heard.recv().unwrap(), "code 4711");
     one.deregister_event_handler(id);
-    // Ended twice is ended.
+    // A second deregistration has no effect.
     one.deregister_event_handler(id);
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
     settle(&node, &one);

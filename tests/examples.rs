@@ -1,4 +1,4 @@
-//! The programs in `examples/`, run as their comments say: a reader copies them, so they must work.
+//! The programs in `examples/`, run as their comments say. Readers copy them, so they must work.
 
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
@@ -13,7 +13,7 @@ fn example(name: &str) -> PathBuf {
     path
 }
 
-/// The lines of a job on the example host, in order of the alphabet.
+/// The lines of a job on the example host, sorted.
 fn run(program: &str) -> Vec<String> {
     let output = Command::new(example("host")).arg("3").args(["sh", "-c", program]).output().unwrap();
     let mut lines: Vec<String> = String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! However much a fence brings, receiving it takes little memory beside what the host holds and the segment.
+//! Receiving a fence of any size takes little memory besides the host's data and the segment.
 //!
 //! This file has one test, because it counts the memory of its whole process.
 
@@ -14,11 +14,11 @@ use modex::{
     Capabilities, Client, ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Responder, Server,
 };
 
-/// Bytes that each process elsewhere posted.
+/// Bytes that each remote process posted.
 const VALUE_BYTES: usize = 64 << 10;
-/// Processes elsewhere.
+/// Remote processes.
 const RANKS: u32 = 1024;
-/// Memory that a fence may take whatever it brings: a piece, and what queues and tables need.
+/// Memory that any fence may take: one piece of data, and queues and tables.
 const EXTRA_BYTES_MAX: usize = 4 << 20;
 
 /// A host that answers every fence with the same bytes, which it keeps.
@@ -42,7 +42,7 @@ impl Host for Echo {
     }
 }
 
-/// What servers of other nodes contribute, eight processes each.
+/// The contributions of other nodes' servers, with eight processes each.
 fn contributions(job: &Namespace) -> Result<Vec<u8>, Box<dyn Error>> {
     let sizes = [(job.clone(), Some(RANKS + 1))];
     let mut bytes = Vec::with_capacity(usize::try_from(RANKS)? * (VALUE_BYTES + 64));

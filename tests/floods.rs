@@ -1,6 +1,6 @@
-//! One client floods the server, another commits: whatever the flood is of, the other's turn comes after a bounded number
-//! of the flood's requests. A server that handled all that a socket brought, before it looked at the next, made the other
-//! wait for all of it: 110 s in the worst case that was found.
+//! One client floods the server, another commits. For each kind of flood, the other's turn comes after a bounded number
+//! of the flood's requests. A server that handled all input of a socket before the next one made the other client wait
+//! up to 110 s.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/floods.rs"]
@@ -15,10 +15,10 @@ use modex::types::Scope;
 use modex::{ConnectionLimits, GetOptions, Work};
 use support::{TestServer, proc};
 
-/// Requests of one process that are handled in one turn.
+/// Requests of one process that one turn handles.
 const REQUESTS_PER_TURN: u64 = 8;
 
-/// What the server did while one client flooded it and another one committed until the flood was over.
+/// The server's work while one client flooded it and another one committed until the end of the flood.
 fn flooded(flood: Flood, count: u64) -> Work {
     let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
     node.register_local_job(JOB, 2);
@@ -54,8 +54,8 @@ fn whatever_one_client_floods_with_another_ones_turn_comes_after_a_few_requests(
     }
 }
 
-/// Requests wait for their turn now, and a process may end meanwhile. What it asked for before, an abort for example,
-/// counts all the same.
+/// Requests wait for their turn, and their process may end meanwhile. Its earlier requests, such as an abort, still
+/// count.
 #[test]
 fn what_a_process_asked_for_before_it_ended_is_done() {
     let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
@@ -68,8 +68,8 @@ fn what_a_process_asked_for_before_it_ended_is_done() {
     assert_eq!((last, node.server.work().requests >= 1000), (999, true));
 }
 
-/// A large commit is decoded beside the server's loop and published in pieces. What the process asks for behind it comes
-/// after it all the same, also if the process ends meanwhile.
+/// A large commit is decoded beside the server's loop and published in pieces. Later requests of the process still come
+/// after it, even if the process ends meanwhile.
 #[test]
 fn requests_behind_large_ones_stay_in_order() {
     let node = TestServer::with_limits_and_host(ConnectionLimits::default(), Agreeing);
@@ -78,6 +78,6 @@ fn requests_behind_large_ones_stay_in_order() {
     floods::send_and_leave(&path, &[(Flood::ManyNewKeys, 0), (Flood::ManyNewKeys, 1), (Flood::SameKey, 2)]).unwrap();
     let reader = node.connect(JOB, 1);
     let value = |name: &str| reader.get_value(&proc(JOB, 0), name, &GetOptions::new()).unwrap().as_u64().unwrap();
-    // Nothing of it is there before the rest is.
+    // Nothing of the commit is visible before the rest is.
     assert_eq!((value("key"), value("0-49999"), value("1-49999")), (2, 0, 1));
 }

@@ -1,6 +1,6 @@
-//! Our client and servers that are not ours, played by this test: sessions captured from the reference's libraries, and
-//! servers that refuse, close, stammer or keep silent. Each of those ends with an error that says so, within the caller's
-//! time, and never with a hang.
+//! Our client and foreign servers, which this test plays: sessions captured from OpenPMIx, and servers that refuse,
+//! close, stammer or keep silent. Each failure ends with a clear error, within the caller's time, and never with a
+//! hang.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a server of the test's own needs a thread")]
@@ -18,7 +18,7 @@ use modex::proto::{Command, Dialect, RankData, Reply, Tag, reply};
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
 use modex::{Client, ClientBuilder, ConnectError, FenceError, FenceOptions, GetError, GetOptions, RequestError};
 
-/// A server that is not there for longer than its script.
+/// A server that lives as long as its script.
 struct Server {
     port: u16,
     script: JoinHandle<()>,
@@ -31,8 +31,7 @@ impl Server {
         Self { port, script: std::thread::spawn(move || script(listener.accept().unwrap().0)) }
     }
 
-    /// What a launcher puts into the environment, and what users put there to configure the reference's library, which
-    /// is nothing to ours.
+    /// The variables of a launcher, and variables by which users configure OpenPMIx, which our client ignores.
     fn environment(&self, uri: &str, version: &str) -> Vec<(String, String)> {
         let address = format!("srv.ns.0;tcp4://127.0.0.1:{}", self.port);
         let variables = [
@@ -65,7 +64,7 @@ impl Server {
     }
 }
 
-/// Reads the connect message and gives it without its header.
+/// Reads the connect message and returns it without its header.
 fn read_hello(stream: &mut TcpStream) -> Vec<u8> {
     let mut header = [0; 16];
     stream.read_exact(&mut header).unwrap();
@@ -77,7 +76,7 @@ fn read_hello(stream: &mut TcpStream) -> Vec<u8> {
     body
 }
 
-/// Reads a message and gives it with its header.
+/// Reads a message and returns it with its header.
 fn read_message(stream: &mut TcpStream) -> Vec<u8> {
     let mut message = vec![0; FrameHeader::SIZE_BYTES];
     stream.read_exact(&mut message).unwrap();
@@ -105,7 +104,7 @@ fn kval(key: &'static str, value: impl Into<Value>) -> Kval {
     Kval { key: Key::from_static(key), value: value.into() }
 }
 
-/// Admits the client and tells it of a job of two.
+/// Admits the client and sends it the description of a job of two.
 fn admit(stream: &mut TcpStream) {
     read_hello(stream);
     stream.write_all(&WELCOME).unwrap();
@@ -138,8 +137,8 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// The part of a server, as the reference's played it. What the client says after the handshake is, byte for byte, what the
-/// reference's client said.
+/// Plays a server, as OpenPMIx's did. After the handshake, the client's messages equal those of OpenPMIx's client byte
+/// for byte.
 fn replay(mut stream: TcpStream, session: &Session) {
     let hello = read_hello(&mut stream);
     let position = |needle: &[u8]| hello.windows(needle.len()).any(|window| window == needle);
@@ -149,7 +148,7 @@ fn replay(mut stream: TcpStream, session: &Session) {
         assert_eq!(&read_message(&mut stream), expected, "message {at}");
         match session.answered.get(at) {
             Some(answer) => stream.write_all(answer).unwrap(),
-            // Servers of 3.2 close instead of answering the last one.
+            // Servers of 3.2 close the connection instead of answering the last message.
             None => stream.shutdown(Shutdown::Both).unwrap(),
         }
     }
@@ -167,7 +166,7 @@ fn play_along(client: Client) {
     client.commit().unwrap();
     client.fence(&FenceOptions::new().collect(true)).unwrap();
     assert_eq!(client.get(1, TypedKey::<u32>::new("k.global")), Ok(0xdead_beef));
-    // It came along.
+    // This value came with the reply to the first Get.
     assert_eq!(client.get(1, TypedKey::<str>::new("k.local")).unwrap(), "hello-local");
     client.finalize().unwrap();
 }
@@ -188,7 +187,7 @@ fn captured_sessions_of_three_releases_are_conversed_byte_for_byte() {
     }
 }
 
-/// Whatever a server says of its release: later than all known, too large for a number, nonsense or nothing.
+/// The server's release may be later than all known ones, too large for a number, nonsense or missing.
 #[test]
 fn a_server_of_unknown_release_is_spoken_to_in_what_its_address_names() {
     for version in ["9.9.9", "v9.0.0rc1", "4294967296.0.0", "nonsense", "", "4", "..", "-1.2.3"] {
@@ -300,7 +299,7 @@ fn a_refusal_is_passed_on() {
 
 #[test]
 fn what_is_no_answer_ends_the_attempt() {
-    // A message longer than any, one of nonsense, and one about another job.
+    // A message longer than the limit, a nonsense message, and one about another job.
     let other_job = reply::encode(
         &Reply::JobInfo { namespace: "other".into(), entries: Vec::new() },
         Command::JobInfo,
@@ -346,7 +345,7 @@ fn a_server_that_dies_in_a_call_ends_the_call() {
         Err(FenceError::Call(CallError::Lost { reason: LossReason::EndOfFile | LossReason::Broken, .. })) => {}
         other => panic!("{other:?}"),
     }
-    // Nobody is left to say goodbye to.
+    // There is no server left to finalize with.
     client.finalize().unwrap();
     server.ended();
 }
@@ -386,7 +385,7 @@ fn strings_that_a_peer_compressed_are_read_and_bombs_are_errors_of_their_own_get
     server.ended();
 }
 
-/// The reference's clients give the old value; ours under a server of ours the new one. So do ours everywhere.
+/// OpenPMIx's clients give the old value. Our clients give the new one, under every server.
 #[test]
 fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
     let server = Server::new(|mut stream| {
@@ -410,8 +409,8 @@ fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
     server.ended();
 }
 
-/// One thread waited for its answer and watched only for that; what another had begun without waiting, and did not fit the
-/// socket, was never sent to its end. Here the first answer depends on it.
+/// One thread waited for its reply only. Another thread's message that did not fit into the socket was never sent
+/// completely. Here the first reply depends on that message.
 #[test]
 fn what_does_not_fit_the_socket_is_sent_while_another_thread_waits() {
     let (asked, is_asked) = mpsc::channel();
@@ -439,10 +438,11 @@ fn what_does_not_fit_the_socket_is_sent_while_another_thread_waits() {
     server.ended();
 }
 
-/// More than the buffers of two sockets hold, and less than a message may have.
+/// More than the buffers of two sockets hold, and less than the limit of a message.
 const LARGE_BYTES: usize = 15 << 20;
 
-/// What is too long for one commit goes in two; what no message takes is refused, and costs nothing else.
+/// A commit that is too long for one message is sent in two. A request that fits in no message is refused, without harm
+/// to others.
 #[test]
 fn no_message_is_longer_than_the_release_takes() {
     let server = Server::new(|mut stream| {

@@ -1,4 +1,4 @@
-//! A Get of what is in the segment allocates nothing.
+//! A Get of a value in the segment allocates nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
@@ -56,7 +56,7 @@ fn a_value_in_the_segment_is_read_without_an_allocation() {
     peer.put(Scope::Global, "number", 7_u64).unwrap();
     peer.put(Scope::Global, "text", "a text that is longer than any cell").unwrap();
     peer.commit().unwrap();
-    // Having put something itself must not send a process to the slow path for its peers.
+    // A process that has put a value must not lose the fast path to its peers' values.
     mine.put(Scope::Global, "number", 8_u64).unwrap();
     mine.commit().unwrap();
 
@@ -66,6 +66,6 @@ fn a_value_in_the_segment_is_read_without_an_allocation() {
     let (text, count) = allocations_of(|| mine.get(1, TEXT).unwrap());
     assert!(matches!(text, std::borrow::Cow::Borrowed("a text that is longer than any cell")));
     assert_eq!(count, 0);
-    // The counter counts: a value that has to be copied does allocate.
+    // The counter works: a copied value does allocate.
     assert!(allocations_of(|| mine.get(1, TEXT).unwrap().into_owned()).1 > 0);
 }

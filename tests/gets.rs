@@ -1,4 +1,4 @@
-//! What a Get finds, and what it waits for: real sockets, real segments.
+//! Sources of a Get's value, and the waits of a Get: real sockets, real segments.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -22,7 +22,7 @@ fn a_get_waits_for_a_late_commit() {
     let (early, late) = (node.connect("job", 0), node.connect("job", 1));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| early.get(1, ENDPOINT).unwrap().into_owned());
-        // The second commit is the one that completes: a commit without the key does not.
+        // The second commit completes the Get: a commit without the key does not.
         late.put(Scope::Global, "other", 1_u32).unwrap();
         late.commit().unwrap();
         late.put(Scope::Global, "endpoint", "late").unwrap();
@@ -45,7 +45,7 @@ fn threads_of_one_process_share_the_socket_and_each_gets_its_own_answer() {
                 })
             })
             .collect();
-        // In an order unlike the one in which they asked.
+        // In another order than that of the requests.
         for rank in [5_u32, 0, 7, 2, 1, 6, 4, 3] {
             let peer = node.connect("job", rank);
             peer.put(Scope::Local, "square", u64::from(rank) * u64::from(rank)).unwrap();
@@ -72,8 +72,8 @@ fn optional_and_immediate_do_not_wait_and_a_timeout_ends_waiting() {
     assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
 }
 
-/// A directive that nobody knows was passed over even where the caller said that it must be honoured, and the value found as
-/// without it. Nobody is asked: nothing behind this process knows more.
+/// An unknown directive was ignored even if the caller marked it as required. The value was found as without it. No
+/// server is asked, because none knows more.
 #[test]
 fn a_required_directive_that_nobody_knows_is_not_supported() {
     let node = TestServer::local();
@@ -91,8 +91,8 @@ fn a_required_directive_that_nobody_knows_is_not_supported() {
     assert_eq!(with(InfoFlags::REQUIRED).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
 
-/// Two realms in one Get were a mistake here, and OpenPMIx 4.2.2 answers. Who reads the segment, who asks the server, and the
-/// server's own process agree on which of them counts: session, node, application, job.
+/// Two realms in one Get were an error here, but OpenPMIx 4.2.2 answers. A reader of the segment, a client that asks
+/// the server, and the server's own process agree on the order: session, node, application, job.
 #[test]
 fn of_several_realms_in_one_get_one_counts() {
     const KEY: &str = keys::MAX_PROCS.name();
@@ -134,7 +134,7 @@ fn of_several_realms_in_one_get_one_counts() {
     }
 }
 
-/// Both hung: a commit of nothing never left the process, and a Get of a key that nobody puts waits for the first commit.
+/// Both hung: an empty commit never left the process, and a Get of a missing key waits for the first commit.
 #[test]
 fn who_commits_nothing_is_not_waited_for_any_more_and_nobody_waits_for_itself() {
     let node = TestServer::local();
@@ -195,7 +195,7 @@ fn a_value_of_another_type_is_a_typed_error() {
         }
         other => panic!("{other}"),
     }
-    // Width does not matter, only whether the number fits.
+    // The width does not matter, only whether the number fits.
     assert_eq!(client.get(0, TypedKey::<u64>::new("endpoint")), Ok(7));
     assert_eq!(client.get(0, TypedKey::<u8>::new("endpoint")), Ok(7));
 }
@@ -211,7 +211,7 @@ fn every_kind_of_value_is_read_as_what_it_is() {
     mine.put(Scope::Global, "float", 1.5_f32).unwrap();
     mine.put(Scope::Global, "bytes", vec![1_u8, 2, 3]).unwrap();
     mine.put(Scope::Global, "proc", proc("job", 1)).unwrap();
-    // As C has it before somebody fills it in.
+    // The value of C before it is filled in.
     let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::Undefined };
     mine.put(Scope::Global, "nobody", nobody.clone()).unwrap();
     mine.put(Scope::Global, "rank", Rank::Wildcard).unwrap();
@@ -248,7 +248,7 @@ fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
     assert_eq!(peer.get(1, ENDPOINT).unwrap(), "published");
 }
 
-/// The list of another node's ranks is written nowhere, and so must be made where it is asked for.
+/// The list of another node's ranks is not stored, so the reader must make it.
 #[test]
 fn the_local_peers_of_every_node_are_found_as_text() {
     let node = TestServer::local();
@@ -346,7 +346,7 @@ fn a_get_without_a_key_gives_all_that_a_process_posted_and_all_that_is_registere
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));
-    // Of a process that has posted nothing, and is not waited for.
+    // The values of a process that has posted nothing; the Get does not wait for it.
     let registered = mine.get_all(&proc("job", 1), &GetOptions::new().immediate()).unwrap();
     assert!(registered.contains(&Info::new(Key::from_static("pmix.rank"), Rank::from(1))), "{registered:?}");
     assert!(registered.iter().all(|info| info.key.is_reserved()), "{registered:?}");
@@ -367,7 +367,7 @@ fn a_get_without_a_key_gives_all_that_a_process_posted_and_all_that_is_registere
 
 #[test]
 fn a_string_is_no_byte_object_wherever_it_was_found() {
-    // In the segment it was: the bytes of both are stored alike.
+    // In the segment it was one: strings and byte objects are stored alike.
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (mine, peer) = (node.connect("job", 0), node.connect("job", 1));

@@ -1,4 +1,4 @@
-//! What is read by a group's name: its members' values by their ranks in it, and what they gave it, between real sockets.
+//! Gets by a group's name: the members' values by their ranks in it, and their contributions, between real sockets.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/groups.rs"]
@@ -14,7 +14,7 @@ use modex::types::{Info, ProcId, Query, Rank, Scope, Status, Text, Value};
 use modex::{Client, GetError, GetOptions, keys};
 use support::{namespace, proc};
 
-/// Without a fence, and told apart by the group.
+/// Without a fence; the group distinguishes the values.
 #[test]
 fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
     let (_node, clients) = job(2);
@@ -45,7 +45,7 @@ fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
     assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
 }
 
-/// Each puts its own `port`, 70 and up, and all of them form "g", in another order than that of their ranks.
+/// Each process puts its own `port`, 70 and up. All of them form "g", in another order than that of their ranks.
 fn form_with_ports(clients: &[Arc<Client>]) {
     let order = [2, 0, 1].map(|rank| proc("job", rank)).to_vec();
     thread::scope(|scope| {
@@ -60,7 +60,7 @@ fn form_with_ports(clients: &[Arc<Client>]) {
     });
 }
 
-/// Who that is, the server says each time; what is found is the member's own.
+/// The server resolves the member each time; the found value is the member's own.
 #[test]
 fn a_member_is_read_by_its_rank_in_the_group() {
     let (_node, clients) = job(3);
@@ -100,7 +100,8 @@ fn a_member_is_read_by_its_rank_in_the_group() {
     }
 }
 
-/// `PMIX_OPTIONAL` asks nobody: a Get of a member with it asked the server who that is, and failed without one.
+/// `PMIX_OPTIONAL` asks no server. But a Get of a member with it asked the server for the members, and failed without
+/// one.
 #[test]
 fn a_member_is_read_by_its_rank_from_what_is_here() {
     let (node, clients) = job(3);
@@ -121,7 +122,7 @@ fn a_member_is_read_by_its_rank_from_what_is_here() {
     for (rank, member) in (0..).zip(&formed) {
         assert_eq!(read(rank), port(member));
     }
-    // Who they were when the server last said so: it was asked since.
+    // The members of the server's last answer count: it was asked since.
     let heard = hearing(client, &[Status::GROUP_LEFT]);
     clients[1].group_leave("g", Vec::new()).unwrap();
     heard.recv().unwrap();
@@ -139,8 +140,8 @@ fn formed_without(formed: &[ProcId], rank: u32) -> Vec<ProcId> {
     formed.iter().filter(|member| **member != proc("job", rank)).cloned().collect()
 }
 
-/// A group has taken the name of a job that its members know nothing of. The name means the job, in a Get as in the server's
-/// collectives, whether the value is there or not.
+/// A group has taken the name of a job that its members do not know. The name means the job, in a Get as in the
+/// server's collectives, whether the job has the value or not.
 #[test]
 fn a_groups_name_that_a_job_has_means_the_job() {
     let (node, clients) = job(2);

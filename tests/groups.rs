@@ -1,4 +1,4 @@
-//! Groups of processes of one node, between real sockets and, where one is to die, real processes.
+//! Groups of processes of one node, between real sockets; processes that must die are real, too.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/groups.rs"]
@@ -15,7 +15,7 @@ use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Stat
 use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
 use support::{TestServer, namespace, proc, role};
 
-/// Has a client answer every invitation from inside its handler; what came of each goes to the receiver.
+/// Makes a client answer every invitation inside its handler; the receiver gets the outcomes.
 fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<Vec<ProcId>, Status>> {
     let (ended, end) = mpsc::channel();
     let weak = Arc::downgrade(client);
@@ -32,7 +32,7 @@ fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<V
             ended.send(result.map_err(|error| error.status())).unwrap();
         };
         client.group_join_with(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new(), tell).unwrap();
-        // The end of the chain is no end of the library's own listening.
+        // The end of the chain does not end the library's own listening.
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
     client.register_event_handler(&[Status::GROUP_INVITED], &[], handler).unwrap();
@@ -60,16 +60,16 @@ fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it()
     clients[2].group_leave("g", Vec::new()).unwrap();
     assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEFT, Some(proc("job", 2))));
     assert_eq!(clients[2].group_leave("g", Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
-    // It stands for those who are left.
+    // The name stands for the remaining members.
     thread::scope(|scope| {
         let fences: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
         fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
     });
 }
 
-/// A member that heard of its group in a handler and began a fence over it was told at times that it is no member: the fence
-/// overtook what its library tells the server of the group. One of OpenPMIx's examples failed so. The rule: handlers run after
-/// the library has done its part.
+/// A member that heard of its group in a handler and began a fence over it was sometimes refused as no member. The
+/// fence overtook the library's own message to the server about the group. One of OpenPMIx's examples failed this way.
+/// The rule: handlers run after the library has done its part.
 #[test]
 fn a_fence_from_the_handler_that_hears_of_the_group_is_a_members() {
     let (_node, clients) = job(2);
@@ -93,8 +93,9 @@ fn a_fence_from_the_handler_that_hears_of_the_group_is_a_members() {
     assert_eq!(end.recv().unwrap(), Ok(everybody(2)));
 }
 
-/// Without a fence and without asking the other. Programs of OpenPMIx 6 name the context number of the group in their Gets,
-/// some of them after the group's end: that found nothing. A local context number is such a contribution, too.
+/// Without a fence and without a request to the other member. Programs of OpenPMIx 6 name the group's context number in
+/// their Gets, some of them after the group's end. Such Gets found nothing. A local context number is a contribution,
+/// too.
 #[test]
 fn what_members_give_a_group_is_read_under_their_names_with_and_without_its_number() {
     let (_node, clients) = job(2);
@@ -148,7 +149,7 @@ fn a_refusal_aborts_the_construction_for_all_unless_it_is_optional() {
     let optional = vec![info(keys::GROUP_OPTIONAL.name(), true)];
     let formed = clients[0].group_invite("g", everybody(3), optional).unwrap();
     assert_eq!(formed.members, everybody(2));
-    // The invitation itself has succeeded, as in OpenPMIx: the results name whoever is missing.
+    // The invitation itself has succeeded, as in OpenPMIx: the results name the missing processes.
     let missing = DataArray { element_type: DataType::Proc, elements: vec![proc("job", 2).into()] };
     assert_eq!(formed.info, [info(keys::EVENT_AFFECTED_PROCS.name(), Value::DataArray(Box::new(missing)))]);
     assert_eq!(accepted.recv().unwrap(), Ok(everybody(2)));
@@ -189,7 +190,7 @@ fn the_end_of_an_invitee_and_of_a_leader_ends_the_wait_for_them() {
     assert_eq!(failures.recv().unwrap(), (Status::GROUP_LEADER_FAILED, Some(proc("job", 1))));
 }
 
-/// A host that carries no invitations, though it carries other events.
+/// A host that carries events, but no invitations.
 struct Uninviting;
 
 impl Host for Uninviting {
@@ -205,8 +206,8 @@ impl Host for Uninviting {
     }
 }
 
-/// The leader failed, as its invitation had not reached everybody, and told nobody: who had got it and accepted waited for ever.
-/// The third process says nothing, so the group can't be complete before the failure comes.
+/// The leader failed because its invitation had not reached everybody, but sent no event. A process that had accepted
+/// waited for ever. The third process stays silent, so the group can't be complete before the failure.
 #[test]
 fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
     let node = TestServer::start("node0", Uninviting);
@@ -246,13 +247,13 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     assert_eq!(clients[0].group_leave("g", Vec::new()).unwrap_err(), GroupError::NotAMember { id: "g".into() });
 }
 
-/// A handler for the end of a leader or a member that answers with this.
+/// A handler for the end of a leader or a member, with this answer.
 fn deciding(client: &Client, code: Status, status: Status, results: Vec<Info>) {
     let decide = move |call: modex::EventCall| call.complete(status, results.clone());
     client.register_event_handler(&[code], &[], decide).unwrap();
 }
 
-/// Whoever forms a group without its leader, which is killed once it has come.
+/// The outcomes of a group whose leader is killed after its arrival.
 fn without_leader(clients: &[Arc<Client>], node: &TestServer) -> Vec<Result<Vec<ProcId>, Status>> {
     let mut leader = node.spawn("job", 0, "leads");
     leader.wait_for_line("leading");
@@ -264,7 +265,7 @@ fn without_leader(clients: &[Arc<Client>], node: &TestServer) -> Vec<Result<Vec<
             tell.send(result.map_err(|error: modex::RequestError| error.status())).unwrap();
         };
         client.group_construct_with("g", everybody(3), Vec::new(), formed).unwrap();
-        // Answered after the server has taken in the other.
+        // The reply comes after the server has handled the earlier request.
         client.resolve_peers(None, None).unwrap();
     }
     leader.kill();
@@ -334,7 +335,7 @@ fn leaders_who_do_not_know_each_other_and_whom_they_add_form_a_group() {
     });
 }
 
-/// Plays a role in a child; nothing in the parent.
+/// Plays a role in a child; does nothing in the parent.
 #[test]
 fn client_process() {
     match role().as_deref() {
@@ -353,7 +354,7 @@ fn client_process() {
             let size = if role == "leads" { 3 } else { 4 };
             let leads = vec![info(keys::GROUP_LEADER.name(), true)];
             client.group_construct_with("g", everybody(size), leads, |_| {}).unwrap();
-            // Answered after the server has taken in the other.
+            // The reply comes after the server has handled the earlier request.
             client.resolve_peers(None, None).unwrap();
             println!("\nleading");
             loop {
@@ -363,7 +364,7 @@ fn client_process() {
         Some("invites three") => {
             let client = Client::connect().unwrap();
             let heard = hearing(&client, &[Status::GROUP_INVITE_ACCEPTED]);
-            // The third does not exist, and so never answers.
+            // The third process does not exist, so it never answers.
             let (tell, _outcome) = mpsc::channel();
             client.group_invite_with("h", everybody(3), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
             heard.recv().unwrap();

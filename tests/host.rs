@@ -1,4 +1,4 @@
-//! What a host and its servers do for each other: two servers that exchange data, and every upcall.
+//! Work of a host and its servers for each other: two servers that exchange data, and every upcall.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -52,13 +52,13 @@ fn exchange(collect: bool) {
     client.finalize().unwrap();
 }
 
-/// The network between the servers of a job: whoever comes to a fence leaves its contribution, the last one answers
-/// all; direct modex goes straight to the server that has the process.
+/// The network between the servers of a job. Each part of a fence is kept, and the last one brings the answer to all.
+/// Direct modex goes straight to the process's server.
 #[derive(Default)]
 struct Network {
     servers: OnceLock<Vec<(Weak<Server>, Range<u32>)>>,
     fences: Mutex<Vec<Arrival>>,
-    /// Whether data of fences goes as servers of all releases pack it.
+    /// Whether the data of fences is packed as servers of all releases pack it.
     packs: bool,
 }
 
@@ -203,14 +203,14 @@ fn values_that_differ_in_their_qualifiers_reach_other_nodes() {
         };
         let expected = [100_u32, 101, 102].map(Value::from);
         assert_eq!([seen(None), seen(Some(1)), seen(Some(2))], expected, "packed: {packs}, collected: {collects}");
-        // Nobody has put this key by itself; the far server must not wait for that.
+        // No process has put this key without a qualifier; the far server must not wait for that.
         let options = GetOptions::new().qualifier(key("number"), 7_u32);
         let alone = everybody[1].get_value(&proc("job", 2), "alone", &options).unwrap().into_value().unwrap();
         assert_eq!(alone, Value::from(107_u32), "packed: {packs}, collected: {collects}");
     }
 }
 
-/// Answers what it is told to and notes what it is asked.
+/// Gives scripted answers and notes the upcalls.
 struct Scripted {
     capabilities: Capabilities,
     asked: Mutex<mpsc::Sender<String>>,
@@ -256,7 +256,7 @@ impl Host for Shared {
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
         self.0.note(format!("abort {} {:?}", request.status.to_raw(), request.message.map(|m| m.to_string())));
-        // Waiting for the server inside a function that the server called.
+        // Waits for the server inside a function that the server called.
         let server = self.0.server.get().unwrap().upgrade().unwrap();
         server.register_namespace(&namespace("another"), 0, description(1, &[("node0", "0")])).unwrap();
         reply.succeed(());
@@ -340,7 +340,7 @@ fn direct_modex_gives_what_other_nodes_may_see() {
         .direct_modex(&proc("job", 0), None, None)
         .unwrap()
         .into_iter()
-        // Servers also tell each other the number of the commit.
+        // Servers also send each other the number of the commit.
         .filter(|entry| !entry.key.is_reserved())
         .map(|entry| entry.key.as_str().to_owned())
         .collect();
@@ -359,7 +359,7 @@ fn a_request_still_open_when_the_server_ends_is_answered() {
     assert_eq!(answers.iter().collect::<Vec<_>>(), [true]);
 }
 
-/// Panics when it is told of anything.
+/// Panics at every moment.
 struct Nervous;
 
 impl Host for Nervous {
@@ -374,7 +374,7 @@ impl Host for Nervous {
 
 #[test]
 fn a_host_that_panics_at_a_moment_does_not_take_the_server_with_it() {
-    // The host is told on the server's own thread, which ended, and every client lost its connection.
+    // The server's own thread called the host. The panic ended it, and every client lost its connection.
     let node = TestServer::start("node0", Nervous);
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
@@ -382,7 +382,7 @@ fn a_host_that_panics_at_a_moment_does_not_take_the_server_with_it() {
     client.finalize().unwrap();
 }
 
-/// Notes what it is told.
+/// Notes the moments.
 struct Watching(Arc<Mutex<Vec<Moment>>>);
 
 impl Host for Watching {
@@ -411,7 +411,7 @@ fn a_host_learns_when_a_client_entered_init() {
     assert!(age < whole, "{age:?} of {whole:?}");
 }
 
-/// Takes what is to be logged, and never answers.
+/// Takes log requests, and never answers.
 #[derive(Default)]
 struct Silent(Mutex<Vec<Responder<()>>>);
 
@@ -425,8 +425,8 @@ impl Host for Silent {
     }
 }
 
-/// A client filled the server's memory with requests that the host did not answer: the bound on them was one of the
-/// connection, so that a new connection could lay down as many again. They are counted by process, and in bytes.
+/// A client filled the server's memory with requests that the host did not answer. The limit was one of the connection,
+/// so a new connection could send as many again. Now they are counted by process, and in bytes.
 #[test]
 fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
     for (host_requests_max, host_bytes_max, accepted) in [(3, usize::MAX, 3), (100, 100_000, 2)] {
@@ -441,7 +441,7 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
         }
         let refused = |client: &Client| client.log(data(), Vec::new()).unwrap_err().status();
         assert_eq!(refused(&first), Status::ERR_OUT_OF_RESOURCE);
-        // What needs no host goes on, and others are not concerned.
+        // Requests without the host continue, and other processes are not affected.
         first.put(Scope::Global, "endpoint", "here").unwrap();
         first.commit().unwrap();
         let other = node.connect("job", 1);
@@ -450,20 +450,20 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
         other.log_with(data(), Vec::new(), move |logged| drop(done.send(logged))).unwrap();
         assert_eq!(other.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
         assert!(result.try_recv().is_err());
-        // A connection that went away has left its requests with the host.
+        // The requests of a closed connection still count.
         drop(first);
         let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
         assert!(Client::builder().env(variables).connect().is_err());
     }
 }
 
-/// The files of a process that broke off stayed: registrations were passed to the host, which may not know them.
+/// The files of a broken process stayed: registrations were passed to the host, which may not support them.
 #[test]
 fn what_a_process_registered_for_removal_is_gone_after_it() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let left = tempfile::tempdir().unwrap();
-    // A path through a link is left.
+    // The cleaner leaves a path through a link alone.
     let place = left.path().canonicalize().unwrap();
     let paths = ["broken", "finalized", "job"].map(|name| place.join(name));
     let register = |client: &Client, targets: Vec<ProcId>, path: &std::path::Path| {
@@ -478,13 +478,13 @@ fn what_a_process_registered_for_removal_is_gone_after_it() {
     finalized.finalize().unwrap();
     drop(broken);
     assert!(paths[1].exists() && paths[2].exists());
-    // The end of a server is the end of its jobs; it waits until all is removed.
+    // The end of a server is the end of its jobs; it waits for all removals.
     drop(node);
     assert_eq!(paths.map(|path| path.exists()), [false; 3]);
 }
 
-/// Every call of a host woke the server's thread and slept until that woke it: two wake-ups of a processor, which took ten
-/// times as long as the call itself. The rule: while the server's thread sleeps, a call is handled on the thread that makes it.
+/// Every call of a host woke the server's thread and slept until that thread woke it. The two wake-ups took ten times
+/// as long as the call. The rule: while the server's thread sleeps, the calling thread handles the call.
 #[test]
 fn calls_of_the_host_wait_for_no_other_thread() {
     let server = TestServer::local();

@@ -1,4 +1,4 @@
-//! What the host hears of events and of who listens to them, and handlers of the server's own process.
+//! Events and their registrations at the host, and handlers of the server's own process.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "support/hearing.rs"]
@@ -16,11 +16,11 @@ use support::TestServer;
 
 /// An application's own event.
 const CODE: Status = Status::from_raw(4711);
-/// An event of a job, which no registration asks the host for.
+/// An event of a job: its registrations do not reach the host.
 const JOB_CODE: Status = Status::ERR_PROC_ABORTED;
 const DONE: Status = Status::SUCCESS;
 
-/// Notes what it is asked for.
+/// Notes its upcalls.
 struct Noting {
     asked: Mutex<mpsc::Sender<String>>,
     refuses: Option<Status>,
@@ -78,7 +78,7 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     assert_eq!(asked.recv().unwrap(), format!("notify {} job:0 5 {details:?}", JOB_CODE.to_raw()));
     zero.deregister_event_handler(second);
     assert_eq!(asked.recv().unwrap(), format!("deregister {:?}", [down]));
-    // What the host tells goes down only.
+    // The host's events go down only.
     node.server.notify_event(down, None, range::RANGE_GLOBAL, &[]).unwrap();
     let default_heard: Vec<String> = heard.iter().take(3).collect();
     let expected = [JOB_CODE, JOB_CODE, down].map(|code| format!("default {}", code.to_raw()));
@@ -88,8 +88,8 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     assert_eq!(asked.iter().count(), 0);
 }
 
-/// A blocking registration waited for ever when the caller was what its answer had to come from: a function of the host
-/// that wants events of the host's own environment.
+/// A blocking registration in a function of the host waited for ever: it wanted events of the host's environment, and
+/// the host's answer had to come from that very thread.
 #[test]
 fn a_function_of_the_host_does_not_wait_for_the_host() {
     let (node, _asked) = Noting::start(None);
@@ -107,8 +107,8 @@ fn a_function_of_the_host_does_not_wait_for_the_host() {
     node.server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).unwrap();
 }
 
-/// The end of a registration waited for a call of its handler that waited for what the caller held (a lock, or Python's
-/// interpreter): both waited for ever.
+/// The end of a registration waited for a call of its handler. That call waited for a lock of the caller (or Python's
+/// interpreter lock), so both waited for ever.
 #[test]
 fn the_end_of_a_registration_comes_although_its_handler_waits_for_the_caller() {
     let (_node, zero, one) = two();
@@ -137,7 +137,7 @@ fn a_host_that_refuses_makes_registration_and_notification_fail() {
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     let error = client.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[]).unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
-    // The handler is not there, and its number is not used again.
+    // The handler does not exist, and its number is not used again.
     assert_eq!(client.register_event_handler(&[JOB_CODE], &[], drop), Ok(1));
 }
 

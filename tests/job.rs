@@ -1,4 +1,4 @@
-//! A server and its clients as they are used: real processes, real sockets, real segments.
+//! A server and its clients in normal use: real processes, real sockets, real segments.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -53,7 +53,7 @@ fn wait_to_be_killed() {
     client.put(Scope::Global, "endpoint", "of the dead").unwrap();
     client.commit().unwrap();
     println!("here");
-    // Ends with the connection: nobody puts this key.
+    // Ends with the connection, because no process puts this key.
     let _ = client.get(client.proc().rank, TypedKey::<str>::new("never put"));
 }
 
@@ -77,10 +77,10 @@ fn count_threads() {
     }
 }
 
-/// What the child does with the client must not show in the parent.
+/// The child's use of the client must not affect the parent.
 fn fork_with_a_client() {
     let client = Client::connect().unwrap();
-    // A thread of the client's own, which the child does not have.
+    // A thread of the client, which the child does not have.
     let (done, result) = mpsc::channel();
     client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
     assert_eq!(result.recv().unwrap(), Ok(()));
@@ -106,8 +106,8 @@ fn fork_with_a_client() {
 
 #[test]
 fn a_forked_child_neither_uses_nor_ends_its_parents_connection() {
-    // Dropping a client shut the socket that parent and child share, and joined a thread that a fork does not copy:
-    // a program that forks helpers lost its server, or hung. A client belongs to the process that connected it.
+    // Dropping a client shut the socket that parent and child share, and joined a thread that a fork does not copy. A
+    // program that forks helpers lost its server, or hung. A client belongs to the process that connected it.
     let node = TestServer::local();
     node.register_local_job("job", 1);
     node.spawn("job", 0, "fork").succeed();
@@ -166,7 +166,7 @@ fn a_client_runs_no_thread_until_it_gives_a_callback() {
     node.spawn("job", 0, "count threads").succeed();
 }
 
-/// As at servers of the reference: MPI programs then run alone. It was a failure of communication.
+/// As at OpenPMIx's servers: MPI programs then run alone. It was reported as a failure of communication.
 #[test]
 fn variables_that_a_job_left_behind_lead_to_nobody() {
     let node = TestServer::local();
@@ -198,7 +198,7 @@ fn a_commit_and_a_fence_may_be_one_wait() {
         first.put(Scope::Global, "square", round).unwrap();
         std::thread::scope(|scope| {
             let exchange = scope.spawn(|| first.commit_and_fence(&FenceOptions::new().collect(true)));
-            // Answers to others of this process do not wait for the fence.
+            // Replies to other threads of this process do not wait for the fence.
             first.put(Scope::Global, "endpoint", format!("of round {round}")).unwrap();
             first.commit().unwrap();
             second.fence(&FenceOptions::new().collect(true)).unwrap();
@@ -231,7 +231,7 @@ fn a_commit_that_fails_keeps_nobody_from_the_fence_behind_it() {
         let refused = exchange.join().unwrap().unwrap_err();
         assert!(matches!(&refused, FenceError::Call(CallError::Refused { command: Command::Commit, .. })), "{refused}");
     });
-    // The values are part of the next commit, as after any that failed.
+    // The values are part of the next commit, as after any failed one.
     assert!(first.commit().is_err());
 }
 
@@ -254,7 +254,7 @@ fn a_callback_may_use_the_client_it_came_from() {
 
 #[test]
 fn a_callback_that_panics_costs_the_others_nothing() {
-    // The panic ended the thread of the callbacks, and every later one waited for ever.
+    // The panic ended the callback thread, and every later callback waited for ever.
     let node = TestServer::local();
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
@@ -316,7 +316,7 @@ fn the_end_of_the_server_ends_every_wait_with_an_error() {
     assert!(matches!(client.commit(), Ok(())), "nothing was put, so nothing is lost");
     client.put(Scope::Global, "endpoint", "x").unwrap();
     assert!(matches!(client.commit(), Err(CallError::Lost { .. })));
-    // The segment outlives the server for as long as it is mapped.
+    // The segment outlives the server while it is mapped.
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
     client.finalize().unwrap();
 }
@@ -340,7 +340,7 @@ fn a_process_without_launcher_and_one_without_server_are_told_what_to_do() {
 
 #[test]
 fn a_refused_registration_says_which_value_is_wrong() {
-    // The host got a bare number and had to look into the server's log.
+    // The host got only a number and had to look into the server's log.
     let node = TestServer::local();
     let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), "four")];
     let error = node.server.register_namespace(&namespace("job"), 1, description).unwrap_err();

@@ -64,8 +64,8 @@ fn the_next_server_removes_what_a_killed_host_left() {
     assert_eq!(entry_count(directory.path()), 0);
 }
 
-/// A killed server left the files by which tools find it. A directory for temporary files filled with them, and nobody removed them
-/// but a server with the same name or process number.
+/// A killed server left the files by which tools find it. They filled the directory for temporary files. Only a server
+/// with the same name or process number removed them.
 #[test]
 fn the_next_server_removes_the_files_by_which_tools_found_a_killed_one() {
     let directory = tempfile::tempdir().unwrap();

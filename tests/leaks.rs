@@ -1,6 +1,6 @@
-//! Nothing stays: memory, descriptors, mappings, threads and files go when what they were for goes.
+//! Memory, descriptors, mappings, threads and files do not outlive their use.
 //!
-//! One test, because it counts what the whole process holds.
+//! One test, because it counts the resources of the whole process.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
@@ -12,10 +12,10 @@ use modex::types::{Rank, Scope};
 use modex::{FenceOptions, GetOptions, keys};
 use support::{TestServer, description, descriptors, ids, namespace, proc, role, shared_mappings};
 
-/// Jobs after which everything that is kept once, or up to a bound, is there.
+/// After these jobs, everything is there that is kept once or up to a limit.
 const FIRST_JOBS: u32 = 200;
 const JOBS: u32 = 1000;
-/// What the later jobs may leave: less than six bytes for each.
+/// Memory that the later jobs may leave: less than six bytes for each.
 const GROWTH_BYTES_MAX: usize = 4096;
 
 #[test]
@@ -33,7 +33,7 @@ fn held() -> Held {
     Held { descriptor_count: descriptors().len(), mapping_count: shared_mappings().len() }
 }
 
-/// A job with two clients that use their namespace, one of which goes without a word: one of our own, and one over TCP.
+/// A job with two clients that use their namespace: one of our own, and one over TCP, which leaves without finalize.
 fn run_a_job(node: &TestServer, name: &str) {
     let (uid, gid) = ids();
     node.server.register_namespace(&namespace(name), 2, description(2, &[("node0", "0,1")])).unwrap();
@@ -87,8 +87,8 @@ fn a_thousand_jobs_and_the_server_itself_leave_nothing_behind() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// The server notices the end of a client's connection in its own time; it has by the time it answers the call of a
-/// later turn. Two calls: the first may share a turn with the last connection's end.
+/// The server notices the end of a client's connection some time later, but before it answers the call of a later turn.
+/// Two calls, because the first may share a turn with the last connection's end.
 fn held_when_quiet(node: &TestServer) -> Held {
     for _ in 0..2 {
         node.server.deregister_namespace(&namespace("nobody")).unwrap();

@@ -31,8 +31,7 @@ fn a_choice_needs_one_permitted_licence_and_a_sum_all() {
     }
 }
 
-/// As the licence expressions of published crates are written: sums of choices, choices perhaps in parentheses or with
-/// the old slash.
+/// Licence expressions of published crates are sums of choices. Choices may be in parentheses, or have the old slash.
 fn is_permitted(expression: &str, permitted: &[String]) -> bool {
     expression.split(" AND ").all(|choice| {
         let choice = choice.trim_start_matches('(').trim_end_matches(')').replace('/', " OR ");

@@ -1,5 +1,5 @@
-//! Processes that run out of something: descriptors, address space, file size, memory for segments. Each gets a clear
-//! answer or a slower way, and what was there before stays as it was.
+//! Processes that run out of descriptors, address space, file size, or memory for segments. Each gets a clear answer or
+//! a slower way, and existing data stays as it was.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -18,7 +18,7 @@ use support::{TestServer, description, descriptors, ids, namespace, play, proc, 
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 const MEBIBYTE: u64 = 1 << 20;
-/// Address space that a process with little of it may take after its start: far less than a span, more than it needs.
+/// Address space that a limited process may take after its start: far less than a span, more than it needs.
 const SPARE_ADDRESS_SPACE: u64 = 64 * MEBIBYTE;
 /// Size of the values that make a segment large.
 const BALLAST_BYTES: u64 = 4 * MEBIBYTE;
@@ -56,7 +56,7 @@ fn exchange_through_segment(is_expected: bool) {
     client.finalize().unwrap();
 }
 
-/// Everything a client does, with whoever is in its job.
+/// All operations of a client, together with the other processes of its job.
 fn exchange(client: &Client) {
     let rank = client.proc().rank.process().unwrap();
     client.put(Scope::Global, ENDPOINT.name(), format!("endpoint of {rank}")).unwrap();
@@ -65,7 +65,7 @@ fn exchange(client: &Client) {
     for peer in 0..client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap() {
         assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
     }
-    // Nobody leaves while others still ask for what it put.
+    // No process leaves while others still request its values.
     client.fence(&FenceOptions::new()).unwrap();
 }
 
@@ -75,7 +75,7 @@ fn limit(resource: Resource, to: u64) {
     setrlimit(resource, to, hard).unwrap();
 }
 
-/// Leaves room for work, but not for the span of a segment.
+/// Leaves address space for work, but not for the span of a segment.
 fn limit_address_space() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let size = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -83,7 +83,7 @@ fn limit_address_space() {
     limit(Resource::RLIMIT_AS, (size_kib << 10) + SPARE_ADDRESS_SPACE);
 }
 
-/// A server of this very process that keeps its segments in a certain way.
+/// A server in this process, with a certain backing of its segments.
 struct Node(TestServer);
 
 impl Node {
@@ -104,7 +104,8 @@ impl Node {
     }
 }
 
-/// More jobs than the server had addresses for, and far more than it has descriptors. 100,000 work, too, and take longer.
+/// More jobs than the server once had addresses for, and far more than it has descriptors. 100,000 also work, but take
+/// longer.
 const JOBS: u32 = 20_000;
 
 fn serve_many_jobs() {
@@ -127,20 +128,20 @@ fn serve_many_jobs() {
     }
 }
 
-/// A server had two descriptors, two mappings and 16 GiB of addresses for each job that it knew: 8,214 jobs were all.
+/// A server had two descriptors, two mappings and 16 GiB of addresses for each known job, so 8,214 jobs were the limit.
 #[test]
 fn a_server_knows_more_jobs_than_it_has_descriptors() {
     play("server of many jobs").succeed();
 }
 
-/// How many descriptors the server may open beyond those it has when it starts: two connections. None is for a segment that
-/// is handed over: all clients get the one that the server has.
+/// Descriptors that the server may open in addition to those at its start: two connections. A segment needs none,
+/// because all clients get the server's own descriptor of it.
 const SPARE: usize = 2;
 
 fn serve_with_few_descriptors() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
-    // The first process of a job brings its segment, which has a descriptor to write and one to read.
+    // The first process of a job creates its segment, which has one descriptor for writing and one for reading.
     let before = descriptors().len();
     node.connect("job", 0).finalize().unwrap();
     while descriptors().len() != before + 2 {
@@ -151,7 +152,7 @@ fn serve_with_few_descriptors() {
             println!("{rank} {name}={value}");
         }
     }
-    // Without the one that reads the list.
+    // Without the descriptor that reads the list.
     let open = descriptors().len() - 1;
     let mut free = (0_u64..).filter(|number| std::fs::read_link(format!("/proc/self/fd/{number}")).is_err());
     limit(Resource::RLIMIT_NOFILE, free.nth(SPARE).unwrap());
@@ -229,7 +230,7 @@ fn a_client_without_room_for_the_segment_asks_for_each_value() {
     });
 }
 
-/// Makes the segment larger by so many bytes.
+/// Makes the segment larger by this many bytes.
 fn put_ballast(client: &Client, bytes: u64) {
     for number in 0..bytes / BALLAST_BYTES {
         let value = vec![1; usize::try_from(BALLAST_BYTES).unwrap()];
@@ -253,7 +254,7 @@ fn serve_with_small_files() {
     for backing in [BackingKind::Memfd, BackingKind::File] {
         run_out_of_memory(&Node::start(backing));
     }
-    // A POSIX object is as large as its span before it is cut back, so it can't even be made.
+    // A POSIX object is as large as its span before it is cut back, so it can't even be created.
     let node = Node::start(BackingKind::Posix);
     let job = namespace("job");
     match node.0.server.register_namespace(&job, 1, description(1, &[("node0", "0")])) {
@@ -272,7 +273,7 @@ fn a_full_dev_shm_refuses_the_commit_and_leaves_the_others_alone() {
     play("server on a small tmpfs").release();
 }
 
-/// Makes a small /dev/shm that this thread, and those it starts, have for themselves.
+/// Makes a small /dev/shm for this thread and the threads that it starts.
 fn serve_on_a_small_file_system() {
     const NONE: Option<&str> = None;
     unshare(CloneFlags::CLONE_NEWNS).unwrap();
@@ -282,7 +283,7 @@ fn serve_on_a_small_file_system() {
     assert_eq!(std::fs::read_dir("/dev/shm").unwrap().count(), 0, "segments are left behind");
 }
 
-/// Where segments can have a mebibyte: one job wants more, another has what it needs, a third comes later.
+/// Segments may have a mebibyte here: one job wants more, another has enough, a third comes later.
 fn run_out_of_memory(node: &Node) {
     let early = node.client("early");
     exchange(&early);
@@ -300,7 +301,7 @@ fn run_out_of_memory(node: &Node) {
     assert_eq!(early.get(0, ENDPOINT).unwrap(), "endpoint of 0");
 }
 
-/// The check of user ids needs somebody else to run a client as; `tests/trust.rs` does that for root.
+/// A test of the user ids needs a client of another user; `tests/trust.rs` does that as root.
 #[test]
 fn the_kernel_names_the_user_at_the_other_end() {
     let (here, _there) = UnixStream::pair().unwrap();
@@ -309,7 +310,7 @@ fn the_kernel_names_the_user_at_the_other_end() {
     assert_eq!(credentials.pid, Some(std::process::id()));
 }
 
-/// A value that must not be made.
+/// A value whose conversion fails the test.
 struct Huge;
 
 impl From<Huge> for Value {
@@ -324,7 +325,7 @@ impl IntoValue for Huge {
     }
 }
 
-/// A gibibyte was copied, which took seconds, and then refused.
+/// A gibibyte was copied for seconds, and then refused.
 #[test]
 fn a_value_of_a_gibibyte_is_refused_before_it_is_copied() {
     let node = TestServer::local();

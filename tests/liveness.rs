@@ -1,5 +1,5 @@
-//! Processes that stand still, become another program, or leave a copy of themselves: nobody else waits for longer than it
-//! must, and the server holds no more than it may.
+//! Processes that are stopped, become another program, or leave a copy of themselves. Other processes wait no longer
+//! than necessary, and the server's memory stays within its limits.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
@@ -21,10 +21,10 @@ use nix::unistd::Pid;
 use support::{Process, TestServer, proc, role, this_binary, without_socket};
 
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
-/// A code of applications.
+/// A code for applications.
 const NEWS: Status = Status::from_raw(-3000);
 const VICTIM: u32 = 0;
-/// What this process has allocated is counted: one test at a time.
+/// The tests count the allocations of this process, so only one runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 const OTHERS: std::ops::Range<u32> = 1..3;
 
@@ -61,7 +61,7 @@ fn everybody() -> Vec<ProcId> {
     (VICTIM..OTHERS.end).map(|rank| proc("job", rank)).collect()
 }
 
-/// Wants events, says so, and meets the others when it is let.
+/// Registers for events, says so, and enters the fence when it is released.
 fn hear_and_fence() {
     let client = Client::connect().unwrap();
     client.register_event_handler(&[NEWS], &[], |call| call.complete(Status::SUCCESS, Vec::new())).unwrap();
@@ -83,8 +83,7 @@ fn wait_until_stopped(process: &Process) {
     }
 }
 
-/// It reads nothing while it stands still, however much is said; who does not need it goes on as if it were not there, and it
-/// goes on itself when it may.
+/// A stopped process reads nothing. Processes that do not need it go on, and it continues itself after `SIGCONT`.
 #[test]
 fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
     const HELD_MAX: usize = 8 << 20;
@@ -105,7 +104,7 @@ fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
         let info = vec![news, Info::new(Key::from_static(keys::EVENT_DO_NOT_CACHE.name()), true)];
         others[0].notify_event(NEWS, None, range::RANGE_NAMESPACE, &info).unwrap();
         if number % 100 == 0 {
-            // Without the one that stands still.
+            // Without the stopped process.
             let set = OTHERS.map(|rank| proc("job", rank)).collect::<Vec<_>>();
             std::thread::scope(|scope| {
                 for client in &others {
@@ -123,7 +122,8 @@ fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
     fences.into_iter().for_each(|fence| fence.wait().unwrap());
 }
 
-/// Its connection ends with the first program; the second one comes as the same process, and finds what that had put.
+/// Its connection ends with the first program. The second program comes as the same process, and finds the first one's
+/// values.
 #[test]
 fn a_process_that_becomes_another_program_comes_again() {
     let _alone = ALONE.lock();
@@ -132,9 +132,9 @@ fn a_process_that_becomes_another_program_comes_again() {
     let mut victim = node.spawn_waiting("job", VICTIM, "becomes another program");
     victim.wait_for_line("first");
     let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
-    // Whoever waits for the first program hears that it is gone.
+    // A process that waits for the first program hears of its end.
     let early = others[0].fence_nb(&FenceOptions::new().procs(vec![proc("job", VICTIM), proc("job", 1)])).unwrap();
-    // Its input stays open: the second program has it, too.
+    // Its input stays open for the second program.
     victim.tell_line();
     let gone = early.wait().map_err(|error| error.status());
     assert_eq!(gone, Err(Status::ERR_PARTIAL_SUCCESS));
@@ -144,13 +144,13 @@ fn a_process_that_becomes_another_program_comes_again() {
     victim.succeed();
 }
 
-/// A copy that lives holds the connection open: there is no end to be read.
+/// A living copy holds the connection open, so the end can't be read.
 #[test]
 fn a_process_that_is_killed_while_a_copy_of_it_lives_has_ended_for_everybody() {
     end_while_a_copy_lives("leaves a copy", |_| {});
 }
 
-/// Of a process that came over TCP only its host knows.
+/// Only the host knows of the end of a process that came over TCP.
 #[test]
 fn one_that_came_over_tcp_is_no_longer_waited_for_once_the_host_says_that_it_has_ended() {
     end_while_a_copy_lives("leaves a copy over TCP", |node| {
@@ -158,7 +158,7 @@ fn one_that_came_over_tcp_is_no_longer_waited_for_once_the_host_says_that_it_has
     });
 }
 
-/// Kills a process with a copy, does what else is needed for that to be known, and sees that nobody waits for it.
+/// Kills a process with a copy, does the rest that makes its end known, and checks that no process waits for it.
 fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
     let _alone = ALONE.lock();
     let node = TestServer::local();
@@ -179,7 +179,7 @@ fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
     others.into_iter().for_each(|client| client.finalize().unwrap());
 }
 
-/// What leads to the server's UNIX-domain socket leads nowhere.
+/// Without the variable that leads to the server's UNIX-domain socket.
 fn connect_over_tcp() -> Client {
     let client = Client::builder().env(without_socket(std::env::vars())).connect().unwrap();
     assert!(!client.reads_segment(), "no segment comes over TCP");
@@ -188,7 +188,7 @@ fn connect_over_tcp() -> Client {
 
 fn leave_a_copy(_client: Client) {
     #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
-    // SAFETY: the child does nothing but wait for its end.
+    // SAFETY: the child only waits for its end.
     let fork = unsafe { nix::unistd::fork() }.unwrap();
     match fork {
         nix::unistd::ForkResult::Parent { child } => {

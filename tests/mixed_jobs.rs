@@ -1,4 +1,4 @@
-//! One job, two ways to its data: whatever a process can ask, it learns the same over the socket as from the segment.
+//! One job, two ways to its data: a process gets the same answers over the socket as from the segment.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -13,9 +13,9 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use support::{TestServer, namespace, proc, without_socket};
 
-/// Keys of the host's and the processes' own; the former also collide with the latter.
+/// Keys of the host and of the processes; the host's also collide with the processes'.
 const KEYS: [&str; 6] = ["key", "other.key", "a.third", "pmix.unheard.of", "pmix.fabdev.unheard.of", "fourth"];
-/// What the server derives.
+/// Keys that the server derives.
 const DERIVED: [&str; 18] = [
     "pmix.job.size",
     "pmix.max.size",
@@ -39,16 +39,16 @@ const DERIVED: [&str; 18] = [
 
 #[derive(Clone, Debug)]
 struct Job {
-    /// How many processes run on each node; the first node is the server's.
+    /// The number of processes on each node; the first node is the server's.
     nodes: Vec<u32>,
     of_job: Vec<(usize, Value)>,
     of_nodes: Vec<(u32, usize, Value)>,
     of_processes: Vec<(u32, usize, Value)>,
-    /// By local process but the first, which reads.
+    /// The values of each local process except the first, which reads.
     posted: Vec<Vec<(Scope, usize, Value)>>,
 }
 
-/// Values that every encoding carries whole: the wire cuts floating-point numbers short.
+/// Values that every encoding carries completely: the wire form shortens floating-point numbers.
 fn value() -> impl Strategy<Value = Value> {
     let flat = prop_oneof![
         any::<bool>().prop_map(Value::Bool),
@@ -120,12 +120,12 @@ impl Job {
         (0..self.nodes[0]).for_each(|rank| node.register_client("job", rank));
     }
 
-    /// The local processes but the first post what they have, and a fence says that they have.
+    /// The local processes except the first post their values, and a fence announces that.
     fn post(&self, node: &TestServer, reader: &Client) -> Vec<Client> {
         let writers: Vec<Client> = (1..self.nodes[0]).map(|rank| node.connect("job", rank)).collect();
         for (writer, posts) in writers.iter().zip(&self.posted) {
             for (scope, index, value) in posts.clone() {
-                // A reserved key may be put by libraries only.
+                // Only libraries may put a reserved key.
                 let _ = writer.put(scope, KEYS[index], value);
             }
             writer.commit().unwrap();
@@ -138,12 +138,12 @@ impl Job {
     }
 }
 
-/// The first process of the job, where the server's socket and so its segments cannot be had.
+/// The first process of the job, without the server's socket and so without its segments.
 fn connect_over_tcp(node: &TestServer) -> Client {
     Client::builder().env(without_socket(node.server.setup_fork(&proc("job", 0)).unwrap())).connect().unwrap()
 }
 
-/// The same as a foreign process: all that it knows is an address, and with its name an encoding, and a release.
+/// The same as a foreign process: it has only an address, an encoding by its variable's name, and a release.
 fn connect_as_foreign(node: &TestServer, (uri, release): (&str, &str)) -> Client {
     let variables = node.server.setup_fork(&proc("job", 0)).unwrap();
     let address = variables.iter().find(|(name, _)| name == "PMIX_SERVER_URI41").unwrap().1.clone();
@@ -155,7 +155,7 @@ fn connect_as_foreign(node: &TestServer, (uri, release): (&str, &str)) -> Client
     Client::builder().env(environment).connect().unwrap()
 }
 
-/// An encoding each, with a release that has it.
+/// Each encoding, with a release that has it.
 const FOREIGN: [(&str, &str); 5] = [
     ("PMIX_SERVER_URI3", "3.2.5"),
     ("PMIX_SERVER_URI4", "4.0.0"),
@@ -168,7 +168,7 @@ fn answer(client: &Client, whose: &ProcId, key: &str) -> Result<Value, GetError>
     client.get_value(whose, key, &GetOptions::new().immediate()).map(|found| found.into_value().unwrap())
 }
 
-/// Asks as a process with or without a segment does, and with what realms a qualifier names.
+/// A Get with the qualifiers of a realm.
 fn qualified(client: &Client, whose: &ProcId, key: &str, realm: u32) -> Result<Value, GetError> {
     let info = |key, value: Value| Info::new(Key::from_static(key), value);
     let options = GetOptions::new().immediate();
@@ -227,7 +227,8 @@ fn with_qualifiers(client: &Client, whose: &ProcId, number: Option<u32>, colour:
     }
 }
 
-/// A key that was put, or registered, several times with different qualifiers: a Get finds the one that has all of its own.
+/// A key that was put, or registered, several times with different qualifiers: a Get finds the value with all of its
+/// own qualifiers.
 #[test]
 fn values_that_differ_in_their_qualifiers_come_back_separately() {
     let info = |key, value: Value| Info::new(Key::from_static(key), value);
@@ -255,7 +256,7 @@ fn values_that_differ_in_their_qualifiers_come_back_separately() {
         info("pmix.pdata", Value::info_array(of_process)),
     ];
     node.server.register_namespace(&namespace("job"), 3, description).unwrap();
-    // What is told again of one leaves the others.
+    // A new value with the same qualifiers leaves the others.
     node.server.register_namespace(&namespace("job"), 3, vec![array(11, qualifiers(1, None))]).unwrap();
     (0..3).for_each(|rank| node.register_client("job", rank));
     let writer = node.connect("job", 1);

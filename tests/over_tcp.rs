@@ -1,5 +1,6 @@
-//! Our client and our server over TCP: a process in a container that has another file system finds no UNIX-domain socket,
-//! and a process that gets no segment is told of its job. The answers are those that its peers read from the segment.
+//! Our client and our server over TCP. A process in a container with another file system finds no UNIX-domain socket,
+//! and a process without a segment gets its job information by message. Its answers equal those that its peers read
+//! from the segment.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -21,7 +22,7 @@ fn two_nodes() -> TestServer {
     node
 }
 
-/// What the server of a process says, as seen where its socket is not.
+/// The variables of a process's server, without its socket.
 fn environment_elsewhere(node: &TestServer, rank: u32) -> Vec<(String, String)> {
     without_socket(node.server.setup_fork(&proc("job", rank)).unwrap())
 }
@@ -42,7 +43,7 @@ fn a_process_without_its_servers_socket_gets_the_same_answers_over_tcp() {
         client.put(Scope::Remote, "far", 9_u32).unwrap();
         client.commit().unwrap();
     }
-    // The host of this test knows no other node.
+    // The host of this test serves no other node.
     let here = FenceOptions::new().procs([proc("job", 0), proc("job", 2)]).collect(true);
     let pending = near.fence_nb(&here).unwrap();
     far.fence(&here).unwrap();
@@ -86,7 +87,7 @@ fn a_process_without_its_servers_socket_gets_the_same_answers_over_tcp() {
     far.finalize().unwrap();
 }
 
-/// Whoever takes the way around is refused as by the door: nobody registered rank 4.
+/// The other way does not skip the check: rank 4 is not registered.
 #[test]
 fn an_unknown_process_is_refused_over_tcp_too() {
     let node = two_nodes();
@@ -94,8 +95,8 @@ fn an_unknown_process_is_refused_over_tcp_too() {
     assert!(matches!(error, ConnectError::ServerUnreachable { .. } | ConnectError::Refused { .. }), "{error}");
 }
 
-/// A refresh of a key that another job's process has never put threw away all that was kept of that job: what had been here
-/// before was not found any more by who asks nobody (`PMIX_OPTIONAL`).
+/// A refresh of a key that another job's process had never put dropped all cached values of that job. A later Get with
+/// `PMIX_OPTIONAL`, which asks no server, did not find them any more.
 #[test]
 fn a_refresh_that_finds_nothing_leaves_the_rest_of_another_job() {
     let node = TestServer::local();
@@ -119,7 +120,7 @@ fn a_refresh_that_finds_nothing_leaves_the_rest_of_another_job() {
     for (proc, key, value) in kept {
         assert_eq!(client.get_value(proc, key, &optional).unwrap().as_u64(), Some(value), "{key}");
     }
-    // Of a job that has taken the name, a value that is gone is not told again, and neither is the old description.
+    // For a new job of that name, neither a value of the old job nor its old description is found.
     node.server.deregister_namespace(&namespace("other")).unwrap();
     node.register_local_job("other", 1);
     for (proc, key, _) in kept {

@@ -1,5 +1,5 @@
-//! Every request that goes up to the host, from a client through the socket to the host and back, in both forms: waiting
-//! and with a callback.
+//! Every request for the host, from a client through the socket to the host and back, in both forms: waiting, and with
+//! a callback.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -16,7 +16,7 @@ use modex::{
 };
 use support::{TestServer, description, ids, namespace, proc};
 
-/// A host that can do everything, a little.
+/// A host with a simple version of every function.
 #[derive(Clone, Default)]
 struct Everything(Arc<Shared>);
 
@@ -162,7 +162,7 @@ impl Host for Everything {
     }
 }
 
-/// A job of two processes of this very program.
+/// A job of two clients in this process.
 fn start() -> (TestServer, Everything, [Client; 2]) {
     let host = Everything::default();
     let node = TestServer::start("node0", host.clone());
@@ -331,7 +331,7 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     };
     let first = client.iof_pull(everybody(), Vec::new(), stdout, take).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("kept")));
-    // Nobody waits for anything in this client: it reads unasked.
+    // This client waits for nothing, so it reads unrequested messages.
     node.server.iof_deliver(output("live")).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("live")));
     let take = move |output: IofOutput| seen.send(("second", output)).unwrap();
@@ -346,7 +346,7 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     node.server.iof_deliver(output("end")).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("second", output("end")));
     called_back(|done| client.iof_deregister_with(second, Vec::new(), done).unwrap()).unwrap();
-    // Both handlers are gone, and with them the other ends.
+    // Both handlers are dropped, and their senders with them.
     assert!(outputs.recv().is_err());
     let refused = client.iof_pull(everybody(), Vec::new(), iof_channel::FWD_STDIN_CHANNEL, |_| {});
     assert_eq!(refused.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
@@ -364,7 +364,7 @@ fn a_client_that_pulls_output_ends_in_order() {
     client.finalize().unwrap();
     other.iof_pull(everybody, Vec::new(), iof_channel::FWD_STDERR_CHANNEL, |_| {}).unwrap();
     drop(node);
-    // Its connection is gone; dropping it must not wait for anything.
+    // Its connection is gone; dropping it must not wait.
     drop(other);
 }
 
@@ -421,7 +421,7 @@ fn a_host_that_can_do_nothing_is_no_secret() {
         client.iof_push(Vec::new(), Vec::new(), Vec::new()).unwrap_err(),
     ];
     assert!(answers.iter().all(|error| error.status() == Status::ERR_NOT_SUPPORTED), "{answers:?}");
-    // What is this node's own affair works all the same.
+    // Operations within this node still work.
     client.connect_processes(vec![proc("job", 0)], Vec::new()).unwrap();
     client.disconnect_processes(vec![proc("job", 0)], Vec::new()).unwrap();
     client.group_construct("g", vec![proc("job", 0)], Vec::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Peers that prove who they are by more, or by less, than the kernel's word. The service that stands for munge is played.
+//! Peers that prove their identity by more, or by less, than the kernel's facts. A fake service stands for munge.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -18,7 +18,7 @@ use modex::{Client, ConnectError, LocalHost, ProofError, Prover, Server};
 use parking_lot::Mutex;
 use support::{TestServer, description, ids, namespace, proc};
 
-/// Believes "own" and whoever names a user and a group; never answers to "silence".
+/// Accepts "own", and text with a user and a group id; hangs at "silence".
 #[derive(Debug)]
 struct Fake {
     makes: &'static str,
@@ -95,7 +95,7 @@ fn introduction(version: &str, security: &str, credential: &[u8]) -> Connect {
     }
 }
 
-/// What the server answers, up to its end or as much as an admission takes.
+/// The server's bytes, up to its end or to the size of an admission.
 fn answer(node: &TestServer, introduction: &Connect) -> Vec<u8> {
     let mut stream = TcpStream::connect(address(node)).unwrap();
     stream.write_all(&introduction.encode().unwrap()).unwrap();
@@ -121,7 +121,7 @@ fn who_proves_to_be_the_registered_process_is_admitted_and_nobody_else() {
     assert_eq!(said("no NUL"), b"");
     assert_eq!(said(&format!("{} {gid}\0", uid + 1)), b"", "the kernel knows another user");
     assert_eq!(said(&format!("{uid} {}\0", gid + 1)), b"", "another group was registered");
-    // Those before 4.0 read why.
+    // Clients before 4.0 read the reason.
     let told = Status::ERR_INVALID_CRED.to_raw().to_be_bytes();
     assert_eq!(answer(&node, &introduction("3.2.5", SECURITY_MUNGE, b"replayed\0")), told);
     let native = native_credential(Ids { uid, gid });
@@ -164,7 +164,7 @@ fn what_does_not_work_is_not_offered_and_not_taken() {
     }
 }
 
-/// The kernel says whose the socket is; the credential of nobody takes nothing from that.
+/// The kernel knows the owner of the socket; an empty credential changes nothing.
 #[test]
 fn one_that_claims_nothing_is_who_the_kernel_says() {
     let node = node(None);
@@ -176,7 +176,7 @@ fn one_that_claims_nothing_is_who_the_kernel_says() {
     assert_eq!(answer(&node, &introduction("4.2.2", SECURITY_NONE, b"")), b"");
 }
 
-/// Release 3.2 waits for a status and comes twice more when there is none.
+/// Release 3.2 waits for a status and tries twice more without one.
 #[test]
 fn old_releases_are_told_of_every_refusal() {
     let node = node(None);
@@ -191,7 +191,8 @@ fn old_releases_are_told_of_every_refusal() {
     assert_eq!(refused(&|connect| connect.credential.truncate(7)), Status::ERR_INVALID_CRED);
 }
 
-/// The security module that a client shows a server of another library with these modes; `None`: it does not come.
+/// The security module that a client uses at another library's server with these modes. The error, if it does not
+/// connect.
 fn shown(modes: &'static str, prover: Option<Arc<Fake>>) -> Result<String, ConnectError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = format!("srv.0;tcp4://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! What a Get answers, a query answers with the same value, of every realm.
+//! A query answers with the same value as a Get, in every realm.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -24,7 +24,7 @@ impl TopologySource for TwoPackages {
     }
 }
 
-/// Two jobs in two sessions, with values of their host's in every realm.
+/// Two jobs in two sessions, with values of their host in every realm.
 fn server() -> TestServer {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().hostname("node0").tmpdir(directory.path()).topology(Arc::new(TwoPackages));
@@ -63,8 +63,7 @@ fn info(name: &'static str, value: impl Into<Value>) -> Info {
     Info::new(key(name), value)
 }
 
-/// Everything that anybody may have stored something under, or that follows from something: the standard's keys, and those
-/// of this test.
+/// All keys under which a value may be stored or derived: the standard's keys, and those of this test.
 fn names() -> Vec<&'static str> {
     let own = ["of.job", "of.node", "of.process", "posted", "posted.far", "qualified", "nobody's"];
     let all: BTreeSet<&str> = keys::attributes().map(|attribute| attribute.name).chain(own).collect();
@@ -107,7 +106,7 @@ fn queried(client: &Client, target: &ProcId, mut qualifiers: Vec<Info>, names: &
     qualifiers.push(info(keys::PROCID.name(), target.clone()));
     let query = Query { keys: names.iter().copied().map(Text::from).collect(), qualifiers };
     let Ok(answered) = client.query(vec![query]) else { return BTreeMap::new() };
-    // With the text alone, which is what is told over TCP, come no flags of the library that read the machine.
+    // Over TCP there is only the text, without the flags of the library that read the machine.
     let plain = |value: Value| match value {
         Value::Topology(topology) if !client.reads_segment() => {
             Value::Topology(Box::new(Topology { support: Vec::new(), ..*topology }))
@@ -118,8 +117,8 @@ fn queried(client: &Client, target: &ProcId, mut qualifiers: Vec<Info>, names: &
     answered.results.into_iter().map(named).collect()
 }
 
-/// Topology and what follows from it could not be queried at all; values with qualifiers, of other jobs, and of the process
-/// that asks were answered otherwise than by a Get.
+/// A query could not answer for the topology and values derived from it. For values with qualifiers, of other jobs, and
+/// of the calling process, its answer differed from a Get's.
 #[test]
 fn what_a_get_answers_a_query_answers_with_the_same_value() {
     let server = server();
@@ -148,7 +147,7 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     };
     for client in [server.connect("one", 0), server.connect_over_tcp("one", 0)] {
         for (target, qualifiers) in targets.iter().flat_map(asked) {
-            // A Get of what nobody told goes to the server: of those each target gets one for each key, by one client.
+            // A Get of a missing value goes to the server. So one client asks for each key of each target once.
             let is_first = qualifiers.is_empty() && client.reads_segment();
             let picked = ["of.node", "qualified", "posted.far", "nobody's", keys::FABRIC_DEVICE.name()];
             let some = || found.iter().copied().chain(picked).collect::<BTreeSet<_>>().into_iter().collect();
@@ -169,7 +168,7 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     assert!(found.len() > 40 && FOLLOWING.iter().chain(&some).all(|name| found.contains(name)), "not there: {found:?}");
     let only_here = || vec![info(keys::OPTIONAL.name(), true)];
     assert_eq!(queried(&posting, &proc("one", 0), only_here(), &FOLLOWING), Values::new(), "nobody told");
-    // As of a Get without a process it is the caller where its place decides, and what follows from it.
+    // As in a Get without a process, the caller is meant if its place decides, and for values derived from it.
     let of_nobody = |name: &str| {
         let answered = posting.query(vec![Query { keys: vec![Text::from(name)], qualifiers: Vec::new() }]);
         answered.unwrap().results.remove(0).value
@@ -180,7 +179,7 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     assert_eq!(of_nobody(keys::JOB_SIZE.name()).as_u32(), Some(4));
 }
 
-/// Where the process map is a rule, the lists of other nodes are stored nowhere: each way makes its own.
+/// If the process map is a rule, the lists of other nodes are not stored: each way makes its own.
 #[test]
 fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
     let node = TestServer::local();
@@ -198,7 +197,7 @@ fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
     }
     let near = maps.map(|(job, _)| node.connect(job, 0));
     let far = maps.map(|(job, _)| node.connect_over_tcp(job, 0));
-    // Of one's own job, and of others, of which one's server knows.
+    // For the own job, and for others that the server knows.
     for (client, (job, lists)) in near.iter().chain(&far).flat_map(|client| maps.map(|map| (client, map))) {
         for (name, list) in names.into_iter().zip(lists) {
             let ranks: Vec<u32> = list.split(',').map(|rank| rank.parse().unwrap()).collect();
@@ -218,7 +217,7 @@ fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
     }
 }
 
-/// A host may tell who is on a node in runs, which registration takes: whoever asked who is there was told of nobody in them.
+/// A host may register the peers of a node as runs of ranks. Requests for the peers missed the ranks in runs.
 #[test]
 fn peers_that_are_told_in_runs_are_all_of_them() {
     let node = TestServer::local();
@@ -239,7 +238,7 @@ fn peers_that_are_told_in_runs_are_all_of_them() {
     }
 }
 
-/// All of it was not found, though the host had told of each process where it is.
+/// No location was found, although the host had registered the node of each process.
 #[test]
 fn where_each_process_says_it_is_is_resolved_without_maps() {
     let node = TestServer::start("n0", LocalHost);
@@ -262,7 +261,7 @@ fn where_each_process_says_it_is_is_resolved_without_maps() {
     }
 }
 
-/// What follows from the topology.
+/// Values derived from the topology.
 const FOLLOWING: [&str; 7] = [
     keys::HWLOC_XML_V2.name(),
     keys::LOCAL_TOPO.name(),
@@ -273,7 +272,7 @@ const FOLLOWING: [&str; 7] = [
     keys::PACKAGE_RANK.name(),
 ];
 
-/// The server's own process was told that there is no such value.
+/// The server's own process got no such value.
 #[test]
 fn the_host_gets_what_follows_from_the_topology_as_clients_do() {
     let server = server();

@@ -1,7 +1,7 @@
-//! A process that finalizes and begins again, as MPI sessions do, ten thousand times: neither it nor its server grows, and its
-//! neighbours see no difference.
+//! A process that finalizes and begins again, as MPI sessions do, ten thousand times. Neither it nor its server grows,
+//! and its neighbours see no difference.
 //!
-//! One test, because it counts what the whole process holds: server and clients live in it.
+//! One test, because it counts the resources of the whole process, which holds server and clients.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[expect(dead_code, reason = "of the memory only what stays in use is of interest here")]
@@ -13,12 +13,12 @@ use modex::types::{Rank, Scope};
 use modex::{Client, FenceOptions, GetOptions, keys};
 use support::{TestServer, descriptors, namespace, proc, role, shared_mappings};
 
-/// Lives after which everything that is kept once, or up to a bound, is there.
+/// After these lives, everything is there that is kept once or up to a limit.
 const FIRST_LIVES: usize = 500;
 const LIVES: usize = 10_000;
-/// What the later lives may leave together: less than a byte for each.
+/// Memory that the later lives may leave together: less than a byte for each.
 const GROWTH_BYTES_MAX: usize = 8192;
-/// As often over TCP, where each connection is asked after in the kernel's tables.
+/// Lives over TCP, where each connection needs a search in the kernel's tables.
 const TCP_LIVES: usize = 500;
 
 #[test]
@@ -28,14 +28,14 @@ fn client_process() {
 
 /// Descriptors, mappings, and the bytes of the largest segment.
 fn held(node: &TestServer) -> (usize, usize, usize) {
-    // The end of a connection is mostly seen by the time a call of a later turn is answered.
+    // The end of a connection is mostly noticed before the reply to a call of a later turn.
     for _ in 0..2 {
         node.server.deregister_namespace(&namespace("nobody")).unwrap();
     }
     (descriptors().len(), shared_mappings().len(), file_size_of_segments())
 }
 
-/// What the largest of the segments holds: one that grew with every life would show here.
+/// The size of the largest segment: a segment that grew with every life would show here.
 fn file_size_of_segments() -> usize {
     let segments = descriptors_of("memfd:");
     segments.into_iter().max().unwrap_or_default()
@@ -49,8 +49,8 @@ fn descriptors_of(kind: &str) -> Vec<usize> {
     paths.map(|path| usize::try_from(std::fs::metadata(path).unwrap().len()).unwrap()).collect()
 }
 
-/// Everything a short-lived session does: it reads its neighbour, and now and then puts what it has put before and meets
-/// itself at a fence.
+/// A short-lived session: it reads its neighbour's value. Sometimes it puts its value again and enters a fence of its
+/// own.
 fn live(client: Client, number: usize) {
     let neighbour = client.get_value(&proc("job", 1), "neighbour", &GetOptions::new()).unwrap();
     assert_eq!(neighbour.as_str(), Some("stays"));
@@ -87,7 +87,7 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
         let (before, used) = (held(&node), counting::used_bytes());
         (FIRST_LIVES..lives).for_each(|number| live(connect(), number));
         endpoint();
-        // The end of the last connection may come later than the answer to what was asked after it.
+        // The end of the last connection may come later than the reply to a later call.
         let is_more = |now: (usize, usize, usize)| now.0 > before.0 || now.1 > before.1 || now.2 > before.2;
         for _ in 0..1000 {
             if !is_more(held(&node)) {
@@ -99,7 +99,7 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
         let growth = counting::used_bytes().saturating_sub(used);
         assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_LIVES} lives");
     }
-    // Whoever is away may come back, and is waited for; the host says when it does not.
+    // A process that has left may come back, and is waited for; the host says when it does not.
     neighbour.finalize().unwrap();
     node.server.deregister_namespace(&namespace("job")).unwrap();
 }

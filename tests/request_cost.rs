@@ -1,8 +1,8 @@
-//! A request costs what it brings or asks for, whatever was posted before: counted in memory that is asked for, not in time.
+//! The cost of a request depends on its own size, not on earlier posts. The tests count allocated memory, not time.
 //!
-//! Every commit after a rank's first went through all that the rank had ever posted, so an ordinary loop of Put and Commit
-//! was quadratic, and one process could hold up a whole node. The rule: the server looks up the keys that a request
-//! names, and walks through nothing else.
+//! Every commit after a rank's first went through all earlier posts of the rank. An ordinary loop of Put and Commit was
+//! quadratic, and one process could stop a whole node. The rule: the server looks up the keys of a request, and walks
+//! through nothing else.
 //!
 //! This file has one test, because it counts the memory of its whole process.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -21,7 +21,7 @@ use modex::server::{
 };
 use modex::types::{Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
 
-/// The system's allocator with a record of what was asked of it. Only sums are compared, so no ordering is needed.
+/// The system's allocator with a record of the allocated bytes. Only sums are compared, so no ordering is needed.
 struct Counting;
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -43,8 +43,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A server with two processes of one job here and others elsewhere. They are served over the socket, as those of other
-/// libraries are.
+/// A server with two local processes of a job and others elsewhere. It serves them over the socket, as clients of other
+/// libraries.
 struct Node {
     server: Server<Store>,
     calls: u64,
@@ -108,7 +108,7 @@ impl Node {
         assert!(outputs.iter().any(|output| matches!(output, Output::Complete(..))), "{outputs:?}");
     }
 
-    /// Bytes asked of the allocator for a request, and what came of it.
+    /// The bytes allocated for a request, and its outputs.
     fn request(&mut self, peer: PeerId, request: Request) -> (u64, Vec<Output>) {
         let before = BYTES.load(Relaxed);
         let outputs = self.input(Input::Request(peer, Tag(7), request));
@@ -123,7 +123,7 @@ impl Node {
         cost
     }
 
-    /// A collecting fence of the job, with both processes here: its cost, and how many values it carries.
+    /// A collecting fence of the job, with both local processes: its cost, and the number of its values.
     fn fence(&mut self) -> (u64, usize) {
         let fence = || {
             let procs = vec![ProcId { rank: Rank::Wildcard, ..process(0) }];
@@ -145,7 +145,7 @@ impl Node {
     }
 }
 
-/// The cost of a Get of one key of a process that has posted so many, and of its answer, when the first has been told all.
+/// The cost of a Get of one key, with its reply, after an earlier reply held all `posted` keys of the process.
 fn get_behind(posted: u32) -> u64 {
     let mut node = Node::new(4);
     node.commit(0..posted, 1);
@@ -156,7 +156,7 @@ fn get_behind(posted: u32) -> u64 {
     cost
 }
 
-/// The cost of a Get with a qualifier, of a process that has posted so many.
+/// The cost of a Get with a qualifier, for a process with this many posts.
 fn qualified_get_behind(posted: u32) -> u64 {
     let mut node = Node::new(4);
     node.commit(0..posted, 1);
@@ -171,7 +171,7 @@ fn qualified_get_behind(posted: u32) -> u64 {
     cost
 }
 
-/// The cost of a Get of the whole job for the core: the runtime writes the answer once for all, and is told so.
+/// The cost of a Get of the whole job in the core. The runtime writes the reply once for all clients.
 fn job_get_in(ranks: u32) -> u64 {
     let namespace = process(0).namespace;
     let description =
@@ -188,10 +188,10 @@ fn entries_of(outputs: &[Output]) -> usize {
     data.iter().map(|of| of.entries.len()).sum()
 }
 
-/// What differs from run to run: a vector that grows, a table that fills.
+/// Differences between runs: a growing vector, a table.
 const SLACK_BYTES: u64 = 8 << 10;
 
-/// The cost of one commit of one key behind a bulk of so many.
+/// The cost of a commit of one key after a commit of this many.
 fn commit_behind(posted: u32) -> u64 {
     let mut node = Node::new(4);
     node.commit(0..posted, 1);
@@ -199,13 +199,13 @@ fn commit_behind(posted: u32) -> u64 {
     node.commit(3..4, 3)
 }
 
-/// The cost of so many commits, each of a new key.
+/// The cost of this many commits, each of a new key.
 fn loop_of(commits: u32) -> u64 {
     let mut node = Node::new(4);
     (0..commits).map(|number| node.commit(number..=number, 1)).sum()
 }
 
-/// The cost of a commit while so many requests wait for other keys of the process, or of anybody.
+/// The cost of a commit while this many requests wait for other keys of the process, or of any process.
 fn commit_beside(waiting: u32) -> u64 {
     let mut node = Node::new(4);
     node.commit(0..1, 1);
@@ -217,20 +217,19 @@ fn commit_beside(waiting: u32) -> u64 {
     node.commit(0..1, 2)
 }
 
-/// The cost of a fence that carries one value of a process that has posted so many.
+/// The cost of a fence with one value of a process that has posted this many before.
 fn fence_behind(posted: u32) -> u64 {
     let mut node = Node::new(4);
     node.commit(0..posted, 1);
     assert!(node.fence().1 > usize::try_from(posted).unwrap());
     node.commit(3..4, 2);
     let (cost, carried) = node.fence();
-    // The value and the number of the commit.
+    // The value, and the number of the commit.
     assert_eq!(carried, 2);
     cost
 }
 
-/// The cost of a connect, and of a group, of so many processes elsewhere that are named one by one, until everybody is
-/// answered.
+/// The cost of a connect or group of this many remote processes, named one by one, up to the replies.
 fn operation_of(listed: u32, make: impl Fn(Vec<ProcId>) -> Request) -> u64 {
     let mut node = Node::new(4);
     let large = Namespace::new("large").unwrap();
@@ -252,9 +251,9 @@ fn operation_of(listed: u32, make: impl Fn(Vec<ProcId>) -> Request) -> u64 {
     asked + BYTES.load(Relaxed) - before
 }
 
-/// A list of members was copied for each step of its operation, some of them entry by entry: a connect or a group of 100,000
-/// processes named one by one held the server for 60 ms. The rule: copies share one list. The host and each
-/// reply get one of their own, and the sort takes as much.
+/// Each step of an operation copied its list of members, sometimes entry by entry. A connect or group of 100,000
+/// processes held the server for 60 ms. The rule: copies share one list. The host and each reply get one of their own,
+/// and the sort takes as much.
 fn lists_of_members_are_shared() {
     let entry_bytes = u64::try_from(size_of::<ProcId>()).unwrap();
     let connect = |procs| Request::Connect(Collective { procs, directives: Vec::new() });
@@ -286,6 +285,6 @@ fn a_request_costs_what_it_brings_or_asks_for() {
         assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes beside 100, {many} beside 3200");
     }
     let (fewer, more) = (loop_of(2_000), loop_of(4_000));
-    // Linear, but for the logarithm of the blocks that are put together again.
+    // Linear, except for the logarithm of the merged blocks.
     assert!(more <= fewer * 5 / 2, "a loop of commits: {fewer} bytes for 2000, {more} for 4000");
 }

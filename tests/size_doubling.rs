@@ -1,4 +1,4 @@
-//! Twice the job costs twice as much, and a Get costs the same: counted in bytes and calls, not in time.
+//! A job of twice the size costs twice as much, and a Get costs the same. The tests count bytes and calls, not time.
 //!
 //! This file has one test, because it counts the memory and the page faults of its whole process.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -14,7 +14,7 @@ use modex::gds::{KeyRef, Lookup, NamespaceReader, NodeSelector, Publish, RealmRe
 use modex::regex::{MapLimits, expand_nodes, expand_ranks, generate_nodes, generate_ranks};
 use modex::types::{Info, Key, Namespace, Rank, Value};
 
-/// The system's allocator with a record of what was asked of it. Only sums are compared, so no ordering is needed.
+/// The system's allocator with a record of bytes and calls. Only sums are compared, so no ordering is needed.
 struct Counting;
 
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes asked of the allocator, calls, and page faults.
+/// Allocated bytes, calls of the allocator, and page faults.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     bytes: u64,
@@ -71,7 +71,7 @@ enum Shape {
     Applications,
 }
 
-/// How the ranks lie on the nodes.
+/// The ranks of each node.
 fn places(shape: Shape, ranks: u32, nodes: u32) -> Vec<Vec<u32>> {
     let mut by_node = vec![Vec::new(); usize::try_from(nodes).unwrap()];
     for rank in 0..ranks {
@@ -112,7 +112,7 @@ fn namespace() -> Namespace {
     Namespace::new("job").unwrap()
 }
 
-/// What a job of this size costs.
+/// The costs of a job.
 struct Costs {
     register: Cost,
     segment_bytes: u64,
@@ -143,7 +143,7 @@ fn costs(shape: Shape, ranks: u32, nodes: u32) -> Costs {
     Costs { register, segment_bytes, attach_and_get, get, deregister, maps: maps(&description, nodes) }
 }
 
-/// A rank's own value, its node's, and one of the job.
+/// Reads values of a rank, of its node, and of the job.
 fn read(reader: &NamespaceReader, rank: u32) {
     let look = |rank, key, realm| {
         let lookup = Lookup { rank, key: KeyRef::new(key), realm, audience: None };
@@ -157,7 +157,7 @@ fn read(reader: &NamespaceReader, rank: u32) {
     look(Rank::Wildcard, "pmix.local.size", RealmRequest::Node(NodeSelector::Name("node000000")));
 }
 
-/// Maps read and written.
+/// Reads and writes the maps.
 fn maps(description: &[Info], nodes: u32) -> Cost {
     let text =
         |key: &str| description.iter().find(|info| info.key.as_str() == key).and_then(|info| info.value.as_str());
@@ -175,7 +175,7 @@ fn maps(description: &[Info], nodes: u32) -> Cost {
     cost
 }
 
-/// Linear, with room for what grows in powers of two and for what is there once.
+/// Linear, with room for sizes that grow in powers of two and for fixed costs.
 fn at_most_twice(what: &str, shape: Shape, ranks: u32, less: u64, more: u64) {
     let allowed = less * 9 / 4 + 65_536;
     assert!(more <= allowed, "{what} of a {shape:?} job: {less} at {ranks} ranks, {more} at twice as many");
@@ -197,7 +197,7 @@ fn doubles(shape: Shape, first: u32, doublings: u32, ranks_per_node: u32) {
     }
 }
 
-/// A Get asks the allocator for nothing, and the first one of a process touches as many pages in every job.
+/// A Get allocates nothing, and a process's first Get touches as many pages in every job.
 fn constant(job: &Costs, smallest: Cost, shape: Shape, ranks: u32) {
     assert_eq!((job.get.bytes, job.get.calls), (0, 0), "{shape:?} of {ranks}");
     assert!(job.attach_and_get.calls <= smallest.calls + 4, "{shape:?} of {ranks}: {:?}", job.attach_and_get);
@@ -206,7 +206,7 @@ fn constant(job: &Costs, smallest: Cost, shape: Shape, ranks: u32) {
         "{shape:?} of {ranks}: {:?}, the smallest job {smallest:?}",
         job.attach_and_get
     );
-    // Three columns, a node's, and the dictionary's and the job's pages that are common to all.
+    // The pages of three columns, of a node, and of the dictionary and the job, which all share.
     assert!(job.get.faults <= 64 * 8, "{shape:?} of {ranks}: {:?}", job.get);
     assert!(job.deregister.calls <= 16, "{shape:?} of {ranks}: {:?}", job.deregister);
 }
@@ -217,7 +217,8 @@ fn twice_the_job_costs_twice_as_much() {
         doubles(shape, 1 << 12, 4, 32);
     }
     doubles(Shape::Applications, 1 << 10, 2, 16);
-    // A million ranks on ten thousand nodes: eight times what is near the doublings above. And more nodes than most have.
+    // A million ranks on ten thousand nodes: eight times a size near the doublings above. Then more nodes than most
+    // machines have.
     let small = costs(Shape::Cyclic, 1 << 17, 1_250);
     let large = costs(Shape::Cyclic, 1 << 20, 10_000);
     assert!(large.segment_bytes <= small.segment_bytes * 9, "{} and {}", small.segment_bytes, large.segment_bytes);

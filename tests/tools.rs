@@ -1,4 +1,5 @@
-//! Tools in Rust: how they find their servers and whom they believe, several servers at once, and servers inside tools.
+//! Tools in Rust: their search for servers and the owners that they trust, several servers at once, and servers inside
+//! tools.
 
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
@@ -15,7 +16,7 @@ use modex::{AddressReport, AsStatus, AttachError, LocalHost, Server, Tool, ToolA
 use modex::{ToolSupport, keys};
 use support::{namespace, proc, this_binary};
 
-/// Plays the role named by the environment when a test runs this binary again; does nothing otherwise.
+/// Plays the role from the environment when a test runs this binary again; otherwise does nothing.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 fn client_process() {
@@ -35,7 +36,7 @@ fn serve(directory: &Path, name: &str, tools: ToolSupport) -> Server {
     Server::builder().namespace(name).tmpdir(directory).system_tmpdir(directory).tools(tools).start(LocalHost).unwrap()
 }
 
-/// A tool that no launcher started, with nothing in its environment.
+/// A tool without a launcher, with an empty environment.
 fn tool() -> modex::ToolBuilder {
     Tool::builder().env([("HOME", "/")])
 }
@@ -85,7 +86,7 @@ fn requests_go_to_the_server_that_was_chosen_last() {
 fn a_server_reports_where_it_listens() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("address");
-    // What was there, such as an empty file that a script has made, is written over.
+    // Old contents, such as an empty file of a script, are overwritten.
     fs::write(&file, "x".repeat(4096)).unwrap();
     let report = Some(AddressReport::File(file.clone()));
     let server = serve(place.path(), "srv", ToolSupport { report, ..assigning() });
@@ -101,7 +102,7 @@ fn a_server_reports_where_it_listens() {
     assert_eq!(["-", "+"].map(AddressReport::parse), [AddressReport::Output, AddressReport::Error]);
 }
 
-/// A file from another node is a copy, whose lock nobody holds: it was taken for a dead server's.
+/// The lock of a copied file is free, so a copy from another node was taken for a dead server's file.
 #[test]
 fn a_copy_of_a_servers_file_leads_to_it() {
     let place = tempfile::tempdir().unwrap();
@@ -129,7 +130,7 @@ fn a_launcher_that_a_tool_started_is_attached_to_that_tool() {
     let launcher = started(Tool::builder().launcher()).unwrap();
     assert_eq!(launcher.servers(), [proc("srv", 0), proc("debugger", 0)]);
     launcher.finalize().unwrap();
-    // When that tool is gone a launcher has nobody to work for; others do without.
+    // Without that tool a launcher has no task and fails; other tools don't need it.
     inside.shutdown();
     assert_eq!(started(Tool::builder().launcher()).unwrap_err().status(), Status::ERR_UNREACH);
     assert_eq!(started(Tool::builder()).unwrap().servers(), [proc("srv", 0)]);
@@ -145,7 +146,7 @@ fn no_server_is_an_error_unless_it_may_be() {
     assert_eq!((tool.proc(), tool.client().unwrap_err().status()), (&me, Status::ERR_UNREACH));
 }
 
-/// Root found no other user's job; an unspecific search must not let any user choose whose server root speaks to.
+/// Root found no other user's job. In an unspecific search no user may choose root's server.
 #[test]
 fn another_users_server_is_taken_if_it_is_named() {
     if !nix::unistd::geteuid().is_root() {
@@ -180,7 +181,7 @@ fn another_users_server_is_taken_if_it_is_named() {
         assert_eq!(tool.servers(), [proc("theirs", 0)]);
         tool.finalize().unwrap();
     }
-    // A file that says to be of a process which its owner does not own: somebody stands in for root's server.
+    // A file for a process that its owner does not own: a user pretends to be root's server.
     let host = modex_host(&file, server.id());
     fs::copy(&file, place.path().join(format!("{host}{}", std::process::id()))).unwrap();
     let planted = place.path().join(format!("{host}{}", std::process::id()));
@@ -191,7 +192,7 @@ fn another_users_server_is_taken_if_it_is_named() {
     server.wait().unwrap();
 }
 
-/// What stands in front of the process number in a server's file.
+/// The part before the process number in the name of a server's file.
 fn modex_host(file: &Path, pid: u32) -> String {
     file.file_name().unwrap().to_str().unwrap().strip_suffix(&pid.to_string()).unwrap().to_owned()
 }

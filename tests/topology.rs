@@ -1,4 +1,4 @@
-//! The node's topology: read once by the server, on the first question, and shared with every process of every job.
+//! The node's topology: read once by the server, at the first request, and shared with every process of every job.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -154,7 +154,7 @@ fn many_processes_that_ask_at_once_are_answered_by_one_reading() {
     assert_eq!(source.reads(), 1);
 }
 
-/// Where processes run is all that the host says: the rest follows.
+/// The host registers only the processors of processes; the rest is derived.
 #[test]
 fn what_a_process_is_near_to_follows_from_its_processors() {
     let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
@@ -193,7 +193,7 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
     assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0"));
 }
 
-/// What was delivered can be asked for, by queries and by Gets, of one node and of all.
+/// Delivered inventories are found by queries and Gets, for one node and for all.
 #[test]
 fn inventories_are_collected_delivered_and_asked_for() {
     let server = server(Some(Arc::new(Counted::default())), TopologySharing::OnDemand);
@@ -233,13 +233,13 @@ fn inventories_are_collected_delivered_and_asked_for() {
     }
 }
 
-/// A machine that is not read before it is told to be.
+/// A machine that is read only after a signal.
 #[derive(Debug)]
 struct Stuck(Mutex<mpsc::Receiver<()>>);
 
 impl TopologySource for Stuck {
     fn read(&self) -> Result<Topology, TopologyError> {
-        // Who holds the other end lets go of it, or says so.
+        // A message or the end of the sender continues the reading.
         let _ = self.0.lock().unwrap().recv();
         Ok(Topology { xml: Some(Text::from(TWO_PACKAGES)), support: vec![1] })
     }
@@ -255,7 +255,8 @@ fn stuck(sharing: TopologySharing, time_max: Duration) -> (TestServer, mpsc::Sen
     (server, go_on)
 }
 
-/// A driver that hung held up every client of another library in its Init, and every thread of the host that asked, for ever.
+/// A hanging driver stopped every client of another library in its Init, and every waiting thread of the host, for
+/// ever.
 #[test]
 fn a_machine_that_cannot_be_read_holds_up_nobody_and_is_told_when_it_is_read_after_all() {
     for sharing in [TopologySharing::AtStart, TopologySharing::OnDemand] {
@@ -276,7 +277,7 @@ fn a_machine_that_cannot_be_read_holds_up_nobody_and_is_told_when_it_is_read_aft
     }
 }
 
-/// Nor does it hold up the end of the server.
+/// A hanging reading does not delay the end of the server.
 #[test]
 fn a_server_ends_while_its_machine_is_being_read() {
     let (server, go_on) = stuck(TopologySharing::AtStart, Duration::MAX);

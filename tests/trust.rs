@@ -1,4 +1,4 @@
-//! Peers that are not who they say, or say what makes no sense: each harms only itself.
+//! Peers with false identities or senseless messages: each harms only itself.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -45,7 +45,7 @@ fn client_process() {
     }
 }
 
-/// A user who is not the one that runs the tests. Only root can start processes as somebody else.
+/// Another user than the one that runs the tests. Only root can start processes of other users.
 fn other_user() -> Option<u32> {
     const NOBODY: u32 = 65_534;
     let is_root = nix::unistd::geteuid().is_root();
@@ -55,7 +55,7 @@ fn other_user() -> Option<u32> {
     is_root.then_some(NOBODY)
 }
 
-/// A server with one job of one process of the given user, which listens on TCP for clients of other libraries or not.
+/// A server with one job of one process of the given user, with or without TCP for clients of other libraries.
 fn server_for(uid: u32, access: SocketAccess, clients: ForeignClients) -> TestServer {
     let directory = tempfile::tempdir().unwrap();
     set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
@@ -82,7 +82,7 @@ fn another_user_can_not_even_reach_a_socket_for_its_owner_only() {
     node.spawn_as("job", 0, "be kept out", user).succeed();
 }
 
-/// Who can't reach the socket takes the way of other libraries' clients, where the kernel says whose each connection is.
+/// A user who can't reach the socket connects over TCP, where the kernel knows the owner of each connection.
 #[test]
 fn over_tcp_too_the_registered_user_is_admitted_and_nobody_else() {
     let Some(user) = other_user() else { return };
@@ -104,10 +104,10 @@ fn stranger(node: &TestServer) -> UnixStream {
     UnixStream::connect(socket_path(node)).unwrap()
 }
 
-/// Waits for the server to close the connection. What it says before is returned.
+/// Waits for the server to close the connection. Returns the bytes before that.
 fn wait_for_end(mut stream: UnixStream) -> Vec<u8> {
     let mut said = Vec::new();
-    // A reset is an end, too: the server closed without reading everything.
+    // A reset also counts as an end: the server closed without reading everything.
     let _ = stream.read_to_end(&mut said);
     said
 }
@@ -126,7 +126,7 @@ fn introduction(proc: ProcId) -> Connect {
     }
 }
 
-/// A client by hand, after a successful handshake.
+/// A client by hand, after its handshake.
 fn admitted(node: &TestServer) -> UnixStream {
     let mut stream = stranger(node);
     stream.write_all(&introduction(proc("job", 0)).encode().unwrap()).unwrap();
@@ -185,7 +185,7 @@ fn a_process_nobody_registered_is_closed_without_an_answer() {
         stream.write_all(&introduction(claim).encode().unwrap()).unwrap();
         assert_eq!(wait_for_end(stream), b"");
     }
-    // Our own clients, and those before 4.0, are told why.
+    // Our own clients, and those before 4.0, get the reason.
     let mut old = introduction(proc("job", 1));
     old.version = Text::from("3.2.5");
     let mut stream = stranger(&node);
@@ -227,7 +227,7 @@ fn a_request_that_makes_no_sense_is_answered_with_a_status_and_the_next_one_is_s
         stream.write_all(&frame::encode(1, Tag(tag), &payload).unwrap()).unwrap();
         let (header, payload) = read_frame(&mut stream);
         assert_eq!(header.tag, Tag(tag));
-        // One status, and not success.
+        // One status other than success.
         assert_eq!(payload.len(), 2);
         assert_ne!(payload, [2, 0]);
     }
@@ -267,7 +267,7 @@ fn heartbeats_are_not_answered() {
 fn connections_that_say_nothing_do_not_keep_others_out() {
     let node = TestServer::with_connection_limits(ConnectionLimits { handshakes_max: 3, ..Default::default() });
     node.register_local_job("job", 1);
-    // One more than the server lets wait at a time: the oldest goes.
+    // One connection above the limit: the oldest is dropped.
     let mut silent: Vec<UnixStream> = (0..4).map(|_| stranger(&node)).collect();
     assert_eq!(wait_for_end(silent.remove(0)), b"");
     node.connect("job", 0).finalize().unwrap();
@@ -283,7 +283,7 @@ fn a_connection_that_does_not_introduce_itself_is_dropped_in_time_and_one_that_d
     slow.write_all(&introduction(proc("job", 0)).encode().unwrap()[..20]).unwrap();
     assert_eq!(wait_for_end(silent), b"");
     assert_eq!(wait_for_end(slow), b"");
-    // It is older than both and is served all the same.
+    // The connection is older than both and is still served.
     client.fence(&FenceOptions::new()).unwrap();
 }
 
@@ -295,7 +295,7 @@ fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
     let client = node.connect("job", 0);
     let mut deaf = admitted(&node);
     let payload = request::encode(&Request::JobInfo, Dialect::OWN).unwrap();
-    // The kernel keeps some answers for it, then the server has to; a tag may be used again only after its answer,
+    // The kernel keeps some replies for the peer; then the server must. A tag may be used again only after its reply,
     // so every request has its own.
     for tag in 101.. {
         if deaf.write_all(&frame::encode(0, Tag(tag), &payload).unwrap()).is_err() {
@@ -305,8 +305,8 @@ fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
     client.fence(&FenceOptions::new()).unwrap();
 }
 
-/// A process that a debugger held lost its connection because its peers went on telling of events: they filled the queue
-/// that answers need, too. It loses the events instead, and gets every answer.
+/// A process in a debugger lost its connection because its peers went on sending events. The events filled the queue,
+/// which replies need, too. Now it misses the events instead, and gets every reply.
 #[test]
 fn a_peer_that_does_not_read_loses_events_of_others_and_keeps_its_connection() {
     let node =
@@ -329,25 +329,26 @@ fn a_peer_that_does_not_read_loses_events_of_others_and_keeps_its_connection() {
     ask(&mut deaf, 102, &Request::JobInfo);
     let heard = std::iter::from_fn(|| (read_frame(&mut deaf).0.tag != Tag(102)).then_some(())).count();
     assert!((1..64).contains(&heard), "{heard}");
-    // What comes now is heard again.
+    // Later events arrive again.
     client.notify_event(code, None, range::RANGE_LOCAL, &info).unwrap();
     assert!(read_frame(&mut deaf).0.size_bytes > 32 << 10);
 }
 
-/// Plays server and clients, because the bound on descriptors is one of the process.
+/// Plays server and clients, because the limit of descriptors belongs to the process.
 fn run_out_of_descriptors() {
     let node = TestServer::local();
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-    // Above all descriptors in use, which `dup` gives the lowest number after.
+    // Above all descriptors in use: a new one gets the lowest free number.
     let above = u64::try_from(File::open("/dev/null").unwrap().as_raw_fd()).unwrap() + 8;
     setrlimit(Resource::RLIMIT_NOFILE, above, hard).unwrap();
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
-    // Room for the client's end of a connection, none for the server's.
+    // Room for the client's end of a connection, but not for the server's.
     drop(files.pop());
     let mut waiting = stranger(&node);
-    // The server sees the connection no later than this request, so it has failed to take it when it answers.
+    // The server sees the connection no later than this request. So it has failed to accept the connection before its
+    // reply.
     client.fence(&FenceOptions::new()).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
     waiting.write_all(&introduction(proc("job", 0)).encode().unwrap()).unwrap();

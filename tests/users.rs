@@ -1,8 +1,8 @@
 //! Users are kept apart, on a real server with processes of real users.
 //!
-//! On a server of root with jobs of several users, a process of one read the job's data and the values of another's job
-//! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/access.rs` the table.
-//! Here everybody tries all of it through the socket. Only root can run this.
+//! On a server of root with jobs of several users, a process of one user read the data and values of another user's job
+//! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/access.rs` the
+//! table. Here every process tries all of it through the socket. Only root can run this.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -26,15 +26,15 @@ use support::{Process, TestServer, description, namespace, proc, role, this_bina
 
 const ALICE: u32 = 61_001;
 const BOB: u32 = 61_002;
-/// What Alice's process listens to, and what everybody raises.
+/// The events that Alice's process listens to, and that every process raises.
 const CODES: [Status; 3] = [Status::from_raw(4711), Status::ERR_PROC_ABORTED, Status::ERR_JOB_TERMINATED];
-/// What Alice's process raises before the others come.
+/// The event that Alice's process raises before the others come.
 const OF_ALICE: Status = Status::from_raw(4712);
 const LAST: Status = Status::from_raw(4713);
-/// What the host raises at a process that has registered for events.
+/// The event that the host raises at a process that has registered for events.
 const MARK: Status = Status::from_raw(4714);
 
-/// A host that permits everything: whoever is refused is refused by the server.
+/// A host that permits everything, so only the server refuses.
 struct Anything;
 
 impl Host for Anything {
@@ -125,7 +125,7 @@ fn at(name: &str) -> Info {
     )
 }
 
-/// Puts values, listens, agrees to be connected with one job, and says at the end what it has heard.
+/// Puts values, listens, agrees to be connected with one job, and prints the events that it heard.
 fn alice() {
     let client = Client::connect().unwrap();
     client.put(Scope::Global, "global", 1_u32).unwrap();
@@ -162,7 +162,7 @@ fn get(client: &Client, of: &ProcId, key: &str) -> Outcome {
     outcome(client.get_value(of, key, &GetOptions::new().timeout(Duration::from_secs(60))))
 }
 
-/// Each line of the table that has a request, with what permits it and how a refusal looks.
+/// Each line of the table that has a request, with the reach that permits it and the status of a refusal.
 fn try_everything(client: &Client, reach: Reach) {
     let (alice, all) = (proc("alices", 0), all_of("alices"));
     let table = Query {
@@ -196,10 +196,10 @@ fn try_everything(client: &Client, reach: Reach) {
         let expected = if reach >= needs { Ok(()) } else { Err(refusal) };
         assert_eq!(found, expected, "{what}, as {} that reaches {reach:?}", client.proc());
     }
-    // Everybody in range is told, and an event without a target that is reached is no mistake.
+    // All processes in range get the event. An event that reaches no target is no error.
     raise(CODES[2], range::RANGE_GLOBAL, &[]).unwrap();
     raise(CODES[1], range::RANGE_LOCAL, &[]).unwrap();
-    // No answer tells whether there is such a job.
+    // The answers do not show whether such a job exists.
     if reach == Reach::Nothing {
         assert_eq!(get(client, &proc("nobodys", 0), "global"), Err(unknown));
         let named =
@@ -212,7 +212,7 @@ fn try_everything(client: &Client, reach: Reach) {
     assert_eq!(hears_alice(client), is_told, "{}", client.proc());
 }
 
-/// Whether this process gets what Alice's raised before, which is kept for those who register later.
+/// Whether this process gets the earlier event of Alice's process, which the server keeps for later registrations.
 fn hears_alice(client: &Client) -> bool {
     let (heard, hears) = mpsc::channel();
     let heard = Mutex::new(heard);
@@ -260,7 +260,7 @@ fn a_process_reaches_no_other_users_job_without_a_tie() {
     assert_eq!(heard, expected.iter().map(String::as_str).collect::<BTreeSet<_>>(), "{said}");
 }
 
-/// Lets a process try everything.
+/// Lets a process try all operations.
 fn run(node: &TestServer, name: &str, role: &str, uid: u32) {
     let mut process = start(node, name, role, uid);
     process.wait_for_line("listening");
@@ -268,7 +268,7 @@ fn run(node: &TestServer, name: &str, role: &str, uid: u32) {
     process.succeed();
 }
 
-/// A process of a job, as a user.
+/// A process of a job, started as a user.
 fn start(node: &TestServer, name: &str, role: &str, uid: u32) -> Process {
     let mut command = this_binary(role);
     command.envs(node.server.setup_fork(&proc(name, 0)).unwrap()).uid(uid).gid(uid).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! Whatever a peer sends, decoding it takes memory in proportion to what was sent, not to what was announced. What is large is
+//! Decoding takes memory in proportion to the bytes received, not to the sizes announced in them. Large values are
 //! copied once on each side.
 //!
 //! This file has one test, because it counts the memory of its whole process.
@@ -63,8 +63,8 @@ fn decoding_takes_a_small_multiple_of_the_bytes_received() {
     large_values_are_copied_once();
 }
 
-/// A commit of large values was slow: a client wrote them into a buffer, that into another and that behind a header, and each
-/// buffer grew by steps; a server copied the buffer before it read the values. Each copy is memory that the kernel has to give.
+/// A commit of large values was slow. A client copied them from buffer to buffer, and each buffer grew in steps. A
+/// server copied the buffer before it read the values. The kernel must provide the memory of each copy.
 fn large_values_are_copied_once() {
     let value = Value::ByteObject(vec![7; 64 << 10]);
     let entry = |number: u32| Kval { key: Key::new(format!("key.{number}")).unwrap(), value: value.clone() };

@@ -29,7 +29,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|i| u8::from_str_radix(&text[i..i + 2], 16).unwrap()).collect()
 }
 
-/// What a replayed conversation consisted of.
+/// The contents of a replayed conversation.
 #[derive(Debug, Default)]
 struct Replayed {
     requests: Vec<Request>,
@@ -37,7 +37,7 @@ struct Replayed {
     events: usize,
 }
 
-/// Reads all messages and compares what they are written as. `server` is the release of the server.
+/// Reads all messages, writes them again and compares the bytes. `server` is the release of the server.
 fn replay(name: &str, server: Version) -> Replayed {
     let mut messages = conversation(name).into_iter();
     let (_, connect_bytes) = messages.next().unwrap();
@@ -60,7 +60,7 @@ fn replay(name: &str, server: Version) -> Replayed {
         assert_eq!(frame::encode(header.index, header.tag, payload).unwrap(), bytes);
         match (direction, header.tag) {
             ('>', Tag::HEARTBEAT) => assert!(payload.is_empty()),
-            // 4.2 and 5.0 answer heartbeats that nobody monitors; clients ignore that.
+            // 4.2 and 5.0 answer heartbeats without a monitor; clients ignore that.
             ('<', Tag::HEARTBEAT) => {
                 let lost = reply::decode(payload, Command::Finalize, as_seen_by_client, &limits);
                 assert_eq!(lost, Ok(Reply::Status(Status::from_raw(-61))));
@@ -85,7 +85,7 @@ fn replay(name: &str, server: Version) -> Replayed {
         }
     }
     commands.retain(|_, command| command.expects_reply());
-    // The 3.2 server closes instead of answering FINALIZE.
+    // The 3.2 server closes the connection instead of answering FINALIZE.
     assert!(commands.values().all(|&command| command == Command::Finalize && server.major == 3), "{commands:?}");
     replayed
 }
