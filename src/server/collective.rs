@@ -217,14 +217,15 @@ impl Collectives {
         if let Some((id, operation)) = meant.find(|(_, operation)| self.is_joinable(operation, peer, proc)) {
             return (Some(id), operation.signature.clone());
         }
-        // The next one of that set, so that they end in order, unless it names somebody whom the process does not.
+        // Otherwise the next one of that set, so that they end in order, unless it names processes outside this
+        // request.
         let mut earlier = ids.iter().filter_map(|id| self.operations.get(id)).map(|operation| &operation.signature);
         let is_named = |signature: &&Signature| signature.procs.iter().all(|entry| wanted.encloses(registry, entry));
         let signature = earlier.find(is_named).cloned();
         (None, signature.unwrap_or(wanted))
     }
 
-    /// The operations on a group that a process means, oldest first.
+    /// The operations on a group that a process may mean, oldest first.
     fn of_group(&self, registry: &Registry, wanted: &Signature, proc: &ProcId) -> Vec<OperationId> {
         let first = Signature::new(wanted.kind.clone(), Vec::new());
         let same_group = self.by_signature.range(first..).take_while(|(signature, _)| signature.kind == wanted.kind);
@@ -240,8 +241,8 @@ impl Collectives {
         meant
     }
 
-    /// Whether an operation, if it ends a group, may be on the one of these members, as far as both name them one by one: whoever has
-    /// formed another of that name means that. Those who have left the group are not named any more.
+    /// Whether an operation, if it ends a group, may be about the group of these members. Members named one by one must
+    /// match, because another group may have the same name. Members that have left need not be named.
     fn may_end(&self, id: OperationId, wanted: &Signature) -> bool {
         let Some(operation) = self.operations.get(&id) else { return false };
         let is_one = |entry: &&ProcId| matches!(entry.rank, Rank::Process(_));
@@ -251,7 +252,7 @@ impl Collectives {
                 && operation.signature.procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
     }
 
-    /// Whether somebody has come to an operation who is of a process's own user, or whom it names.
+    /// Whether a process has arrived that is of the same user, or that the request names.
     fn has_company(
         &self,
         id: OperationId,
@@ -265,7 +266,7 @@ impl Collectives {
         self.operations.get(&id).is_some_and(|operation| operation.contributed.iter().any(is_known))
     }
 
-    /// The oldest operation of exactly these participants that this connection of a process can join.
+    /// The oldest operation with exactly these participants that this connection of a process can join.
     pub(super) fn of_set(&self, signature: &Signature, peer: PeerId, proc: &ProcId) -> Option<OperationId> {
         self.by_signature.get(signature)?.iter().copied().find(|id| self.takes(*id, peer, proc))
     }
@@ -319,8 +320,8 @@ impl Collectives {
         id
     }
 
-    /// A participant arrives at an operation that [`Collectives::meant`] or [`Collectives::open`] gave. Only a
-    /// second ticket of one connection could be displaced, which `meant` rules out.
+    /// A participant arrives at an operation from [`Collectives::meant`] or [`Collectives::open`]. Only a second ticket
+    /// of one connection could be displaced, which `meant` rules out.
     pub(super) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Operation> {
         let operation = self.operations.get_mut(&id)?;
         operation.departed.remove(&proc);
@@ -338,7 +339,7 @@ impl Collectives {
         }
     }
 
-    /// Keeps the host's answer to an operation until its turn comes.
+    /// Stores the host's answer to an operation until its turn comes.
     pub(super) fn keep_answer(&mut self, id: OperationId, answer: Answer) {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.stage = Stage::Answered;
@@ -346,14 +347,14 @@ impl Collectives {
         }
     }
 
-    /// The operation waits for what others have got already.
+    /// Marks an operation that waits for the values of a missed fence.
     pub(super) fn catch_up(&mut self, id: OperationId) {
         if let Some(operation) = self.operations.get_mut(&id) {
             operation.stage = Stage::CatchingUp;
         }
     }
 
-    /// The answer to the oldest operation of a signature, if the host has given it.
+    /// The host's answer to the oldest operation of a signature, if there is one.
     pub(super) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
         let oldest = *self.by_signature.get(signature)?.first()?;
         let operation = self.operations.get_mut(&oldest)?;
@@ -381,7 +382,7 @@ impl Collectives {
         Some(operation)
     }
 
-    /// Takes back what a connection waits for. What it contributed stays.
+    /// Takes back a connection's tickets. Its contributions stay.
     pub(super) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
         self.operations.values_mut().filter_map(|operation| operation.tickets.remove(&peer)).collect()
     }
@@ -394,20 +395,20 @@ impl Collectives {
         self.operations.get_mut(&id)
     }
 
-    /// Whether the end of its time ends an operation.
+    /// Whether a timeout ends this operation.
     pub(super) fn is_ended_by_time(&self, id: OperationId) -> bool {
         let phase = self.operations.get(&id).map(Operation::phase);
         phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
     }
 
-    /// Whether an operation of this kind gathers, of processes of its user, that is to have this process.
+    /// Whether an operation of this kind, with an arrived process of the same user, gathers and waits for this process.
     pub(super) fn is_gathering(&self, registry: &Registry, kind: &Kind, proc: &ProcId) -> bool {
         let is_meant = |op: &Operation| op.signature.kind == *kind && op.signature.covers(proc);
         let mut meant = self.operations.iter().filter(|(_, op)| op.stage == Stage::Gathering && is_meant(op));
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
-    /// Operations that are about this group, and this process.
+    /// Operations on this group with this process.
     pub(super) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Operation| {
             matches!(&op.signature.kind, Kind::Group(_, name) if name == id) && op.signature.covers(proc)
@@ -434,7 +435,7 @@ impl Collectives {
         self.operations.len()
     }
 
-    /// How many a process has come to. All are looked at: they are few, or it is time to refuse some.
+    /// Number of operations at which a process has arrived. The search visits all operations, because they are few.
     pub(super) fn count_of_process(&self, proc: &ProcId) -> usize {
         self.operations.values().filter(|op| op.contributed.contains(proc)).count()
     }
@@ -456,7 +457,7 @@ impl Collectives {
         self.operations.values().filter(move |op| op.user == Some(uid))
     }
 
-    /// Adds what another participant says to what the first has said, each info once.
+    /// Adds another participant's directives to the first one's, each info once.
     pub(super) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
         let news: Vec<Info> = directives.into_iter().filter(|info| !operation.directives.contains(info)).collect();
@@ -467,12 +468,12 @@ impl Collectives {
     }
 }
 
-/// About what a list of participants takes in an operation and in the index of operations, in bytes.
+/// Approximate memory of a list of participants in an operation and in the index, in bytes.
 pub(super) const fn size_of_procs(procs: &[ProcId]) -> usize {
     procs.len().saturating_mul(2 * size_of::<ProcId>())
 }
 
-/// About what infos take, in bytes.
+/// Approximate memory of infos, in bytes.
 pub(super) fn size_of_infos(infos: &[Info]) -> usize {
     let size = |info: &Info| footprint(&info.value).unwrap_or(usize::MAX).saturating_add(size_of::<Info>());
     infos.iter().map(size).fold(0, usize::saturating_add)

@@ -1,14 +1,14 @@
-//! What a server holds, book by book: after the last deregistration there should be nothing.
+//! Number of entries in each table of a server: after the last deregistration all should be empty.
 
 use super::core::Server;
 use crate::gds::Publish;
 
 impl<S: Publish> Server<S> {
-    /// How many entries each book has, by name. Not among them: recent events, which are kept for a time whatever happens, and
-    /// the inventories of nodes, which outlive jobs. For tests and simulations.
+    /// The number of entries in each table, by name. It omits recent events, which are kept for a time, and the
+    /// inventories of nodes, which outlive jobs. For tests and simulations.
     #[must_use]
     pub fn holdings(&self) -> Vec<(&'static str, usize)> {
-        // A new book does not compile before it is here.
+        // A new table does not compile until it is listed here.
         let Self {
             config: _,
             store: _,

@@ -1,5 +1,5 @@
-//! What the server and its host say to each other. Each family (publish, spawn, groups ...) is one variant of [`Upcall`]
-//! and, if its answer carries data, one of [`HostReply`]; what the requests hold is in `requests`.
+//! The interface between the server and its host. Each family (publish, spawn, groups ...) is one variant of [`Upcall`]
+//! and, if its answer carries data, one of [`HostReply`]. The contents of the requests are in `requests`.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::gds::registration::Description;
 use crate::proto::exchange::PackedFence;
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
-/// Names one call of the host; chosen by the caller, given back in [`HostResult`].
+/// Identifies one call of the host; chosen by the caller, returned with [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// Names one upcall; chosen by the core, never reused.
+/// Identifies one upcall; chosen by the core, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpcallId(pub u64);
 
@@ -30,52 +30,52 @@ pub struct UpcallId(pub u64);
 pub enum HostCall {
     /// Describes a job, or describes it anew.
     RegisterNamespace(RegisterNamespace),
-    /// Adds to the description of a job that is registered; what it said under the same keys is replaced.
+    /// Extends the description of a registered job; values under the same keys are replaced.
     ExtendNamespace(Namespace, Description),
     /// Forgets a job; everything pending on it ends with a status. Unknown names are harmless.
     DeregisterNamespace(Namespace),
     /// Announces a local process.
     RegisterClient(RegisterClient),
-    /// Says what is known of a local process since it was started. Unknown processes are harmless.
+    /// Adds facts about a local process since its start. Unknown processes are harmless.
     DescribeProcess(ProcessFacts),
-    /// Names a set of processes, and tells the processes here.
+    /// Names a set of processes, and informs the local processes.
     DefineProcessSet(ProcessSet),
-    /// Takes a name back, and tells the processes here. Unknown names are not found.
+    /// Deletes a name, and informs the local processes. Unknown names are not found.
     DeleteProcessSet {
         /// The set's name.
         name: Text,
-        /// Who is told to have said so.
+        /// The source in the event.
         source: ProcId,
     },
-    /// Says that a local process has ended. Unknown processes are harmless.
+    /// Reports the end of a local process. Unknown processes are harmless.
     DeregisterClient(ProcId),
-    /// Asks for what a local process posted for other nodes.
+    /// Requests the values that a local process posted for other nodes.
     DirectModexRequest(DirectModexRequest),
-    /// The server's own process wants data, as a client on this node would.
+    /// A Get of the server's own process, as a local client would do it.
     Get(OwnGet),
-    /// Hands over inventories of nodes, as blobs. That of a node takes the place of its older one.
+    /// Delivers inventories of nodes, as blobs. A node's inventory replaces its older one.
     DeliverInventories(Vec<Vec<u8>>),
-    /// Hands over output of a process, for whoever has pulled it. Nobody has: it is kept for a while.
+    /// Delivers output of a process to its pullers. Output without a puller is kept for a while.
     IofDeliver(IofOutput),
-    /// The host has other functions from now on.
+    /// The host's new functions.
     Capabilities(Capabilities),
-    /// Tells local processes of an event that the host knows of.
+    /// Notifies local processes of an event from the host.
     NotifyEvent(Event),
-    /// The server's own process wants events.
+    /// Registers the server's own process for events.
     RegisterEvents(RegisterEvents),
-    /// The server's own process no longer wants these events. The marker of default handlers is
+    /// Deregisters the server's own process from these events. The marker of default handlers is
     /// [`events::DEFAULT_HANDLER`](crate::events::DEFAULT_HANDLER).
     DeregisterEvents(Vec<Status>),
 }
 
-/// A job's description. Operations of many processes wait for that of each job that they name, so servers get it where the
-/// job has no process, too.
+/// A job's description. Operations of many processes wait for the description of each job that they name, so servers
+/// without processes of the job get it, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterNamespace {
     /// The job's name.
     pub namespace: Namespace,
-    /// How many local processes a wildcard participant stands for; `None`: as said before or, if never said, as many
-    /// as are registered.
+    /// Number of local processes that a wildcard participant means; `None`: the earlier number or, without one, the
+    /// number of registered processes.
     pub local_count: Option<u32>,
     /// The job's data.
     pub description: Description,
@@ -86,22 +86,22 @@ pub struct RegisterNamespace {
 /// A local process that will connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterClient {
-    /// The process; its rank must be that of one process.
+    /// The process; the rank must be a number.
     pub proc: ProcId,
     /// User id the kernel must report for its connections.
     pub uid: u32,
     /// Group id the kernel must report for its connections.
     pub gid: u32,
-    /// Handed back in upcalls about this process.
+    /// Returned in upcalls about this process.
     pub object: u64,
 }
 
-/// What a host knows of a process that it has started, for those who ask for the table of processes.
+/// The host's facts about a process that it has started, for the table of processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessFacts {
     /// The process.
     pub proc: ProcId,
-    /// The operating system's number for it.
+    /// The operating system's process id.
     pub pid: u32,
     /// Its program.
     pub executable: Option<Text>,
@@ -110,11 +110,11 @@ pub struct ProcessFacts {
 /// A fixed set of processes with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSet {
-    /// Distinct from every namespace and other set, which is the host's to see to.
+    /// A name distinct from every namespace and other set; the host ensures this.
     pub name: Text,
     /// The processes; the wildcard rank: all of a namespace.
     pub members: Vec<ProcId>,
-    /// Who is told to have said so.
+    /// The source in the event.
     pub source: ProcId,
 }
 
@@ -125,14 +125,14 @@ pub struct DirectModexRequest {
     pub proc: ProcId,
     /// A key that must be present before the answer; `None`: any commit will do.
     pub key: Option<Key>,
-    /// How long to hold it; `None`: until the process has committed or is gone.
+    /// Time to hold the request; `None`: until the process has committed or ended.
     pub timeout: Option<Duration>,
 }
 
-/// What the server's own process wants to know.
+/// A Get of the server's own process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnGet {
-    /// Whose data: a process, or the wildcard rank for the job's.
+    /// The process, or the wildcard rank for job-level data.
     pub proc: ProcId,
     /// The key; `None`: everything.
     pub key: Option<Key>,
@@ -140,55 +140,55 @@ pub struct OwnGet {
     pub directives: Vec<Info>,
 }
 
-/// What became of a [`HostCall`].
+/// The result of a [`HostCall`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostResult {
-    /// Only whether it worked.
+    /// Success or an error.
     Status(Status),
-    /// The data asked for.
+    /// The requested data.
     Entries(Vec<Kval>),
-    /// It failed, and the datastore says more than a status can. Text, because each datastore has errors of its own.
+    /// An error whose text says more than a status can. Text, because each datastore has errors of its own.
     Failed {
-        /// What the error means in the standard's terms.
+        /// The error in the standard's terms.
         status: Status,
-        /// What happened, to what, and what to do, for people.
+        /// The event, its object and the remedy, for people.
         reason: String,
     },
 }
 
-/// Something only the host can do. Answered by [`HostReply`] at any later time, or never.
+/// A request that only the host can fulfil. Answered by [`HostReply`] at any later time, or never.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Upcall {
-    /// A client wants in; anything but success refuses it.
+    /// A client wants to connect; any status but success refuses it.
     ClientConnected {
         /// The client.
         proc: ProcId,
-        /// As given at its registration.
+        /// The object of its registration.
         object: u64,
         /// Facts about the connection.
         directives: Vec<Info>,
     },
-    /// A client leaves in order and is held until the answer.
+    /// A client finalizes, and is held until the answer.
     ClientFinalized {
         /// The client.
         proc: ProcId,
-        /// As given at its registration.
+        /// The object of its registration.
         object: u64,
     },
     /// End processes.
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
     Fence(FenceUpcall),
-    /// Somebody here wants events of the environment that nobody here wanted before.
+    /// A local process wants events of the environment that no local process wanted before.
     RegisterEvents(RegisterEvents),
-    /// Nobody here wants these events of the environment any more. The answer is not waited for.
+    /// No local process wants these events of the environment any more. The answer has no effect.
     DeregisterEvents(Vec<Status>),
-    /// Take an event on to those in range who are not on this node.
+    /// Take an event on to processes in range on other nodes.
     NotifyEvent(Event),
-    /// Fetch data of a process elsewhere, or of a whole job (wildcard rank).
+    /// Fetch data of a process on another node, or of a whole job (wildcard rank).
     DirectModex {
-        /// Whose data.
+        /// The process, or the job.
         proc: ProcId,
         /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
         directives: Vec<Info>,
@@ -232,18 +232,18 @@ pub enum Upcall {
 /// A tool that wants to connect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolUpcall {
-    /// What it is.
+    /// The kind of tool.
     pub kind: ToolKind,
-    /// The name it brings, if any; otherwise it wants one.
+    /// Its own name, if any; otherwise it needs one.
     pub claimed: Option<ProcId>,
-    /// Whose process it is, according to the kernel.
+    /// Its owner, according to the kernel.
     pub credentials: Credentials,
-    /// What it says of itself, its release (`PMIX_VERSION_INFO`), the kernel's ids (`PMIX_USERID`, `PMIX_GRPID`), and its
-    /// name if it brings one (`PMIX_NSPACE`, `PMIX_RANK`).
+    /// Its own infos, its release (`PMIX_VERSION_INFO`), the kernel's ids (`PMIX_USERID`, `PMIX_GRPID`), and its own
+    /// name, if any (`PMIX_NSPACE`, `PMIX_RANK`).
     pub directives: Vec<Info>,
 }
 
-/// Events that the host is to pass on to this server.
+/// Events that the host must pass on to this server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegisterEvents {
     /// Their codes.
@@ -252,18 +252,18 @@ pub struct RegisterEvents {
     pub directives: Vec<Info>,
 }
 
-/// Who wants whom ended.
+/// A request to end processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AbortUpcall {
-    /// Who asks.
+    /// The requester.
     pub requester: ProcId,
-    /// As given at the requester's registration.
+    /// The object of the requester's registration.
     pub object: u64,
     /// Status to report.
     pub status: Status,
     /// Message for people.
     pub message: Option<Text>,
-    /// Whom to end; empty: the requester's whole namespace.
+    /// The processes to end; empty: the requester's whole namespace.
     pub procs: Vec<ProcId>,
 }
 
@@ -274,10 +274,10 @@ pub struct FenceUpcall {
     pub procs: Vec<ProcId>,
     /// Directives of the first arrival, then `PMIX_LOCAL_COLLECTIVE_STATUS` if local participants are missing.
     pub directives: Vec<Info>,
-    /// What this server contributes.
+    /// The contribution of this server.
     pub data: FenceData,
     /// The namespaces of the participants in the order of their first mention, each with its number of processes if
-    /// that is known. Servers number the participants with them when they exchange data.
+    /// known. Servers number the participants with them in exchanged data.
     pub namespaces: Vec<(Namespace, Option<u32>)>,
 }
 
@@ -296,19 +296,18 @@ pub struct FenceData {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HostReply {
-    /// Only whether it worked.
+    /// Success or an error.
     Status(Status),
-    /// The outcome of a fence with the contributions of all servers, in any order; one's own may be among them.
+    /// The result of a fence with the contributions of all servers, in any order; this server's own may be among them.
     Fence {
-        /// Whether it worked, for every participant.
+        /// The status for every participant.
         status: Status,
         /// Values by process.
         blocks: Vec<(ProcId, Vec<Kval>)>,
     },
-    /// The same, as servers have packed it (see [`crate::ExchangeForm`]). It is read where it lies and given back
-    /// afterwards.
+    /// The same, as servers packed it (see [`crate::ExchangeForm`]). The server reads it in place, and then returns it.
     PackedFence {
-        /// Whether it worked, for every participant.
+        /// The status for every participant.
         status: Status,
         /// The contributions one after the other.
         packed: PackedFence,
@@ -319,20 +318,20 @@ pub enum HostReply {
     Lookup {
         /// Success, or `PARTIAL_SUCCESS` if keys are missing.
         status: Status,
-        /// What was found.
+        /// The found data.
         found: Vec<Pdata>,
     },
     /// A job was started.
     Spawned(Namespace),
     /// Results as infos.
     Infos {
-        /// Success, or why there are only these.
+        /// Success, or the reason for missing results.
         status: Status,
         /// The results.
         info: Vec<Info>,
     },
     /// A credential was made.
     Credential(Credential),
-    /// A tool may come, under this name. None: the one it brings, or one that the server makes up.
+    /// A tool is admitted under this name. None: under its own name, or under a new one from the server.
     Tool(Option<ProcId>),
 }

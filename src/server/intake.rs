@@ -1,4 +1,4 @@
-//! What a fence brings: data of any number of processes elsewhere, taken over process by process from where it lies.
+//! The data that a fence brings: values of remote processes, stored one process at a time without a copy.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -11,42 +11,41 @@ use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::exchange::{FenceSource, PackedFence};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
-/// What all servers have contributed to a fence.
+/// The contributions of all servers to a fence.
 #[derive(Debug)]
 pub(super) enum Gathered {
     /// Values by process.
     Blocks(Vec<(ProcId, Vec<Kval>)>),
-    /// As servers have packed them.
+    /// As packed by the servers.
     Packed(PackedFence),
 }
 
-/// Stores what comes of participants elsewhere. What this server contributed itself comes back and is passed over.
+/// Stores the values of remote participants. It skips this server's own contribution, which comes back.
 pub(super) struct Intake<'s, S> {
     store: &'s mut S,
     registry: &'s mut Registry,
     signature: &'s Signature,
-    /// The last namespace that was asked about, and whether all its processes take part.
+    /// The last checked namespace, and whether all its processes take part.
     whole: Option<(Namespace, bool)>,
-    /// The namespace that data came for last.
+    /// The namespace of the last stored data.
     last: Option<Namespace>,
-    /// Its processes whose data is not published yet, with the number of the commit, and whether it is
-    /// all that they had posted until then.
+    /// Its processes with unpublished data, with the number of the commit, and whether the data is complete up to it.
     unpublished: VecDeque<(u32, Option<u64>, bool)>,
-    /// Namespaces that data came for.
+    /// Namespaces with new data.
     filled: BTreeSet<Namespace>,
-    /// Whether it is of interest whose data came whole.
+    /// Whether the caller needs to know the processes with complete data.
     has_missed: bool,
     came_whole: BTreeSet<ProcId>,
     failure: Option<Status>,
 }
 
-/// What became of it.
+/// The result of the intake.
 pub(super) struct Taken {
-    /// Namespaces that data came for.
+    /// Namespaces with new data.
     pub(super) filled: BTreeSet<Namespace>,
-    /// Whose data came whole.
+    /// Processes whose data came completely.
     pub(super) whole: BTreeSet<ProcId>,
-    /// Why not all of it is stored.
+    /// The reason why some data is not stored.
     pub(super) failure: Option<Status>,
 }
 
@@ -71,7 +70,7 @@ impl<'s, S: Publish> Intake<'s, S> {
         }
     }
 
-    /// Takes everything over and publishes it.
+    /// Stores and publishes all data.
     pub(super) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> Taken {
         match gathered {
             Gathered::Blocks(blocks) => self.take_blocks(blocks),
@@ -101,9 +100,9 @@ impl<'s, S: Publish> Intake<'s, S> {
         }
     }
 
-    /// Fences over different sets and direct modexes overtake each other on their way through the host. Values older
-    /// than those stored are dropped: an update that a fence has brought would be lost for good, because the next fence
-    /// does not carry it again.
+    /// Fences over different sets and direct modexes overtake each other on their way through the host. Older values
+    /// than the stored ones are dropped. Otherwise an update from another fence would be lost for good, because the
+    /// next fence does not carry it again.
     fn take_block(&mut self, source: &FenceSource<'_>, entries: &[LentEntry<'_>]) -> ControlFlow<()> {
         let FenceSource { namespace, rank, commit } = *source;
         let (commit, is_all) = split_number(commit);
@@ -136,7 +135,7 @@ impl<'s, S: Publish> Intake<'s, S> {
         }
     }
 
-    /// Publishes what was taken over of the last namespace.
+    /// Publishes the stored data of the last namespace.
     fn publish_last(&mut self) {
         let Some(namespace) = &self.last else { return };
         match self.store.publish_arrivals(namespace) {
@@ -149,7 +148,7 @@ impl<'s, S: Publish> Intake<'s, S> {
         self.unpublished.clear();
     }
 
-    /// So many more of the last namespace's blocks can be read: which of their commits they include is known from now on.
+    /// Another `count` blocks of the last namespace are readable: from now on the numbers of their commits are known.
     fn note(&mut self, count: usize) {
         let Some(namespace) = self.last.as_ref().filter(|_| count > 0) else { return };
         let Some(job) = self.registry.job_mut(namespace) else { return };

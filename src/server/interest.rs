@@ -2,28 +2,28 @@ use super::io::PeerId;
 use crate::events::{DEFAULT_HANDLER, Event};
 use crate::types::Status;
 
-/// Who may want events.
+/// A receiver of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Listener {
-    /// The process that the server is in.
+    /// The server's own process.
     Host,
     Peer(PeerId),
 }
 
-/// Codes wanted, or no longer wanted.
+/// Codes that a listener wants, or no longer wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Codes {
-    /// Whatever is not kept from default handlers.
+    /// Every event that default handlers may get.
     pub(super) default: bool,
     pub(super) listed: Vec<Status>,
 }
 
-/// What one listener wants, and up to where it has got it: for each code a standing, and one for whatever default
-/// handlers take.
+/// The registrations of one listener, and the last event delivered for each: one standing for each code, and one for
+/// default handlers.
 #[derive(Debug, Default)]
 pub(super) struct Interest {
     default: Standing,
-    /// In the order of the codes. They are few enough to be moved, and a list of thousands is merged in one go.
+    /// Sorted by code. They are few enough to move, and a list of thousands is merged in one pass.
     codes: Vec<(Status, Standing)>,
 }
 
@@ -31,20 +31,20 @@ pub(super) struct Interest {
 enum Standing {
     #[default]
     Never,
-    /// It has got all there was, and gets all there will be.
+    /// It has got all past events, and gets all future ones.
     Wanted,
-    /// It has got everything up to this number of the cache.
+    /// It has got all events up to this number of the cache.
     Until(u64),
 }
 
 impl Codes {
-    /// The codes of a registration: none means default handlers.
+    /// The codes of a registration; an empty list means default handlers.
     pub(super) fn registered(codes: Vec<Status>) -> Self {
         let default = codes.is_empty();
         Self { default, ..Self::listed(codes) }
     }
 
-    /// Codes as listed, the marker of default handlers among them or not.
+    /// Codes as listed, perhaps with the marker of default handlers.
     pub(super) fn listed(mut codes: Vec<Status>) -> Self {
         let default = codes.contains(&DEFAULT_HANDLER);
         codes.retain(|code| *code != DEFAULT_HANDLER);
@@ -95,7 +95,7 @@ impl Interest {
             self.default = Standing::Wanted;
         }
         self.codes.extend(codes.listed.iter().map(|code| (*code, Standing::Wanted)));
-        // Two lists in order, which this merges; of equal codes the later one stands behind.
+        // This merges two sorted lists; of equal codes the later one comes second.
         self.codes.sort_by_key(|(code, _)| *code);
         self.codes.dedup_by(|later, earlier| {
             let is_same = later.0 == earlier.0;
@@ -106,7 +106,7 @@ impl Interest {
         });
     }
 
-    /// Wants them no more. `last` is the number of the newest event.
+    /// Ends the registration of these codes. `last` is the number of the newest event.
     pub(super) fn remove(&mut self, codes: &Codes, last: u64) {
         for code in &codes.listed {
             if let Ok(place) = self.place(*code)
@@ -120,7 +120,7 @@ impl Interest {
         }
     }
 
-    /// How many codes it would keep after adding these, without those that nothing in the cache depends on any more.
+    /// Number of codes after adding these. Drops ended codes that no cached event needs.
     pub(super) fn size_with(&mut self, codes: &Codes, oldest: u64) -> usize {
         self.codes.retain(|(_, standing)| !matches!(standing, Standing::Until(last) if *last < oldest));
         let mut known = self.codes.iter().map(|(code, _)| code).peekable();

@@ -1,4 +1,4 @@
-//! What hardware the nodes have, as their inventories were delivered, and questions about it.
+//! The hardware of the nodes, from their delivered inventories, and requests about it.
 
 use super::core::Server;
 use super::directives::find;
@@ -13,14 +13,14 @@ use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
 use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Value};
 
-/// Names inventories as blobs: of the node that `PMIX_HOSTNAME` names, or of all.
+/// Key of inventories as blobs: of the node in `PMIX_HOSTNAME`, or of all nodes.
 pub const INVENTORY: &str = "modex.inventory";
 
 /// Devices through which nodes reach each other.
 const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
 
 impl<S: Publish> Server<S> {
-    /// Takes inventories, all of them or none.
+    /// Stores inventories, all of them or none.
     pub(super) fn deliver_inventories(&mut self, blobs: &[Vec<u8>]) -> HostResult {
         match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {
             Ok(()) => HostResult::Status(Status::SUCCESS),
@@ -32,7 +32,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What the inventories say; `None` for a key that they have nothing to do with, and where they say nothing.
+    /// A value from the inventories; `None` for other keys, and for missing values.
     pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info]) -> Option<Value> {
         let text = |key: TypedKey<str>| find(qualifiers, key).and_then(|info| info.value.as_str());
         let node = text(keys::HOSTNAME);
@@ -56,7 +56,7 @@ impl<S: Publish> Server<S> {
             }
             name if name == keys::FABRIC_DEVICE.name() => {
                 let (identity, name) = (text(keys::DEVICE_ID), text(keys::FABRIC_DEVICE_NAME));
-                // One device is named by its identity, or by its name on a node.
+                // A device is identified by its id, or by its name on a node.
                 if identity.is_none() && (name.is_none() || node.is_none()) {
                     return None;
                 }
@@ -71,8 +71,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Answers a Get from the inventories, where nobody has registered or posted anything under that key. Gives back who
-    /// asks if they have no answer.
+    /// Answers a Get from the inventories, if no value is registered or posted under that key. Returns the asker if
+    /// they have no answer.
     pub(super) fn answer_from_inventories(
         &mut self,
         asker: Asker,
@@ -103,7 +103,7 @@ fn array(element_type: DataType, elements: Vec<Value>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type, elements }))
 }
 
-/// A device as the standard wants it: its identity first, then what is known.
+/// A device in the standard's form: its identity first, then the known details.
 fn described(node: &str, device: &Device) -> Value {
     let text = |key: TypedKey<str>, value: &str| Info::new(Key::from_static(key.name()), value);
     let mut infos = vec![

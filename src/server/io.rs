@@ -12,99 +12,98 @@ use crate::proto::{Reply, Request, Tag, notification};
 use crate::topo::SharedMachine;
 use crate::types::{Info, Key, Namespace, ProcId, Status};
 
-/// Names one connection; chosen by the runtime, never reused.
+/// Identifies one connection; chosen by the runtime, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerId(pub u64);
 
-/// Something that happened to the server.
+/// An event for the server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// A connection said who it is. Ends in [`Output::Admit`] or [`Output::Refuse`].
+    /// A connection introduced itself. Ends in [`Output::Admit`] or [`Output::Refuse`].
     Connected(PeerId, Hello),
-    /// A connection said that it is a tool. Ends in [`Output::AdmitTool`], [`Output::Admit`] if the host announced its process,
-    /// or [`Output::Refuse`].
+    /// A connection introduced itself as a tool. Ends in [`Output::AdmitTool`], [`Output::Admit`] if the host announced
+    /// its process, or [`Output::Refuse`].
     ToolConnected(PeerId, ToolHello),
-    /// An admitted connection asks for something. Ends in [`Output::Reply`] with the same tag, or with the connection.
+    /// A request of an admitted connection. Ends in [`Output::Reply`] with the same tag, or with the connection.
     Request(PeerId, Tag, Request),
-    /// A connection says that its process is alive. There is no answer.
+    /// A heartbeat of a connection's process. There is no reply.
     Heartbeat(PeerId),
     /// The next step of a request, after [`Output::Unfinished`].
     Proceed(PeerId),
-    /// A connection ended, for whatever reason. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
+    /// A connection ended. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
     Lost(PeerId),
-    /// The host calls. Ends in [`Output::Complete`].
+    /// A call of the host. Ends in [`Output::Complete`].
     Host(CallId, HostCall),
-    /// The host answers an upcall. An answer nobody waits for any more is ignored.
+    /// The host's answer to an upcall. It is ignored if no request waits for it.
     Completed(UpcallId, HostReply),
-    /// What is known of the node's topology, after [`Output::WantTopology`].
+    /// The node's topology, after [`Output::WantTopology`].
     Topology(NodeHardware),
     /// The moment of [`super::Server::poll_timeout`] has come.
     Timeout,
 }
 
-/// The topology of the node; none: there is none, or it can't be had.
+/// The topology of the node; none: there is none, or it is not available.
 #[derive(Clone, Debug)]
 pub struct NodeHardware(pub Option<Arc<SharedMachine>>);
 
 impl PartialEq for NodeHardware {
-    /// Whether it is the same reading.
+    /// Whether both are the same reading.
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ref().map(Arc::as_ptr) == other.0.as_ref().map(Arc::as_ptr)
     }
 }
 
-/// Something the runtime must do, in the order given.
+/// A task for the runtime. Tasks must be done in order.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub enum Output {
-    /// Tell the connection it is accepted, with its slot number.
+    /// Tell the connection that it is admitted, with its slot number.
     Admit(PeerId, u32),
-    /// Tell the tool it is accepted, with its slot number and its name.
+    /// Tell the tool that it is admitted, with its slot number and its name.
     AdmitTool(PeerId, u32, ProcId),
-    /// Tell the connection it is refused, as far as its version wants to know, and close it.
+    /// Tell the connection that it is refused, in the form of its version, and close it.
     Refuse(PeerId, Refusal),
     /// Answer a request.
     Reply(PeerId, Tag, Reply),
-    /// The connection's request takes another step: give [`Input::Proceed`] when it is its turn again, before its next
-    /// request.
+    /// The connection's request needs another step: send [`Input::Proceed`] at its next turn, before its next request.
     Unfinished(PeerId),
-    /// Answer a request for job information with what the store holds of this namespace now. The bytes are the same for
-    /// all its clients of one dialect, until [`Output::Described`].
+    /// Answer a request for job information with this namespace's data in the store now. The bytes are the same for all
+    /// its clients of one dialect, until [`Output::Described`].
     ReplyJobInfo(PeerId, Tag, Namespace),
-    /// Answer a Get with data that begins with the description of a job. Its bytes are the same for all who speak alike, until
-    /// [`Output::Described`].
+    /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
+    /// dialect, until [`Output::Described`].
     ReplyJobData(PeerId, Tag, JobData),
     /// Answer a question about the node's topology.
     ReplyTopology(PeerId, Tag, TopologyQuestion),
-    /// Some requests need the node's topology: have it read, and give it back by [`Input::Topology`].
+    /// Some requests need the node's topology: read it, and return it by [`Input::Topology`].
     WantTopology,
-    /// The description of this namespace is new, or gone: what was made of an older one must not be sent any more.
+    /// The description of this namespace is new, or gone: bytes made of an older one must not be sent any more.
     Described(Namespace),
     /// Send output of another process.
     Forward(PeerId, Forwarded),
-    /// Hand over the descriptor of a namespace's segment.
+    /// Send the descriptor of a namespace's segment.
     SendSegment(PeerId, Namespace),
-    /// Have a process forget the segment of another job's: nothing ties it to that any more.
+    /// Tell a process to forget the segment of another job, to which it has no tie any more.
     WithdrawSegment(PeerId, Namespace),
     /// Close the connection after everything before this has been written.
     Close(PeerId, Reason),
     /// Ask the host.
     Upcall(UpcallId, Upcall),
-    /// Tell a connection of an event.
+    /// Notify a connection of an event.
     Notify(PeerId, Arc<Notification>),
-    /// Tell the handlers in the server's own process of an event.
+    /// Notify the handlers in the server's own process of an event.
     Raise(Event),
     /// Complete a call of the host.
     Complete(CallId, HostResult),
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),
-    /// Data of this namespace was published: wake who sleeps on its segment.
+    /// Data of this namespace was published: wake the sleepers on its segment.
     Wake(Namespace),
-    /// Free memory where nobody waits for it.
+    /// Free this memory where no request waits for it.
     Discard(Garbage),
 }
 
-/// Memory that nobody needs any more, and that takes long to free.
+/// Unused memory that takes long to free.
 #[derive(Clone, Debug)]
 pub struct Garbage(Arc<dyn Any + Send + Sync>);
 
@@ -115,24 +114,24 @@ impl Garbage {
 }
 
 impl PartialEq for Garbage {
-    /// Whether it is the same memory.
+    /// Whether both are the same memory.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-/// What is asked of the node's topology.
+/// A question about the node's topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopologyQuestion {
-    /// The namespace that the question names, and the wildcard rank.
+    /// The question's namespace, with the wildcard rank.
     pub proc: ProcId,
-    /// The key asked for.
+    /// The requested key.
     pub key: Key,
-    /// Whether the segment is wanted, and can be handed over. If not, the text is.
+    /// Whether the answer is the segment, because it is wanted and can be sent. Otherwise it is the text.
     pub wants_segment: bool,
 }
 
-/// A piece of output for one of those who want it. They share it: it is written for each when its turn comes.
+/// A piece of output for one of its receivers. They share it: each message is written at its turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarded {
     /// The receiver's own number for its request.
@@ -142,7 +141,7 @@ pub struct Forwarded {
 }
 
 impl Forwarded {
-    /// As it is written: a copy.
+    /// The message; a copy.
     #[must_use]
     pub fn notification(&self) -> notification::Output {
         let IofOutput { source, channel, bytes, info } = self.output.as_ref().clone();
@@ -150,51 +149,51 @@ impl Forwarded {
     }
 }
 
-/// What a connection claims and what the kernel says about it.
+/// A connection's claims, and the kernel's facts about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Who it claims to be.
+    /// The claimed process.
     pub proc: ProcId,
-    /// Whose process it is, according to the kernel; never what the peer sent.
+    /// The owner of its process, according to the kernel; never the peer's claim.
     pub credentials: Credentials,
     /// How it can receive data.
     pub store: StoreOffer,
     /// The release it announced.
     pub version: Version,
-    /// Connections under the same name whose processes the kernel shows to be none of this one's family: neither the same
-    /// process, nor a parent or child of any degree.
+    /// Connections under the same name whose processes are not related to this one, according to the kernel. Related
+    /// are the same process, and parents and children of any degree.
     pub strangers: BTreeSet<PeerId>,
 }
 
-/// What a tool says of itself and what the kernel says about it.
+/// A tool's claims, and the kernel's facts about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolHello {
-    /// What it is.
+    /// The kind of tool.
     pub kind: ToolKind,
-    /// The name it brings, if any.
+    /// Its own name, if any.
     pub claimed: Option<ProcId>,
-    /// Whether it says that a server started it.
+    /// Whether it claims that a server started it.
     pub is_started: bool,
-    /// Whose process it is, according to the kernel; never what the peer sent. A group that nobody knows is -1.
+    /// The owner of its process, according to the kernel; never the peer's claim. An unknown group is -1.
     pub credentials: Credentials,
-    /// The group it claims, which counts only if the host announced the process with it.
+    /// The group that it claims. It counts only if the host announced the process with it.
     pub claimed_gid: u32,
-    /// Whether it reads job information as entries; one that wants it in segments of its own library's gets none.
+    /// Whether it reads job information as entries. A tool that needs its own library's segments gets none.
     pub reads_entries: bool,
     /// The release it announced.
     pub version: Version,
-    /// The same as it wrote it.
+    /// The release in the tool's own words.
     pub version_text: String,
-    /// What else it says.
+    /// Its other infos.
     pub info: Vec<Info>,
     /// As for [`Hello::strangers`].
     pub strangers: BTreeSet<PeerId>,
 }
 
-/// What a tool is.
+/// Kinds of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
-    /// It asks questions.
+    /// It sends requests only.
     Tool,
     /// It starts jobs and has processes of its own.
     Launcher,
@@ -209,15 +208,15 @@ pub enum ToolKind {
 pub struct Credentials {
     /// User id.
     pub uid: u32,
-    /// Group id; [`Credentials::GROUP_UNKNOWN`] where nobody knows it.
+    /// Group id; [`Credentials::GROUP_UNKNOWN`] if it is unknown.
     pub gid: u32,
 }
 
 impl Credentials {
-    /// The group id of whose group is not known; no group has it.
+    /// The id of an unknown group; no group has it.
     pub const GROUP_UNKNOWN: u32 = u32::MAX;
 
-    /// Whether a process with the credentials found is the one announced with these: the user decides, and the group where
+    /// Whether a process with the credentials `found` may be the announced one: the user must match, and the group if
     /// it is known.
     pub(super) const fn are_met_by(self, found: Self) -> bool {
         self.uid == found.uid && (self.gid == found.gid || found.gid == Self::GROUP_UNKNOWN)
@@ -242,7 +241,7 @@ pub struct Version {
     pub minor: u8,
 }
 
-/// Why a connection was refused.
+/// The reason for a refusal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -260,7 +259,7 @@ pub enum Refusal {
         /// As claimed.
         proc: ProcId,
     },
-    /// The kernel reports another owner than the host announced.
+    /// The kernel reports another owner than the announced one.
     #[error(
         "process {proc} must run as uid {} gid {}, but the connection belongs to uid {} gid {}",
         expected.uid, expected.gid, found.uid, found.gid
@@ -279,7 +278,7 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
-    /// Somebody else is that process already.
+    /// An unrelated process is connected under this name.
     #[error(
         "{proc} is connected already, and the process that claims its name now is neither the same one nor a parent or child \
          of it; let it go by a name of its own"
@@ -288,7 +287,7 @@ pub enum Refusal {
         /// As claimed.
         proc: ProcId,
     },
-    /// One process has its share of the connections.
+    /// The process has used its share of the connections.
     #[error("process {proc} has {peers_max} connections, which is the limit of one process")]
     TooManyOfProcess {
         /// As claimed.
@@ -296,7 +295,7 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
-    /// One user has its share of the connections.
+    /// The user has used its share of the connections.
     #[error(
         "user {uid} has its share of the connections that this server can have; the rest is for other users. Each process \
          of a job has one connection in any case"
@@ -305,7 +304,7 @@ pub enum Refusal {
         /// The user, according to the kernel.
         uid: u32,
     },
-    /// The tools of one user have their share of the connections.
+    /// The tools of one user have used their share of the connections.
     #[error("the tools of user {uid} have {peers_max} connections, which is the limit of one user's")]
     TooManyTools {
         /// Their user, according to the kernel.
@@ -313,14 +312,14 @@ pub enum Refusal {
         /// The bound.
         peers_max: usize,
     },
-    /// A tool of an ordinary user brings a name, and there is no host to say that it may have it.
+    /// A tool of an ordinary user claims a name, and no host can confirm it.
     #[error(
         "{proc} is the name that a tool of user {uid} brings; the host must vouch for it, or the tool come without a name"
     )]
     UnprovenName {
         /// As claimed.
         proc: ProcId,
-        /// According to the kernel.
+        /// The tool's user, according to the kernel.
         uid: u32,
     },
     /// The same connection introduced itself twice.
@@ -337,7 +336,7 @@ pub enum Refusal {
     /// Tools are not served.
     #[error("this server was not told to admit tools")]
     NoTools,
-    /// A tool of a user who may not come.
+    /// A tool of a user without admission.
     #[error(
         "the tool runs as user {uid}; this server admits root and user {ours}, unless it is told to admit every user's"
     )]
@@ -347,10 +346,10 @@ pub enum Refusal {
         /// The server's.
         ours: u32,
     },
-    /// A tool without a name, and nobody to give it one.
+    /// A tool without a name, and no host to assign one.
     #[error("the tool has no name and this server's host assigns none; give it one (PMIX_TOOL_NSPACE)")]
     NoName,
-    /// The name that a tool brings is in use.
+    /// The tool's own name is in use.
     #[error("{proc} is connected already; a tool must bring another name")]
     NameTaken {
         /// As claimed.
@@ -371,7 +370,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether a process of a job does without the server now, which whoever runs the job should see.
+    /// Whether a process of a job is now without a server, which the user of the job should see.
     #[must_use]
     pub const fn is_of_rank(&self) -> bool {
         match self {
@@ -395,7 +394,7 @@ impl Refusal {
         }
     }
 
-    /// The status told to a peer whose version wants one.
+    /// The status for a peer whose version expects one.
     #[must_use]
     pub const fn status(&self) -> Status {
         match self {

@@ -4,19 +4,20 @@ use crate::gds::{AsStatus, LookupError, Publish};
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Namespace, ProcId, Rank};
 
-/// The answer to a Get that begins with the description of a job. It is as large as the job, and the same for many.
+/// The answer to a Get that begins with the description of a job. It is as large as the job, and the same for many
+/// peers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobData {
     /// The job.
     pub namespace: Namespace,
-    /// Whether it has all entries, or only those that a peer is told without asking.
+    /// Whether it has all entries, or only those that peers always get.
     pub is_whole: bool,
-    /// Data of processes behind it.
+    /// Data of processes after the description.
     pub rest: Vec<RankData>,
 }
 
 impl JobData {
-    /// The description as it is stored now.
+    /// The stored description.
     ///
     /// # Errors
     /// [`LookupError`].

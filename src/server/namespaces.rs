@@ -1,4 +1,4 @@
-//! The host's registrations, and what they set free.
+//! The host's registrations, and their effects on waiting requests.
 
 use super::core::Server;
 use super::directives::find;
@@ -11,7 +11,7 @@ use crate::keys;
 use crate::types::{Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Publish> Server<S> {
-    /// Describes a job. When called again the newer description counts; what it leaves out stays as it was.
+    /// Describes a job. A repeated call replaces the values that it names; other values stay.
     pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
         self.evict_guests(now, namespace);
@@ -42,7 +42,7 @@ impl<S: Publish> Server<S> {
         HostResult::Status(Status::SUCCESS)
     }
 
-    /// Adds to the description of a job. One that nobody has registered is not begun that way.
+    /// Extends the description of a job. An unregistered job is an error.
     pub(super) fn extend_namespace(&mut self, now: Time, namespace: Namespace, description: Description) -> HostResult {
         if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools) {
             let reason = format!("{namespace} is not registered; register it before its description is extended");
@@ -51,8 +51,8 @@ impl<S: Publish> Server<S> {
         self.register_namespace(now, &RegisterNamespace { namespace, local_count: None, description, nodata: false })
     }
 
-    /// Ends the tools that took a name before the host did: none goes on as a process of the host's job. Those that the
-    /// host let in under it stay.
+    /// Ends the tools that used a name before the host registered it: none goes on as a process of the host's job.
+    /// Tools that the host admitted under it stay.
     fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
         let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
         let is_evicted = |client: &Client| client.is_guest && !client.is_vouched_for;
@@ -63,8 +63,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Publishes a job's description, and gives its number of processes if it says so. The store learns even a
-    /// namespace without data, because processes of it may commit.
+    /// Publishes a job's description, and returns its number of processes, if given. The store gets even a namespace
+    /// without data, because its processes may commit.
     fn store_description(&mut self, registration: &RegisterNamespace) -> Result<Option<u32>, S::Error> {
         let RegisterNamespace { namespace, description, nodata, .. } = registration;
         if !nodata {
@@ -76,13 +76,14 @@ impl<S: Publish> Server<S> {
         Ok(find(description.infos(), keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
     }
 
-    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew, and
-    /// whoever is connected in its name as somebody else's process goes.
+    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew. A
+    /// connection under its name with other credentials is closed.
     pub(super) fn register_client(&mut self, now: Time, registration: &RegisterClient) -> Status {
         let RegisterClient { proc, uid, gid, object } = registration;
         let Some(rank) = proc.rank.process() else { return Status::ERR_BAD_PARAM };
         let credentials = Credentials { uid: *uid, gid: *gid };
-        // One that the job does not have would never come, and everybody would wait for it. Tools say nothing of jobs.
+        // A process beyond the job's size would never arrive, and operations would wait for it. Tools define no job
+        // size.
         let hosts_job = self.registry.job(&proc.namespace).filter(|job| !job.is_of_tools);
         if hosts_job.and_then(|job| job.job_size).is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
@@ -101,7 +102,7 @@ impl<S: Publish> Server<S> {
             client.presence = Presence::Expected;
         }
         self.registry.touch();
-        // Whose processes these are decides who may map their segment.
+        // The owners of these processes decide who may map their segment.
         self.review_readers(&proc.namespace, &readers);
         self.review_namespace(now, &proc.namespace);
         Status::SUCCESS
@@ -116,13 +117,13 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// A local process has ended, well or not. Its data stays until its namespace goes.
+    /// A local process has ended. Its data stays until its namespace is deregistered.
     pub(super) fn deregister_client(&mut self, now: Time, proc: &ProcId) -> Status {
         let Some(client) = self.registry.client_mut(proc) else { return Status::SUCCESS };
         let previous = std::mem::replace(&mut client.presence, Presence::Deregistered);
         self.registry.touch();
         match previous {
-            // The host was faster than the end of its connection, or it never came.
+            // The host was faster than the end of the connection, or the process never connected.
             Presence::Expected | Presence::Connected => self.mourn(now, proc),
             Presence::Finalized => self.end_invitations_of(now, proc),
             Presence::Lost | Presence::Deregistered => {}
@@ -136,9 +137,9 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// Forgets a job: whatever is pending on it ends with a status, its connections are closed, its data goes.
+    /// Removes a job: pending requests end with a status, its connections are closed, its data is dropped.
     pub(super) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
-        // The youngest first: none is to go on because an older one has ended.
+        // The youngest first: none must continue because an older one has ended.
         for operation in self.collectives.with(namespace).into_iter().rev() {
             self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
         }
@@ -175,7 +176,7 @@ impl<S: Publish> Server<S> {
         self.peers.iter().filter(|(_, peer)| is_meant(&peer.proc)).map(|(id, _)| id).collect()
     }
 
-    /// Looks again at everything that may depend on who belongs to a namespace and who of it is here.
+    /// Reviews everything that depends on the processes of a namespace.
     pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
         for wait in self.waiting.on_namespace(namespace) {
             self.review_wait(now, wait);
@@ -186,7 +187,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// The user that a job's description names, be it among the job's own infos.
+/// The user in a job's description, perhaps among the job's own infos.
 fn user_in(description: &[Info]) -> Option<u32> {
     let user = |info: &Info| (info.key.as_str() == keys::USERID.name()).then(|| info.value.as_u32()).flatten();
     let in_array = |info: &Info| match &info.value {

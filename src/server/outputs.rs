@@ -6,7 +6,7 @@ use super::job_data::JobData;
 use crate::proto::{Reply, Tag};
 use crate::types::{Namespace, Status};
 
-/// The duty to answer one accepted request. Can be neither copied nor made elsewhere, so it is spent exactly once: by
+/// The duty to answer one accepted request. It can't be copied or made elsewhere, so it is spent exactly once: by
 /// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
 #[derive(Debug)]
 #[must_use = "every accepted request is answered exactly once"]
@@ -28,7 +28,7 @@ pub(super) struct CallTicket {
     call: CallId,
 }
 
-/// What is to be done, in order, and how many duties are open.
+/// Pending outputs, in order, and the number of open duties.
 #[derive(Debug, Default)]
 pub(super) struct Outputs {
     queue: VecDeque<Output>,
@@ -56,19 +56,19 @@ impl Outputs {
         self.forget(ticket);
     }
 
-    /// Has the runtime answer with the description of a namespace, which is the same for many.
+    /// Lets the runtime answer with the description of a namespace, which is the same for many.
     pub(super) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
         self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
         self.forget(ticket);
     }
 
-    /// Has the runtime answer with data that begins with the description of a namespace.
+    /// Lets the runtime answer with data that begins with the description of a namespace.
     pub(super) fn reply_job_data(&mut self, ticket: Ticket, data: JobData) {
         self.queue.push_back(Output::ReplyJobData(ticket.peer, ticket.tag, data));
         self.forget(ticket);
     }
 
-    /// Has the runtime answer a question about the node's topology, which it has.
+    /// Lets the runtime answer a question about the node's topology.
     pub(super) fn reply_topology(&mut self, ticket: Ticket, question: TopologyQuestion) {
         self.queue.push_back(Output::ReplyTopology(ticket.peer, ticket.tag, question));
         self.forget(ticket);

@@ -1,4 +1,4 @@
-//! Requests that only the host can answer: passed up with who asks, and the answer passed down.
+//! Requests that only the host can answer: they go up with their requester, and the answer comes down.
 
 use super::access::Action;
 use super::cleanup::Taken;
@@ -17,7 +17,7 @@ use crate::keys;
 use crate::proto::{self, Reply, Request};
 use crate::types::{Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
 
-/// A request as it goes up.
+/// A request in the host's form.
 struct Passage {
     needs: Capabilities,
     upcall: Upcall,
@@ -25,7 +25,7 @@ struct Passage {
 }
 
 impl<S: Publish> Server<S> {
-    /// Any request that is not the server's own to answer.
+    /// Any request that the server does not answer itself.
     pub(super) fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
         let Some(requester) = self.requester(&ticket, proc) else { return self.outputs.forget(ticket) };
         let passage = match request {
@@ -53,7 +53,7 @@ impl<S: Publish> Server<S> {
         self.pass_up(now, ticket, passage);
     }
 
-    /// Whether a request that the host alone answers names only processes that the requester reaches.
+    /// Whether a request for the host names only processes that the requester may act on.
     fn permit_request(&self, requester: &Requester, request: &Request) -> Result<(), Status> {
         match request {
             Request::IofPush(push) => self.permit_all(requester, Action::PushInput, &push.targets),
@@ -65,8 +65,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What is to be removed at the end of processes of the server's own user is this server's to do; the rest is the
-    /// host's.
+    /// Splits a job control: removals at the end of processes of the server's own user are this server's task; the rest
+    /// is the host's.
     fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
@@ -91,7 +91,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Questions go to the host; what it does not support, this server answers as far as it can.
+    /// Queries go to the host. This server answers what the host does not support, as far as it can.
     fn pass_queries(&mut self, now: Time, ticket: Ticket, requester: Requester, queries: Vec<Query>) {
         let key_count = queries.iter().map(|query| query.keys.len()).fold(0, usize::saturating_add);
         let qualifier_count =
@@ -129,7 +129,7 @@ impl<S: Publish> Server<S> {
         self.peers.get(id).is_some_and(|peer| peer.is_tool)
     }
 
-    /// Who holds a ticket, in the kernel's words.
+    /// The requester behind a ticket, with the kernel's ids.
     pub(super) fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
         let credentials = self.peers.get(ticket.peer())?.credentials;
         let object = self.registry.client(&proc).map_or(0, |client| client.object);
@@ -168,7 +168,7 @@ impl<S: Publish> Server<S> {
                 (Status::SUCCESS, Expected::Credential) => {
                     Reply::Credential { credential: Vec::new(), info: Vec::new() }
                 }
-                // A job without a name is none.
+                // A job without a name is an error.
                 (Status::SUCCESS, Expected::Namespace) => Reply::Status(Status::ERROR),
                 (status, _) => Reply::Status(status),
             },
@@ -182,8 +182,8 @@ impl<S: Publish> Server<S> {
         Reply::Spawned { namespace: Text::from(namespace.as_str()), entries }
     }
 
-    /// What is known here of a job, for a reply about something else. Nothing if it is more than a message should carry:
-    /// whoever needs it asks.
+    /// The data about a job here, for a reply about something else. Empty if it is too much for a message: a peer that
+    /// needs it can ask.
     pub(super) fn job_data(&self, namespace: &Namespace) -> Vec<crate::types::Kval> {
         let job = self.registry.registered(namespace);
         if job.is_none_or(|job| job.job_size.is_some_and(|size| size > JOB_DATA_RANKS_MAX)) {
@@ -196,17 +196,17 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Processes of a job that is described in an answer about something else.
+/// Largest job that is described in an answer about something else.
 const JOB_DATA_RANKS_MAX: u32 = 4096;
-/// Qualifiers of queries, and queries, for each key that there may be.
+/// Qualifiers of queries, and queries, for each allowed key.
 const QUALIFIERS_PER_KEY: usize = 4;
 
-/// Whether the host has not answered all that it was asked, and others may.
+/// Whether the host has left parts of a query unanswered that this server may answer.
 const fn is_incomplete(status: Status) -> bool {
     matches!(status, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND | Status::ERR_PARTIAL_SUCCESS)
 }
 
-/// What goes up for a request; an error for one that makes no sense, or that nobody here knows.
+/// The upcall for a request; an error for an invalid or unknown one.
 fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<Passage, Status> {
     let (needs, expected, upcall) = match request {
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
@@ -287,7 +287,7 @@ fn monitor_upcall(requester: Requester, request: proto::Monitor) -> Upcall {
     Upcall::Monitor(requests::Monitor { requester, monitor, error, directives })
 }
 
-/// Results with a status. Without results the status is all there is to say, unless it is success.
+/// Results with a status. Without results only the status is sent, unless it is success.
 pub(super) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
     match status {
         Status::SUCCESS => results,

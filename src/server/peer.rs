@@ -4,14 +4,14 @@ use super::io::{Credentials, Hello, PeerId, StoreOffer, Version};
 use super::shares::UserShares;
 use crate::types::ProcId;
 
-/// Where a connection is in its life.
+/// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The host has not yet agreed.
     Arriving,
-    /// May ask for things.
+    /// May send requests.
     Admitted,
-    /// Has left in order; only its end is still to come.
+    /// Has finalized; only its end is missing.
     Finalized,
 }
 
@@ -19,16 +19,16 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) proc: ProcId,
-    /// The kernel's, as they were when it connected.
+    /// The kernel's ids at connection time.
     pub(super) credentials: Credentials,
     pub(super) store: StoreOffer,
     pub(super) version: Version,
     pub(super) stage: Stage,
-    /// Whether it came as a tool that the host had not announced.
+    /// Whether it came as a tool without an announcement of the host.
     pub(super) is_tool: bool,
     /// Whether it reads job information as entries.
     pub(super) reads_entries: bool,
-    /// Processes that have posted much, and of which it was sent everything once.
+    /// Processes with large data whose complete values it has got once.
     pub(super) told_all: BTreeSet<ProcId>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Peer {
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     peers: BTreeMap<PeerId, Peer>,
-    /// How many each user has.
+    /// Number of connections of each user.
     of_users: UserShares,
     last_index: u32,
 }
@@ -52,7 +52,7 @@ impl Peers {
         }
     }
 
-    /// The slot number for the next admitted tool: peers repeat it in every header, we never read it back.
+    /// The slot number for the next admitted tool: peers repeat it in every header, but the server never reads it.
     pub(super) fn next_index(&mut self) -> u32 {
         self.last_index = self.last_index.wrapping_add(1);
         self.last_index
@@ -72,9 +72,9 @@ impl Peers {
         Some(peer)
     }
 
-    /// Whether a user may have so many more connections, of so many that there may be.
+    /// Whether a user may have `more` further connections under the bound `peers_max`.
     pub(super) fn permit(&self, uid: u32, more: usize, peers_max: usize) -> bool {
-        // One may always come, as long as there is room at all.
+        // One connection is always allowed while there is room at all.
         self.of_users.permit(uid, more, peers_max) || more == 1 && self.of_users.of(uid) == 0
     }
 
@@ -82,7 +82,7 @@ impl Peers {
         self.peers.iter().map(|(id, peer)| (*id, peer))
     }
 
-    /// Those who go by this name and have not left.
+    /// Connections under this name that have not finalized.
     pub(super) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = PeerId> {
         let are_there = |peer: &Peer| peer.proc == *proc && peer.stage != Stage::Finalized;
         self.peers.iter().filter(move |(_, peer)| are_there(peer)).map(|(id, _)| *id)

@@ -8,7 +8,7 @@ use super::outputs::Ticket;
 use super::query::Questions;
 use crate::types::{Key, Namespace, ProcId, Time};
 
-/// What an upcall was made for.
+/// The purpose of an upcall.
 #[derive(Debug)]
 pub(super) enum Purpose {
     ClientConnected(PeerId),
@@ -17,7 +17,7 @@ pub(super) enum Purpose {
     Abort(Ticket),
     Notify(Ticket),
     RegisterEvents,
-    /// A request passed up as it is.
+    /// A request passed up unchanged.
     Passed(Ticket, Expected),
     Operation(OperationId),
     /// Values of a process that a fence waits for.
@@ -25,35 +25,35 @@ pub(super) enum Purpose {
     DirectModex(Fetch),
 }
 
-/// What answers a request that was passed up, if it succeeds.
+/// The form of a successful answer to a passed-up request.
 #[derive(Debug)]
 pub(super) enum Expected {
     Status,
     Lookup,
     Infos,
-    /// Infos; what the host does not answer, this server does as far as it knows.
+    /// Infos; this server answers what the host does not, as far as it can.
     Answers(Box<Questions>),
     Namespace,
     Credential,
-    /// Success, which grants this.
+    /// Success, which grants this pull.
     Pull(Box<Pull>),
 }
 
-/// Data asked of the host. Equal requests share one upcall.
+/// Data requested from the host. Equal requests share one upcall.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Fetch {
     pub(super) proc: ProcId,
     pub(super) key: Option<Key>,
 }
 
-/// One upcall that the host has not answered.
+/// One upcall without an answer.
 #[derive(Debug)]
 pub(super) struct PendingUpcall {
     pub(super) purpose: Purpose,
     pub(super) deadline: Option<Time>,
 }
 
-/// All upcalls that the host has not answered.
+/// All upcalls without an answer.
 #[derive(Debug, Default)]
 pub(super) struct PendingUpcalls {
     pending: BTreeMap<UpcallId, PendingUpcall>,
@@ -72,7 +72,7 @@ impl PendingUpcalls {
         id
     }
 
-    /// A number for an upcall whose answer nobody waits for.
+    /// A number for an upcall whose answer is not awaited.
     pub(super) fn unawaited(&mut self) -> UpcallId {
         self.last = self.last.saturating_add(1);
         UpcallId(self.last)
@@ -90,7 +90,7 @@ impl PendingUpcalls {
         self.pending.get(&id)
     }
 
-    /// The upcall that already fetches this.
+    /// The open upcall for the same fetch.
     pub(super) fn fetching(&self, fetch: &Fetch) -> Option<UpcallId> {
         self.fetches.get(fetch).copied()
     }
@@ -112,7 +112,7 @@ impl PendingUpcalls {
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }
 
-    /// Upcalls that a fence waits for after its own.
+    /// Upcalls for the values that a fence must catch up with.
     pub(super) fn catching_up(&self, operation: OperationId) -> Vec<(UpcallId, ProcId)> {
         let of = |(id, upcall): (&UpcallId, &PendingUpcall)| match &upcall.purpose {
             Purpose::CatchUp(of, proc) if *of == operation => Some((*id, proc.clone())),

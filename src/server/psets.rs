@@ -1,5 +1,5 @@
-//! Process sets: names that the host gives to fixed sets of processes. Nothing is done with one; processes are told, and
-//! may ask.
+//! Process sets: names that the host gives to fixed sets of processes. The server only informs processes about them,
+//! and answers queries.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Stat
 pub(super) struct ProcessSets(BTreeMap<Text, Vec<ProcId>>);
 
 impl<S: Publish> Server<S> {
-    /// The host names a set. One of that name is replaced.
+    /// Defines a set of the host. It replaces a set of the same name.
     pub(super) fn define_process_set(&mut self, now: Time, set: ProcessSet) -> HostResult {
         let ProcessSet { name, members, source } = set;
         let limits = &self.config.limits;
@@ -54,7 +54,7 @@ impl<S: Publish> Server<S> {
         HostResult::Status(Status::SUCCESS)
     }
 
-    /// The host takes a name back.
+    /// Deletes a set of the host.
     pub(super) fn delete_process_set(&mut self, now: Time, name: Text, source: ProcId) -> HostResult {
         let Some(members) = self.process_sets.0.remove(&name) else {
             let reason = format!("no set {:?} is defined; it may be deleted already", name.to_string_lossy());
@@ -64,7 +64,7 @@ impl<S: Publish> Server<S> {
         HostResult::Status(Status::SUCCESS)
     }
 
-    /// Everybody here is told, members or not, who may know of the set.
+    /// Informs all local processes that may know of the set, members or not.
     fn tell_of_set(&mut self, now: Time, status: Status, name: Text, members: &[ProcId], source: ProcId) {
         let info = vec![
             Info::new(Key::from_static(keys::PSET_NAME.name()), name),
@@ -84,7 +84,7 @@ impl ProcessSets {
         self.0.get(name).map(Vec::as_slice)
     }
 
-    /// A set of processes of a job that is gone is none any more.
+    /// Drops the sets whose processes are all of a deregistered job.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.0.retain(|_, members| members.iter().any(|proc| proc.namespace != *namespace));
     }

@@ -6,18 +6,18 @@ use super::changes::Changes;
 use super::io::{Credentials, PeerId};
 use crate::types::{Namespace, ProcId, Rank, Text};
 
-/// Who the host told us about, and who of them is here.
+/// The processes that the host announced, and their presence.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     jobs: BTreeMap<Namespace, Job>,
     revision: u64,
-    /// The commits of processes announced from now on have larger numbers. Other nodes keep the number of the newest that
-    /// they have, and may not learn that a job was registered anew here.
+    /// Newly announced processes number their commits above this. Other nodes keep the newest number that they have,
+    /// and may not learn that a job was registered again here.
     commit_base: u64,
     ended: Ended,
 }
 
-/// Jobs that were here and have ended: nothing more comes of them. The youngest are remembered.
+/// Jobs that have ended here; no more data comes of them. Only the newest are remembered.
 #[derive(Debug, Default)]
 struct Ended {
     numbers: BTreeMap<Namespace, u64>,
@@ -50,20 +50,20 @@ impl Ended {
 pub(super) struct Job {
     /// False while only processes of it were announced.
     pub(super) is_registered: bool,
-    /// Made for tools, without the host; goes with the last of them.
+    /// Made for tools, without the host; removed with the last tool.
     pub(super) is_of_tools: bool,
     pub(super) local_count: Option<u32>,
     pub(super) job_size: Option<u32>,
     pub(super) clients: BTreeMap<u32, Client>,
-    /// Whose job it is, as the host said in its description.
+    /// The user of the job, from the host's description.
     pub(super) user: Option<u32>,
-    /// The number of the last connection of its processes that was admitted.
+    /// The number of the last admitted connection of its processes.
     last_number: u32,
-    /// For each rank elsewhere the newest of its commits that is stored here, where its server said so.
+    /// For each remote rank its newest stored commit, if its server sent the number.
     pub(super) stored: Commits,
 }
 
-/// A number of a commit for each rank, 0 where none is known: in pages, because there may be very many of them.
+/// A commit number for each rank, 0 if unknown. In pages, because there may be very many ranks.
 #[derive(Debug, Default)]
 pub(super) struct Commits(FxHashMap<u32, Box<[u64; COMMITS_PER_PAGE as usize]>>);
 
@@ -75,7 +75,7 @@ impl Commits {
         page.and_then(|page| page.get(Self::place(rank))).copied().unwrap_or_default()
     }
 
-    /// The ranks of which one is known, in order.
+    /// The ranks with a known number, in order.
     pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
         let mut pages: Vec<_> = self.0.iter().collect();
         pages.sort_unstable_by_key(|&(&page, _)| page);
@@ -102,45 +102,45 @@ impl Commits {
 pub(super) struct Client {
     pub(super) credentials: Credentials,
     pub(super) object: u64,
-    /// A tool that the host did not announce.
+    /// A tool without an announcement of the host.
     pub(super) is_guest: bool,
-    /// A guest that the host was asked about, and let in under this name.
+    /// A guest that the host was asked about and admitted under this name.
     pub(super) is_vouched_for: bool,
-    /// As the host said.
+    /// From the host.
     pub(super) pid: Option<u32>,
-    /// As the host said.
+    /// From the host.
     pub(super) executable: Option<Text>,
     pub(super) presence: Presence,
-    /// Connections that are admitted and have not finalized.
+    /// Admitted connections that have not finalized.
     pub(super) connections: BTreeSet<PeerId>,
-    /// What the numbers of its commits begin behind.
+    /// Its commit numbers start after this one.
     pub(super) commit_base: u64,
-    /// How many commits were applied.
+    /// Number of applied commits.
     pub(super) commits: u64,
-    /// Whether it has had its say: it has committed, be it nothing, or has come to a fence that collects. What it has not
-    /// put by then it may never put.
+    /// Whether it has spoken: it has committed, perhaps nothing, or has arrived at a collecting fence. It may never put
+    /// a key that it has not put by then.
     pub(super) has_spoken: bool,
-    /// What its next fence has to carry.
+    /// The changes that its next fence must carry.
     pub(super) changes: Changes,
 }
 
-/// What is known of a local process.
+/// The state of a local process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     /// Announced, not seen yet.
     Expected,
     /// At least one connection is admitted and has not finalized.
     Connected,
-    /// All connections left in order; may come again.
+    /// All connections have finalized; the process may come again.
     Finalized,
     /// The last connection broke.
     Lost,
-    /// The host says that it has ended. Kept because a wildcard participant counts it.
+    /// The host reported its end. Kept because a wildcard participant counts it.
     Deregistered,
 }
 
 impl Client {
-    /// A process that the host announced, not seen yet.
+    /// A process that the host announced and that has not connected yet.
     pub(super) fn expected(credentials: Credentials, object: u64, commit_base: u64) -> Self {
         Self {
             credentials,
@@ -158,12 +158,12 @@ impl Client {
         }
     }
 
-    /// A tool that it did not announce.
+    /// A tool without an announcement of the host.
     pub(super) fn guest(credentials: Credentials, commit_base: u64) -> Self {
         Self { is_guest: true, ..Self::expected(credentials, 0, commit_base) }
     }
 
-    /// The number of its last commit; 0: there was none.
+    /// The number of its last commit; 0: none.
     pub(super) const fn last_commit(&self) -> u64 {
         if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
     }
@@ -181,7 +181,7 @@ impl Presence {
     }
 }
 
-/// Who must arrive here for a collective to be locally complete.
+/// The local participants of a collective, and whether there are remote ones.
 #[derive(Debug, Default)]
 pub(super) struct Membership {
     pub(super) local: BTreeSet<ProcId>,
@@ -193,14 +193,14 @@ pub(super) struct Membership {
 pub(super) enum Remote {
     #[default]
     None,
-    /// The size of a job is not known: only the host can tell.
+    /// The size of a job is unknown: only the host can decide.
     Unknown,
     Some,
 }
 
 impl Job {
-    /// The number of the next admitted connection: from 1, in order. Zero, which no connection has for itself, once all are
-    /// used up.
+    /// The number of the next admitted connection: from 1, in order. Zero, which several connections may share, once
+    /// all numbers are used up.
     pub(super) const fn next_connection(&mut self) -> u32 {
         match self.last_number.checked_add(1) {
             Some(next) => {
@@ -211,27 +211,27 @@ impl Job {
         }
     }
 
-    /// How many of its processes are here, as far as is known.
+    /// The known number of its local processes.
     pub(super) fn local_count(&self) -> u32 {
         let known = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
         self.local_count.map_or(known, |announced| announced.max(known))
     }
 
-    /// Whether it is known which processes are local: the job is registered, and all announced clients are.
+    /// Whether the set of local processes is known: the job is registered, and so are all announced clients.
     pub(super) fn is_defined(&self) -> bool {
         let announced = usize::try_from(self.local_count.unwrap_or(0)).unwrap_or(usize::MAX);
         self.is_registered && self.members().count() >= announced
     }
 
-    /// Its local processes. Guests are none where the host announced processes: nobody of the job waits for them.
+    /// Its local processes. Guests do not count if the host announced processes: no process of the job waits for them.
     fn members(&self) -> impl Iterator<Item = u32> {
         let has_own = self.clients.values().any(|client| !client.is_guest);
         let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest));
         members.map(|(&rank, _)| rank)
     }
 
-    /// The users of its processes here, and the one that the host has named. Guests count as for [`Self::members`]: a tool in a
-    /// job of the host's does not make that its user's.
+    /// The users of its local processes, and the user that the host named. Guests count as for [`Self::members`]: a
+    /// tool in a job of the host does not make its user an owner.
     pub(super) fn users(&self) -> BTreeSet<u32> {
         let has_own = self.clients.values().any(|client| !client.is_guest);
         let members = self.clients.values().filter(|client| !(has_own && client.is_guest));
@@ -250,12 +250,12 @@ impl Job {
 }
 
 impl Registry {
-    /// Knows nobody yet.
+    /// An empty registry.
     pub(super) fn new(commit_base: u64) -> Self {
         Self { commit_base, ..Self::default() }
     }
 
-    /// Grows whenever the set of local processes has changed, or one of them has gone.
+    /// Grows with every change of the set of local processes, and with every end of one.
     pub(super) const fn revision(&self) -> u64 {
         self.revision
     }
@@ -268,7 +268,7 @@ impl Registry {
         self.jobs.get(namespace)
     }
 
-    /// The job if the host registered it, not merely processes of it.
+    /// The job if the host registered it, not only processes of it.
     pub(super) fn registered(&self, namespace: &Namespace) -> Option<&Job> {
         self.jobs.get(namespace).filter(|job| job.is_registered)
     }
@@ -289,8 +289,8 @@ impl Registry {
         Some(job)
     }
 
-    /// Removes a job that has ended, and remembers its name among so many; not those of tools, which could make it
-    /// forget the others.
+    /// Removes an ended job, and remembers its name among the last `ended_max`. Jobs of tools are not remembered,
+    /// because they could displace the others.
     pub(super) fn end(&mut self, namespace: &Namespace, ended_max: usize) -> Option<Job> {
         let job = self.remove(namespace)?;
         if !job.is_of_tools {
@@ -299,7 +299,7 @@ impl Registry {
         Some(job)
     }
 
-    /// Whether a job was here, has ended, and was not announced anew.
+    /// Whether a job has ended here and was not announced again.
     pub(super) fn has_ended(&self, namespace: &Namespace) -> bool {
         self.ended.numbers.contains_key(namespace)
     }
@@ -328,20 +328,20 @@ impl Registry {
         self.jobs.iter()
     }
 
-    /// The first of the participants whose job has ended here.
+    /// The first participant whose job has ended here.
     pub(super) fn ended_among<'a>(&self, procs: &'a [ProcId]) -> Option<&'a ProcId> {
         procs.iter().filter(|_| !self.ended.numbers.is_empty()).find(|entry| self.has_ended(&entry.namespace))
     }
 
-    /// Who takes part here; `None` while a participating namespace is not fully defined: it is registered, and all its
-    /// processes here are. Those that have ended may count as nobody here.
+    /// The local participants; `None` while a participating namespace is not fully defined: it must be registered with
+    /// all its local processes. With `ended_is_nobody`, an ended job has no local participants.
     pub(super) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
         let mut members = Membership::default();
-        // What is known of a job is looked up once, however many of its processes are listed.
+        // Each job is looked up once, however many of its processes are listed.
         for (namespace, entries) in ProcId::by_namespace(procs) {
             let job = match self.jobs.get(namespace) {
                 None if ended_is_nobody && self.has_ended(namespace) => {
-                    // Whether it goes on elsewhere only the host can tell.
+                    // Only the host knows whether it goes on elsewhere.
                     members.remote = members.remote.max(Remote::Unknown);
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! What all operations of many processes have in common: arrival, the end of the local phase, the host's answer, release.
+//! The common part of all operations of many processes: arrival, end of the local phase, the host's answer, release.
 
 use super::collective::{Answer, Operation, OperationId, Stage, brings_about, size_of_infos, size_of_procs};
 use super::config::Capabilities;
@@ -21,7 +21,7 @@ use crate::keys;
 use crate::proto;
 use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
 
-/// Tells the host that local participants are missing.
+/// Directive with the local status: local participants are missing.
 const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
 
 impl<S: Publish> Server<S> {
@@ -32,8 +32,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A participant enters the operation that it means, which is opened if there is none. What follows from that is for
-    /// the caller to find out. `None`: it is refused.
+    /// A participant enters the operation that it means; a new one is opened if there is none. The caller must then
+    /// advance the operation. `None`: the participant is refused.
     pub(super) fn find_and_enter(
         &mut self,
         now: Time,
@@ -52,7 +52,7 @@ impl<S: Publish> Server<S> {
         if procs.is_empty() || !procs.iter().all(is_somebody) {
             return self.turn_away(ticket, Status::ERR_BAD_PARAM);
         }
-        // What waits for it when it ends is told the same.
+        // An operation that waits for a job when it ends gets the same status.
         if !kind.outlives_jobs() && self.registry.ended_among(&procs).is_some() {
             return self.turn_away(ticket, Status::ERR_NOT_FOUND);
         }
@@ -85,7 +85,7 @@ impl<S: Publish> Server<S> {
             && self.has_room_in_operations(peer, procs, directives)
     }
 
-    /// Whether what a connection adds to the participants and directives that are kept may be kept, too.
+    /// Whether the additional participants and directives of a connection fit the bound.
     fn has_room_in_operations(&self, peer: PeerId, procs: &[ProcId], directives: &[Info]) -> bool {
         let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
         let size_bytes = size_of_procs(procs).saturating_add(size_of_infos(directives));
@@ -101,7 +101,7 @@ impl<S: Publish> Server<S> {
         None
     }
 
-    /// A participant enters an operation that takes it.
+    /// A participant enters an operation that it can join.
     pub(super) fn enter(&mut self, now: Time, id: OperationId, ticket: Ticket, proc: ProcId, directives: Vec<Info>) {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
@@ -110,7 +110,7 @@ impl<S: Publish> Server<S> {
             operation.leaders.extend(leader);
             self.collectives.merge_directives(id, directives);
         }
-        // The first contribution that carries a timeout starts the clock for everybody.
+        // The first timeout in a contribution bounds the operation for all participants.
         if let Some(timeout) = timeout {
             self.bound(id, now + timeout);
         }
@@ -124,7 +124,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A process that does not know who else forms the group: each goes up by itself, and the host brings them together.
+    /// Passes up a process that does not know the other members of its group. The host brings these requests together.
     pub(super) fn bootstrap(
         &mut self,
         now: Time,
@@ -147,14 +147,14 @@ impl<S: Publish> Server<S> {
         self.hand_over(now, id, Status::SUCCESS);
     }
 
-    /// An operation has taken too long.
+    /// Handles the timeout of an operation.
     pub(super) fn expire_operation(&mut self, now: Time, id: OperationId) {
         if self.collectives.is_ended_by_time(id) {
             self.finish_operation(now, id, Status::ERR_TIMEOUT);
         }
     }
 
-    /// Completes the local phase if everybody who can arrive has.
+    /// Completes the local phase if all participants that can arrive have arrived.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
@@ -168,7 +168,7 @@ impl<S: Publish> Server<S> {
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
         let needs_host = operation.needs_host(has_host);
         if needs_host && !has_host {
-            // Whoever else arrives can't change that.
+            // Later arrivals can't change that.
             return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
         }
         if !is_complete {
@@ -191,12 +191,12 @@ impl<S: Publish> Server<S> {
             let status = self.tolerated(id, status);
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
-        // A group that outlives deaths is ended by whoever is left, on one node or on many.
+        // The remaining members can end a group that survives deaths, on one node or on many.
         let is_end = self.collectives.get(id).is_some_and(Operation::ends_group);
         self.hand_over(now, id, if is_end { self.tolerated(id, status) } else { status });
     }
 
-    /// An operation has failed here. Its participants elsewhere learn of that from the host.
+    /// An operation has failed here. Its remote participants learn this from the host.
     pub(super) fn give_up(&mut self, now: Time, id: OperationId, failure: Status) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
@@ -207,7 +207,7 @@ impl<S: Publish> Server<S> {
         self.hand_over(now, id, failure);
     }
 
-    /// Hands the local contribution to the host. From here on losses change nothing and nobody can join.
+    /// Hands the local contribution to the host. Afterwards losses have no effect, and no process can join.
     pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
         let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.to_vec());
@@ -240,7 +240,7 @@ impl<S: Publish> Server<S> {
         self.ask_for_parts(now, id);
     }
 
-    /// The host has done its part.
+    /// Handles the host's answer.
     pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
         let Some(operation) = self.collectives.get(id) else { return };
         let signature = operation.signature.clone();
@@ -266,7 +266,7 @@ impl<S: Publish> Server<S> {
         self.advance_operation(now, id);
     }
 
-    /// Ends an operation: everybody who waits gets this status.
+    /// Ends an operation: all waiting processes get this status.
     pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
         self.finish_with(now, id, status, Vec::new());
     }
@@ -275,11 +275,11 @@ impl<S: Publish> Server<S> {
         if let Some(signature) = self.release(id, status, info) {
             self.settle_answered(now, &signature);
         }
-        // Others may have waited for what this one had asked for.
+        // Other fences may have waited for a fetch of this one.
         self.go_on_catching_up(now);
     }
 
-    /// Ends the operations of a signature whose turn has come, in order.
+    /// Ends the operations of a signature in order, as far as the host has answered.
     pub(super) fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
             let Answer { status, gathered, info } = answer;
@@ -288,14 +288,14 @@ impl<S: Publish> Server<S> {
             if !self.must_catch_up(now, id, status, &whole, &info) {
                 self.release(id, status, info);
             }
-            // Those who wait are bounded; those whose data came are not.
+            // Loop over the waiting requests, whose number is bounded; the number of processes with new data is not.
             for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
                 self.review_wait(now, wait);
             }
         }
     }
 
-    /// Takes an operation off the list and answers everybody who waits for it.
+    /// Removes an operation and answers its waiting processes.
     fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
         let signature = &operation.signature;
@@ -322,7 +322,7 @@ impl<S: Publish> Server<S> {
 }
 
 impl Kind {
-    /// What the host must be able to do for operations that are not this node's own affair.
+    /// The host's capability for operations beyond this node.
     pub(super) const fn capability(&self) -> Capabilities {
         match self {
             Self::Fence => Capabilities::FENCE,
@@ -341,50 +341,50 @@ impl Kind {
         }
     }
 
-    /// Members of a group say different things of themselves; the others should all say the same.
+    /// Members of a group send different directives about themselves; other participants should all send the same.
     const fn merges_directives(&self) -> bool {
         matches!(self, Self::Group(..))
     }
 }
 
 impl Operation {
-    /// What the host is told besides the participants.
+    /// The directives for the host.
     pub(super) fn directives_for_host(&self, status: Status) -> Vec<Info> {
         let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
         let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
         self.directives.iter().cloned().chain(told).collect()
     }
 
-    /// Whether the operation is not this node's own affair. Where nobody can tell whether there are others, the host
-    /// can. What being connected means is always the host's to say, if it says anything.
+    /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
+    /// Connections always go to a host that supports them, because it defines their meaning.
     fn needs_host(&self, has_host: bool) -> bool {
         let remote = self.remote();
         let is_wanted = match &self.signature.kind {
             Kind::Fence => false,
             Kind::Connect | Kind::Disconnect => has_host,
-            // A number must be unique among more than those who are here.
+            // A number must be unique beyond this node.
             Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
 
-    /// The participants without those who have left the group that this is about.
+    /// The participants without those that have left the operation's group.
     pub(super) fn remaining(&self) -> Vec<ProcId> {
         self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
     }
 
-    /// Whether it ends a group. Those who have left it are not missing there.
+    /// Whether it ends a group. Members that have left are not missing there.
     pub(super) const fn ends_group(&self) -> bool {
         matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
     }
 
-    /// Whether somebody here is missing.
+    /// Whether a local participant is missing.
     fn lacks_somebody(&self) -> bool {
         self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
     }
 }
 
-/// Directives that one participant can add where they are merged: each is compared with all the others.
+/// Number of merged directives from one participant: each is compared with all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
 
 const UNDERSTOOD_OF_FENCES: [&str; 3] =
@@ -403,7 +403,7 @@ const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
     keys::GROUP_ADD_MEMBERS.name(),
 ];
 
-/// What the local phase has to say: whether participants are missing, and whether any is left.
+/// The result of the local phase: whether participants are missing, and whether any arrived one remains.
 pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
     let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
     match (operation.lacks_somebody(), has_survivor) {

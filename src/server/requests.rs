@@ -1,8 +1,8 @@
-//! What clients ask of the host through their server, as the host sees it.
+//! Requests of clients to the host through their server, in the host's form.
 //!
-//! Every request but those of many processes names its [`Requester`], whose ids come from the kernel. Where the standard
-//! wants `PMIX_USERID` and `PMIX_GRPID` among the directives, they are there, again the kernel's; what a client claims
-//! of itself is removed.
+//! Every request except those of many processes names its [`Requester`], whose ids come from the kernel. If the
+//! standard wants `PMIX_USERID` and `PMIX_GRPID` among the directives, they hold the kernel's ids, too. A client's own
+//! claims are removed.
 //!
 //! Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 
@@ -22,11 +22,11 @@ macro_rules! requests {
 }
 
 requests! {
-    /// Who asks.
+    /// The process behind a request.
     Requester {
         /// The process.
         proc: ProcId,
-        /// As given at its registration.
+        /// The object of its registration.
         object: u64,
         /// Effective user id of its connection, according to the kernel.
         uid: u32,
@@ -35,66 +35,65 @@ requests! {
     }
     /// Data to publish.
     Publish {
-        /// Who publishes.
+        /// The publisher.
         requester: Requester,
         /// Data and directives.
         info: Vec<Info>,
     }
     /// Published data to find.
     Lookup {
-        /// Who looks.
+        /// The requester.
         requester: Requester,
-        /// The keys wanted.
+        /// The wanted keys.
         keys: Vec<Key>,
         /// Directives.
         directives: Vec<Info>,
     }
     /// Published data to withdraw.
     Unpublish {
-        /// Who published it.
+        /// The publisher.
         requester: Requester,
         /// The keys; empty: everything that the requester published.
         keys: Vec<Key>,
         /// Directives.
         directives: Vec<Info>,
     }
-    /// A job to start. Besides the ids, the job's directives say that it is spawned (`PMIX_SPAWNED`), by whom
-    /// (`PMIX_PARENT_ID`), and what asks (`PMIX_REQUESTOR_IS_CLIENT` or
-    /// `PMIX_REQUESTOR_IS_TOOL`).
+    /// A job to start. Besides the ids, the job's directives hold `PMIX_SPAWNED`, the requester (`PMIX_PARENT_ID`), and
+    /// its kind (`PMIX_REQUESTOR_IS_CLIENT` or `PMIX_REQUESTOR_IS_TOOL`).
     Spawn {
-        /// Who starts it.
+        /// The spawner.
         requester: Requester,
         /// Directives for the whole job.
         job: Vec<Info>,
         /// Applications.
         apps: Vec<App>,
     }
-    /// Processes to connect or disconnect. Every local one has asked.
+    /// Processes to connect or disconnect. Every local one has sent the request.
     Connect {
         /// The processes, sorted, each entry once.
         procs: Vec<ProcId>,
         /// Directives of the first arrival, then `PMIX_LOCAL_COLLECTIVE_STATUS` if local participants are missing.
         directives: Vec<Info>,
     }
-    /// Facts wanted. Each query's qualifiers end with the ids of the requester.
+    /// Queries. The qualifiers of each end with the ids of the requester.
     QueryRequest {
-        /// Who asks.
+        /// The requester.
         requester: Requester,
         /// The queries.
         queries: Vec<Query>,
     }
-    /// Data to log. Directives say whose it is (`PMIX_LOG_SOURCE`) and, if the requester told, of when.
+    /// Data to log. Directives hold its source (`PMIX_LOG_SOURCE`) and, if the requester sent one, its timestamp.
     Log {
-        /// Who logs.
+        /// The source.
         requester: Requester,
-        /// What, one entry for each channel.
+        /// The data, one entry for each channel.
         data: Vec<Info>,
         /// Directives.
         directives: Vec<Info>,
     }
     /// Change of an allocation.
     Allocate {
-        /// Who asks.
+        /// The requester.
         requester: Requester,
         /// What to do: one of [`crate::types::codes::alloc_directive`].
         directive: u8,
@@ -103,63 +102,63 @@ requests! {
     }
     /// Control of processes.
     JobControl {
-        /// Who asks.
+        /// The requester.
         requester: Requester,
-        /// Whom; empty: the requester's namespace.
+        /// The processes to control; empty: the requester's namespace.
         targets: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
     }
     /// Something to watch.
     Monitor {
-        /// Who asks.
+        /// The requester.
         requester: Requester,
-        /// What to watch.
+        /// The object to watch.
         monitor: Info,
         /// Event to raise.
         error: Status,
         /// Directives.
         directives: Vec<Info>,
     }
-    /// A credential wanted. Answered by [`Credential`].
+    /// A request for a credential. Answered by [`Credential`].
     CredentialRequest {
-        /// For whom.
+        /// The requester.
         requester: Requester,
         /// Directives.
         directives: Vec<Info>,
     }
     /// A credential to check.
     ValidateRequest {
-        /// Who asks.
+        /// The requester.
         requester: Requester,
         /// The credential.
         credential: Vec<u8>,
         /// Directives.
         directives: Vec<Info>,
     }
-    /// Output wanted. After success the host hands it over with [`super::HostCall::IofDeliver`].
+    /// A request for output. After success the host delivers it with [`super::HostCall::IofDeliver`].
     IofPull {
-        /// Who wants it.
+        /// The requester.
         requester: Requester,
-        /// Whose output; the wildcard rank: all of the namespace.
+        /// Sources of the output; the wildcard rank: all of the namespace.
         procs: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
         /// Channel set ([`crate::types::codes::iof_channel`]), never standard input.
         channels: u16,
     }
-    /// Bytes for somebody's standard input.
+    /// Bytes for the standard input of processes.
     PushStdin {
-        /// Whose bytes.
+        /// The sender.
         requester: Requester,
-        /// For whom; the wildcard rank: all of the namespace.
+        /// The receivers; the wildcard rank: all of the namespace.
         targets: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
         /// The bytes; none: end of input.
         bytes: Vec<u8>,
     }
-    /// A group to form or to dissolve. Every local member has asked.
+    /// A group to form or to dissolve. Every local member has sent the request.
     GroupRequest {
         /// What to do.
         operation: GroupOperation,
@@ -170,16 +169,16 @@ requests! {
         /// Directives of all local members, each once, then `PMIX_LOCAL_COLLECTIVE_STATUS` if some are missing.
         directives: Vec<Info>,
     }
-    /// A credential and what goes with it.
+    /// A credential and its details.
     Credential {
-        /// Opaque to everybody but its issuer.
+        /// Opaque to all but its issuer.
         bytes: Vec<u8>,
-        /// Details, for example who issued it.
+        /// Details, for example its issuer.
         info: Vec<Info>,
     }
     /// Output of a process.
     IofOutput {
-        /// Whose.
+        /// The source.
         source: ProcId,
         /// The channel, one bit of [`crate::types::codes::iof_channel`].
         channel: u16,
@@ -190,7 +189,7 @@ requests! {
     }
 }
 
-/// What to do with a group. The numbers are those of the server module.
+/// Operations on a group. The numbers are those of the server module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum GroupOperation {
@@ -201,7 +200,7 @@ pub enum GroupOperation {
 }
 
 impl Requester {
-    /// Directives with the ids of who asks; what was claimed of them before is removed.
+    /// Directives with the ids of the requester; earlier claims are removed.
     #[must_use]
     pub fn signed(&self, mut directives: Vec<Info>) -> Vec<Info> {
         let [user, group] = [keys::USERID, keys::GRPID].map(TypedKey::name);
@@ -211,7 +210,7 @@ impl Requester {
         directives
     }
 
-    /// Queries with the ids of who asks among the qualifiers of each.
+    /// Queries with the ids of the requester among the qualifiers of each.
     #[must_use]
     pub fn signed_queries(&self, queries: Vec<Query>) -> Vec<Query> {
         let signed = |query: Query| Query { qualifiers: self.signed(query.qualifiers), ..query };
@@ -220,7 +219,7 @@ impl Requester {
 }
 
 impl Spawn {
-    /// The wish of a client or tool: the server says who it is, whatever it has said itself.
+    /// A request of a client or tool: the server sets the requester's identity in place of any claims.
     #[must_use]
     pub fn of_peer(requester: Requester, is_tool: bool, job: Vec<Info>, mut apps: Vec<App>) -> Self {
         let mut job = requester.signed(job);
@@ -229,13 +228,13 @@ impl Spawn {
         let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
         job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
         set(&mut job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
-        // A host may look for these among what is said of one program, too.
+        // A host may look for these keys in the infos of one application, too.
         let ours = [keys::USERID.name(), keys::GRPID.name(), keys::PARENT_ID.name()];
         apps.iter_mut().for_each(|app| app.info.retain(|info| !ours.contains(&info.key.as_str())));
         Self { requester, job, apps }
     }
 
-    /// A wish of the server's own process, which may name another parent: it launches on behalf of others.
+    /// A request of the server's own process, which may name another parent: it launches on behalf of others.
     #[must_use]
     pub fn of_server(requester: Requester, job: Vec<Info>, apps: Vec<App>) -> Self {
         let mut job = requester.signed(job);
@@ -250,7 +249,7 @@ impl Spawn {
     }
 }
 
-/// What the server says counts, whatever was said before.
+/// Sets the server's value, in place of any earlier one.
 pub(super) fn set<T: ?Sized>(directives: &mut Vec<Info>, key: TypedKey<T>, value: Value) {
     directives.retain(|info| info.key.as_str() != key.name());
     directives.push(Info { key: Key::from_static(key.name()), flags: InfoFlags::empty().bits(), value });

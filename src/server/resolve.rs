@@ -1,4 +1,4 @@
-//! Who runs where, out of the job descriptions.
+//! Placement of processes, from the job descriptions.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ impl<S: Publish> Server<S> {
         for namespace in self.meant(asker, question.namespace.as_ref())? {
             match self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(node)) {
                 Some(ranks) => procs.extend(ranks_in(&ranks).map(|rank| ProcId::new(namespace.clone(), rank))),
-                // Nobody of it is there; but where nobody said who is where, nobody knows.
+                // No process of the namespace is there. But without a known placement, the answer is unknown.
                 None if question.namespace.is_none() || self.knows_places(namespace) => {}
                 None => return Err(Status::ERR_DATA_VALUE_NOT_FOUND),
             }
@@ -63,7 +63,7 @@ impl<S: Publish> Server<S> {
         Ok(names)
     }
 
-    /// The namespaces that a question is about, of those that the asker reaches. An empty name means all, like none.
+    /// The namespaces of a question that the asker may resolve. An empty name means all, like no name.
     fn meant(&self, asker: PeerId, namespace: Option<&Text>) -> Result<Vec<&Namespace>, Status> {
         let named = namespace.filter(|name| !name.as_bytes().is_empty());
         let is_meant = |of: &Namespace| named.is_none_or(|name| of.as_str().as_bytes() == name.as_bytes());
@@ -73,7 +73,7 @@ impl<S: Publish> Server<S> {
         if found.is_empty() && named.is_some() { Err(Action::Resolve.rule().refusal) } else { Ok(found) }
     }
 
-    /// Whether it is known who is where: a list of the nodes alone does not say so.
+    /// Whether the placement is known: a list of the nodes alone does not contain it.
     fn knows_places(&self, namespace: &Namespace) -> bool {
         let Some(list) = self.text(namespace, keys::NODE_LIST, RealmRequest::Job) else { return false };
         let peers_on = |name| self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(NodeSelector::Name(name)));

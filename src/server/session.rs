@@ -1,4 +1,4 @@
-//! A connection's life: introduction, admission, orderly leave, loss.
+//! The stages of a connection: introduction, admission, finalization, loss.
 
 use super::config::Capabilities;
 use super::core::Server;
@@ -21,7 +21,8 @@ impl<S: Publish> Server<S> {
             Ok(announced) => announced,
             Err(refusal) => {
                 self.outputs.push(Output::Refuse(id, refusal));
-                // One that introduces itself twice ends with everything it was waiting for; others were never here.
+                // A second introduction ends the connection with all its requests. Other refused connections were never
+                // registered.
                 return self.lose(now, id);
             }
         };
@@ -37,7 +38,7 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::ClientConnected(id), upcall);
     }
 
-    /// Whether the host announced this process with these credentials; its object and credentials if so.
+    /// Whether the host announced this process with these credentials. Returns its object and credentials.
     fn examine(&self, id: PeerId, hello: &Hello) -> Result<(u64, Credentials), Refusal> {
         let proc = &hello.proc;
         if self.peers.get(id).is_some() {
@@ -59,13 +60,13 @@ impl<S: Publish> Server<S> {
         if self.is_taken(hello) {
             return Err(Refusal::Taken { proc: proc.clone() });
         }
-        // Counted last: only whoever may speak for the process takes of its share, or learns of it.
+        // Checked last: only a legitimate process uses its share, or learns about it.
         let peers_max = self.config.limits.peers_per_process_max;
         let of_process = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count();
         if of_process >= peers_max {
             return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
         }
-        // Each process that the host announced has one connection whatever its user has.
+        // Each announced process may have one connection, beyond its user's share, too.
         let uid = found.uid;
         if of_process > 0 && !self.peers.permit(uid, 1, self.config.limits.peers_max) {
             return Err(Refusal::TooManyOfUser { uid });
@@ -73,8 +74,8 @@ impl<S: Publish> Server<S> {
         Ok((client.object, expected))
     }
 
-    /// Whether somebody is the process already, of whose family this one is not. Its forked children go by its name, too,
-    /// and come in any order.
+    /// Whether an unrelated process is connected under this name. Forked children use it, too, and connect in any
+    /// order.
     fn is_taken(&self, hello: &Hello) -> bool {
         !hello.strangers.is_empty() && {
             let mut others = self.peers.of_process(&hello.proc).peekable();
@@ -82,7 +83,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host has decided about a connection.
+    /// Applies the host's decision about a connection.
     pub(super) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let proc = peer.proc.clone();
@@ -99,7 +100,7 @@ impl<S: Publish> Server<S> {
         }
         self.outputs.push(Output::Admit(id, number));
         if store == StoreOffer::Segment {
-            // Whoever has its own has the others, too.
+            // A process that has its own segment must have the others already.
             self.hand_over_reach(id, &proc);
         }
         self.tie_to_parent(&proc);
@@ -122,7 +123,7 @@ impl<S: Publish> Server<S> {
         self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::NoJobInformation);
     }
 
-    /// The peer could not map a segment: from now on it gets everything over the socket.
+    /// The peer could not map a segment: from now on it gets all data over the socket.
     pub(super) fn store_fallback(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         if let Some(peer) = self.peers.get_mut(ticket.peer()) {
             peer.store = StoreOffer::Socket;
@@ -130,7 +131,7 @@ impl<S: Publish> Server<S> {
         self.job_info(now, ticket, proc);
     }
 
-    /// A connection leaves in order. The host hears of it when the last connection of the process leaves.
+    /// A connection finalizes. The host gets a notice when the last connection of the process has finalized.
     pub(super) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let id = ticket.peer();
         let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
@@ -145,7 +146,7 @@ impl<S: Publish> Server<S> {
             client.connections.remove(&id);
             if client.connections.is_empty() && client.presence == Presence::Connected {
                 client.presence = Presence::Finalized;
-                // Tools are none of the clients that the host announced; no server of the reference tells of them here.
+                // Tools are not announced clients; no OpenPMIx server reports them here.
                 object = (!is_tool).then_some(client.object);
             }
         }
@@ -163,8 +164,8 @@ impl<S: Publish> Server<S> {
         self.review_target(now, proc);
     }
 
-    /// A connection has ended. If it was the process's last and did not leave in order, the process is lost: it departs
-    /// from the collectives it had not arrived at. What it committed stays.
+    /// A connection has ended. If it was the process's last and had not finalized, the process is lost: it departs from
+    /// the collectives at which it has not arrived. Its committed values stay.
     pub(super) fn lose(&mut self, now: Time, id: PeerId) {
         let Some(peer) = self.peers.remove(id) else {
             self.forget_arriving(id);
@@ -185,13 +186,13 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// An admitted connection has ended without leaving in order.
+    /// An admitted connection has ended without a finalization.
     fn part(&mut self, now: Time, id: PeerId, proc: &ProcId) {
         let Some(client) = self.registry.client_mut(proc) else { return };
         client.connections.remove(&id);
         if client.connections.is_empty() && client.presence == Presence::Connected {
             client.presence = Presence::Lost;
-            // The host is told, and who runs the job learns it from the host.
+            // The host gets a notice, and informs the user of the job.
             tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);
             self.raise_lost_connection(proc);
@@ -202,8 +203,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Ends a connection from this side: everything it waits for is answered first. A pending finalization has
-    /// succeeded; everything else ends with `status`.
+    /// Closes a connection, after an answer to each of its requests. A pending finalization has succeeded; other
+    /// requests end with `status`.
     pub(super) fn dismiss(&mut self, now: Time, id: PeerId, status: Status, reason: Reason) {
         let Some(peer) = self.peers.get(id) else { return };
         let is_arriving = peer.stage == Stage::Arriving;
@@ -219,7 +220,7 @@ impl<S: Publish> Server<S> {
         self.lose(now, id);
     }
 
-    /// Takes back everything a connection waits for; with each ticket whether it is that of a finalization.
+    /// Takes back all tickets of a connection, each with a flag for a finalization.
     fn withdraw(&mut self, id: PeerId) -> Vec<(Ticket, bool)> {
         let mut tickets = Vec::new();
         for wait in self.waiting.of_peer(id) {

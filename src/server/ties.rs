@@ -1,8 +1,8 @@
-//! Who reads whose job: processes that are connected, in one group, or of jobs of which one has started the other. They are
-//! handed the segments of each other's jobs, and read them as they read their own.
+//! Read access to other jobs: processes are tied if they are connected or in one group, or if one's job has started the
+//! other's. They get the segments of each other's jobs, and read them like their own.
 //!
-//! A segment goes only to a process whose user is the one whose processes these are. When the last tie to a job ends, the
-//! process is told to forget the segment, and gets it no more.
+//! A segment goes only to a process with the user and group of that job's local processes. When the last tie to a job
+//! ends, the process must forget the segment, and gets it no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,20 +19,20 @@ use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
 use crate::keys;
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
-/// What ties processes of several jobs together.
+/// A reason why processes of several jobs are tied.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tie {
     /// They are connected: the participants as written.
     Connection(Participants),
     /// They are in a group of this name. Several groups may have it.
     Group(Text, u64),
-    /// A process says that it is in a group of this name, which was formed by invitation. Others may not know of it.
+    /// A process claims to be in a group of this name, formed by invitation. The others may not know of it.
     Claim(Text, u64),
     /// A process has started this job.
     Spawn(Namespace),
 }
 
-/// How a process is tied to another job.
+/// The relation of a process to another job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Bond {
     /// Connected, in one group, or started by that job.
@@ -41,26 +41,26 @@ pub(super) enum Bond {
     Child,
 }
 
-/// Jobs that a tie is about, the process's own included.
+/// Jobs of a tie, including the process's own.
 type Jobs = Arc<BTreeSet<Namespace>>;
 
-/// All ties of the processes here.
+/// All ties of the local processes.
 #[derive(Debug, Default)]
 pub(super) struct Ties {
     of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
     last_group: u64,
 }
 
-/// What a process here may no longer read.
+/// Jobs that local processes may no longer read.
 type Lost = Vec<(ProcId, Namespace)>;
 
 impl Ties {
-    /// How many processes have some.
+    /// Number of processes with ties.
     pub(super) fn len(&self) -> usize {
         self.of_process.len()
     }
 
-    /// How many a process has.
+    /// Number of a process's ties.
     pub(super) fn count(&self, proc: &ProcId) -> usize {
         self.of_process.get(proc).map_or(0, BTreeMap::len)
     }
@@ -79,7 +79,7 @@ impl Ties {
         *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
     }
 
-    /// The strongest bond of a process to another job. A claim counts where a process of that job claims the same.
+    /// The strongest bond of a process to another job. A claim counts if a process of that job has the same claim.
     pub(super) fn bond(&self, proc: &ProcId, namespace: &Namespace) -> Option<Bond> {
         let about_it = self.of(proc).filter(|(_, jobs)| jobs.contains(namespace));
         let bonds = about_it.filter_map(|(tie, _)| match tie {
@@ -90,7 +90,7 @@ impl Ties {
         bonds.max()
     }
 
-    /// Whether a process of one job says that it is in a group with another job.
+    /// Whether a process of one job claims to be in a group with another job.
     fn is_claimed(&self, id: &Text, by: &Namespace, with: &Namespace) -> bool {
         let first = ProcId::new(by.clone(), 0);
         let of_job = self.of_process.range(first..).take_while(|(proc, _)| proc.namespace == *by);
@@ -98,7 +98,7 @@ impl Ties {
         ties.any(|(tie, jobs)| matches!(tie, Tie::Claim(name, _) if name == id) && jobs.contains(with))
     }
 
-    /// Takes processes off the ties that are meant.
+    /// Removes processes from the ties that match.
     fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
         let mut lost = Vec::new();
         for proc in procs {
@@ -114,31 +114,31 @@ impl Ties {
         lost
     }
 
-    /// Those who are tied to a job that is not theirs.
+    /// The processes of other jobs that are tied to a job.
     fn readers_of(&self, namespace: &Namespace) -> Vec<ProcId> {
         self.of_process.keys().filter(|proc| self.reaches(proc, namespace)).cloned().collect()
     }
 }
 
 impl<S: Publish> Server<S> {
-    /// Whether the whole set is connected, as far as is known here.
+    /// Whether the whole set is connected, as far as this server knows.
     fn is_connected(&self, procs: &Participants, here: &BTreeSet<ProcId>) -> bool {
         let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {
             Tie::Connection(connected) => connected == procs,
-            // A job is connected with whoever has started it.
+            // A job is connected with its spawner.
             Tie::Spawn(_) => procs.namespaces().all(|namespace| jobs.contains(namespace)),
             Tie::Group(..) | Tie::Claim(..) => false,
         };
         here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
     }
 
-    /// Whether a set is to be disconnected that is not connected.
+    /// Whether a disconnect names a set that is not connected.
     pub(super) fn parts_strangers(&self, operation: &Operation) -> bool {
         operation.signature.kind == Kind::Disconnect
             && !self.is_connected(&operation.signature.procs, &operation.contributed)
     }
 
-    /// An operation has ended well: those who took part here read each other's jobs from now on, or no longer.
+    /// A successful operation: its local participants read each other's jobs from now on, or no longer.
     pub(super) fn tie(&mut self, operation: &Operation) {
         let procs = &operation.signature.procs;
         let namespaces = agreed(operation);
@@ -172,20 +172,20 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Processes here are no longer in their group of this name.
+    /// Unties local processes that are no longer in their group of this name.
     pub(super) fn untie_group(&mut self, id: &Text, procs: &BTreeSet<ProcId>) {
         let lost =
             self.ties.part(procs, |tie, _| matches!(tie, Tie::Group(name, _) | Tie::Claim(name, _) if name == id));
         self.take_away(lost);
     }
 
-    /// A process has ended, or has left: what tied it to others is gone.
+    /// A process has ended or finalized: drops all its ties.
     pub(super) fn untie(&mut self, proc: &ProcId) {
         let lost = self.ties.part(&BTreeSet::from([proc.clone()]), |_, _| true);
         self.take_away(lost);
     }
 
-    /// A job is gone: nobody is tied to it, and its own processes are tied to nothing.
+    /// A job is removed: drops all ties to it, and all ties of its processes.
     pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
         let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
         self.take_away(lost);
@@ -201,7 +201,7 @@ impl<S: Publish> Server<S> {
         });
     }
 
-    /// A job is known here from now on: those who are tied to it already are handed its segment.
+    /// A job was registered: processes already tied to it get its segment.
     pub(super) fn hand_over_new(&mut self, namespace: &Namespace) {
         for proc in self.ties.readers_of(namespace) {
             for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
@@ -210,14 +210,14 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Connections that have been handed the segment of a job that is not theirs.
+    /// Connections of other jobs that have the segment of a job.
     pub(super) fn readers_now(&self, namespace: &Namespace) -> BTreeSet<PeerId> {
         let readers = self.ties.readers_of(namespace);
         let peers = readers.iter().flat_map(|proc| self.peers.of_process(proc));
         peers.filter(|peer| self.has_segment(*peer, namespace)).collect()
     }
 
-    /// The processes of a job here are other ones than before: some may map its segment now, or no longer.
+    /// The local processes of a job have changed: some connections may map its segment now, or no longer.
     pub(super) fn review_readers(&mut self, namespace: &Namespace, before: &BTreeSet<PeerId>) {
         let now = self.readers_now(namespace);
         for peer in now.difference(before) {
@@ -228,7 +228,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A job was described, perhaps once more: its processes that are here already may learn who has started them.
+    /// A job was described, perhaps again: its connected processes may learn the job's spawner.
     pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
         let children = self
             .peers
@@ -239,17 +239,17 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A process here has joined a group that was formed by invitation.
+    /// A local process has joined a group formed by invitation.
     pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
         let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
         self.ties.last_group = self.ties.last_group.saturating_add(1);
         self.bind(&Tie::Claim(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
     }
 
-    /// A process here has started a job.
+    /// A local process has started a job.
     pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
         let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
-        // It may have left since it asked.
+        // The process may have left since its request.
         if self.registry.client(&spawner).is_none_or(|client| client.presence != Presence::Connected) {
             return;
         }
@@ -257,7 +257,7 @@ impl<S: Publish> Server<S> {
         self.bind(&Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
     }
 
-    /// A process here may be of a job that another has started, as its description says. It reads the other's job.
+    /// Ties a local process to the spawner of its job, if the description names one.
     pub(super) fn tie_to_parent(&mut self, proc: &ProcId) {
         let lookup = Lookup {
             rank: Rank::Wildcard,
@@ -272,7 +272,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Only who is here is tied to anything. For tests and simulations.
+    /// Only connected processes have ties. For tests and simulations.
     pub(super) fn assert_ties_are_of_the_living(&self) {
         for (proc, ties) in &self.ties.of_process {
             let presence = self.registry.client(proc).map(|client| client.presence);
@@ -282,7 +282,7 @@ impl<S: Publish> Server<S> {
     }
 
     fn bind(&mut self, tie: &Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
-        // A connection within one job has no other meaning than that it can be ended.
+        // A connection within one job only means that it can be ended.
         if namespaces.len() < 2 && !matches!(tie, Tie::Connection(_)) {
             return;
         }
@@ -300,7 +300,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Hands over the segments of all jobs that a process is tied to: it has come (again).
+    /// Sends the segments of all jobs that a process is tied to, when it connects (again).
     pub(super) fn hand_over_reach(&mut self, id: PeerId, proc: &ProcId) {
         for namespace in self.ties.reach(proc) {
             self.hand_over_segment(id, &namespace);
@@ -313,7 +313,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether a connection has been handed the segment of another job.
+    /// Whether a connection has the segment of another job.
     pub(super) fn has_segment(&self, id: PeerId, namespace: &Namespace) -> bool {
         let Some(peer) = self.peers.get(id) else { return false };
         let reads = peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted;
@@ -324,7 +324,7 @@ impl<S: Publish> Server<S> {
             && self.ties.reaches(&peer.proc, namespace)
     }
 
-    /// Whether all processes of a job here have this group id.
+    /// Whether all local processes of a job have this group id.
     fn is_of_group(&self, namespace: &Namespace, gid: u32) -> bool {
         let job = self.registry.registered(namespace);
         job.is_some_and(|job| job.clients.values().all(|client| client.credentials.gid == gid))
@@ -341,13 +341,13 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// The jobs that an operation binds to each other.
+/// The jobs that an operation ties together.
 pub(super) fn agreed(operation: &Operation) -> BTreeSet<Namespace> {
     operation.signature.procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
 }
 
-/// Whether processes of a job were to take part here and none has. They may not have wanted to. For jobs elsewhere the host
-/// speaks.
+/// Whether processes of a job were expected here and none has arrived. They may have refused. The host decides about
+/// remote jobs.
 fn refused(operation: &Operation, namespace: &Namespace) -> bool {
     let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
     operation.departed.iter().any(is_of_job) && !operation.contributed.iter().any(is_of_job)

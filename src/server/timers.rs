@@ -7,7 +7,7 @@ use super::host::UpcallId;
 use super::waiting::WaitId;
 use crate::types::Time;
 
-/// What ends when its deadline passes.
+/// Kinds of deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Wait(WaitId),
@@ -15,17 +15,17 @@ pub(super) enum Timer {
     Upcall(UpcallId),
     /// The wait for registrations: after the host's answer, or before the host is asked.
     Registration(OperationId),
-    /// The wait for what handlers say.
+    /// The wait for decisions of handlers.
     Verdicts(OperationId),
     /// The wait for leaders.
     Bootstrap(BootstrapId),
     /// An interval in which a heartbeat is due.
     Watch(WatchId),
-    /// Others have yet to be told of the end of processes.
+    /// Ends of processes that the others do not know yet.
     Mourning,
 }
 
-/// Deadlines in order. Whoever owns one keeps its moment, so that it can be taken out again.
+/// Deadlines in order. The owner of a deadline stores its time, so that it can be removed again.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     armed: BTreeSet<(Time, Timer)>,
@@ -48,7 +48,7 @@ impl Timers {
         self.armed.first().map(|(deadline, _)| *deadline)
     }
 
-    /// Takes out the earliest timer whose moment has come.
+    /// Removes and returns the earliest due timer.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Timer> {
         let due = *self.armed.first().filter(|(deadline, _)| *deadline <= now)?;
         self.armed.remove(&due);

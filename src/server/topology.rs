@@ -1,4 +1,4 @@
-//! Questions about the node's topology: the runtime has it, and reads it when the first is asked.
+//! Questions about the node's topology: the runtime has it, and reads it for the first question.
 
 use super::core::Server;
 use super::get::Verdict;
@@ -9,10 +9,10 @@ use crate::gds::Publish;
 use crate::keys;
 use crate::types::{Key, ProcId, Rank, Status};
 
-/// What our own clients ask for; the answer brings the segment of the topology.
+/// Key used by our own clients; the answer brings the segment of the topology.
 pub const TOPOLOGY: &str = "modex.topology";
 
-/// Keys under which other libraries look for the topology as text.
+/// Keys that other libraries use for the topology as text.
 const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];
 
 impl<S: Publish> Server<S> {
@@ -25,11 +25,11 @@ impl<S: Publish> Server<S> {
         self.outputs.reply_topology(ticket, TopologyQuestion { proc, key, wants_segment });
     }
 
-    /// The topology as text, if that is what was asked for and the host has registered nothing else under that name.
+    /// The key of the topology as text, if it is requested and the host has registered no other value under it.
     pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &Verdict) -> Option<Key> {
         let Asker::Peer(ticket) = asker else { return None };
         let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
-        // Of a job that this node knows: its own processes are asked about, by themselves or by a tool.
+        // The job must be known here: its own processes ask, or a tool does.
         let namespace = &wanted.proc.namespace;
         let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == *namespace;
         let is_here = is_own_job || self.registry.registered(namespace).is_some();

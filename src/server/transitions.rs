@@ -1,11 +1,11 @@
-//! What everything that can happen to a participant does to an operation of many processes: one table for fence, connect,
-//! disconnect, and the forming and dissolving of groups. The core asks it; nothing else decides.
+//! The effects of every event of a participant on an operation of many processes: one table for fence, connect,
+//! disconnect, and the forming and dissolving of groups. Only this table decides.
 //!
-//! A participant that left in order may come back (MPI sessions do, ten thousand times), so it is waited for until the
-//! host says that it has ended. One that is lost, or that the host says has ended, is not. What somebody contributed
-//! counts, whatever becomes of it.
+//! A participant that finalized may come back (MPI sessions do, ten thousand times), so operations wait for it until
+//! the host reports its end. They do not wait for a lost or ended participant. A contribution counts, even if its
+//! process ends.
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Local participants are missing.
@@ -14,52 +14,52 @@ pub(super) enum Phase {
     Closed,
 }
 
-/// Where a local participant stands in an operation.
+/// The standing of a local participant in an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
-    /// Has not come yet.
+    /// Has not arrived yet.
     Expected,
-    /// Has not come, and left in order; may come back.
+    /// Has not arrived, and has finalized; may come back.
     Away,
     /// Has contributed.
     Arrived,
-    /// Ended, or left the group, without having come.
+    /// Ended, or left the group, without having arrived.
     Departed,
 }
 
-/// What can happen.
+/// Events of a participant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Happening {
-    /// It asks to take part, on a connection that does not wait for this operation.
+    /// It wants to take part, on a connection that does not wait for this operation.
     Arrive,
-    /// It asks again on a connection that waits for this operation: it has raced ahead.
+    /// It arrives again on a connection that waits for this operation: it has raced ahead.
     Repeat,
-    /// Its last connection left in order.
+    /// Its last connection finalized.
     Finalize,
     /// It connected again.
     Return,
-    /// Its last connection broke, or the host says that it has ended.
+    /// Its last connection broke, or the host reported its end.
     Die,
-    /// It left the group that the operation is about.
+    /// It left the operation's group.
     Leave,
-    /// The operation's time is over.
+    /// The operation's timeout.
     TimeOut,
 }
 
-/// What follows.
+/// Effects of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Effect {
     /// Nothing.
     Nothing,
     /// It has arrived, and waits for the end.
     Count,
-    /// It waits for the end along with the connection that came first: a clone.
+    /// It waits for the end along with the first connection: a clone.
     WaitAlong,
-    /// This is about the next operation of the same participants, which is opened if there is none.
+    /// It means the next operation of the same participants, which is opened if there is none.
     Next,
-    /// It is no longer waited for.
+    /// The operation no longer waits for it.
     Depart,
-    /// The operation ends for everybody, with a timeout.
+    /// The operation ends for all participants, with a timeout.
     End,
 }
 
@@ -77,13 +77,14 @@ pub(super) const fn effect(phase: Phase, standing: Standing, happening: Happenin
         (Gathering, Arrived | Departed, Die | Leave) => Nothing,
         (Gathering, Expected | Away | Arrived | Departed, Finalize | Return) => Nothing,
         (Gathering, Expected | Away | Arrived | Departed, TimeOut) => End,
-        // The others have it already: nobody joins any more, and no loss changes it. The host keeps its own time.
+        // The other servers have it already: no process can join, and no loss changes it. The host has a timeout of its
+        // own.
         (Closed, Expected | Away | Arrived | Departed, Arrive | Repeat) => Next,
         (Closed, Expected | Away | Arrived | Departed, Finalize | Return | Die | Leave | TimeOut) => Nothing,
     }
 }
 
-/// The table that a core goes by. Tests plant defects in it, to see that they are found.
+/// The table that a core uses. Tests insert defects, to see that checks find them.
 #[derive(Clone, Copy)]
 pub(super) struct Table(pub(super) fn(Phase, Standing, Happening) -> Effect);
 

@@ -1,4 +1,4 @@
-//! The host's answers, and what happens when there is none.
+//! The host's answers, and the handling of missing ones.
 
 use super::access::Action;
 use super::config::Capabilities;
@@ -13,7 +13,7 @@ use crate::types::{ProcId, Status, Time};
 
 impl<S: Publish> Server<S> {
     pub(super) fn complete_upcall(&mut self, now: Time, id: UpcallId, reply: HostReply) {
-        // The host may answer twice, or after the deadline, or after whoever waited has gone.
+        // The host may answer twice, after the deadline, or after the requester has gone.
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
         self.timers.disarm(deadline, Timer::Upcall(id));
         match purpose {
@@ -36,7 +36,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host took too long: whoever waits gets a timeout, and a later answer is ignored.
+    /// The host took too long: waiting requests get a timeout, and a later answer is ignored.
     pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
         tracing::warn!(upcall = id.0, "the host did not answer in time");
         self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
@@ -72,7 +72,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// The status in a reply of the host. Data where none belongs is the host's mistake, and an error.
+/// The status in a reply of the host. Unexpected data is the host's mistake, and an error.
 pub(super) fn status_of(reply: &HostReply) -> Status {
     match reply {
         HostReply::Status(status) => settled(*status),
@@ -87,7 +87,7 @@ pub(super) fn status_of(reply: &HostReply) -> Status {
     }
 }
 
-/// "Done at once" is only the host's way of saying success.
+/// "Done at once" is another form of success.
 pub(super) fn settled(status: Status) -> Status {
     if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status }
 }

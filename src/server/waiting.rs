@@ -8,11 +8,11 @@ use super::outputs::{CallTicket, Ticket};
 use super::shares::UserShares;
 use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
-/// Names one held request for data.
+/// Identifies one held request for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct WaitId(pub(super) u64);
 
-/// What somebody wants to know.
+/// The wanted data of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) proc: ProcId,
@@ -23,31 +23,31 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether the answer is fixed when the job starts, so that there is nothing to wait for in a known job.
+    /// Whether the answer is fixed when the job starts, so that a wait would not help in a known job.
     pub(super) fn is_static(&self) -> bool {
         self.proc.rank == Rank::Wildcard
             || !self.directives.realm.is_default()
             || self.key.as_ref().is_some_and(Key::is_reserved)
     }
 
-    /// The user whose process asks.
+    /// The user of the asking process.
     pub(super) fn user(&self) -> Option<u32> {
         self.reader.as_ref().map(|(_, uid)| *uid)
     }
 
-    /// About what it takes while it is held, in bytes.
+    /// Approximate memory while it is held, in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         let key = self.key.as_ref().map_or(0, |key| key.as_str().len().saturating_mul(2));
         size_of::<Waiter>().saturating_add(key).saturating_add(size_of_infos(&self.directives.qualifiers))
     }
 
-    /// The key whose next value may be the answer; `None`: that of any key. Qualified values have names of their own.
+    /// The key whose next value may be the answer; `None`: any key. Qualified values have names of their own.
     const fn awaited_key(&self) -> Option<&Key> {
         if self.directives.qualifiers.is_empty() { self.key.as_ref() } else { None }
     }
 }
 
-/// Who wants it.
+/// The source of a request.
 #[derive(Debug)]
 pub(super) enum Asker {
     Peer(Ticket),
@@ -62,12 +62,12 @@ pub(super) enum Asker {
 pub(super) struct Waiter {
     pub(super) asker: Asker,
     pub(super) wanted: Wanted,
-    /// The host's answer it depends on; `None`: depends on something local.
+    /// The upcall whose answer it needs; `None`: it needs local data.
     pub(super) via: Option<UpcallId>,
     pub(super) deadline: Option<Time>,
 }
 
-/// Held requests for data, found by target, by connection, or by the upcall they depend on.
+/// Held requests for data, indexed by target, by connection, and by upcall.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     waiters: BTreeMap<WaitId, Waiter>,
@@ -82,7 +82,7 @@ pub(super) struct Waiting {
     last: u64,
 }
 
-/// Requests about one process by the key that they wait for; under `None` those that a value of any key may answer.
+/// Requests about one process by the awaited key; under `None` those that a value of any key may answer.
 type ByKey = BTreeMap<Option<Key>, BTreeSet<WaitId>>;
 
 impl Waiting {
@@ -144,7 +144,7 @@ impl Waiting {
         self.by_target.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied().collect()
     }
 
-    /// Requests about a process that a new value of one of these keys may answer. No others are looked at.
+    /// Requests about a process that a new value of one of these keys may answer.
     pub(super) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<WaitId> {
         let Some(by_key) = self.by_target.get(proc) else { return BTreeSet::new() };
         let places = std::iter::once(None).chain(keys.cloned().map(Some));

@@ -1,4 +1,4 @@
-//! Questions that the server answers itself when its host answers none: what runs here, and what Get could tell.
+//! Queries that the server answers itself if its host does not: running jobs, and the values that a Get could find.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,16 +28,16 @@ use crate::types::{
     DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
 };
 
-/// Questions of somebody, as they were asked, and what the host has told of them.
+/// The queries of one request, and the host's answers.
 #[derive(Debug)]
 pub(in crate::server) struct Questions {
     pub(in crate::server) requester: Requester,
     pub(in crate::server) queries: Vec<Query>,
-    /// The host's answers. What is missing among them is answered here.
+    /// The host's answers. The server answers the missing ones.
     pub(in crate::server) told: Vec<Info>,
-    /// The host's word on what neither it nor this server answers.
+    /// The host's status, for queries that neither it nor this server answers.
     pub(in crate::server) verdict: Option<Status>,
-    /// Some queries were not the host's to answer.
+    /// Some queries were withheld from the host.
     pub(in crate::server) is_withheld: bool,
 }
 
@@ -47,7 +47,7 @@ impl Questions {
     }
 }
 
-/// Questions on the way to their answers. They may ask for tables of all processes of a large job, so each step answers some.
+/// Queries in progress. They may need tables of all processes of a large job, so each step answers some.
 #[derive(Debug)]
 pub(in crate::server) struct Answering {
     pub(in crate::server) ticket: Ticket,
@@ -57,19 +57,19 @@ pub(in crate::server) struct Answering {
 }
 
 impl Answering {
-    /// The ticket, and what takes long to free.
+    /// The ticket, and the memory that takes long to free.
     pub(in crate::server) fn into_parts(self) -> (Ticket, Garbage) {
         (self.ticket, Garbage::new((self.questions, self.progress)))
     }
 }
 
-/// The topology, as far as it is known.
+/// The state of the topology here.
 #[derive(Debug)]
 pub(in crate::server) enum Topology {
-    /// Nobody has asked yet.
+    /// Not requested yet.
     Unasked,
     Known(Arc<SharedMachine>),
-    /// It can't be had.
+    /// Not available.
     Absent,
 }
 
@@ -83,29 +83,29 @@ impl Topology {
     }
 }
 
-/// How far the answers have got.
+/// The progress of the answers.
 #[derive(Debug, Default)]
 struct Progress {
     found: Vec<Info>,
-    /// Their size, without what the host told.
+    /// Size of the answers, without the host's.
     bytes: usize,
-    /// How often the host has answered a key.
+    /// Number of the host's answers for each key.
     told_of: BTreeMap<Key, usize>,
     asked: BTreeSet<(Scope, Text)>,
     lacks_some: bool,
     understood: bool,
     refused: Option<Status>,
-    /// The next query, and the next of its keys.
+    /// The next query, and the next one of its keys.
     query: usize,
     key: usize,
-    /// Rows of the table at hand, their size, and the rank of the next one.
+    /// Rows of the current table, their size, and the rank of the next row.
     rows: Vec<Value>,
     rows_bytes: usize,
     next_rank: Option<u32>,
 }
 
 impl Progress {
-    /// The key that is to be answered, if it is one and was not answered before.
+    /// The next key to answer, if it is valid and has no answer yet.
     fn begin(&mut self, scope: &Scope, name: &Text) -> Option<Key> {
         let key = Key::from_bytes(name.as_bytes());
         if self.next_rank.is_some() {
@@ -141,10 +141,10 @@ impl Progress {
     }
 }
 
-/// Why there are no answers.
+/// Reasons for missing answers.
 enum Unanswered {
     Refused(Status),
-    /// Not before the topology is there.
+    /// The topology must be read first.
     NeedsTopology,
 }
 
@@ -154,21 +154,21 @@ impl From<Status> for Unanswered {
     }
 }
 
-/// The status of no answers at all.
+/// The status if there are no answers at all.
 fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool) -> Status {
     match (verdict, refused) {
-        // That the host answers no queries says less than that one makes no sense.
+        // A refusal of an invalid query says more than the host's lack of support for queries.
         (Some(Status::ERR_NOT_SUPPORTED), Some(refusal)) => refusal,
         _ if understood => Status::ERR_NOT_FOUND,
-        // A part of the answers, and none of them is there.
+        // A part of the answers was expected, and none was found.
         (Some(Status::ERR_PARTIAL_SUCCESS), _) => Status::ERR_NOT_FOUND,
         (verdict, _) => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
     }
 }
 
 impl<S: Publish> Server<S> {
-    /// The queries that are the host's to answer. A query that names a job which the requester does not reach is none of them:
-    /// it is answered as one about an unknown job.
+    /// The queries for the host. A query about a job that the requester may not query does not go up: it gets the same
+    /// answer as a query about an unknown job.
     pub(in crate::server) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
         let is_reached = |(index, query): &(usize, &Query)| {
             let scope = Scope::of(&query.qualifiers, requester, *index);
@@ -177,26 +177,25 @@ impl<S: Publish> Server<S> {
         queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
     }
 
-    /// Answers each key of each query, in order, once for all that ask the same. Found keys alone are in the answer, one
-    /// info each.
+    /// Answers each key of each query, in order, and equal ones once. The answer holds found keys only, one info each.
     pub(in crate::server) fn answer_queries(&mut self, ticket: Ticket, questions: Questions) {
-        // The topology may be for the host alone.
+        // The topology may be available to the host alone.
         let topology = if self.config.answers_topology { Topology::Unasked } else { Topology::Absent };
         self.answer_queries_with(ticket, questions, topology);
     }
 
-    /// The same with what is known of the topology.
+    /// The same with a known state of the topology.
     pub(in crate::server) fn answer_queries_with(&mut self, ticket: Ticket, questions: Questions, topology: Topology) {
         let mut progress = Progress { found: questions.told.clone(), ..Progress::default() };
-        // Which of several questions after one key the host has answered is not said: as many of them as it has answers. Where it was
-        // asked more often, one may have an answer twice and another none.
+        // The host does not say which of several queries for one key it has answered, so the server counts its answers.
+        // If the host was asked more often than it answered, one query may get an answer twice and another none.
         for info in &questions.told {
             *progress.told_of.entry(info.key.clone()).or_default() += 1;
         }
         self.proceed_queries(Box::new(Answering { ticket, questions, topology, progress }));
     }
 
-    /// Answers some more.
+    /// Answers the next keys.
     pub(in crate::server) fn proceed_queries(&mut self, mut answering: Box<Answering>) {
         let outcome = self.answer_some(&mut answering);
         if let Ok(false) = outcome {
@@ -217,11 +216,11 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Answers keys until the step has done enough; whether all are answered.
+    /// Answers keys until the step has done enough. Returns whether all are answered.
     fn answer_some(&self, answering: &mut Answering) -> Result<bool, Unanswered> {
         let Answering { questions, topology, progress, .. } = answering;
         let Questions { requester, queries, verdict, .. } = &*questions;
-        // What the host has told is told, whatever can't be added to it.
+        // The host's answers stay, even if a query can't be completed.
         let is_host_first = verdict.is_some();
         let mut units = UNITS_PER_STEP;
         while let Some(query) = queries.get(progress.query) {
@@ -250,7 +249,7 @@ impl<S: Publish> Server<S> {
         Ok(true)
     }
 
-    /// Answers one key, or adds some rows to its table; whether it is answered.
+    /// Answers one key, or adds some rows to its table. Returns whether it is answered.
     fn answer_key(
         &self,
         progress: &mut Progress,
@@ -270,7 +269,7 @@ impl<S: Publish> Server<S> {
                 }
                 let table =
                     |elements| Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements }));
-                // The rows were measured one by one: a walk through all of them would be one long step.
+                // The rows were measured one by one, because a walk through all of them would be one long step.
                 let rows_bytes = std::mem::take(&mut progress.rows_bytes);
                 let bytes = footprint(&table(Vec::new())).and_then(|bytes| bytes.checked_add(rows_bytes));
                 Some((table(std::mem::take(&mut progress.rows)), bytes))
@@ -306,7 +305,7 @@ impl<S: Publish> Server<S> {
         if let Some(value) = about_self(asking, key) {
             return Ok(Some(value));
         }
-        // What the host has registered is its word, and stands before what is known otherwise.
+        // Values that the host has registered take precedence over other sources.
         let wanted = &asking.wanted;
         let is_open = self.may(asking.requester, Action::Query, Object::Job(&wanted.proc.namespace));
         let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
@@ -334,13 +333,13 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// What a Get would find under a key without waiting.
+    /// The value that a Get would find under a key without waiting.
     fn told(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
         let value = self.value_for_peer(wanted, key).ok()?;
         if wanted.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
     }
 
-    /// What is about all that this server serves, and its processes.
+    /// Facts about all jobs, and about the server's keys.
     fn fact_about_jobs(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let is = |known: &str| key.as_str() == known;
         let requester = asking.requester;
@@ -358,8 +357,8 @@ impl<S: Publish> Server<S> {
         None
     }
 
-    /// The name and address of this server, as a process finds them. As in other libraries they are values of each process.
-    /// A query without a rank, or for the job, means them, too.
+    /// The name and address of this server for its processes. As in other libraries they are values of each process, so
+    /// a query without a rank, or for the job, means them, too.
     fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let (own, Wanted { proc, directives, .. }) = (&asking.requester.proc, &asking.wanted);
         let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(&proc.rank);
@@ -375,18 +374,18 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The jobs that somebody may ask about.
+    /// The jobs that a requester may query.
     fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
         self.registry.jobs().filter(|(namespace, _)| self.is_open(requester, namespace))
     }
 
-    /// Whether somebody may ask about a job. Tools are no jobs.
+    /// Whether a requester may query a job. Tools are no jobs.
     fn is_open(&self, requester: &Requester, namespace: &Namespace) -> bool {
         let is_job = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools);
         is_job && self.may(requester, Action::Query, Object::Job(namespace))
     }
 
-    /// Adds what is known of some more processes, by rank; whether these were the last.
+    /// Adds the next processes to a table, by rank. Returns whether these were the last.
     fn add_rows(
         &self,
         progress: &mut Progress,
@@ -430,7 +429,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Whether a key asks for a table of the processes here, or of all; `None`: it asks for no table.
+/// Whether a key means the table of the local processes, or of all; `None`: it means no table.
 fn is_local_table(key: &Key) -> Option<bool> {
     match key.as_str() {
         name if name == keys::QUERY_PROC_TABLE.name() => Some(false),
@@ -439,13 +438,13 @@ fn is_local_table(key: &Key) -> Option<bool> {
     }
 }
 
-/// In the standard's numbers (`pmix_proc_state_t`).
+/// The state in the standard's numbers (`pmix_proc_state_t`).
 fn state(client: &Client) -> u8 {
     match client.presence {
         Presence::Expected if client.pid.is_some() => 5,
         Presence::Expected => 1,
         Presence::Connected => 6,
-        // It has left the job in order; whether it has ended is not known.
+        // It has finalized; whether it has ended is unknown.
         Presence::Finalized => 5,
         Presence::Lost => 56,
         Presence::Deregistered => 20,
@@ -454,14 +453,14 @@ fn state(client: &Client) -> u8 {
 
 /// Units of work in one step: a row of a table is one unit.
 const UNITS_PER_STEP: usize = 128;
-/// Units of work for another key.
+/// Units of work for each key.
 const UNITS_PER_KEY: usize = 16;
-/// Of a process elsewhere, or of one that nobody has announced.
+/// State of a remote process, and of one that was never announced.
 const STATE_UNKNOWN: u8 = 0;
-/// Processes in one table: what a message carries.
+/// Processes in one table: the limit of a message.
 const TABLE_RANKS_MAX: u32 = 1 << 17;
 
-/// Keys that are no job data and that the server answers.
+/// Keys outside job data that the server answers.
 const OWN_KEYS: [&str; 8] = [
     INVENTORY,
     keys::FABRIC_DEVICES.name(),

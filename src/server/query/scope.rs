@@ -1,4 +1,4 @@
-//! What a query is about: the process, the realm and whatever else its qualifiers pick.
+//! The subject of a query: the process, the realm and other qualifiers.
 
 use crate::gds::RealmRequest;
 use crate::keys::{self, DefaultRealm, default_realm};
@@ -8,24 +8,24 @@ use crate::server::requests::Requester;
 use crate::server::waiting::Wanted;
 use crate::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Status, Text, Value};
 
-/// What the qualifiers narrow a query to.
+/// The qualifiers of a query.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Scope {
     pub(super) namespace: Namespace,
     pub(super) rank: Rank,
-    /// Nobody is named at all.
+    /// No process, namespace or rank is named.
     pub(super) is_unnamed: bool,
     pub(super) realm: Realm,
     /// A process set.
     pub(super) set: Option<Text>,
     pub(super) group: Option<Text>,
-    /// What picks hardware out of inventories: a node, a device.
+    /// Qualifiers of hardware in inventories: a node, a device.
     pub(super) hardware: [Option<Text>; 3],
-    /// Only what was posted with this scope.
+    /// Only values posted with this scope.
     pub(super) audience: Option<u8>,
-    /// Only what is here.
+    /// Only values that are here.
     pub(super) is_optional: bool,
-    /// Of queries for values with qualifiers: which query it is. They are not compared.
+    /// The index of a query for values with qualifiers. Such queries are not compared.
     pub(super) qualified: Option<usize>,
 }
 
@@ -51,7 +51,7 @@ impl Scope {
             Ok(Self { namespace, rank, is_unnamed, realm, set, group, hardware, audience, is_optional, qualified })
         };
         match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
-            // Both styles together are a mistake.
+            // Only one of the two forms is allowed.
             (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
             (Some(_), None) if rank.is_some() => Err(Status::ERR_BAD_PARAM),
             (Some(Value::Proc(proc)), None) if proc.namespace.is_nobodys() => Err(Status::ERR_BAD_PARAM),
@@ -63,22 +63,22 @@ impl Scope {
                 scope(Namespace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?, rank_of(rank)?)
             }
             (Some(_), None) => Err(Status::ERR_BAD_PARAM),
-            // As of a Get without a process: it depends on the key.
+            // As in a Get without a process, the key decides.
             (None, None) if is_unnamed => scope(requester.proc.namespace.clone(), Rank::Undefined),
             (None, None) => scope(requester.proc.namespace.clone(), rank_of(rank)?),
         }
     }
 }
 
-/// One query on its way through its keys.
+/// The state of one query while its keys are answered.
 pub(super) struct Asking<'a> {
     pub(super) requester: &'a Requester,
     pub(super) scope: &'a Scope,
     pub(super) qualifiers: &'a [Info],
     pub(super) hardware: Hardware<'a>,
-    /// The Get that would ask for the key at hand.
+    /// The equivalent Get of the current key.
     pub(super) wanted: Wanted,
-    /// The process that it is about: without a rank the one that asks.
+    /// The process in question: without a rank the requester.
     pub(super) meant: ProcId,
 }
 
@@ -96,8 +96,8 @@ impl<'a> Asking<'a> {
         Self { requester, scope, qualifiers, hardware, wanted, meant: proc }
     }
 
-    /// Aims at whom a client's Get of this key aims at: for a session's value at the caller's own job, without a rank at the
-    /// caller where its place decides, else at the job.
+    /// Selects the target of a client's Get of this key. For a session's value it is the requester's own job. Without a
+    /// rank it is the requester if its placement decides, else the job.
     pub(super) fn aim(&mut self, key: &Key) {
         let realm = self.scope.realm.clone().of_key(Some(key));
         let is_of_place = match realm.as_request() {
@@ -125,7 +125,7 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// What follows from who asks, whatever else is known.
+/// Facts that follow from the requester alone.
 pub(super) fn about_self(asking: &Asking<'_>, key: &Key) -> Option<Value> {
     let (own, meant) = (&asking.requester.proc, &asking.meant);
     let is_own_job = meant.namespace == own.namespace;
@@ -140,7 +140,7 @@ pub(super) fn about_self(asking: &Asking<'_>, key: &Key) -> Option<Value> {
     }
 }
 
-/// Without a rank a query about a job is about all of it.
+/// Without a rank a query about a job means all of it.
 fn rank_of(info: Option<&Info>) -> Result<Rank, Status> {
     match info.map(|info| &info.value) {
         None => Ok(Rank::Wildcard),
