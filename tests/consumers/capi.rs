@@ -1,5 +1,5 @@
-//! Our C test suite, `tests/capi`: each program compiled against Debian's headers and against ours, run as it is and under
-//! valgrind's memcheck, its clients included.
+//! Our C test suite, `tests/capi`. Each program is compiled with Debian's headers and with ours, and runs alone and
+//! under valgrind's memcheck, with its clients.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -44,7 +44,7 @@ fn chapter(name: &str) {
     }
 }
 
-/// What `libpmix/examples` shows to readers works with every library and every set of headers.
+/// The examples of `libpmix/examples` work with every library and every set of headers.
 #[test]
 fn the_examples() {
     for headers in header_sets() {
@@ -73,7 +73,7 @@ fn plain(program: &Path) {
     println!("{}", ended.told());
     let ended = ended.success();
     ended.loaded_only(library());
-    // A program that ran no check has proven nothing.
+    // A program without any check proves nothing.
     let last = ended.text().lines().last().unwrap_or_default().to_owned();
     assert!(last.ends_with(" checks, 0 failed") && !last.starts_with("0 "), "{}", ended.told());
 }
@@ -96,8 +96,8 @@ fn memcheck(program: &Path) {
     assert!(!errors, "{}", ended.told());
 }
 
-/// What the programs read: which library it is, and their own file to start clients from (under valgrind
-/// `/proc/self/exe` is not it).
+/// Variables of the programs: the kind of the library, and the program's own file for its clients. Under valgrind,
+/// `/proc/self/exe` is another file.
 fn with_marks(consumer: Consumer, program: &Path) -> Consumer {
     let consumer = consumer.env("CAPI_PROGRAM", program);
     if library().is_stock() { consumer.env("MODEX_CAPI_STOCK", "1") } else { consumer }

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where Debian keeps OpenPMIx 4.2.2.
+/// Debian's directory of OpenPMIx 4.2.2.
 const DEBIAN: &str = "/usr/lib/x86_64-linux-gnu/pmix2";
 
 /// The library under test.
 #[derive(Debug)]
 pub(crate) struct Library {
-    /// What `LD_LIBRARY_PATH` has to be for consumers to find it; none for the system's.
+    /// The value of `LD_LIBRARY_PATH` for consumers; `None` for the system's library.
     pub(crate) directory: Option<PathBuf>,
-    /// The file that `/proc/PID/maps` shows when it is loaded.
+    /// The file of the loaded library in `/proc/PID/maps`.
     pub(crate) file: PathBuf,
 }
 
-/// One set of public headers, with the library that a program compiled against it is linked with.
+/// A set of public headers, and the library for linking programs compiled with it.
 #[derive(Debug)]
 pub(crate) struct Headers {
     pub(crate) name: &'static str,
@@ -25,7 +25,7 @@ pub(crate) struct Headers {
     link: PathBuf,
 }
 
-/// The library under test, chosen (and ours built) once in a run.
+/// The library under test, chosen once in a run (and built, if it is ours).
 pub(crate) fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     LIBRARY.get_or_init(|| match std::env::var("MODEX_LIBPMIX_DIR") {
@@ -35,7 +35,7 @@ pub(crate) fn library() -> &'static Library {
     })
 }
 
-/// A directory for what the tests of this run compile; `cargo clean` removes it.
+/// A directory for the programs compiled in this run; `cargo clean` removes it.
 pub(crate) fn scratch() -> &'static Path {
     static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
     SCRATCH.get_or_init(|| {
@@ -58,7 +58,7 @@ impl Library {
         Self { directory: None, file: file.expect("Debian's library is there: run `make consumer-packages`") }
     }
 
-    /// A build of some library.
+    /// A build of any library.
     pub(crate) fn in_directory(directory: &Path) -> Self {
         let directory = fs::canonicalize(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         let file = fs::canonicalize(directory.join("libpmix.so.2"))
@@ -70,7 +70,7 @@ impl Library {
         self.directory.is_none()
     }
 
-    /// Debian's headers always; ours, too, as soon as they exist, and they have to when our library is under test.
+    /// Debian's headers always; ours, too, if they exist. With our library under test they must exist.
     pub(crate) fn headers(&self) -> Vec<Headers> {
         let debian = PathBuf::from(DEBIAN);
         let mut sets = vec![Headers { name: "debian", include: debian.join("include"), link: debian.join("lib") }];
@@ -94,24 +94,24 @@ impl Headers {
     pub(crate) fn compile_with(&self, sources: &[PathBuf], program: &Path, options: &[&str]) {
         let mut command = Command::new("cc");
         command.args(["-std=gnu11", "-g", "-O1", "-pthread", "-Wall", "-Wextra", "-Werror"]);
-        // The macros of 4.2.2 compare unsigned numbers with 0; its prototypes ask for 256 bytes where a text is enough.
+        // The macros of 4.2.2 compare unsigned numbers with 0; its prototypes demand 256 bytes for any text.
         command.args(["-Wno-type-limits", "-Wno-stringop-overread"]);
         command.arg("-I").arg(&self.include).args(sources).arg("-o").arg(program);
-        // By the name that both have: `libpmix.so` is the system's where the directory has only the library itself. A
-        // program that only opens it with `dlopen` is not linked with it.
+        // By the name that both libraries have: if the directory has only the library itself, `libpmix.so` is the
+        // system's. A program that only opens the library with `dlopen` is not linked with it.
         command.args(options);
         command.arg("-L").arg(&self.link).args(["-Wl,--as-needed", "-l:libpmix.so.2", "-lm"]);
         run_compiler(&mut command);
     }
 }
 
-/// Runs a compiler, whose complaints fail the test.
+/// Runs a compiler; its warnings fail the test.
 pub(crate) fn run_compiler(command: &mut Command) {
     let result = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; run `make consumer-packages`"));
     assert!(result.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&result.stderr));
 }
 
-/// Builds ours and tells where it is.
+/// Builds our library and returns its directory.
 fn build() -> PathBuf {
     let status = Command::new("make").arg("lib").current_dir(repository()).env_remove("MAKEFLAGS").status().unwrap();
     assert!(status.success(), "`make lib` failed: {status}");

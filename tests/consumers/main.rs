@@ -1,8 +1,8 @@
-//! The C library as its real consumers use it: Open MPI's launcher, daemons and ranks, C programs compiled against
-//! Debian's headers and against ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes.
+//! The C library with its real consumers: Open MPI's launcher, daemons and ranks, C programs compiled with Debian's
+//! headers and with ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes.
 //!
-//! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian packages (`make
-//! test-packages`) and builds the library. Which library is tested, `MODEX_LIBPMIX_DIR` says:
+//! `make consumers` runs this. It is not a part of a plain `cargo test`, because it needs Debian packages (`make
+//! test-packages`) and builds the library. `MODEX_LIBPMIX_DIR` chooses the tested library:
 //!
 //! | value | library |
 //! |---|---|

@@ -41,7 +41,7 @@ fn sixteen_ranks_say_hello() {
     }
 }
 
-/// The transports that Open MPI chooses by itself publish more, and other, keys.
+/// The transports that Open MPI chooses by itself publish more keys, and other ones.
 #[test]
 fn ranks_with_the_default_transports() {
     let ended = Consumer::new(library(), "mpirun").args(BASE).args(["-n", "4"]).arg(program("ring")).run().success();
@@ -79,7 +79,7 @@ fn children_are_spawned_and_joined() {
         let ended = run(hosts, "spawn", &[]);
         assert_eq!(ended.sorted(), expected, "{}", ended.told());
     }
-    // The children are on one node, the parents on both or on the other alone: there is one with processes of one job only.
+    // The children are on one node, the parents on both or only on the other: one node has processes of one job only.
     for (hosts, of_children) in [
         (&["--host", "nodeA:1,nodeB:3", "--map-by", "node", "-n", "2"][..], "nodeB"),
         (&["--host", "nodeA:2,nodeB:2", "-n", "2"], "nodeB"),
@@ -107,7 +107,7 @@ fn two_jobs_meet_through_the_name_server() {
     let job =
         |half: &str| mpirun(library()).args(["--ompi-server", &uri, "-n", "1"]).arg(program("ports")).arg(half).start();
     let accepting = job("accept");
-    // A lookup does not wait: the second job starts when the first has published.
+    // A lookup does not wait, so the second job starts after the first has published.
     accepting.wait_for_line("published");
     let connected = job("connect").wait().success();
     assert_eq!(connected.sorted(), ["connected"], "{}", connected.told());
@@ -120,8 +120,8 @@ fn two_jobs_meet_through_the_name_server() {
 #[test]
 fn an_abort_passes_its_code_on() {
     for hosts in [&["-n", "3"][..], &["--host", "nodeA:2,nodeB:1", "-n", "3"]] {
-        // The message comes as a log request. Open MPI 4.1.4 itself loses it now and then, on any library, with
-        // "Out of resource in file ../../../orte/util/show_help.c": it has to arrive in one of several runs.
+        // The message comes as a log request. Open MPI 4.1.4 itself loses it sometimes, with any library, with "Out of
+        // resource in file ../../../orte/util/show_help.c". It must arrive in one of several runs.
         let arrived = (0..6).any(|_| {
             let ended = mpirun(library()).args(hosts).arg(program("ends")).args(["abort", "42"]).run().code(42);
             assert_eq!(ended.text(), "");
@@ -191,12 +191,12 @@ fn ranks_on_several_hosts() {
     }
     assert_eq!(run(&hosts, "ring", &[]).sorted(), ["ring size=6 token=45"]);
     assert_eq!(run(&hosts, "allreduce", &[]).sorted(), ["allreduce size=6 most=5"]);
-    // Ranks laid out across the hosts, so that neighbours are never on one.
+    // Ranks are spread over the hosts, so that neighbours are never on the same one.
     let ended = run(&["--host", "nodeA:4,nodeB:4", "--map-by", "node", "-n", "8"], "ring", &[]);
     assert_eq!(ended.sorted(), ["ring size=8 token=84"], "{}", ended.told());
 }
 
-/// A program started without a launcher has Open MPI start a daemon for it when it needs one.
+/// A program without a launcher lets Open MPI start a daemon for it when it needs one.
 #[test]
 fn a_singleton_runs_and_spawns() {
     let single = |name: &str| {
@@ -220,7 +220,7 @@ fn the_library_is_mapped_into_launcher_daemons_and_ranks() {
     check_maps(&single, &[("rank", 1)], &file);
 }
 
-/// Each kind of process is named so many times, and every one of them has this library and no other.
+/// Each kind of process is named this many times, and each has this library and no other.
 fn check_maps(ended: &Ended, expected: &[(&str, usize)], file: &str) {
     let lines = ended.sorted();
     for (who, count) in expected {
@@ -235,10 +235,10 @@ fn left_nothing(ended: &Ended) {
     assert!(ended.left.is_empty(), "left behind: {:?}", ended.left);
 }
 
-/// What every start needs: to be root, and more ranks than processors.
+/// Options of every start: to run as root, and with more ranks than processors.
 const BASE: &[&str] = &["--allow-run-as-root", "--oversubscribe"];
 
-/// Without fabric probing: what is tested is the start, not the network.
+/// Without fabric probing: the tests are about the start, not the network.
 const QUIET: &[&str] = &["--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp"];
 
 pub(crate) fn mpirun(library: &Library) -> Consumer {
@@ -246,7 +246,7 @@ pub(crate) fn mpirun(library: &Library) -> Consumer {
     Consumer::new(library, "mpirun").args(BASE).args(QUIET).args(["--mca", "plm_rsh_agent"]).arg(&agent)
 }
 
-/// One program of `tests/mpi` under `mpirun`, which has to end well.
+/// Runs one program of `tests/mpi` under `mpirun` with success.
 fn run(options: &[&str], name: &str, arguments: &[&str]) -> Ended {
     mpirun(library()).args(options).arg(program(name)).args(arguments).run().success()
 }

@@ -1,4 +1,4 @@
-//! Ranks of Open MPI killed at random moments, on several hosts: whatever they were in the middle of, the job ends.
+//! Ranks of Open MPI killed at random moments, on several hosts: the job ends in every case.
 
 use std::fs;
 
@@ -6,10 +6,10 @@ use crate::library::library;
 use crate::mpi::{mpirun, program};
 use crate::process::wait_for;
 
-/// How many jobs a run of the tests tries; `MODEX_KILLS=200` tries more.
+/// Number of jobs in a run of the tests; `MODEX_KILLS=200` tries more.
 const JOBS: u64 = 4;
 const RANKS: u64 = 16;
-/// A job that nobody disturbs takes about as long, on two processors.
+/// The duration of an undisturbed job, on two processors.
 const LIFE_MICROSECONDS: u64 = 3_000_000;
 
 #[test]
@@ -23,7 +23,7 @@ fn sixteen_ranks_on_four_hosts_with_ranks_killed_at_random() {
     assert!(killed > 0, "every job of {jobs} was over before a rank was to be killed");
 }
 
-/// One job. Whether it was lost; that it ends at all is what [`Consumer`](crate::process::Consumer) sees to.
+/// Runs one job; returns whether it was lost. [`Consumer`](crate::process::Consumer) checks that it ends at all.
 fn is_killed(seed: u64) -> bool {
     let mut random = oorandom::Rand64::new(seed.into());
     let mut arguments = vec!["200".to_owned()];
@@ -36,11 +36,11 @@ fn is_killed(seed: u64) -> bool {
     let (name, value) = mark.split_once('=').unwrap();
     let job = mpirun(library()).args(hosts).args(["-x", name]).arg(program("killed")).args(&arguments).env(name, value);
     let ended = job.run();
-    // Daemons may still be on their way out when the launcher has ended; one that stays is a test that does not end.
+    // Daemons may still be ending after the launcher. If one stays, the test does not end.
     wait_for(|| !is_anyone_left(&mark));
     match ended.status.code() {
         Some(0) => assert_eq!(ended.text(), "sum 120 of 16\n", "seed {seed}: {arguments:?}\n{}", ended.told()),
-        // Killed, and what Open MPI 4.1 says when that happens before its daemon has heard of the rank.
+        // Killed, or the status of Open MPI 4.1 if that happened before its daemon knew the rank.
         Some(137 | 1) => assert!(!ended.text().contains("sum"), "seed {seed}: {arguments:?}\n{}", ended.told()),
         other => panic!("seed {seed}: {arguments:?}: status {other:?}\n{}", ended.told()),
     }

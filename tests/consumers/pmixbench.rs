@@ -1,5 +1,5 @@
-//! `pmixbench` (`tests/peer`): a small resource manager and its clients that measures any library. Here it only has to work,
-//! every scenario, with few iterations, and each of its processes on the library that it is meant to load.
+//! `pmixbench` (`tests/peer`): a small resource manager with clients, which measures any library. Here every scenario
+//! only has to work, with few iterations, and each process must load the intended library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const SCENARIOS: &[&[&str]] = &[
     &["--scenario=nodes"],
 ];
 
-/// Its sources and one of ours, which changes how it starts processes.
+/// Its sources, and one of ours that changes how it starts processes.
 pub(crate) fn sources(ours: &str) -> Vec<PathBuf> {
     let given = std::env::var("MODEX_PEER").ok().filter(|name| !name.is_empty()).map(PathBuf::from);
     let directory = given.unwrap_or_else(|| repository().join("tests/peer"));
@@ -47,7 +47,7 @@ pub(crate) fn run_every_scenario(name: &str, servers: &Library, clients: &Librar
     }
 }
 
-/// What the processes of this role have mapped, as each of them noted.
+/// The library files of the processes with this role, as each process noted them.
 fn loaded(ended: &Ended, role: &str) -> Vec<PathBuf> {
     let mark = format!("library of {role} ");
     let notes = ended.err.lines().filter_map(|line| line.strip_prefix(&mark));

@@ -1,4 +1,4 @@
-//! Consumers as processes: with the library under test and nothing inherited that could choose another.
+//! Consumers as processes, with the library under test and no inherited variable that could choose another.
 #![allow(dead_code, reason = "each test that shares this uses its part")]
 
 use std::ffi::OsStr;
@@ -15,31 +15,31 @@ use tempfile::TempDir;
 
 use crate::library::Library;
 
-/// A consumer that hangs is ended after so many seconds, so that a run of the tests ends; nothing is judged by it.
+/// A hanging consumer is ended after this time, so that the tests end. Nothing else depends on it.
 const HANG_SECONDS: &str = "300";
 
 /// A command to run with the library under test.
 pub(crate) struct Consumer {
     command: Command,
     input: Vec<u8>,
-    /// Its input ends when it is told to.
+    /// Whether its input stays open until [`Running::close_input`].
     keeps_input: bool,
     temporary: TempDir,
 }
 
-/// How it ended and what it said.
+/// The end of a consumer, and its output.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) out: Vec<u8>,
     pub(crate) err: String,
-    /// Names of files it left in its temporary directory.
+    /// Names of the files that it left in its temporary directory.
     pub(crate) left: Vec<String>,
 }
 
 impl Consumer {
     pub(crate) fn new<S: AsRef<OsStr>>(library: &Library, program: S) -> Self {
-        // Sockets and shared files of the consumer have this in their paths: keep it short.
+        // The directory is in the paths of the consumer's sockets and shared files, so it must be short.
         let temporary = tempfile::Builder::new().prefix("mc-").tempdir_in("/tmp").unwrap();
         let mut command = Command::new("timeout");
         command.args(["--kill-after=10", HANG_SECONDS]).arg(program.as_ref());
@@ -76,7 +76,7 @@ impl Consumer {
         self
     }
 
-    /// Its input does not end before [`Running::close_input`].
+    /// Keeps its input open until [`Running::close_input`].
     pub(crate) fn input_open(mut self) -> Self {
         self.keeps_input = true;
         self
@@ -108,7 +108,7 @@ impl Consumer {
     }
 }
 
-/// A consumer that runs.
+/// A running consumer.
 pub(crate) struct Running {
     child: Child,
     input: Arc<Mutex<Option<ChildStdin>>>,
@@ -125,7 +125,7 @@ impl Running {
         self.child.id()
     }
 
-    /// Asks it to end as a user does with `kill`.
+    /// Ends it as a user does with `kill`.
     pub(crate) fn terminate(&self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id().try_into().unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
@@ -137,12 +137,12 @@ impl Running {
         drop(self.input.lock().unwrap().take());
     }
 
-    /// What it has said so far.
+    /// Its output so far.
     pub(crate) fn told(&self) -> String {
         String::from_utf8_lossy(&self.out.lock().unwrap()).into_owned()
     }
 
-    /// Waits for one that was killed.
+    /// Waits for a killed consumer.
     pub(crate) fn bury(mut self) {
         self.child.wait().unwrap();
         self.pipes.into_iter().for_each(|pipe| pipe.join().unwrap());
@@ -195,14 +195,14 @@ impl Ended {
         String::from_utf8_lossy(&self.out).into_owned()
     }
 
-    /// Lines of its output in alphabetical order: ranks write in any.
+    /// Lines of its output, sorted, because ranks write in any order.
     pub(crate) fn sorted(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.text().lines().map(str::to_owned).collect();
         lines.sort();
         lines
     }
 
-    /// Fails unless it ended well.
+    /// Fails unless it ended with success.
     pub(crate) fn success(self) -> Self {
         self.code(0)
     }
@@ -213,7 +213,7 @@ impl Ended {
         self
     }
 
-    /// Fails unless each of its lines `library PATH`, and at least one, names this library.
+    /// Fails unless there is a line `library PATH`, and every such line names this library.
     pub(crate) fn loaded_only(&self, library: &Library) {
         let text = self.text();
         let files: Vec<PathBuf> = text

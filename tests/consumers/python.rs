@@ -1,4 +1,4 @@
-//! Debian's Python bindings (`python3-pmix`), which load the library as any consumer does: two ranks on a small host.
+//! Debian's Python bindings (`python3-pmix`), which load the library like any consumer: two ranks on a small host.
 
 use crate::library::{library, repository, scratch};
 use crate::process::Consumer;

@@ -1,8 +1,9 @@
-//! A host with more rights than the user who has started it: its environment is that user's word.
+//! A host with more rights than the user who started it: that user controls its environment.
 //!
-//! `PMIX_MCA_ptl_base_report_uri=/etc/x` let an ordinary user write over a file of root's through a setuid server, which
-//! followed links, too, and `PMIX_LAUNCHER_RNDZ_FILE` made new ones. In such a process no variable chooses a file to write
-//! or a library to load. Elsewhere a file that a variable names is new and takes the name, and no link is followed.
+//! `PMIX_MCA_ptl_base_report_uri=/etc/x` let an ordinary user overwrite a file of root's through a setuid server, which
+//! followed links, too. `PMIX_LAUNCHER_RNDZ_FILE` created new files. In such a process no variable chooses a file to
+//! write or a library to load. In other processes a file named by a variable is made anew under that name, and no link
+//! is followed.
 
 use std::fs::{self, Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -18,13 +19,13 @@ use crate::library::{library, repository};
 
 const USER: u32 = 61_001;
 
-/// A program, its library, and what it could do harm to.
+/// A program, its library, and files that it could harm.
 struct Place {
     directory: TempDir,
 }
 
 impl Place {
-    /// Where setuid programs work; `None`: nowhere.
+    /// A directory in which setuid programs work; `None`: there is none.
     fn make() -> Option<Self> {
         let candidates = [Path::new("/tmp"), Path::new(env!("CARGO_TARGET_TMPDIR")), Path::new("/var/tmp")];
         let allows = |path: &&Path| statvfs(*path).is_ok_and(|found| !found.flags().contains(FsFlags::ST_NOSUID));
@@ -47,7 +48,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// What is in a directory.
+    /// The names in a directory.
     fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(directory)).unwrap();
         let mut names: Vec<String> =
@@ -56,7 +57,8 @@ impl Place {
         names
     }
 
-    /// Runs the server as a user, with a report at this name; what is there meanwhile, and what it says on standard error.
+    /// Runs the server as a user, with a report to this file. Returns the names in both directories meanwhile, and its
+    /// standard error.
     fn serve(&self, uid: u32, report: &str) -> (Vec<String>, Vec<String>, String) {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=10", "100"]).arg(self.path("server")).env_clear();
@@ -98,14 +100,14 @@ fn the_environment_of_a_setuid_server_chooses_no_file_and_no_library() {
     for report in ["etc/precious", "etc/link", "etc/new"] {
         let (etc, tmp, said) = place.serve(USER, report);
         assert_eq!(etc, ["link", "precious"], "{report}");
-        // The C library's start takes TMPDIR out of the environment, so there is no word of it.
+        // The C library's start removes TMPDIR from the environment, so there is no message about it.
         assert_eq!(tmp, Vec::<String>::new(), "its sockets are elsewhere");
         for name in ["PMIX_MCA_ptl_base_report_uri", "PMIX_LAUNCHER_RNDZ_FILE", "MODEX_SECURITY", "HWLOC_*"] {
             assert!(said.contains(name), "no word of {name}:\n{said}");
         }
     }
     assert_eq!(fs::read_to_string(place.path("etc/precious")).unwrap(), "precious");
-    // The same without the bit, in whose name nobody but its user can be harmed.
+    // The same without the setuid bit: the program can harm only its own user's files.
     set_permissions(place.path("server"), Permissions::from_mode(0o755)).unwrap();
     chown(place.path("etc"), Some(USER), Some(USER)).unwrap();
     let (etc, tmp, said) = place.serve(USER, "etc/report");

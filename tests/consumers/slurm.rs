@@ -13,7 +13,7 @@ use crate::library::{Headers, Library, library, repository, run_compiler, scratc
 use crate::mpi;
 use crate::process::{Consumer, Ended, Running};
 
-/// Whose library.
+/// The side's library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Ours,
@@ -21,7 +21,7 @@ enum Side {
 }
 
 impl Side {
-    /// Its directory in the cluster, below `/mnt`.
+    /// The directory of the library in the cluster, below `/mnt`.
     const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -30,8 +30,8 @@ impl Side {
     }
 }
 
-/// Slurm's plug-in calls `PMIx_server_setup_fork` in the task's process, a fork of the server's, and ignores the answer.
-/// Ours refused it there, so no task of any step found its server.
+/// Slurm's plug-in calls `PMIx_server_setup_fork` in the task's process, a fork of the server's, and ignores the
+/// result. Our library refused it there, so no task of any step found its server.
 #[test]
 fn steps_run_with_our_library_in_the_server() {
     all_steps(Side::Ours);
@@ -44,7 +44,7 @@ fn steps_run_with_debians_library_in_the_server() {
 
 fn all_steps(server: Side) {
     let cluster = Cluster::start(server);
-    // Slurm counts time limits in minutes. The step with one runs beside all others.
+    // Slurm counts time limits in minutes. The step with a limit runs beside all others.
     let overdue = cluster.step(Side::Ours, &["-N1", "-n2", "--time=1"], &["/mnt/programs/task", "hang"]).start();
     for client in [Side::Debian, Side::Ours] {
         for shape in [&["-N1", "-n2", "--nodelist=n1"][..], &["-N3", "-n6", "--ntasks-per-node=2"]] {
@@ -57,7 +57,8 @@ fn all_steps(server: Side) {
     }
     let ended = overdue.wait();
     assert!(!ended.status.success() && ended.err.contains("DUE TO TIME LIMIT"), "{:?} {}", ended.status, ended.told());
-    // Debian's library deadlocks now and then in PMIx_server_finalize after an abort; the step's daemon then never ends.
+    // Debian's library sometimes deadlocks in PMIx_server_finalize after an abort, and then the step's daemon never
+    // ends.
     if server == Side::Ours && !library().is_stock() {
         cluster.nothing_is_left();
     }
@@ -79,14 +80,14 @@ fn steps_end(cluster: &Cluster, client: Side, shape: &[&str]) {
     };
     let aborted = task(&[], ["abort", "42"]).code(42);
     assert!(!aborted.text().contains("FAILED"), "{}", aborted.told());
-    // Slurm leaves the other tasks alone unless it is told to end them.
+    // Slurm ends the other tasks only with this option.
     let killed = task(&["--kill-on-bad-exit=1"], ["signal", "9"]);
     assert!(!killed.status.success() && killed.err.contains("Killed"), "{:?} {}", killed.status, killed.told());
     assert!(!killed.text().contains("FAILED"), "{}", killed.told());
 }
 
-/// Open MPI's TCP transport itself crashes in about one of 25 starts on three nodes, in MPI_Init, on any library: it calls a
-/// null pointer when a message comes. Such a step is run again.
+/// Open MPI's TCP transport crashes in MPI_Init in about one of 25 starts on three nodes, with any library: it calls a
+/// null pointer when a message comes. Such a step is repeated.
 fn open_mpi_runs(cluster: &Cluster, client: Side, shape: &[&str]) {
     let shape_and_end = [shape, &["--kill-on-bad-exit=1"]].concat();
     let run = |arguments: &[&str]| {
@@ -129,10 +130,10 @@ fn a_cancelled_step_ends(cluster: &Cluster, client: Side) {
 const ROOT: &str = "0";
 const NOBODY: &str = "65534";
 
-/// A cluster that runs. It ends with all of its processes when the script's input ends, also if the test dies.
+/// A running cluster. All its processes end with the script's input, also if the test dies.
 struct Cluster {
     script: Running,
-    /// The script's number, to enter its namespaces.
+    /// The script's process number, for its namespaces.
     init: String,
     server: Side,
     directory: TempDir,
@@ -152,12 +153,12 @@ impl Cluster {
             .start();
         script.wait_for_line("ready");
         assert!(script.told().contains("ready"), "the cluster does not start: {}", script.wait().told());
-        // `timeout` has one child, `unshare`, which has one: the script.
+        // The child of `timeout` is `unshare`, whose child is the script.
         let init = child_of(&child_of(&script.id().to_string()));
         Self { script, init, server, directory }
     }
 
-    /// A command of a user on the head node, with a library for clients.
+    /// A command of a user on the head node, with one of the libraries for clients.
     fn command(&self, uid: &str, client: Side, command: &[&str]) -> Consumer {
         let path = format!("LD_LIBRARY_PATH=/mnt/{}", client.name());
         Consumer::new(&Library::stock(), "nsenter")
@@ -167,19 +168,19 @@ impl Cluster {
             .args(command)
     }
 
-    /// A step on one node is an ordinary user's. One on several is root's: the daemon of a step has its user's id for
-    /// moments, cannot read what another node proves itself with meanwhile, and refuses it.
+    /// A step on one node runs as an ordinary user. A step on several nodes runs as root: the daemon of a step briefly
+    /// has its user's id. It then can't read another node's proof, and refuses that node.
     fn step(&self, client: Side, options: &[&str], command: &[&str]) -> Consumer {
         let uid = if options.contains(&"-N1") { NOBODY } else { ROOT };
         self.command(uid, client, &[&["srun", "--mpi=pmix"], options, command].concat())
     }
 
-    /// What a client's process has mapped.
+    /// The library file that a client's process has mapped.
     fn file(&self, client: Side) -> String {
         format!("/mnt/{}/libpmix.so.2", client.name())
     }
 
-    /// Every task has this library, the cluster's server, and no failed check.
+    /// Checks that every task has this library, the cluster's server, and no failed check.
     fn check_tasks(&self, ended: &Ended, client: Side, count: usize) {
         let lines = ended.sorted();
         let server = if library().is_stock() { "debian" } else { self.server.name() };
@@ -189,7 +190,7 @@ impl Cluster {
         assert_eq!(lines.iter().filter(|line| line.ends_with(" checks, 0 failed")).count(), count, "{}", ended.told());
     }
 
-    /// Slurm removes a step's directories a moment after `srun` has ended. What is there after a minute stays.
+    /// Slurm removes a step's directories shortly after the end of `srun`. Files that are left after a minute stay.
     fn nothing_is_left(&self) {
         let start = Instant::now();
         loop {
@@ -209,7 +210,7 @@ impl Cluster {
     }
 }
 
-/// The plug-in's and the library's names all have this in them.
+/// All files of the plug-in and the library have one of these words in their names.
 fn is_of_a_step(path: &Path) -> bool {
     path.file_name().is_some_and(|name| ["pmix", "modex"].iter().any(|part| name.to_string_lossy().contains(part)))
 }
