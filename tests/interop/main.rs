@@ -1,6 +1,6 @@
 //! Our library and OpenPMIx at the two ends of the same job, as real processes.
 //!
-//! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian's OpenPMIx 4.2.2 and
+//! `make consumers` runs this. It is not a part of a plain `cargo test`, because it needs Debian's OpenPMIx 4.2.2 and
 //! builds the C library. `MODEX_LIBPMIX_DIR` names another build of ours to test.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]

@@ -1,4 +1,4 @@
-//! Jobs whose nodes run different libraries: our servers and stock ones exchange fence data and direct modexes through
+//! Jobs whose nodes run different libraries. Our servers and stock ones exchange fence data and direct modexes through
 //! their hosts. The processes of a node use the library of their server.
 
 use std::collections::BTreeSet;
@@ -8,18 +8,18 @@ use crate::library::{Library, library, repository, scratch};
 use crate::pmixbench::sources;
 use crate::process::{Consumer, Ended};
 
-/// Where the nodes' library is looked for: ours, and the system's.
+/// The library directory of a node: ours here, the system's below.
 fn ours() -> String {
     library().directory.as_ref().expect("ours is under test, not Debian's").to_string_lossy().into_owned()
 }
 
 const STOCK: &str = "";
 
-/// A job over simulated nodes, two processes each; says what `mixed_nodes.c` checked and found out.
+/// Runs a job over simulated nodes, with two processes each; returns the checks and findings of `mixed_nodes.c`.
 fn job(words: &[String]) -> Ended {
     let program = scratch().join("mixed_nodes");
     if !program.exists() {
-        // Under another name first: tests run side by side.
+        // Compiled under another name first, because tests run side by side.
         let fresh = scratch().join(format!("mixed_nodes-{:?}", std::thread::current().id()));
         library().headers()[0].compile(&[repository().join("tests/interop/mixed_nodes.c")], &fresh);
         std::fs::rename(fresh, &program).unwrap();
@@ -28,7 +28,7 @@ fn job(words: &[String]) -> Ended {
     let lines = ended.sorted();
     let checked = lines.iter().filter(|line| line.contains(" checked ")).count();
     assert_eq!(checked, 2 * words.len(), "not every process has finished\n{}", ended.told());
-    // What a Get of everything tells are the posted keys, whoever's server brought them.
+    // A Get of everything returns the posted keys, from servers of either library.
     let keys: Vec<BTreeSet<&str>> = lines
         .iter()
         .filter_map(|line| line.split_once(" keys "))
@@ -46,7 +46,7 @@ fn job(words: &[String]) -> Ended {
     ended
 }
 
-/// What the host describes of a process, some libraries tell along with what it posted; none of that is ours.
+/// Some libraries return the host's values of a process with its posts; none of the posted keys is like this.
 fn is_described(key: &str) -> bool {
     key.starts_with("pmix.") && !key.starts_with("pmix.modex")
 }
@@ -59,7 +59,7 @@ fn every_value_crosses_between_our_servers_and_stock_ones_in_both_directions() {
     job(&[ours(), STOCK.into(), ours(), STOCK.into()]);
 }
 
-/// The test's own proof: the same program finds nothing wrong where all servers are of one kind.
+/// Checks the test itself: the same program finds no fault if all servers are of one kind.
 #[test]
 fn servers_of_one_kind_exchange_every_value() {
     job(&[STOCK.into(), STOCK.into()]);
@@ -81,7 +81,7 @@ fn a_form_that_no_release_has_is_refused() {
     assert!(ended.err.contains("server_init"), "{}", ended.told());
 }
 
-/// `pmixbench` simulates nodes, too; which library a node's server loads is chosen where it starts it.
+/// `pmixbench` simulates nodes, too; the wrapper chooses the library of a node's server at its start.
 #[test]
 fn pmixbench_runs_over_nodes_of_both_kinds() {
     let program = scratch().join("pmixbench_mixed");

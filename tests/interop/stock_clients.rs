@@ -1,6 +1,6 @@
-//! Processes that use OpenPMIx under our server: the server's process loads our library, its clients theirs. Nothing in
-//! the programs knows of it. Under 4.2.2 always, which Debian has; others by hand:
-//! `MODEX_PEER_LIBRARY=/where/6.1/lib cargo test --test interop stock_clients`.
+//! OpenPMIx clients under our server: the server's process loads our library, its clients load theirs. The programs are
+//! unchanged. Always with Debian's 4.2.2; others by hand: `MODEX_PEER_LIBRARY=/where/6.1/lib cargo test --test interop
+//! stock_clients`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::library::{Library, library, repository, run_compiler, scratch};
 use crate::pmixbench::run_every_scenario;
 use crate::process::{Consumer, Ended};
 
-/// Where the clients' library is: the system's, or the one to try.
+/// The directory of the clients' library; empty for the system's.
 fn peer() -> String {
     std::env::var("MODEX_PEER_LIBRARY").unwrap_or_default()
 }
@@ -18,7 +18,7 @@ fn ours() -> PathBuf {
     library().directory.clone().expect("ours is under test, not Debian's")
 }
 
-/// Compiles a program once; tests run side by side, so under another name first.
+/// Compiles a program once, under another name first, because tests run side by side.
 fn compiled(name: &str, compile: impl FnOnce(&Path)) -> PathBuf {
     let directory = scratch().join("stock-clients");
     std::fs::create_dir_all(&directory).unwrap();
@@ -31,7 +31,7 @@ fn compiled(name: &str, compile: impl FnOnce(&Path)) -> PathBuf {
     program
 }
 
-/// A chapter of the C test suite: a host, which is this program on our library, and its clients, the same on theirs.
+/// A chapter of the C test suite: its host is this program on our library, its clients are the same program on theirs.
 fn chapter(name: &str, clients_at_least: usize) {
     let source = repository().join("tests/capi").join(format!("{name}.c"));
     let program = compiled(name, |program| library().headers()[0].compile(&[source], program));
@@ -66,19 +66,19 @@ fn the_hosts_services_are_reached() {
     chapter("services", 2);
 }
 
-/// What was collected where a job is started, in the environment of its processes and by Get.
+/// Settings collected for a job's start, found in the environment of its processes and by Get.
 #[test]
 fn what_was_set_up_for_a_job_reaches_its_processes() {
     chapter("launch", 3);
 }
 
-/// The processes of other nodes, which our server writes down for who asks where the process map is a rule.
+/// The processes of other nodes: our server makes the list for such clients if the process map is a rule.
 #[test]
 fn who_runs_on_other_nodes_is_found() {
     chapter("peers", 4);
 }
 
-/// A launched process that says another name becomes that tool.
+/// A launched process with another name becomes a tool of that name.
 #[test]
 fn a_launched_process_becomes_a_tool_of_another_name() {
     chapter("named", 1);
@@ -132,8 +132,8 @@ fn every_scenario_of_pmixbench_runs_with_our_library_in_the_server() {
     run_every_scenario("pmixbench_server", library(), &theirs);
 }
 
-/// What a user set to configure the other library is not for our server, and it does not lead the clients to what the server
-/// does not have.
+/// A user's settings of OpenPMIx do not affect our server, and do not lead its clients to features that the server
+/// lacks.
 #[test]
 fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
     let source = repository().join("tests/interop/answers.c");
@@ -159,7 +159,7 @@ fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
     }
 }
 
-/// `modex run`, and a process of it on each library: the same answers over the socket as over the segment.
+/// `modex run` with processes of each library: the same answers over the socket as from the segment.
 #[test]
 fn modex_run_serves_processes_of_both_libraries_in_one_job() {
     let source = repository().join("tests/interop/answers.c");

@@ -1,5 +1,5 @@
-//! Our clients under OpenPMIx 4.2.2 as Debian has it: Open MPI's launcher and daemons, hosts written in C and `pmixbench`
-//! load the system's library; the processes they start load ours, and nothing in these is changed for it.
+//! Our clients under Debian's OpenPMIx 4.2.2. Open MPI's launcher and daemons, hosts written in C and `pmixbench` load
+//! the system's library. The processes that they start load ours, and are unchanged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ fn ours() -> &'static Path {
     library().directory.as_deref().expect("ours is under test, not Debian's")
 }
 
-/// `mpirun` on the system's library, its ranks on ours. The daemons of other hosts are the system's, too.
+/// `mpirun` on the system's library, with ranks on ours. The daemons of other hosts use the system's, too.
 fn mpirun() -> Consumer {
     let agent = repository().join("tests/mpi/on-node.sh");
     Consumer::new(&Library::stock(), "mpirun")
@@ -129,15 +129,15 @@ fn standard_input_and_output_are_forwarded_whole() {
     assert!(ended.out.starts_with(&input), "{} bytes of output, {}", ended.out.len(), ended.err);
 }
 
-/// What users set to configure OpenPMIx reaches our clients, too, and is nothing to them.
+/// A user's settings of OpenPMIx reach our clients, too, and have no effect.
 #[test]
 fn settings_of_the_other_library_do_no_harm() {
     let job = mpirun().args(["-x", "PMIX_MCA_gds=ds21", "-x", "PMIX_MCA_psec=none", "-x", "PMIX_MCA_ptl=tcp"]);
     assert_eq!(job.args(["-n", "2"]).arg(program("ring")).run().success().sorted(), ["ring size=2 token=3"]);
 }
 
-/// Each chapter of our C suite whose clients do more than one thing: host on the system's library, clients on ours. Where
-/// the other server deviates from the standard, the chapters say so (`stock_server`).
+/// Each chapter of our C suite whose clients do more than one thing: the host on the system's library, the clients on
+/// ours. The chapters mark where the other server deviates from the standard (`stock_server`).
 #[test]
 fn the_clients_of_the_c_suite_run_under_the_systems_server() {
     for chapter in ["modex", "events", "services", "server", "peers", "named"] {
@@ -184,7 +184,7 @@ fn client_starter(program: &Path, command: &str) -> PathBuf {
     script
 }
 
-/// One process, the host, has the system's library; all others, and at least one, ours.
+/// One process, the host, has the system's library. All others, and at least one, have ours.
 fn loaded_one_and_many(ended: &Ended) {
     let text = ended.text();
     let files =

@@ -1,6 +1,7 @@
-//! Tools and singletons: those of Debian's `libpmix-bin` and of our library, at servers of ours and of the reference.
+//! Tools and singletons of Debian's `libpmix-bin` and of our library, at our servers and at OpenPMIx's.
 //!
-//! `tool.c` is a tool that does one thing for each word, `tool_server.c` a server that admits tools, `lone.c` a process that
+//! `tool.c` is a tool that does one thing for each word, `tool_server.c` a server that admits tools, `lone.c` a process
+//! without a launcher. Each runs with either library. `modex run` is another server.
 //! nobody launched; each runs with either library. `modex run` is the fourth server.
 
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use tempfile::TempDir;
 use crate::library::{Library, library, repository, scratch};
 use crate::process::{Consumer, Ended, Running, wait_for};
 
-/// A C program of this directory, compiled once in a run against Debian's headers, for either library.
+/// A C program of this directory, compiled once in a run with Debian's headers, for either library.
 fn program(name: &str) -> PathBuf {
     let program = scratch().join(name);
     if !program.exists() {
-        // Under another name first: tests run side by side.
+        // Compiled under another name first, because tests run side by side.
         let fresh = scratch().join(format!("{name}-{:?}", std::thread::current().id()));
         library().headers()[0].compile(&[repository().join(format!("tests/interop/{name}.c"))], &fresh);
         std::fs::rename(fresh, &program).unwrap();
@@ -41,7 +42,7 @@ fn consumer(library: &Library, program: impl AsRef<std::ffi::OsStr>, place: &Pat
     consumer.env("TMPDIR", place).env("PMIX_SYSTEM_TMPDIR", place)
 }
 
-/// Runs `tool.c` and gives its lines, with the names that statuses have in 5.0 and later shortened to those of 4.2.
+/// Runs `tool.c` and returns its lines. Names of statuses in 5.0 and later are shortened to those of 4.2.
 fn tool(library: &Library, place: &Path, words: &[&str]) -> Vec<String> {
     let ended = consumer(library, program("tool"), place).args(words).run();
     ended
@@ -58,7 +59,7 @@ struct Server {
 }
 
 impl Server {
-    /// `modex run` with so many ranks that do nothing.
+    /// `modex run` with this many idle ranks.
     fn modex_run(ranks: &str) -> Self {
         let place = place();
         let run = consumer(&libraries()[0], crate::command::built("modex"), place.path());
@@ -67,7 +68,7 @@ impl Server {
         Self { running, place }
     }
 
-    /// `tool_server.c` with some library. `place` may hold what others left.
+    /// `tool_server.c` with a library. `place` may hold files of earlier servers.
     fn c(library: &Library, place: TempDir, words: &[&str]) -> Self {
         let running = consumer(library, program("tool_server"), place.path()).args(words).input_open().start();
         running.wait_for_line("ready 1");
@@ -78,7 +79,7 @@ impl Server {
         self.place.path()
     }
 
-    /// Its process number, as its files tell.
+    /// Its process number, from its files.
     fn pid(&self) -> i32 {
         let file = files(self.path()).into_iter().next().expect("a server has files");
         std::fs::read_to_string(file).unwrap().lines().nth(2).unwrap().parse().unwrap()
@@ -90,7 +91,7 @@ impl Server {
         self.running.wait()
     }
 
-    /// Ends it without a chance to clean up; what it left.
+    /// Kills it without a chance to clean up; returns its directory.
     fn destroy(self) -> TempDir {
         kill(Pid::from_raw(self.pid()), Signal::SIGKILL).unwrap();
         self.running.bury();
@@ -125,7 +126,7 @@ fn debians_tools_ask_a_job_of_modex_run() {
     let ended = run("pps", &[]).success();
     assert!(ended.told().lines().any(|line| line == format!("Active nspaces: {job}")), "{}", ended.told());
     run("pps", &["--pid", &server.pid().to_string(), "--nodes"]).success();
-    // What nobody here answers is refused as such.
+    // A request without support fails with that status.
     let ended = run("pattrs", &["--host", "all"]);
     assert!(ended.told().contains("NOT-SUPPORTED"), "{}", ended.told());
     server.stop();
@@ -141,8 +142,8 @@ fn an_event_that_debians_tool_raises_reaches_the_servers_handler() {
     assert!(ended.text().contains("event -117 of assigned-1.0\n"), "{}", ended.told());
 }
 
-/// Two of Debian's tools crash of themselves, at any server: `pquery` before it connects, `plookup` when it is answered.
-/// The server does not mind.
+/// Two of Debian's tools crash by themselves, at any server: `pquery` before it connects, `plookup` after its reply.
+/// The server is not affected.
 #[test]
 fn tools_that_crash_cost_nobody_anything() {
     let server = Server::c(&libraries()[0], place(), &["session", "system"]);
@@ -213,7 +214,7 @@ fn a_tool_keeps_its_name_and_nobody_else_gets_it_while_it_lives() {
         assert_eq!(tool(&library, server.path(), &words(&[])).len(), 1, "the name is taken");
         first.close_input();
         first.wait().success();
-        // One that dies is forgotten, too.
+        // The name of a tool that dies is free again, too.
         assert_eq!(tool(&library, server.path(), &words(&["die"])), ["init SUCCESS mine.4"]);
         let again = tool(&library, server.path(), &words(&["namespaces"]));
         assert_eq!(again[..2], ["init SUCCESS mine.4", "namespaces SUCCESS interop"]);
@@ -230,7 +231,8 @@ fn a_host_that_refuses_a_tool_is_obeyed() {
         assert!(lines.len() == 1 && !lines[0].contains("SUCCESS"), "{lines:?}");
     }
     server.stop();
-    // Without a function for tools, those may come that bring a name; the server answers what it knows itself.
+    // Without a function for tools, the server admits only tools with a name, and answers requests from its own
+    // knowledge.
     let server = Server::c(&libraries()[0], place(), &["session", "mute", "silent"]);
     for library in libraries() {
         assert_eq!(tool(&library, server.path(), &["--", "namespaces"]).len(), 1);
@@ -253,7 +255,7 @@ fn what_a_killed_server_left_misleads_nobody_and_makes_room_for_the_next() {
         let lines = tool(&library, next.path(), &["pmix.cnct.sys", "--", "namespaces"]);
         assert_eq!(lines[1], "namespaces SUCCESS interop");
     }
-    // There is one system server on a node.
+    // A node has at most one system server.
     let second = consumer(&libraries()[0], program("tool_server"), next.path()).args(["system"]).run().code(1);
     assert!(second.text().contains("init"), "{}", second.told());
     assert_eq!(

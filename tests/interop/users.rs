@@ -1,5 +1,5 @@
-//! Users are kept apart whatever library a process uses: clients of OpenPMIx got other users' values over the socket. Only root
-//! can run this.
+//! Users are kept apart, with clients of any library: clients of OpenPMIx got other users' values over the socket. Only
+//! root can run this.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ fn proc(name: &str) -> ProcId {
     ProcId::new(Namespace::new(name).unwrap(), 0)
 }
 
-/// What the program says as a process of this job and user.
+/// The output of the program as a process of this job and user.
 fn said(server: &Server, program: &Path, job: &str, uid: u32) -> Vec<String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=10", "100"]).arg(program).envs(server.setup_fork(&proc(job)).unwrap());
@@ -52,7 +52,7 @@ fn a_stock_client_reads_the_jobs_of_its_user_and_no_others() {
         server.register_namespace(&proc(name).namespace, 1, description).unwrap();
         server.register_client(&proc(name), uid, uid).unwrap();
     }
-    // In this process, and so root's.
+    // A client in this process, and so of root.
     let client = Client::builder().env(server.setup_fork(&proc("alices")).unwrap()).connect().unwrap();
     client.put(Scope::Global, "global", 1_u32).unwrap();
     client.commit().unwrap();
