@@ -1,4 +1,4 @@
-//! As `errno`, for a program in C that uses the C library, at both kinds of socket.
+//! As `errno`, for a C program with the C library, over both kinds of socket.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge")]

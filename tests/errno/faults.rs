@@ -1,11 +1,11 @@
-//! What is made to go wrong: which error, at which system calls, how often.
+//! The faults: which error, at which system calls, how often.
 
 use std::fmt;
 use std::str::FromStr;
 
 use nix::errno::Errno;
 
-/// An error that the kernel is made to give, a transfer of one byte, or the end of the process.
+/// An error of a system call, a transfer of one byte, or the end of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Error(Errno),
@@ -13,16 +13,16 @@ pub(crate) enum What {
     Kill,
 }
 
-/// How often, from the chosen call on.
+/// How many calls are affected, from the chosen one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Once,
-    /// A signal, or a full buffer, passes some time.
+    /// As many as during a signal or a full buffer, which pass.
     Often,
     ForGood,
 }
 
-/// One fault: at the `at`-th of the calls that it concerns, or of those among them that are meant.
+/// One fault: at the `at`-th of the calls that it could affect, or of those with its aim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) what: What,
@@ -31,18 +31,19 @@ pub(crate) struct Fault {
     pub(crate) aim: Option<Aim>,
 }
 
-/// Calls that are told by what they do, because their numbers change with every library below.
+/// Calls that are chosen by their purpose, because their positions change with every library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Aim {
     pub(crate) call: nix::libc::c_long,
-    /// A part of what [`Call::object`] says.
+    /// A part of the text of [`Call::object`].
     pub(crate) object: &'static str,
 }
 
-/// A kind of fault, and to which extents it is tried.
+/// A kind of fault, and its extents.
 pub(crate) type Kind = (What, &'static [Extent]);
 
-/// All kinds. Nobody is interrupted for ever. That a process creates nothing, which the first is about, leaves the others.
+/// All kinds. Interruptions never last for ever. The first kind is about creating files; a role without files leaves it
+/// out.
 pub(crate) const KINDS: [Kind; 8] = [
     (What::Error(Errno::ENOSPC), &[Extent::Once, Extent::ForGood]),
     (What::Error(Errno::ENOMEM), &[Extent::Once, Extent::ForGood]),
@@ -55,12 +56,13 @@ pub(crate) const KINDS: [Kind; 8] = [
 ];
 
 impl What {
-    /// Whether it must not matter: nothing is lost, the call is to be made again.
+    /// Whether it must have no effect: nothing is lost, and the call can be repeated.
     pub(crate) const fn is_harmless(self) -> bool {
         matches!(self, Self::Error(Errno::EINTR | Errno::EAGAIN) | Self::Short)
     }
 
-    /// Whether the kernel gives this error for this call. `leads_to`: what the call's first argument, a descriptor, is.
+    /// Whether the kernel may give this error for this call. `leads_to`: the object of the call's first argument, a
+    /// descriptor.
     pub(crate) fn fits(self, call: &Call, leads_to: impl FnOnce() -> String) -> bool {
         use nix::libc::*;
         let number = call.number;
@@ -126,13 +128,13 @@ impl What {
             }
             Self::Error(_) => is(&transfers) && leads_to().starts_with("socket:"),
             Self::Kill => true,
-            // Other descriptors transfer all or nothing.
+            // Other descriptors transfer all bytes or none.
             Self::Short => is(&transfers) && leads_to().starts_with("socket:"),
         }
     }
 }
 
-/// A system call that is about to be made.
+/// A system call before its execution.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) number: i64,
@@ -140,7 +142,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// What it is about. `leads_to`: what its first argument, a descriptor, is; `text_at`: the text at an address of its process.
+    /// The object of the call. `leads_to`: the object of its first argument, a descriptor; `text_at`: the text at an
+    /// address of its process.
     pub(crate) fn object(&self, leads_to: impl FnOnce() -> String, text_at: impl FnOnce(u64) -> String) -> String {
         use nix::libc::*;
         let [first, second, third] = self.args;
@@ -152,11 +155,11 @@ impl Call {
             () if is(&[SYS_read, SYS_write, SYS_recvfrom, SYS_sendto]) => format!("{third} bytes of "),
             () => String::new(),
         };
-        // A path that begins at a descriptor may be empty.
+        // A path relative to a descriptor may be empty.
         if path.is_empty() || path.ends_with(" of ") { path + &leads_to() } else { path }
     }
 
-    /// Whether failing it may end the process: the allocator asks for memory, and nobody can go on without.
+    /// Whether its failure may end the process: the allocator needs memory, and no code can go on without.
     pub(crate) fn is_for_the_heap(&self) -> bool {
         matches!(self.number, nix::libc::SYS_mmap | nix::libc::SYS_mremap | nix::libc::SYS_mprotect)
     }
@@ -172,7 +175,7 @@ impl Extent {
     }
 }
 
-/// As `MODEX_FAULT` takes it: `EMFILE:once:17`; what is meant stands behind that.
+/// The form of `MODEX_FAULT`: `EMFILE:once:17`; the aim stands behind that.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.what {

@@ -1,4 +1,4 @@
-//! `modex run` as the one to which the kernel says no, with a job that knows nothing of that.
+//! Faults at `modex run`, with a job that does not know of them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -15,7 +15,7 @@ use crate::support::{Process, this_binary};
 use crate::sweep::{ALONE, pid_of, says_no_memory, sweep_side_by_side, traced_thread, without_backtraces};
 use crate::tracer::{Traced, Tracer};
 
-/// Every process of one launcher has the same value of this.
+/// Variable with the same value in every process of one launcher.
 const MARK: &str = "MODEX_TEST_MARK";
 
 pub(crate) fn launchers_sweep(role: &str) {
@@ -34,7 +34,7 @@ pub(crate) fn launchers_sweep(role: &str) {
         let left =
             || std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
         if fault.extent == Extent::ForGood && !left().is_empty() {
-            // Whoever can look at nothing can't clean up; the next one does.
+            // A process that can examine no directory can't clean up; the next launcher does.
             let mut next = this_binary("next launcher");
             let next = Process::of(next.env("TMPDIR", directory.path()).env(MARK, value).spawn().unwrap());
             let (end, said) = end_of_all(next, &mark, &format!("the one after {role}:{fault}"));
@@ -52,14 +52,14 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
         Some(Ok(Signal::SIGKILL)) if fault.what == What::Kill && traced.struck.is_some() => {}
         Some(Ok(Signal::SIGALRM)) => panic!("hangs: {}", context()),
         Some(Ok(Signal::SIGABRT)) => {
-            // One of its threads, while others go on.
+            // One of its threads aborts while others go on.
             let is_for_memory = fault.what == What::Error(Errno::ENOMEM);
             assert!(is_for_memory && says_no_memory(said), "aborts: {}", context());
         }
         Some(other) => panic!("ends by {other:?}: {}", context()),
         None if end.success() && is_whole => {}
         None => {
-            // The launcher's words, or a rank's.
+            // The words of the launcher, or of a rank.
             let is_explained = ["modex: ", ERROR].iter().any(|text| said.contains(text));
             assert!(traced.struck.is_some() && !fault.what.is_harmless(), "this must not matter: {}", context());
             assert!(is_explained && !said.contains("panicked"), "says nothing of it: {}", context());
@@ -67,19 +67,19 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
     }
 }
 
-/// Everybody below a launcher writes to its outputs, so those end with the last of them, except the guardian of one that was killed,
-/// which closes them before it cleans up.
+/// All processes below a launcher share its outputs, so the outputs end with the last of them. The guardian of a killed
+/// launcher is an exception: it closes them before it cleans up.
 fn end_of_all(launcher: Process, mark: &str, what: &str) -> (ExitStatus, String) {
     let all_others_have_ended = 2 * Duration::from_secs(HANGS_AFTER_S.into());
     wait_for_the_last(mark, what, all_others_have_ended);
-    // Who was just becoming another program was not seen.
+    // A process that was becoming another program was not seen.
     let end = launcher.end();
     wait_for_the_last(mark, what, all_others_have_ended);
     end
 }
 
-/// Waits until no process of a launcher's is left; those that have no alarm of their own, hang and still are there when all others
-/// have been ended by theirs are ended, and named.
+/// Waits until no process of a launcher is left. Processes with an alarm end by it. Those that still exist later hang,
+/// and are ended and named.
 #[expect(clippy::disallowed_methods, reason = "an alarm")]
 fn wait_for_the_last(mark: &str, what: &str, hangs_after: Duration) {
     let hangs_at = Instant::now() + hangs_after;
@@ -96,7 +96,7 @@ fn wait_for_the_last(mark: &str, what: &str, hangs_after: Duration) {
     }
 }
 
-/// Processes with this in their environment.
+/// Processes with this variable in their environment.
 fn processes(mark: &str) -> Vec<String> {
     let is_marked = |pid: &String| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -112,7 +112,7 @@ fn processes(mark: &str) -> Vec<String> {
 fn who_hangs_is_ended_and_named() {
     let _hanging = Process::of(Command::new("sleep").arg("infinity").env(MARK, "hanging").spawn().unwrap());
     let mark = format!("{MARK}=hanging");
-    // Its environment is there when it has become that program.
+    // Its environment exists once it has become that program.
     while processes(&mark).is_empty() {}
     wait_for_the_last(&mark, "a test", Duration::ZERO);
 }

@@ -1,12 +1,16 @@
-//! The kernel may say no at any moment. Here it does: at every system call of a client's whole life, of a server's, and of
-//! `modex run`'s, each error is given that fits the call, once and from then on. What may not matter (an interruption, a full buffer, a transfer of
-//! one byte) does not; whatever else, the process that it happens to says what is wrong or goes on, its peers end by
-//! themselves, what anybody reads is what was put, and nothing is left behind. A process may be killed at any moment, too: then
+//! System calls that fail. Every call of a client's whole life, of a server's, and of `modex run`'s gets each error
+//! that fits it, once and from then on.
+//!
+//! - Harmless faults (an interruption, a full buffer, a transfer of one byte) have no effect.
+//! - After any other fault, the affected process reports it or goes on.
+//! - Its peers end by themselves, every value read equals the one that was put, and nothing is left behind.
+//! - A process may be killed at any moment, too. Then all its peers get the same result, its clients get an error, and
+//!   the next server finds no obstacle.
 //! its peers all get the same news, its clients an error, and the next server finds nothing in its way.
 //!
 //! `cargo test` kills a client everywhere, and tries a few places of each other kind; `make faults` tries all.
-//! `MODEX_FAULT=client:EMFILE:once:17` tries one. Whoever stops all processes for longer than the alarms wait finds those hanging that
-//! ran: such places are to be tried again.
+//! `MODEX_FAULT=client:EMFILE:once:17` tries one. If all processes are stopped for longer than the alarms, running ones
+//! are reported as hanging: try such places again.
 #![cfg(target_arch = "x86_64")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -41,7 +45,7 @@ fn client_process() {
 
 #[test]
 fn a_client_to_which_the_kernel_says_no_goes_on_or_says_why() {
-    // A client creates nothing.
+    // A client creates no files.
     clients_sweep("client", Wire::Own, &KINDS[1..], || this_binary("victim"));
 }
 

@@ -1,4 +1,4 @@
-//! What the processes do.
+//! The roles of the processes.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,26 +18,26 @@ use crate::support::{description, descriptors, ids, namespace, proc, shared_mapp
 const ENDPOINT: TypedKey<str> = TypedKey::new("endpoint");
 pub(crate) const VICTIM: u32 = 0;
 pub(crate) const PEERS: std::ops::Range<u32> = 1..3;
-/// How a process tells which of its threads is traced: the harness runs the role on one of its own.
+/// Names the traced thread: the harness runs the role on a thread of its own.
 pub(crate) const THREAD: &str = "traced thread ";
-/// Where the host has its server, in a directory of its own, and what its clients say.
+/// The host's directory, for its server and for the words of its clients.
 pub(crate) const DIRECTORY: &str = "MODEX_TEST_DIRECTORY";
 pub(crate) const SESSION: &str = "session";
-/// Says that the host's clients know it as a server of the reference, over TCP.
+/// Variable: the host's clients use it like an OpenPMIx server, over TCP.
 pub(crate) const OVER_TCP: &str = "MODEX_TEST_OVER_TCP";
-/// What a peer says of its fence.
+/// The words of a peer about its fence.
 pub(crate) const COMPLETE: &str = "fence complete";
 pub(crate) const BROKEN: &str = "fence broken";
-/// What a process says that everything was as if nothing had been.
+/// The words of a process that noticed no fault.
 pub(crate) const EQUAL: &str = "all answers are equal";
-/// What it says where something went wrong, before it says what.
+/// The start of an error message.
 pub(crate) const ERROR: &str = "error: ";
-/// After so long whoever has not ended hangs, and is ended by SIGALRM.
+/// A process that has not ended after this time hangs; SIGALRM ends it.
 pub(crate) const HANGS_AFTER_S: u32 = 120;
 
 type Outcome = Result<(), String>;
 
-/// Does something while the kernel may say no.
+/// Does something while system calls may fail.
 fn at_risk<R>(act: impl FnOnce() -> R) -> R {
     getppid();
     let result = act();
@@ -45,7 +45,7 @@ fn at_risk<R>(act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Lets its parent trace it.
+/// Lets the parent trace this thread.
 fn be_traced() {
     alarm::set(HANGS_AFTER_S);
     let permission = ptrace::traceme().map_or_else(|errno| errno.to_string(), |()| "granted".to_owned());
@@ -53,7 +53,7 @@ fn be_traced() {
     raise(Signal::SIGSTOP).unwrap();
 }
 
-/// Says how it went. What the harness does afterwards is not of interest.
+/// Reports the outcome and exits, because the harness's later work does not matter.
 fn tell(outcome: Outcome) -> ! {
     match outcome {
         Ok(()) => println!("{EQUAL}"),
@@ -77,9 +77,9 @@ fn held() -> Held {
     (descriptors(), shared_mappings(), std::fs::read_dir("/proc/self/task").unwrap().count())
 }
 
-/// However it went.
+/// For every outcome.
 fn expect_nothing_left(before: &Held, outcome: &Outcome) {
-    // The kernel lists a joined thread for a moment longer. One that stays is seen as one that hangs.
+    // The kernel lists a joined thread for a moment longer. If a thread stays, the process is seen to hang.
     let mut after = held();
     while after.2 > before.2 {
         std::thread::yield_now();
@@ -102,7 +102,7 @@ pub(crate) fn next_launcher() -> ! {
     );
 }
 
-/// Becomes `modex run` with a job of two, which is this program again.
+/// Becomes `modex run` with a job of two processes of this program.
 pub(crate) fn launcher() -> ! {
     use std::os::unix::process::CommandExt;
 
@@ -116,7 +116,7 @@ pub(crate) fn launcher() -> ! {
     panic!("{}", launcher.exec());
 }
 
-/// A rank below it.
+/// A rank of that job.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn launched() {
     alarm::set(HANGS_AFTER_S);
@@ -140,7 +140,7 @@ fn whole_life(rank: u32, everybody: std::ops::Range<u32>) -> Outcome {
     client.finalize().map_err(|error| said("finalize", &error))
 }
 
-/// The only process of its job.
+/// Exchanges values as the only process of its job.
 pub(crate) fn exchange_alone(client: &Client) {
     client.put(Scope::Global, ENDPOINT.name(), endpoint(0)).unwrap();
     client.commit().unwrap();
@@ -149,12 +149,12 @@ pub(crate) fn exchange_alone(client: &Client) {
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1));
 }
 
-/// Long enough to make a torn value show.
+/// Long enough to show a torn value.
 fn endpoint(rank: u32) -> String {
     format!("endpoint of {rank};").repeat(100)
 }
 
-/// A process beside the one to which the kernel says no.
+/// A peer of the affected process.
 pub(crate) fn peer() {
     alarm::set(HANGS_AFTER_S);
     let client = Client::connect().unwrap();
@@ -182,7 +182,7 @@ pub(crate) fn peer() {
     client.finalize().unwrap();
 }
 
-/// A client of the server to which the kernel says no.
+/// A client of the affected server.
 pub(crate) fn rank() {
     alarm::set(HANGS_AFTER_S);
     let rank = Client::launched_as().unwrap().rank.process().unwrap();
@@ -211,12 +211,12 @@ fn serve(directory: &Path, is_over_tcp: bool) -> Outcome {
     outcome
 }
 
-/// Where a client of the host says how it went: the host may be gone by then.
+/// The file for the words of a host's client, because the host may be gone by then.
 pub(crate) fn words_of(directory: &Path, rank: u32) -> PathBuf {
     directory.join(format!("rank{rank}"))
 }
 
-/// What tells a process where its server is, without what only our own clients understand.
+/// The variables of a process's server, without those that only our own clients understand.
 pub(crate) fn as_of_the_reference(environment: Vec<(String, String)>) -> Vec<(String, String)> {
     environment.into_iter().filter(|(name, _)| !name.starts_with("MODEX_")).collect()
 }
@@ -253,7 +253,7 @@ fn serve_a_job(server: &Server, directory: &Path, is_over_tcp: bool) -> Outcome 
     outcome.and(at_risk(|| server.deregister_namespace(&job)).map_err(|error| said("deregister", &error)))
 }
 
-/// What a client made of it. It ends in good order whatever its server does.
+/// The outcome of a client. It must end in order, with any fault of its server.
 fn outcome_of(rank: u32, mut client: Child, words: &Path) -> Outcome {
     let status = client.wait().unwrap();
     let out = std::fs::read_to_string(words).unwrap();

@@ -1,4 +1,4 @@
-//! Goes over the places at which things go wrong, and judges what comes of each.
+//! Tries faults at many places, and judges their effects.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -18,13 +18,13 @@ use crate::roles::{self, BROKEN, COMPLETE, EQUAL, ERROR, PEERS, VICTIM};
 use crate::support::{Process, TestServer, descriptors, namespace, proc, shared_mappings, this_binary};
 use crate::tracer::{Traced, Tracer};
 
-/// Places at which each kind of fault is tried where not all are.
+/// Places at which each kind of fault is tried if not at all.
 const SAMPLES: usize = 3;
 
-/// Descriptors of this process are counted: one sweep at a time.
+/// The tests count descriptors of this process, so only one sweep runs at a time.
 pub(crate) static ALONE: Mutex<()> = Mutex::new(());
 
-/// Something that was wrong once, and with which fault that shows.
+/// An earlier bug, and the fault that shows it.
 struct Found {
     role: &'static str,
     what: What,
@@ -33,7 +33,7 @@ struct Found {
     which: Which,
 }
 
-/// Which of the calls that are meant.
+/// The affected call among those of the aim.
 #[derive(Clone, Copy, Debug)]
 enum Which {
     Nth(usize),
@@ -47,33 +47,33 @@ const fn found(role: &'static str, what: Errno, extent: Extent, aim: (c_long, &'
 const FOUND: [Found; 10] = [
     // An interrupted connect was an error.
     found("client", Errno::EINTR, Extent::Often, (SYS_connect, ""), Which::Nth(0)),
-    // The same over TCP, and the question whether the server is still there.
+    // The same over TCP, and the check whether the server is still there.
     found("tcp-client", Errno::EINTR, Extent::Often, (SYS_connect, ""), Which::Nth(0)),
     found("tcp-client", Errno::EINTR, Extent::Often, (SYS_poll, "for 0 ms"), Which::Last),
-    // A directory that could not be opened, or looked at, was left by servers ...
+    // Servers left a directory that could not be opened or examined.
     found("server", Errno::ENOMEM, Extent::Once, (SYS_openat, "/session/modex-"), Which::Nth(0)),
     found("server", Errno::ENOMEM, Extent::Once, (SYS_statx, "/session/modex-"), Which::Nth(0)),
     found("server", Errno::ENOMEM, Extent::Once, (SYS_statx, "/session/modex-"), Which::Nth(2)),
-    // ... and by launchers, which had started or had not.
+    // Launchers left one too, before and after the start of the job.
     found("launcher", Errno::EMFILE, Extent::ForGood, (SYS_epoll_create1, ""), Which::Last),
     found("launcher", Errno::EMFILE, Extent::ForGood, (SYS_openat, "/modex-run-"), Which::Last),
-    // An interrupted call for the server's thread was lost, and its caller waited for ever.
+    // An interrupted wake of the server's thread was lost, and its caller waited for ever.
     found("server", Errno::EINTR, Extent::Once, (SYS_write, "8 bytes of anon_inode:[eventfd]"), Which::Nth(0)),
-    // The byte that tells a launcher of a rank's end was lost.
+    // The byte that reports a rank's end to its launcher was lost.
     found("launcher", Errno::ECONNRESET, Extent::ForGood, (SYS_sendto, "1 bytes of socket:"), Which::Nth(0)),
 ];
 
-/// How many places are tried at once, where they don't see each other: most of their time they wait.
+/// Places tried at once if they are independent: they mostly wait.
 const AT_ONCE: usize = 4;
 
-/// Goes over the places one by one.
+/// Tries the places one by one.
 pub(crate) fn sweep(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced) {
     let mut bad = places(role, kinds, &run);
     bad.retain(|&fault| !holds(role, fault, &run));
     assert_none(role, &bad);
 }
 
-/// Goes over several places at once.
+/// Tries several places at once.
 pub(crate) fn sweep_side_by_side(role: &str, kinds: &[Kind], run: impl Fn(Fault) -> Traced + Sync) {
     let places = Mutex::new(places(role, kinds, &run).into_iter());
     let next = || places.lock().unwrap().next();
@@ -92,7 +92,8 @@ pub(crate) fn sweep_side_by_side(role: &str, kinds: &[Kind], run: impl Fn(Fault)
     assert_none(role, &bad.into_inner().unwrap());
 }
 
-/// What a sweep goes over: `MODEX_FAULT`, if it is for this role, or `MODEX_FAULTS=all`, or samples. What was found before comes first.
+/// The places of a sweep: `MODEX_FAULT`, if it is for this role, or `MODEX_FAULTS=all`, or samples. Earlier bugs come
+/// first.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 fn places(role: &str, kinds: &[Kind], run: &impl Fn(Fault) -> Traced) -> Vec<Fault> {
     if let Ok(one) = std::env::var("MODEX_FAULT") {
@@ -111,7 +112,7 @@ fn places(role: &str, kinds: &[Kind], run: &impl Fn(Fault) -> Traced) -> Vec<Fau
             assert!(never.concerned > 0, "{what:?} concerns no system call of the {role}");
             let is_whole = is_whole || (what == What::Kill && is_killed_everywhere(role));
             let step = if is_whole { 1 } else { never.concerned.div_ceil(SAMPLES) };
-            // Not the same places each time a kind is tried.
+            // Each extent of a kind starts at another place.
             let chosen = (number * step / 2..never.concerned).step_by(step);
             places.extend(chosen.map(|at| Fault { what, extent, at, aim: None }));
         }
@@ -119,7 +120,7 @@ fn places(role: &str, kinds: &[Kind], run: &impl Fn(Fault) -> Traced) -> Vec<Fau
     places
 }
 
-/// Whether everything is as it has to be with this fault; says what is not.
+/// Whether all checks hold with this fault; prints the failed one.
 fn holds(role: &str, fault: Fault, run: &impl Fn(Fault) -> Traced) -> bool {
     println!("{role}:{fault}");
     catch_unwind(AssertUnwindSafe(|| run(fault))).is_ok()
@@ -131,7 +132,7 @@ fn assert_none(role: &str, bad: &[Fault]) {
 }
 
 impl Found {
-    /// Looks for the call in an undisturbed run, and has the kernel say no to it.
+    /// Finds the call in an undisturbed run, and lets it fail.
     fn try_again(&self, run: &impl Fn(Fault) -> Traced) {
         let Self { role, what, extent, aim, which } = *self;
         let fault_at = |at| Fault { what, extent, at, aim: Some(aim) };
@@ -154,19 +155,19 @@ fn what_was_found_is_missed_where_its_call_is_no_longer_made() {
     gone.try_again(&|_| Traced::default());
 }
 
-/// How processes find their server.
+/// The connection between processes and their server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// As our own do: the UNIX-domain socket, and segments.
+    /// As with our own library: the UNIX-domain socket, and segments.
     Own,
-    /// As under a server of the reference: TCP, its handshake, and everything in messages.
+    /// As under an OpenPMIx server: TCP, its handshake, and all data in messages.
     Reference,
 }
 
-/// Has the kernel say no to one client of a job. `victim` makes the command of that one.
+/// Tries faults at one client of a job. `victim` makes its command.
 pub(crate) fn clients_sweep(role: &str, wire: Wire, kinds: &[Kind], victim: impl Fn() -> Command) {
     let _alone = ALONE.lock();
-    // What it runs may have to be compiled first: none of a job's processes, which have alarms, waits for that.
+    // Its program may have to be compiled first. That must not delay the processes of a job, which have alarms.
     drop(victim());
     let node = TestServer::local();
     serve_a_fresh_client(&node);
@@ -190,7 +191,7 @@ pub(crate) fn clients_sweep(role: &str, wire: Wire, kinds: &[Kind], victim: impl
     }
 }
 
-/// Whether this run kills a client at each of its system calls, which is cheap, and the most that can happen.
+/// Whether this run kills a client at each of its system calls. That is cheap, and nothing worse can happen.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 fn is_killed_everywhere(role: &str) -> bool {
     role == "client" && std::env::var("MODEX_FAULT").is_err()
@@ -202,8 +203,8 @@ fn serve_a_fresh_client(node: &TestServer) {
     node.server.deregister_namespace(&namespace("fresh")).unwrap();
 }
 
-/// To write one a process that panics, which it does where it gets no memory for a thread, opens files: calls that would be taken
-/// for what it died of.
+/// A process may panic when it gets no memory for a thread. A backtrace would open files, and those calls would be
+/// taken for its cause of death.
 pub(crate) fn without_backtraces(mut command: Command) -> Command {
     command.env("RUST_BACKTRACE", "0").env_remove("RUST_LIB_BACKTRACE");
     command
@@ -218,7 +219,7 @@ fn spawn(node: &TestServer, wire: Wire, name: &str, rank: u32, command: Command)
     Process::of(without_backtraces(command).envs(environment).spawn().unwrap())
 }
 
-/// A job in which the kernel says no to one of its processes. Gives what the others say.
+/// Runs a job with a fault at one of its processes. Returns the words of the others.
 fn run_client(
     node: &TestServer,
     by: (&str, Wire, &dyn Fn() -> Command),
@@ -229,7 +230,7 @@ fn run_client(
     node.register_local_job(job, PEERS.end);
     let peers: Vec<Process> = PEERS.map(|rank| spawn(node, wire, job, rank, this_binary("peer"))).collect();
     let mut victim = spawn(node, wire, job, VICTIM, victim());
-    // Its peers are children of this thread, too, and not the tracer's to bury.
+    // Its peers are children of this thread, too, but the tracer must not wait for them.
     let traced = Tracer::take(traced_thread(&mut victim), fault).run_alone();
     let (end, said) = victim.end();
     node.server.deregister_client(&proc(job, VICTIM)).unwrap();
@@ -244,7 +245,7 @@ fn run_client(
     (traced, words)
 }
 
-/// Has the kernel say no to a server with a job of two.
+/// Tries faults at a server with a job of two.
 pub(crate) fn servers_sweep(role: &str, wire: Wire) {
     let _alone = ALONE.lock();
     sweep_side_by_side(role, &KINDS, |fault| {
@@ -258,12 +259,12 @@ pub(crate) fn servers_sweep(role: &str, wire: Wire) {
         }
         let mut host = Process::of(command.spawn().unwrap());
         let traced = Tracer::take(traced_thread(&mut host), fault).run(pid_of(&host));
-        // Its clients write to its standard error, too: they have ended when that has.
+        // Its clients share its standard error, so they have ended when that ends.
         let (end, said) = host.end();
         judge(role, fault, &traced, end, &said);
         let left = || std::fs::read_dir(&session).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
         if !end.success() {
-            // Whoever is killed can't clean up; its clients end by themselves, and the next server starts at once.
+            // A killed server can't clean up. Its clients end by themselves, and the next server starts at once.
             (0..roles::RANKS).for_each(|rank| judge_orphan(&roles::words_of(directory.path(), rank), role, fault));
             drop(modex::Server::builder().tmpdir(&session).start(modex::LocalHost).unwrap());
         }
@@ -272,7 +273,7 @@ pub(crate) fn servers_sweep(role: &str, wire: Wire) {
     });
 }
 
-/// What a client made of it whose server was killed: it finished, or got an error. One that was never started said nothing.
+/// Checks a client whose server was killed: it finished or got an error. A client that was never started has no words.
 fn judge_orphan(words: &Path, role: &str, fault: Fault) {
     let said = std::fs::read_to_string(words).unwrap_or_default();
     let has_ended = said.contains(EQUAL) || said.contains(ERROR);
@@ -282,7 +283,7 @@ fn judge_orphan(words: &Path, role: &str, fault: Fault) {
     );
 }
 
-/// What the process that the fault happened to made of it.
+/// Checks the process that had the fault.
 fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str) {
     let context = || format!("{role}:{fault} {end}\n{traced:?}\n{said}");
     match end.signal().map(Signal::try_from) {
@@ -297,7 +298,7 @@ fn judge(role: &str, fault: Fault, traced: &Traced, end: ExitStatus, said: &str)
     }
 }
 
-/// The standard library knows no other end than to abort where there is no memory for the heap, or for a thread.
+/// The standard library can only abort without memory for the heap, or for a thread.
 fn has_no_memory(traced: &Traced, said: &str) -> bool {
     traced.struck.as_ref().is_some_and(|struck| struck.last.is_for_the_heap()) && says_no_memory(said)
 }
@@ -317,8 +318,8 @@ pub(crate) fn pid_of(process: &Process) -> Pid {
     Pid::from_raw(process.pid().try_into().unwrap())
 }
 
-/// Descriptors and mappings, when the server has seen the end of every connection.
-/// The end of the last connection may come later than the answer to what was asked after it.
+/// Waits until the server has noticed the end of every connection. The end of the last one may come later than the
+/// reply to a later call.
 fn settle(is_settled: impl Fn() -> bool) {
     for _ in 0..1000 {
         if is_settled() {

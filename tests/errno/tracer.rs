@@ -1,4 +1,4 @@
-//! Stands between a process and the kernel, and answers some of its system calls in the kernel's place.
+//! Stands between a process and the kernel, and fails some of its system calls.
 
 use std::collections::BTreeMap;
 use std::fs::read_link;
@@ -12,39 +12,40 @@ use nix::unistd::Pid;
 
 use crate::faults::{Call, Fault, What};
 
-/// What has happened.
+/// The result of a traced run.
 #[derive(Debug, Default)]
 pub(crate) struct Traced {
-    /// Calls that the fault concerned.
+    /// Calls that the fault could affect.
     pub(crate) concerned: usize,
     pub(crate) struck: Option<Struck>,
 }
 
-/// What was answered in the kernel's place.
+/// The affected calls.
 #[derive(Debug)]
 pub(crate) struct Struck {
     pub(crate) first: Call,
-    /// What the first was about.
+    /// The object of the first call.
     pub(crate) object: String,
     pub(crate) last: Call,
 }
 
-/// One thread.
+/// A traced thread.
 #[derive(Debug, Default)]
 struct Thread {
-    /// It said that what it does now is not of interest. Threads that say nothing always are.
+    /// Whether its present calls are exempt. The thread switches this itself; other threads never do.
     is_exempt: bool,
-    /// It has become another program, none of whose own code has run: the dynamic linker knows neither interruptions nor want.
+    /// It has become another program, but none of that program's own code has run. The dynamic linker can handle
+    /// neither interruptions nor failures.
     is_loading: bool,
     is_inside: bool,
     on_return: Option<OnReturn>,
 }
 
-/// What to do when a call returns.
+/// The action when a call returns.
 #[derive(Debug)]
 enum OnReturn {
     Fail(Errno),
-    /// Put back what was there before a transfer was shortened.
+    /// Restores the words that were there before a transfer was shortened.
     Restore {
         address: u64,
         word: i64,
@@ -60,8 +61,8 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Takes over a thread that asked for it and has stopped itself. To be called, like everything else, on the thread
-    /// that started the process.
+    /// Takes over a thread that wanted it and has stopped itself. Call this, like everything else, on the thread that
+    /// started the process.
     pub(crate) fn take(leader: Pid, fault: Fault) -> Self {
         assert_eq!(waitpid(leader, Some(WaitPidFlag::__WALL)), Ok(WaitStatus::Stopped(leader, Signal::SIGSTOP)));
         let traced = Traced::default();
@@ -75,7 +76,7 @@ impl Tracer {
         self.go_on(self.leader, None);
     }
 
-    /// Until the thread has ended. It starts no others.
+    /// Runs until the thread has ended. It starts no other threads.
     pub(crate) fn run_alone(mut self) -> Traced {
         self.begin(ptrace::Options::empty());
         while let Ok(status) = waitpid(self.leader, Some(WaitPidFlag::__WALL)) {
@@ -87,8 +88,8 @@ impl Tracer {
         self.traced
     }
 
-    /// Until the process has ended, with all threads that it starts meanwhile, and what it becomes by an exec. It is left to
-    /// whoever waits for it, and the only child of this thread.
+    /// Runs until the process has ended, with all threads that it starts, and all programs that it becomes. The caller
+    /// waits for the process, which is the only child of this thread.
     pub(crate) fn run(mut self, process: Pid) -> Traced {
         self.begin(ptrace::Options::PTRACE_O_TRACECLONE | ptrace::Options::PTRACE_O_TRACEEXEC);
         let any = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
@@ -98,7 +99,7 @@ impl Tracer {
             if pid == process && matches!(status, WaitStatus::Exited(..) | WaitStatus::Signaled(..)) {
                 break;
             }
-            // One that was killed meanwhile waits itself: a leader can be waited for when all its threads have been.
+            // A killed thread may not be ready: its leader can be waited for only after all its threads.
             let status = waitpid(pid, Some(any | WaitPidFlag::WNOHANG)).unwrap();
             self.step(status);
         }
@@ -111,14 +112,14 @@ impl Tracer {
                 self.at_the_border(thread);
                 self.go_on(thread, None);
             }
-            // Another program. It has yet to return from the call that made it.
+            // Another program. The call that started it has yet to return.
             WaitStatus::PtraceEvent(thread, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
                 self.threads =
                     BTreeMap::from([(thread, Thread { is_inside: true, is_loading: true, ..Thread::default() })]);
                 self.go_on(thread, None);
             }
             WaitStatus::PtraceEvent(thread, ..) => self.go_on(thread, None),
-            // A new thread's first stop; its parent's event may come later.
+            // The first stop of a new thread; its parent's event may come later.
             WaitStatus::Stopped(thread, Signal::SIGSTOP) if !self.threads.contains_key(&thread) => {
                 self.threads.insert(thread, Thread::default());
                 self.go_on(thread, None);
@@ -128,7 +129,7 @@ impl Tracer {
         }
     }
 
-    /// A thread that was killed meanwhile can't.
+    /// Fails for a thread that was killed meanwhile.
     fn go_on(&self, thread: Pid, signal: Option<Signal>) {
         unless_killed(ptrace::syscall(thread, signal));
     }
@@ -157,7 +158,7 @@ impl Tracer {
             thread.is_exempt = !thread.is_exempt;
             return;
         }
-        // The first thing that the standard library does.
+        // The first call of the standard library.
         thread.is_loading &= number != SYS_poll;
         let call = Call { number, args: [registers.rdi, registers.rsi, registers.rdx] };
         let descriptor = format!("/proc/{id}/fd/{}", call.args[0]);
@@ -182,7 +183,7 @@ impl Tracer {
                 unless_killed(ptrace::setregs(id, registers));
             }
             What::Short => thread.on_return = shorten(id, &call, registers),
-            // With all its threads; the call is not made.
+            // Kills all its threads; the call is not made.
             What::Kill => drop(kill(id, Signal::SIGKILL)),
         }
         match &mut self.traced.struck {
@@ -192,7 +193,7 @@ impl Tracer {
     }
 }
 
-/// The text at an address of a traced process, as far as it can be read.
+/// The text at an address of a traced process, as far as it is readable.
 fn text_at(id: Pid, address: u64) -> String {
     let word_at = |address: u64| ptrace::read(id, address as ptrace::AddressType).ok();
     let words = (0..PATH_WORDS_MAX).map_while(|word| word_at(address.checked_add(word * 8)?));
@@ -203,8 +204,8 @@ fn text_at(id: Pid, address: u64) -> String {
 /// The longest path that the kernel takes.
 const PATH_WORDS_MAX: u64 = 4096 / 8;
 
-/// A thread can be killed at any moment, between its stop and what is done about it, too: by a fault in another thread, or by its
-/// group's end.
+/// A thread can be killed at any moment by a fault in another thread, or by the end of its group. This can happen even
+/// between its stop and the action.
 fn unless_killed<T>(result: nix::Result<T>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -213,7 +214,7 @@ fn unless_killed<T>(result: nix::Result<T>) -> Option<T> {
     }
 }
 
-/// Leaves one byte of a transfer.
+/// Shortens a transfer to one byte.
 fn shorten(id: Pid, call: &Call, mut registers: nix::libc::user_regs_struct) -> Option<OnReturn> {
     let read = |address: u64| unless_killed(ptrace::read(id, address as ptrace::AddressType));
     let write = |address: u64, word: i64| unless_killed(ptrace::write(id, address as ptrace::AddressType, word));
