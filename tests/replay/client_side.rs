@@ -1,5 +1,5 @@
-//! Captured servers, our client: it makes the calls that the captured client made. What it asks means what the captured
-//! client asked, and what its callers get is what the captured server said.
+//! Captured servers and our client, which makes the calls of the captured client. Its requests have the same meaning as
+//! the captured ones, and its callers get the values of the captured server.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use modex::{Client, EventCall, FenceOptions, GetOptions};
 use crate::support::proc;
 use crate::vectors::{Session, Step, V3_2, V4_2, V5_0, V6_1, read_answer, take_apart};
 
-/// The captured server on a connection of its own: it gives its answers to what means the same as it was asked.
+/// Plays the captured server on a new connection: it answers requests with the same meaning as the captured ones.
 fn act(mut stream: TcpStream, session: &Session, server: Version) {
     let mut header = [0; CONNECT_HEADER_BYTES];
     stream.read_exact(&mut header).unwrap();
@@ -51,20 +51,20 @@ fn act(mut stream: TcpStream, session: &Session, server: Version) {
     }
 }
 
-/// The messages that have a counterpart among our client's calls: it sends no heartbeats.
+/// The messages that belong to a call of our client, which sends no heartbeats.
 fn asked(session: &Session) -> impl Iterator<Item = &Step> {
     session.steps.iter().filter(|step| step.request.is_some())
 }
 
-/// A request without what clients may say in their own way. `committed` is what was committed before it.
+/// A request without the parts that clients may choose. `committed`: the values committed before.
 fn meant(request: Request, committed: &mut Vec<(Scope, Kval)>) -> Request {
     let without_posted = |mut collective: Collective| {
-        // Clients of 6.1 send along what they have posted.
+        // Clients of 6.1 also send the values that they have posted.
         collective.directives.retain(|info| info.key.as_str() != "pmix.pdata");
         collective
     };
     match request {
-        // The server goes by the kernel.
+        // The server uses the kernel's user id.
         Request::Publish(publish) => Request::Publish(modex::proto::Publish { uid: 0, ..publish }),
         Request::Lookup(lookup) => Request::Lookup(modex::proto::Lookup { uid: 0, ..lookup }),
         Request::Unpublish(lookup) => Request::Unpublish(modex::proto::Lookup { uid: 0, ..lookup }),
@@ -73,7 +73,7 @@ fn meant(request: Request, committed: &mut Vec<(Scope, Kval)>) -> Request {
             group.directives.retain(|info| info.key.as_str() != "pmix.pdata");
             Request::GroupConstruct(group)
         }
-        // The captured clients repeat everything each time.
+        // The captured clients repeat all values each time.
         Request::Commit(Commit { parts }) => {
             for (scope, entries) in parts {
                 for entry in entries {
@@ -89,7 +89,7 @@ fn meant(request: Request, committed: &mut Vec<(Scope, Kval)>) -> Request {
     }
 }
 
-/// A test that hears of no event ends with an error instead of never; nothing is judged by it.
+/// A test without an event ends with an error instead of never. Nothing else depends on it.
 const HANG: Duration = Duration::from_secs(60);
 
 /// Makes the calls of a captured client.
@@ -178,7 +178,7 @@ impl Caller<'_> {
     }
 }
 
-/// What is in both parts was posted for everybody.
+/// An entry that is in both parts was posted for everybody.
 fn put(client: &Client, commit: Commit) {
     let all: Vec<(Scope, Kval)> =
         commit.parts.into_iter().flat_map(|(scope, entries)| entries.into_iter().map(move |e| (scope, e))).collect();
@@ -238,7 +238,7 @@ fn converse(name: &str, release: Version, uri: &str) {
         let mut caller = Caller { client, session: &session, server: release, handler: None, events: Vec::new() };
         let (news, heard) = mpsc::channel();
         let mut steps: Vec<&Step> = asked(&session).collect();
-        // Asked while it connects and when it ends.
+        // These two are sent while it connects and when it ends.
         assert!(matches!(steps.remove(0).request, Some(Request::JobInfo)), "{name}");
         assert!(matches!(steps.pop().unwrap().request, Some(Request::Finalize)), "{name}");
         for step in steps {

@@ -1,4 +1,4 @@
-//! A host that answers what the host of the captured servers answered.
+//! A host with the answers of the captured servers' host.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ pub(crate) struct CapturedHost {
 
 impl Host for CapturedHost {
     fn capabilities(&self) -> Capabilities {
-        // It had no entry for credentials.
+        // The captured host had no function for credentials.
         Capabilities::ABORT
             | Capabilities::FENCE
             | Capabilities::PUBLISH

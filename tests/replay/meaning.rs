@@ -1,4 +1,4 @@
-//! What answers mean, where the same may be said in other bytes.
+//! The meaning of replies, because different bytes may mean the same.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use modex::bfrops::{Codec, DecodeLimits, Reader, wire};
 use modex::proto::Reply;
 use modex::types::{Info, Kval, Value};
 
-/// An answer in a form in which all ways to say the same are equal.
+/// A reply in a normal form: replies with the same meaning are equal.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Meaning {
-    /// Facts by whom they are about and their key.
+    /// Facts by their subject and key.
     Facts(BTreeMap<(String, String), Value>),
-    /// The answer itself: it can be said in one way only.
+    /// The reply itself, because there is only one form of it.
     Exactly(Reply),
 }
 
@@ -25,8 +25,8 @@ pub(crate) fn meaning(reply: Reply, codec: Codec) -> Meaning {
             });
             Meaning::Facts(facts.collect())
         }
-        // The captured host told no members, and neither did its server. Clients of 5.0 and 6.1 can't dissolve a group
-        // without: ours names the participants.
+        // The captured host sent no members, so its server sent none. Clients of 5.0 and 6.1 can't dissolve a group
+        // without members, so our server sends the participants.
         Reply::Group { context_id, .. } => Meaning::Facts(BTreeMap::from([(
             ("group".to_owned(), "context".to_owned()),
             Value::Size(context_id.unwrap_or(u64::MAX)),
@@ -71,7 +71,7 @@ fn job_facts(entries: &[Kval], codec: Codec) -> BTreeMap<(String, String), Value
     facts
 }
 
-/// Where readers put what is said of nobody in particular.
+/// The realm of a value without a subject.
 fn realm_of(key: &str) -> &'static str {
     match key {
         "pmix.hname" | "pmix.nodeid" | "pmix.lpeers" | "pmix.local.size" | "pmix.node.size" | "pmix.lldr" => {

@@ -1,5 +1,5 @@
-//! Captured servers of a job's other nodes: what they handed to their hosts, our server gets from its own. Ranks 0 and 1 of
-//! three run there, rank 2 at ours.
+//! Captured servers of a job's other nodes. Our server gets from its host the data that they gave to theirs. Ranks 0
+//! and 1 of three run there, rank 2 at ours.
 
 use modex::proto::Version;
 use modex::types::{Kval, ProcId, Scope, Value};
@@ -15,9 +15,9 @@ const JOB: &str = "testns";
 
 /// Carries data between our server and a captured one.
 struct Between {
-    /// One of them, so that the other can't make up for what it loses.
+    /// Only one of them, so that the other can't make up for a loss.
     carries: Capabilities,
-    /// The form in which ours writes.
+    /// The form of our server's data.
     form: ExchangeForm,
     fence_blob: Vec<u8>,
     direct_modex_blob: Vec<u8>,
@@ -31,7 +31,7 @@ impl Host for Between {
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
         let namespaces = [(namespace(JOB), Some(3))];
         let own = self.form.pack_fence(request.data.blocks, &namespaces).unwrap();
-        // As hosts put the parts together, in whatever order.
+        // Hosts may join the parts in any order.
         let parts = [[own.as_slice(), &self.fence_blob].concat(), [self.fence_blob.as_slice(), &own].concat()];
         let [one, other] = parts.map(|bytes| unpack_fence(&bytes, &namespaces).unwrap());
         let of = |blocks: &[(ProcId, Vec<Kval>)], rank| blocks.iter().find(|(of, _)| *of == proc(JOB, rank)).cloned();
@@ -45,7 +45,7 @@ impl Host for Between {
     }
 }
 
-/// Our server and its process beside the captured server of each release.
+/// Our server with its process, beside the captured server of each release.
 fn beside_every_release(carries: Capabilities, check: impl Fn(Version, &Client)) {
     let path = format!("{}/tests/vectors/server_blobs.hex", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();

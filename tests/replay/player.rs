@@ -18,20 +18,20 @@ trait Connection: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Connection for T {}
 
-/// A captured client that is connected.
+/// A captured client with a connection.
 pub(crate) struct Player<'a> {
     session: &'a Session,
     stream: Box<dyn Connection>,
-    /// Payloads of events that came between the answers.
+    /// Payloads of events between the replies.
     pub(crate) events: Vec<Vec<u8>>,
 }
 
-/// A test that gets no answer ends with an error instead of never; nothing is judged by it.
+/// A test without a reply ends with an error instead of never. Nothing else depends on it.
 const HANG: Duration = Duration::from_secs(60);
 
 impl<'a> Player<'a> {
-    /// Connects as the environment of this process says: over TCP if the server takes clients there, as the captured
-    /// client did.
+    /// Connects by the environment of this process: over TCP, like the captured client, if the server has a TCP
+    /// address.
     pub(crate) fn connect(session: &'a Session, proc: &ProcId, environment: &[(String, String)]) -> Self {
         let mut stream = open(environment);
         let (uid, gid) = ids();
@@ -48,8 +48,8 @@ impl<'a> Player<'a> {
         Self { session, stream, events: Vec::new() }
     }
 
-    /// Connects as the captured tool did, as a process of whoever runs the test; gives what the server said to that, as
-    /// many bytes as were captured.
+    /// Connects like the captured tool, with the ids of the test's user. Returns as many bytes of the server's answer
+    /// as were captured.
     pub(crate) fn connect_tool(session: &'a Session, address: SocketAddr) -> (Self, Vec<u8>) {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
@@ -68,14 +68,14 @@ impl<'a> Player<'a> {
         (Self { session, stream: Box::new(stream), events: Vec::new() }, welcome)
     }
 
-    /// Sends every message; gives each answer beside the step it belongs to.
+    /// Sends every message; returns each reply with its step.
     pub(crate) fn play(&mut self, is_said: impl Fn(&Step) -> bool) -> Vec<(&'a Step, Vec<u8>)> {
         let steps = self.session.steps.iter().filter(|step| is_said(step));
         steps.filter_map(|step| self.say(step).map(|answer| (step, answer))).collect()
     }
 
     fn say(&mut self, step: &'a Step) -> Option<Vec<u8>> {
-        // The captured client waited for these before it went on.
+        // The captured client waited for these events before it went on.
         while self.events.len() < step.events_before {
             let (tag, payload) = self.next_message().unwrap();
             assert_eq!(tag, Tag::NOTIFICATION, "an answer that nobody asked for");
@@ -107,7 +107,7 @@ impl<'a> Player<'a> {
     }
 }
 
-/// A connect message with what the captured one has behind its last field.
+/// A connect message, with the captured bytes behind its last field.
 fn introduction(session: &Session, connect: &Connect) -> Vec<u8> {
     let mut message = connect.encode().unwrap();
     message.extend_from_slice(&session.stray);
@@ -117,7 +117,7 @@ fn introduction(session: &Session, connect: &Connect) -> Vec<u8> {
     message
 }
 
-/// What the process beside the captured one has to say for the captured one to get on.
+/// Whether the process beside the captured one must send this message, so that the captured one can go on.
 pub(crate) fn is_for_two(step: &Step) -> bool {
     let Some(request) = &step.request else { return false };
     let together = [

@@ -32,12 +32,13 @@ fn server() -> TestServer {
     server
 }
 
-/// Plays a captured session on our server, the same beside it as the job's other process, and compares the answers.
+/// Plays a captured session on our server, with the same session as the job's other process, and compares the answers.
 fn replay(name: &str, release: Version) {
     replay_beside(name, release, (name, release));
 }
 
-/// The same with another session beside it, as far as that is for two and the captured one says it, too.
+/// The same with another session beside it: only its messages for two, and only those that the captured session has,
+/// too.
 fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&str, Version)) {
     let session = Session::read(name, release);
     let beside = Session::read(beside, release_of_beside);
@@ -53,7 +54,7 @@ fn replay_beside(name: &str, release: Version, (beside, release_of_beside): (&st
     });
 }
 
-/// Every answer says what the captured server's said; where that is said in one way only, in the same bytes.
+/// Every answer has the same meaning as the captured one. If there is only one form of it, it also has the same bytes.
 pub(crate) fn compare(name: &str, session: &Session, release: Version, answers: &[(&Step, Vec<u8>)]) {
     let asked = session.steps.iter().filter_map(|step| step.request.as_ref());
     assert_eq!(answers.len(), asked.filter(|request| request.command().expects_reply()).count(), "{name}");
@@ -83,9 +84,9 @@ pub(crate) fn compare(name: &str, session: &Session, release: Version, answers: 
     }
 }
 
-/// What the client said in its connect message; the reference keeps it with the job's information and tells it back.
+/// A value of the client's connect message; OpenPMIx returns it with the job's information.
 const REPEATED: &str = "pmix.bfrops.mod";
-/// The reference numbers a session that there is not; ours says nothing of it.
+/// OpenPMIx gives a number to a missing session; our server leaves it out.
 const NO_SESSION: Value = Value::Uint32(u32::MAX);
 
 /// Whole lives, with the release of the server they were captured on.
@@ -128,7 +129,7 @@ fn clients_of_different_releases_and_encodings_share_a_job() {
     }
 }
 
-/// A group, a connection and fences of two processes. (The one of 4.2 dissolved its group, the one of 5.0 did not.)
+/// A group, a connection and fences of two processes. (The client of 4.2 dissolved its group, the one of 5.0 did not.)
 #[test]
 fn commands_of_clients_of_5_0_and_4_2_meet_in_one_job() {
     replay_beside("v5.0_commands", V5_0, ("v4.2.2_commands", V4_2));
@@ -141,8 +142,8 @@ fn every_captured_command_is_answered_as_the_release_answered_it() {
     }
 }
 
-/// The two processes of one capture beside each other: one raises an event that the other waits for. The other of 6.1
-/// hears of it in a job together with one of 4.2, too.
+/// Two captured processes side by side: one raises an event that the other waits for. The one of 6.1 also gets an event
+/// from one of 4.2.
 #[test]
 fn an_event_reaches_clients_of_every_release_as_it_did() {
     for (name, release) in [("v4.2.2_event_delivery", V4_2), ("v6.1_event_delivery", V6_1)] {
@@ -160,7 +161,7 @@ fn an_event_reaches_clients_of_every_release_as_it_did() {
             let seen = Dialect { peer: release, ..hearing.dialect() };
             let read = |payload: &Vec<u8>| decode_event(payload, seen, &DecodeLimits::default()).unwrap();
             let events: Vec<_> = heard.join().unwrap().iter().map(read).collect();
-            // Servers of OpenPMIx also send their internal mark, which is no client's business.
+            // Servers of OpenPMIx also send their internal mark, which clients do not need.
             let mut expected = hearing.events.clone();
             let infos = expected.iter_mut().map(|event| &mut event.info);
             infos.for_each(|infos| infos.retain(|info| info.key.as_str() != RELAYED));

@@ -46,7 +46,7 @@ fn tools_of_every_release_get_from_our_server_what_they_got() {
     sessions.iter().for_each(|(session, release)| ask(session, *release));
 }
 
-/// Nobody captured these: what a tool of 4.2 said and was told, in their encodings.
+/// These were not captured: the messages of a tool of 4.2 and its server, in other encodings.
 #[test]
 fn tools_that_speak_as_3_2_and_5_0_do_get_from_our_server_what_one_of_4_2_got() {
     for (release, codec) in [(V3_2, "v3"), (V5_0, "v41")] {
@@ -54,7 +54,7 @@ fn tools_that_speak_as_3_2_and_5_0_do_get_from_our_server_what_one_of_4_2_got() 
     }
 }
 
-/// A server that takes tools, and where.
+/// A server that admits tools, and its address.
 fn server(place: &Path) -> (Server, SocketAddr) {
     let file = place.join("address");
     let report = Some(AddressReport::File(file.clone()));
@@ -72,7 +72,7 @@ fn ask(session: &Session, release: Version) {
     compare(&release.to_string(), session, release, &player.play(|_| true));
 }
 
-/// As `wire.md` 3.2 and 3.5 say: flag 9, and since 5.0 the answer of a client. No such session was captured.
+/// As in `wire.md` 3.2 and 3.5: flag 9, and since 5.0 the answer for a client. No such session was captured.
 #[test]
 fn processes_of_5_0_and_6_1_that_nobody_launched_join_our_server() {
     for (release, codec) in [(V5_0, "v41"), (V6_1, "v41"), (V6_1, "v61")] {
@@ -103,10 +103,10 @@ fn address_in(file: &Path) -> SocketAddr {
     text.lines().next().unwrap().split_once("tcp4://").unwrap().1.parse().unwrap()
 }
 
-/// A test that gets no answer ends with an error instead of never; nothing is judged by it.
+/// A test without a reply ends with an error instead of never. Nothing else depends on it.
 const HANG: Duration = Duration::from_secs(60);
 
-/// The captured server on a connection of its own. It speaks as it is spoken to.
+/// Plays the captured server on a new connection, in the dialect of the peer.
 fn act(mut stream: TcpStream, session: &Session) {
     let mut header = [0; CONNECT_HEADER_BYTES];
     stream.read_exact(&mut header).unwrap();
@@ -142,7 +142,7 @@ fn our_tool_asks_servers_of_every_release_as_theirs_did() {
     Session::of_tools().iter().for_each(|(session, release)| ask_captured_server(session, *release));
 }
 
-/// As above: the server of 4.2 in the encodings of those that were not captured.
+/// As above: the server of 4.2 in the encodings that were not captured.
 #[test]
 fn our_tool_asks_servers_that_speak_as_3_2_and_5_0_do() {
     for (release, codec) in [(V3_2, "v3"), (V5_0, "v41")] {
@@ -175,7 +175,7 @@ fn ask_captured_server(session: &Session, release: Version) {
             let Reply::Infos(expected) = read_answer(answer, command, release, session.dialect()) else { panic!() };
             assert_eq!(tool.client().unwrap().query(queries).unwrap().results, expected, "{release}");
         }
-        // What the server told of the tool's job.
+        // A value of the tool's job that the server sent.
         let job = ProcId { namespace: tool.proc().namespace.clone(), rank: modex::types::Rank::Wildcard };
         let client = tool.client().unwrap();
         let size = client.get_value(&job, keys::UNIV_SIZE.name(), &modex::GetOptions::new().optional()).unwrap();

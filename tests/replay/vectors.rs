@@ -10,28 +10,28 @@ use modex::proto::notification::decode_event;
 use modex::proto::{Command, Dialect, Reply, Request, Tag, Version, reply, request};
 use modex::types::Text;
 
-/// What happened on one connection, from the connect message on.
+/// The messages of one connection, from the connect message on.
 pub(crate) struct Session {
     pub(crate) connect: Connect,
-    /// What the connect message has behind its last field.
+    /// Bytes behind the last field of the connect message.
     pub(crate) stray: Vec<u8>,
     pub(crate) steps: Vec<Step>,
-    /// Events that the server delivered.
+    /// Events from the server.
     pub(crate) events: Vec<Event>,
-    /// The same as they were sent.
+    /// The same events as frames.
     pub(crate) event_frames: Vec<Vec<u8>>,
-    /// What the server answered to the connect message.
+    /// The server's answer to the connect message.
     pub(crate) welcome: Vec<u8>,
 }
 
-/// One message of the client, and the answer to it.
+/// One message of the client, and its reply.
 pub(crate) struct Step {
     pub(crate) frame: Vec<u8>,
     pub(crate) tag: Tag,
-    /// None: a heartbeat.
+    /// `None`: a heartbeat.
     pub(crate) request: Option<Request>,
     pub(crate) answer: Option<Vec<u8>>,
-    /// Events that the client had got when it sent this.
+    /// Number of events that the client had got before it sent this.
     pub(crate) events_before: usize,
 }
 
@@ -58,7 +58,7 @@ impl Session {
         sessions.collect()
     }
 
-    /// The session of a tool as one of another release has it, of which none was captured: the same said in that one's encoding.
+    /// The session of a tool of another release. None was captured, so this is a captured one in the other encoding.
     pub(crate) fn of_tool_of(release: Version, codec: &str) -> Self {
         let (captured, of_captured) = Self::of_tools().into_iter().find(|(_, release)| *release == V4_2).unwrap();
         let connect = Connect {
@@ -109,13 +109,13 @@ impl Session {
         session
     }
 
-    /// What the connection speaks, as the server sees it.
+    /// The dialect of the connection at the server.
     pub(crate) fn dialect(&self) -> Dialect {
         Dialect { codec: self.connect.chosen_codec().unwrap(), peer: self.connect.peer_version() }
     }
 }
 
-/// What an answer of a server says. Servers write in the layout of the client's release.
+/// Reads a server's reply. Servers write in the layout of the client's release.
 pub(crate) fn read_answer(payload: &[u8], command: Command, server: Version, dialect: Dialect) -> Reply {
     reply::decode(payload, command, Dialect { peer: server, ..dialect }, &DecodeLimits::default()).unwrap()
 }
