@@ -595,6 +595,11 @@ impl Connection {
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
 
+    /// Bytes that wait to be written.
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.stream.queued_bytes()
+    }
+
     /// Drops queued messages.
     pub(super) fn discard(&mut self) {
         self.stream.discard();

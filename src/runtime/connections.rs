@@ -14,6 +14,7 @@ use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::prover::{ProofError, Proofs};
 use super::turns::{Share, Turns};
+use super::writes::{WriteBudget, Writes};
 use super::written_event::WrittenEvent;
 use crate::gds::{NamespaceReader, Store, Told};
 use crate::proto::handshake::Ids;
@@ -42,8 +43,8 @@ pub(super) struct Connections {
     decoder: Decoder,
     /// Connections that have not introduced themselves.
     greeting: Greeting,
-    /// Connections with new output in this turn.
-    dirty: BTreeSet<PeerId>,
+    /// Connections with output to write.
+    writes: Writes,
     /// Connections that end in this turn.
     ended: Vec<(PeerId, Connection)>,
     process_ends: ProcessEnds,
@@ -79,7 +80,7 @@ impl Connections {
             turns: Turns::default(),
             decoder,
             greeting,
-            dirty: BTreeSet::new(),
+            writes: Writes::default(),
             ended: Vec::new(),
             process_ends: ProcessEnds::default(),
             told: BTreeMap::new(),
@@ -162,7 +163,7 @@ impl Connections {
     /// Reads from or writes to a connection that is ready.
     pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
         if readiness.is_writable {
-            self.dirty.insert(id);
+            self.writes.insert(id);
         }
         let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
         if connection.is_full() {
@@ -193,7 +194,7 @@ impl Connections {
             self.expect_by(id, owed_until);
         }
         // The refusal of an unreadable request may be queued.
-        self.dirty.insert(id);
+        self.writes.insert(id);
         self.settle(id, result);
         self.await_turn(id);
         self.weigh(id);
@@ -502,7 +503,7 @@ impl Connections {
         tracing::debug!(peer = id.0, %reason, "closing a connection");
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.close();
-            self.dirty.insert(id);
+            self.writes.insert(id);
             // A peer that is gone keeps its turn: only that turn removes the connection before its deadline.
             if !connection.is_ending() {
                 self.turns.leave(id);
@@ -514,9 +515,18 @@ impl Connections {
     /// Writes once to every connection with new output.
     pub(super) fn flush(&mut self, poller: &Poller) {
         self.written_event.forget();
-        for id in std::mem::take(&mut self.dirty) {
+        let mut budget = WriteBudget::new();
+        for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
             let Some(connection) = self.connections.get_mut(&id) else { continue };
-            match connection.flush() {
+            let flushed = if budget.is_spent() && !connection.is_ending() {
+                Ok(false) // The poller reports its room.
+            } else {
+                let before_bytes = connection.queued_bytes();
+                let flushed = connection.flush();
+                budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
+                flushed
+            };
+            match flushed {
                 Ok(true) => self.remove(id),
                 Ok(false) => {
                     if let Err(errno) = connection.watch(poller, Token(id.0)) {
@@ -540,7 +550,7 @@ impl Connections {
     fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {
         if let Some(connection) = self.connections.get_mut(&id) {
             let result = write(connection);
-            self.dirty.insert(id);
+            self.writes.insert(id);
             self.settle(id, result);
             self.weigh(id);
         }

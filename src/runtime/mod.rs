@@ -86,6 +86,7 @@ mod watchers;
 mod whereabouts;
 mod witness;
 mod work;
+mod writes;
 mod written_event;
 
 #[doc(hidden)]
