@@ -147,7 +147,6 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// Parts of a destruct are matched by the group's name and common members, because a server that knows of a leave
     /// names fewer.
-    /// heard of a leave names fewer.
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
         unsupported(request, reply);
     }

@@ -6,7 +6,6 @@
 //! - Its peers end by themselves, every value read equals the one that was put, and nothing is left behind.
 //! - A process may be killed at any moment, too. Then all its peers get the same result, its clients get an error, and
 //!   the next server finds no obstacle.
-//! its peers all get the same news, its clients an error, and the next server finds nothing in its way.
 //!
 //! `cargo test` kills a client everywhere, and tries a few places of each other kind; `make faults` tries all.
 //! `MODEX_FAULT=client:EMFILE:once:17` tries one. If all processes are stopped for longer than the alarms, running ones

@@ -46,7 +46,8 @@ fn job(words: &[String]) -> Ended {
     ended
 }
 
-/// Some libraries return the host's values of a process with its posts; none of the posted keys is like this.
+/// Whether a key is one of the host's, which some libraries return with the posts. Our own keys (`pmix.modex`) must not
+/// appear, so they do not count here.
 fn is_described(key: &str) -> bool {
     key.starts_with("pmix.") && !key.starts_with("pmix.modex")
 }

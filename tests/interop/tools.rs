@@ -2,7 +2,6 @@
 //!
 //! `tool.c` is a tool that does one thing for each word, `tool_server.c` a server that admits tools, `lone.c` a process
 //! without a launcher. Each runs with either library. `modex run` is another server.
-//! nobody launched; each runs with either library. `modex run` is the fourth server.
 
 use std::path::{Path, PathBuf};
 

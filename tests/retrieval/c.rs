@@ -1,8 +1,8 @@
-//! The same questions through the C interface: of our library, which answers as the model does, and of Debian's OpenPMIx
-//! 4.2.2, whose differences are explained one by one in `docs/differences-from-openpmix.md`.
+//! The same questions through the C interface. Our library answers like the model. The differences of Debian's OpenPMIx
+//! 4.2.2 are explained one by one in `docs/differences-from-openpmix.md`.
 //!
-//! `make consumers` runs this; it is not a part of a plain `cargo test` because it needs Debian's OpenPMIx 4.2.2 and builds
-//! the C library. `MODEX_LIBPMIX_DIR` names another build of ours to test.
+//! `make consumers` runs this. It is not a part of a plain `cargo test`, because it needs Debian's OpenPMIx 4.2.2 and
+//! builds the C library. `MODEX_LIBPMIX_DIR` names another build of ours to test.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]
@@ -28,7 +28,7 @@ use library::{Library, repository};
 use model::Model;
 use modex::types::{Info, Namespace, ProcId, Value};
 
-/// Cases that each library is asked everything about.
+/// Cases with all questions, for each library.
 const CASES: u64 = 4;
 const STOCK_CASES: u64 = 6;
 
@@ -44,7 +44,7 @@ fn program() -> &'static PathBuf {
     })
 }
 
-/// What the host prints for a script.
+/// The lines that the host prints for a script.
 fn run(library: &Library, script: &str) -> Vec<String> {
     if let Some(directory) = std::env::var_os("MODEX_SCRIPTS") {
         let name = format!("{:?}-{}", std::thread::current().name(), script.len());
@@ -71,7 +71,7 @@ fn ours() -> &'static Library {
     library
 }
 
-/// Registers, announces rank 0 of the job, and has it do what `lines` say.
+/// A script that registers, starts rank 0 of the job, and lets it execute `lines`.
 fn script(registrations: &[Register], before: &str, lines: &str) -> String {
     let registered: String = registrations.iter().map(words::register).collect();
     format!("{registered}{before}client\tjob\t0\nask\tjob\t0\n{lines}end\n")
@@ -89,7 +89,7 @@ fn answers(library: &Library, case: &Case) -> Option<Vec<(Question, String, Stri
     }
     let (own_puts, others): (Vec<&Put>, Vec<&Put>) = case.puts.iter().partition(|put| put.rank == 0);
     let put = |puts: &[&Put]| puts.iter().map(|put| words::put(put)).collect::<String>() + "c\n";
-    // The neighbour has put its values, and gone, before the other asks.
+    // The neighbour has put its values and ended before the questions.
     let before = others.first().map_or_else(String::new, |first| {
         format!("client\tjob\t{0}\nask\tjob\t{0}\n{1}end\n", first.rank, put(&others))
     });
@@ -139,14 +139,14 @@ fn our_c_library_answers_as_the_standard_says() {
     }
 }
 
-/// A difference that nobody has explained fails, and so does an explanation of nothing.
+/// The test fails for an unexplained difference, and for an explanation without a difference.
 #[test]
 fn every_difference_from_openpmix_is_explained() {
     let mut explained: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     let (mut unexplained, mut answered) = (Vec::new(), 0);
     for seed in 0..STOCK_CASES {
         let case = Case::plain(seed);
-        // It refuses some without need; which, the document says.
+        // It refuses some descriptions without need; the document says which.
         let Some(answers) = answers(&Library::stock(), &case) else { continue };
         answered += 1;
         for (question, expected, found) in answers {
@@ -176,7 +176,7 @@ fn every_difference_from_openpmix_is_explained() {
     assert!(written == document, "{} is out of date: run with MODEX_BLESS=1", path.display());
 }
 
-/// The port at which a server listens is another one each time.
+/// The port of a server differs in each run.
 fn without_port(text: &str) -> String {
     const ADDRESS: &str = "tcp4://127.0.0.1:";
     let mut parts = text.split(ADDRESS);
@@ -193,7 +193,7 @@ fn environments(library: &Library) -> Vec<String> {
         .collect()
 }
 
-/// What the child's library needs and no more; a second call changes nothing, and what stood there is not touched.
+/// The child has exactly the variables that its library needs. A second call changes nothing, and other variables stay.
 #[test]
 fn the_environment_of_a_child_is_exactly_what_its_peers_need() {
     let [once, twice] = <[String; 2]>::try_from(environments(ours())).unwrap();
@@ -212,7 +212,7 @@ fn the_environment_of_a_child_is_exactly_what_its_peers_need() {
         .collect();
     needed.sort();
     assert_eq!(names, needed);
-    // The reference gives what its own stores want besides, and nothing else that ours lacks.
+    // OpenPMIx adds variables of its own stores, and no others that ours lacks.
     let stock = environments(&Library::stock()).remove(0);
     let missing: Vec<String> =
         stock.split(' ').map(name).filter(|name| name != "ODD" && !needed.contains(name)).collect();
@@ -225,7 +225,7 @@ fn job(infos: Vec<Info>) -> Register {
     Register { namespace: "job", local_count: 1, infos: all }
 }
 
-/// A process reads its job on while the host forgets it.
+/// A process can still read its job after the host has deregistered it.
 #[test]
 fn a_job_is_read_on_after_its_host_has_forgotten_it() {
     let lines = "g\tjob\t1\tpmix.hname\ng\tjob\t4294967294\tvendor.key\nd\tjob\ng\tjob\t1\tpmix.hname\n\
@@ -234,7 +234,7 @@ fn a_job_is_read_on_after_its_host_has_forgotten_it() {
     assert_eq!(printed, ["register 0", "client 0", "0 3:n1", "0 3:kept", "1", "0 3:n1", "0 3:kept", "-46"]);
 }
 
-/// Resources are in every job, behind what is told of the job itself, then and later.
+/// Resources are in every job, present and later. The job's own values come before them.
 #[test]
 fn resources_are_in_every_job_and_give_way() {
     let of_node = |size: u64| array("pmix.node.arr", vec![info("pmix.hname", "n1"), info("pmix.pmem", size)]);
@@ -258,7 +258,7 @@ fn resources_are_in_every_job_and_give_way() {
         get("other", "vendor.c", "\tpmix.immediate\t1\t1"),
     ]
     .concat();
-    // `vendor.b` is taken back before the other job comes; the first keeps its copy.
+    // `vendor.b` is taken back before the second job is registered; the first job keeps its copy.
     let script = format!(
         "resources\n{resources}end\n{first}resources\n{}end\n{again}unresources\n{}end\n{other}client\tjob\t0\nask\tjob\t0\n{asked}end\n",
         words::entries(&[info("vendor.a", 9_u32)]),
@@ -272,7 +272,7 @@ fn resources_are_in_every_job_and_give_way() {
     );
 }
 
-/// Resources of a node are taken back by the node and what it has, a device by its number.
+/// Resources of a node are taken back by the node's name and their keys, a device by its id.
 #[test]
 fn resources_of_a_node_are_taken_back_by_name() {
     let node =
@@ -297,7 +297,8 @@ fn resources_of_a_node_are_taken_back_by_name() {
     assert_eq!(printed[4..], ["-46", "0 14:1", "0 15:5", "-46"], "{printed:?}");
 }
 
-/// One key, several values: through the C interface as the reference has them, of the process itself and of a neighbour.
+/// One key with several values: the C interface returns them as OpenPMIx does, for the process itself and for a
+/// neighbour.
 #[test]
 fn values_that_differ_in_their_qualifiers_come_back_separately() {
     let puts = "w\tseveral\t14\t101\t!number\t14\t1\nw\tseveral\t14\t102\t!number\t14\t2\t!colour\t3\tred\n\

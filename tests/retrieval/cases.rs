@@ -1,4 +1,4 @@
-//! Random jobs in random shapes, and the questions about them. A case is known by its number.
+//! Random jobs in random shapes, and the questions about them. A number identifies a case.
 
 mod questions;
 
@@ -7,7 +7,7 @@ use modex::types::{Info, Key, Rank, Scope, Value};
 use self::questions::questions;
 use crate::infos::Question;
 
-/// What a host does.
+/// A registration by the host.
 #[derive(Clone, Debug)]
 pub(crate) struct Register {
     pub(crate) namespace: &'static str,
@@ -15,7 +15,7 @@ pub(crate) struct Register {
     pub(crate) infos: Vec<Info>,
 }
 
-/// What a process of `job` puts and commits.
+/// A value that a process of `job` puts and commits.
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
     pub(crate) rank: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Put {
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) registrations: Vec<Register>,
-    /// By rank 0, which asks, and one other of its node, if there is one.
+    /// By rank 0, which asks the questions, and by one other process of its node, if there is one.
     pub(crate) puts: Vec<Put>,
     pub(crate) questions: Vec<Question>,
 }
@@ -93,7 +93,7 @@ const OF_JOB: [(&str, Kind); 7] = [
     ("vendor.key", U32),
     (UNHEARD_OF, U64),
 ];
-/// Reserved, and of no release.
+/// A reserved key that no release has.
 pub(crate) const UNHEARD_OF: &str = "pmix.unheard.of";
 const OF_APP: [(&str, Kind); 7] = [
     ("pmix.app.size", U32),
@@ -125,10 +125,10 @@ const OF_PROCESS: [(&str, Kind); 9] = [
     ("pmix.spawned", Bool),
     ("vendor.process", U32),
 ];
-/// Keys under which processes put something; one may be told of by the host, too, and the last is put by one process alone.
+/// Keys that processes put. The host may register one of them, too, and only one process puts the last.
 const PUT: [(&str, Kind); 4] = [("put.number", U32), ("put.text", Text), ("vendor.process", U32), ("put.alone", U64)];
 const SCOPES: [Scope; 4] = [Scope::Local, Scope::Remote, Scope::Global, Scope::Internal];
-/// Keys that are asked for besides; `-`: everything.
+/// More keys for questions; `-`: everything.
 const ASKED: [&str; 14] = [
     "-",
     "pmix.job.size",
@@ -176,7 +176,7 @@ fn some(dice: &mut Dice, keys: &[(&'static str, Kind)], percent: usize, job_size
     chosen.into_iter().map(|(key, kind)| info(key, value(dice, *kind, job_size))).collect()
 }
 
-/// A job before it is put into words.
+/// A job before its description is made.
 struct Job {
     session: u32,
     nodes: Vec<String>,
@@ -217,7 +217,7 @@ impl Job {
         u32::try_from(self.app_of.len()).unwrap()
     }
 
-    /// Whether nobody tells of nodes but processes, each of which tells its node's name and number.
+    /// Whether only processes describe the nodes, each with its node's name and number.
     fn is_told_by_processes(&self) -> bool {
         !self.has_maps && self.density.is_multiple_of(2)
     }
@@ -226,7 +226,7 @@ impl Job {
         u32::try_from(node).unwrap() + if self.has_ids { 10 } else { 0 }
     }
 
-    /// What rank 0 and its neighbour put: some keys several times, for different readers.
+    /// The puts of rank 0 and its neighbour: some keys several times, for different readers.
     fn puts(&self, dice: &mut Dice) -> Vec<Put> {
         let mut puts = Vec::new();
         for &rank in self.ranks[0].iter().take(2) {
@@ -259,7 +259,7 @@ impl Job {
         array("pmix.node.arr", entries)
     }
 
-    /// An array of its own for each process, each as a bare list of entries.
+    /// An array for each process, each as a bare list of entries.
     fn process_array(&self, dice: &mut Dice, rank: u32, names_app: bool) -> Info {
         let mut entries = some(dice, &OF_PROCESS, self.density, self.size());
         if names_app {
@@ -277,7 +277,7 @@ impl Job {
         array("pmix.pdata", entries)
     }
 
-    /// What is told of the job, in pieces that may stand in any order, at the top or in a job array.
+    /// The parts of a job's description, which may stand in any order, at the top or in a job array.
     fn pieces(&self, dice: &mut Dice) -> Vec<Info> {
         let mut pieces = Vec::new();
         for info in some(dice, &OF_JOB, self.density, self.size()) {
@@ -343,7 +343,7 @@ impl Job {
         array("pmix.ssn.arr", entries)
     }
 
-    /// One or two descriptions: the second adds what the first left out, and tells some of it anew.
+    /// One or two descriptions: the second one adds the parts that the first left out, and repeats some of it.
     fn descriptions(&self, dice: &mut Dice) -> Vec<Vec<Info>> {
         let mut basics = vec![info("pmix.job.size", self.size())];
         if self.has_maps {
@@ -360,7 +360,7 @@ impl Job {
         }
         pieces.append(&mut basics);
         dice.shuffle(&mut pieces);
-        // Applications that are not all told at once make loose values ambiguous: they are told first.
+        // If applications come in two parts, loose values are ambiguous, so all applications come first.
         let (mut first, rest): (Vec<Info>, Vec<Info>) =
             later.into_iter().partition(|info| info.key.as_str() == "pmix.app.arr");
         pieces.append(&mut first);
@@ -372,7 +372,7 @@ impl Job {
         descriptions
     }
 
-    /// Flat, in a job array, partly so, or in the array of the session.
+    /// Flat, in a job array, partly in one, or in the array of the session.
     fn wrapped(&self, dice: &mut Dice, pieces: Vec<Info>, with_session: bool) -> Vec<Info> {
         let shape = dice.below(4);
         let (inside, mut outside): (Vec<Info>, Vec<Info>) = match shape {
@@ -381,7 +381,7 @@ impl Job {
             _ => (pieces, Vec::new()),
         };
         let deeper = |dice: &mut Dice, inside: Vec<Info>| {
-            // A job array in a job array is the job's, too.
+            // A job array in a job array also belongs to the job.
             let (mut one, two): (Vec<Info>, Vec<Info>) = inside.into_iter().partition(|_| dice.percent(70));
             if !two.is_empty() {
                 one.push(array("pmix.job.arr", two));
@@ -432,8 +432,8 @@ impl Case {
 }
 
 impl Case {
-    /// A job in the words that every release understands: one call, containers side by side, everything placed by maps.
-    /// No Get waits.
+    /// A job in a form that every release understands: one call, containers side by side, all places by maps. No Get
+    /// waits.
     pub(crate) fn plain(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut jobs = [Job::random(&mut dice, 7, 0), Job::random(&mut dice, 8, 1)];
@@ -443,7 +443,7 @@ impl Case {
             let mut infos = job.maps();
             infos.push(info("pmix.job.size", job.size()));
             infos.push(info("pmix.job.napps", u32::try_from(job.apps.len()).unwrap()));
-            // 4.2.2 refuses the whole description for a reserved key that it does not know.
+            // 4.2.2 refuses a whole description with an unknown reserved key.
             let known = |info: &Info| info.key.as_str() != UNHEARD_OF;
             infos.extend(some(&mut dice, &OF_JOB, job.density, job.size()).into_iter().filter(known));
             let session =
@@ -479,7 +479,7 @@ impl Case {
     }
 }
 
-/// Said in words, for a reader of a failed test.
+/// A case as text, for the message of a failed test.
 pub(crate) fn told(case: &Case) -> String {
     let lines = case.registrations.iter().map(|register| {
         let infos: Vec<String> = register.infos.iter().map(crate::words::info).collect();

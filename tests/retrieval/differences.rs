@@ -1,4 +1,4 @@
-//! Why OpenPMIx 4.2.2 answers otherwise than the standard says.
+//! The reasons for answers of OpenPMIx 4.2.2 that differ from the standard.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use modex::types::Rank;
 
 use crate::infos::Question;
 
-/// An explanation, and which differences it is about. The first that fits counts.
+/// An explanation and its differences. The first explanation that fits counts.
 struct Reason {
     title: &'static str,
     why: &'static str,
@@ -16,7 +16,7 @@ struct Reason {
 
 struct Difference<'a> {
     question: &'a Question,
-    /// What the standard has, and what 4.2.2 says; `None`: not found.
+    /// The standard's answer and 4.2.2's; `None`: not found.
     expected: Option<&'a str>,
     found: Option<&'a str>,
 }
@@ -157,7 +157,7 @@ pub(crate) fn reason(question: &Question, expected: &str, found: &str) -> Option
     REASONS.iter().find(|reason| (reason.fits)(&difference)).map(|reason| reason.title)
 }
 
-/// The document; it fails where an explanation explains nothing.
+/// The document. Fails if an explanation has no difference.
 pub(crate) fn document(explained: &BTreeMap<&str, (usize, String)>) -> String {
     let mut text = HEAD.to_owned();
     for (number, reason) in (1..).zip(&REASONS) {

@@ -1,10 +1,10 @@
-//! Questions, and infos taken apart.
+//! Questions, and the parts of infos.
 
 use std::collections::BTreeMap;
 
 use modex::types::{Info, Key, Rank, Scope, Value};
 
-/// A question, taken apart.
+/// A question in its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
     /// `None`: a NULL process.
@@ -19,13 +19,13 @@ pub(crate) fn is_in(keys: &str, key: &str) -> bool {
     keys.split_whitespace().any(|other| other == key)
 }
 
-/// What an array of infos holds.
+/// The infos in an array.
 pub(crate) fn entries(value: &Value) -> Vec<&Info> {
     let Value::DataArray(array) = value else { return Vec::new() };
     array.elements.iter().filter_map(|one| if let Value::Info(info) = one { Some(&**info) } else { None }).collect()
 }
 
-/// What is said under a key; the last counts.
+/// The value of a key; the last one counts.
 pub(crate) fn find<'a>(infos: &[&'a Info], key: &str) -> Option<&'a Value> {
     infos.iter().rev().find(|info| info.key.as_str() == key).map(|info| &info.value)
 }

@@ -1,5 +1,5 @@
-//! Registration and retrieval against a model that knows the standard's rules alone (`model.rs`): random jobs in random
-//! shapes, and every key of every rank under every qualifier, asked of a client with a segment, and of one without.
+//! Registration and retrieval against a model of the standard's rules (`model.rs`): random jobs in random shapes. A
+//! client with a segment, and one without, gets every key of every rank under every qualifier.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -24,8 +24,8 @@ use modex::types::{Key, ProcId, Value};
 use modex::{AsStatus, Client};
 use support::{TestServer, namespace, proc};
 
-/// Cases where nobody asks for more, and questions of each: all keys, ranks and qualifiers turn up in every hundred cases, which
-/// are asked of clients with a segment and then of clients without.
+/// Usual numbers of cases, and of questions for each. All keys, ranks and qualifiers occur in a hundred cases: some for
+/// clients with segments, the others for clients without.
 const CASES: u32 = 60;
 const CASES_OVER_TCP: u32 = 40;
 const CASES_IN_SESSIONS: u32 = 6;
@@ -40,7 +40,7 @@ fn answer(client: &Client, question: &Question) -> String {
     }
 }
 
-/// Everything of a process, by key.
+/// Everything of a process, sorted by key.
 fn sorted(mut found: Value) -> Value {
     if let Value::DataArray(array) = &mut found {
         array.elements.sort_by_key(words::element);
@@ -48,7 +48,7 @@ fn sorted(mut found: Value) -> Value {
     found
 }
 
-/// What the processes of the job put. The other one stays, so that it may be waited for.
+/// Makes the puts of the processes. The other process stays, because Gets may wait for it.
 fn put(node: &TestServer, client: &Client, puts: &[Put], model: &mut Model) -> Option<Client> {
     let neighbour = puts.iter().map(|put| put.rank).find(|rank| *rank != 0);
     let neighbour = neighbour.map(|rank| {
@@ -79,17 +79,17 @@ fn a_client_without_a_segment_answers_as_the_standard_says() {
     answers_as_the_standard_says(first..first + number(CASES_OVER_TCP), |node| node.connect_over_tcp("job", 0));
 }
 
-/// So many cases, or as many times as many as are asked for.
+/// This many cases, scaled by the requested number.
 fn number(cases: u32) -> u64 {
     how_many::cases(cases).cases.into()
 }
 
-/// Of sessions that are not its job's a process without a segment was told nothing: it found no value unless it could ask, and its own
-/// session's where it gave nothing but the other's number.
+/// A process without a segment had no values of other sessions than its job's. It found such a value only if it could
+/// ask. With nothing but another session's number, it found its own session's value.
 #[test]
 fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
     let mut found_in_others = 0;
-    // So many find more than a hundred values; fewer, where fewer are asked for, need not.
+    // This many cases find more than a hundred values; fewer cases may not.
     let cases = number(CASES_IN_SESSIONS).max(CASES_IN_SESSIONS.into());
     for case in (0..cases).map(Case::random) {
         let node = TestServer::start("n0", modex::LocalHost);
@@ -160,7 +160,7 @@ fn answers_as_the_standard_says(seeds: Range<u64>, connect: impl Fn(&TestServer)
     assert!(list.is_empty(), "{} kinds of differences:\n{}", list.len(), list.join("\n"));
 }
 
-/// The rules have to fit on a few pages, or nobody can see that they are the standard's.
+/// The rules must fit on a few pages, so that readers can compare them with the standard.
 #[test]
 fn the_model_is_small() {
     let lines = include_str!("model.rs").lines().filter(|line| !line.trim().is_empty()).count();

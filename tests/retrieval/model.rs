@@ -1,5 +1,5 @@
-//! The standard's rules of registration and retrieval, plainly: what a host says is filed under whom it is about, and a
-//! Get looks where the rules say. Nothing here is shared with the library but its data types.
+//! The standard's rules of registration and retrieval in a simple form: each registered value is filed under its
+//! subject, and a Get looks where the rules say. The model shares only data types with the library.
 //!
 //! Sources: PMIx Standard, "Reserved Keys", "Data Access and Sharing" (`PMIx_Get`), "Server-specific Interfaces" (registration).
 
@@ -9,7 +9,7 @@ use modex::types::{Info, Namespace, ProcId, Rank, Scope, Status, Value};
 
 use crate::infos::{Question, array, entries, find, is_in, number, scope, text};
 
-/// Whom a value is about. Nodes by their position among all nodes of the job.
+/// The subject of a value. A node is its position among all nodes of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Whose {
     Session(u32),
@@ -23,7 +23,7 @@ pub(crate) enum Whose {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// The first is its name.
+    /// The first one is the node's name.
     names: Vec<String>,
     id: Option<u32>,
 }
@@ -32,7 +32,7 @@ struct Node {
 pub(crate) struct Job {
     session: Option<u32>,
     nodes: Vec<Node>,
-    /// Ranks of each node of the map, told or followed from where each process is.
+    /// Ranks of each node, from the map or from the location of each process.
     map: Vec<Vec<u32>>,
     facts: BTreeMap<(Whose, String), Value>,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Job {
 pub(crate) struct Model {
     pub(crate) hostname: &'static str,
     pub(crate) jobs: BTreeMap<String, Job>,
-    /// What processes of this node put and committed, in that order. No key is a reserved one.
+    /// Values that processes of this node put and committed, in that order. No key is reserved.
     pub(crate) puts: Vec<(ProcId, Scope, String, Value)>,
 }
 
@@ -53,7 +53,7 @@ enum Realm {
     ByRank,
 }
 
-/// Keys by realm; all others are asked for by rank.
+/// Keys by realm; all others are looked up by rank.
 const SESSION_KEYS: &str = "pmix.session.id pmix.clid pmix.univ.size pmix.tmpdir pmix.tdir.rmclean pmix.fqdn pmix.rm.name \
     pmix.rm.version";
 const APP_KEYS: &str = "pmix.app.size pmix.aldr pmix.app.argv pmix.wdir pmix.pset.nm pmix.pset.mems pmix.apmap.type \
@@ -61,7 +61,7 @@ const APP_KEYS: &str = "pmix.app.size pmix.aldr pmix.app.argv pmix.wdir pmix.pse
 const NODE_KEYS: &str = "pmix.hname pmix.alias pmix.nodeid pmix.pmem pmix.lpeers pmix.lprocs pmix.lcpus pmix.local.size \
     pmix.node.size pmix.lldr pmix.ndosub";
 const REALMS: &str = "pmix.ssn.info pmix.job.info pmix.app.info pmix.node.info pmix.hname pmix.nodeid pmix.appnum";
-/// What follows for a process from where it runs and what it belongs to, whether the host says it or not.
+/// Keys that every process has by its place and its job, registered or not.
 const OF_EVERY_PROCESS: &str =
     "pmix.rank pmix.hname pmix.nodeid pmix.lrank pmix.nrank pmix.appnum pmix.apprank pmix.grank";
 
@@ -75,7 +75,7 @@ fn default_realm(key: &str) -> Realm {
 }
 
 impl Model {
-    /// What a host tells about a job; told again, what is new replaces what was.
+    /// Registers a host's description of a job; in a later description, new values replace old ones.
     pub(crate) fn register(&mut self, namespace: &str, description: &[Info]) {
         let mut job = self.jobs.remove(namespace).unwrap_or_default();
         let infos: Vec<&Info> = description.iter().collect();
@@ -87,7 +87,7 @@ impl Model {
         self.jobs.insert(namespace.to_owned(), job);
     }
 
-    /// The answer to a Get of one process: what somebody put stands before what was registered for it.
+    /// The answer to a Get of one process: posted values come before registered ones.
     pub(crate) fn get(&self, own: &ProcId, question: &Question) -> Result<Value, Status> {
         let scope = scope(&question.qualifiers);
         let (name, rank) = question.proc.clone().unwrap_or((own.namespace.as_str().to_owned(), Rank::Undefined));
@@ -98,7 +98,7 @@ impl Model {
         let names_realm = question.qualifiers.iter().any(|info| is_in(REALMS, info.key.as_str()));
         let put = |rank| self.seen(own, &of(rank), &question.key, scope);
         let registered = self.registered(own, question).ok_or(Status::ERR_NOT_FOUND);
-        // A key that one process alone puts is found without its rank.
+        // A key that only one process puts is found without its rank.
         let is_of_anyone = rank == Rank::Undefined;
         let others = self.puts.iter().filter(|_| is_of_anyone).map(|(proc, ..)| put(proc.rank));
         match put(if is_of_anyone { own.rank } else { rank }) {
@@ -107,8 +107,8 @@ impl Model {
         }
     }
 
-    /// What a process put as far as the other sees it: of its own all, of another's what was put for the node; with a scope
-    /// what was put for that one's readers.
+    /// The puts of a process as another one sees them: all of its own ones, and another process's ones for the node.
+    /// With a scope, only the puts for that scope's readers.
     fn seen(&self, own: &ProcId, whose: &ProcId, key: &str, scope: Option<Scope>) -> Result<Value, Status> {
         let puts = || self.puts.iter().rev().filter(|put| put.0 == *whose && put.2 == key);
         let is_visible = |put: Scope| match scope.unwrap_or(Scope::Global) {
@@ -121,7 +121,8 @@ impl Model {
         puts().find(|put| is_visible(put.1)).map(|put| put.3.clone()).ok_or(missing)
     }
 
-    /// All that a process put and, where no scope is named, all that is registered for it, of a reserved key before the former.
+    /// All puts of a process, and without a scope all values registered for it. A registered value of a reserved key
+    /// comes before a put.
     fn everything(&self, own: &ProcId, whose: &ProcId, scope: Option<Scope>) -> Result<Value, Status> {
         let put = self.puts.iter().filter(|put| put.0 == *whose).map(|put| put.2.as_str());
         let mut all: BTreeMap<&str, Value> =
@@ -137,7 +138,7 @@ impl Model {
         if all.is_empty() { Err(Status::ERR_NOT_FOUND) } else { Ok(array(all)) }
     }
 
-    /// What was registered; `None`: nothing.
+    /// The registered value; `None`: there is none.
     fn registered(&self, own: &ProcId, question: &Question) -> Option<Value> {
         let qualifiers: Vec<&Info> = question.qualifiers.iter().collect();
         let says = |key: &str| find(&qualifiers, key).is_some_and(|value| value.as_bool() == Some(true));
@@ -153,7 +154,8 @@ impl Model {
             () => app.map(|_| Realm::App),
         };
         let realm = named.unwrap_or_else(|| default_realm(&question.key));
-        // The session is the caller's, whatever process is named; without a directive it is asked of the job named.
+        // With a directive, the session is the caller's, for any process. Without one, it is the session of the named
+        // job.
         let is_of_session = named == Some(Realm::Session);
         let (namespace, rank) = match &question.proc {
             _ if is_of_session => (own_name, Rank::Wildcard),
@@ -162,7 +164,7 @@ impl Model {
             None => (own_name, Rank::Undefined),
         };
         let is_own = namespace == own_name;
-        // Who somebody is lies in no realm.
+        // The identity of a process is in no realm.
         match question.key.as_str() {
             "pmix.procid" => return Some(Value::from(own.clone())),
             "pmix.nspace" if is_own => return Some(Value::from(own_name)),
@@ -198,7 +200,7 @@ impl Model {
         }
     }
 
-    /// What the caller's job was told of a session, else what any other job was.
+    /// The value of a session in the caller's job, else in any other job.
     fn in_session(&self, own: &str, id: u32, key: &str, node: Option<NodeName>) -> Option<Value> {
         let others = self.jobs.iter().filter(|(name, _)| *name != own).map(|(_, job)| job);
         self.jobs.get(own).into_iter().chain(others).find_map(|job| match &node {
@@ -208,7 +210,7 @@ impl Model {
     }
 }
 
-/// What is found first; else that it is hidden, if one is.
+/// The first value found; otherwise the status says whether one is hidden.
 fn found_or_hidden(one: Result<Value, Status>, other: Result<Value, Status>) -> Result<Value, Status> {
     one.or_else(|status| other.map_err(|other| status.min(other)))
 }
@@ -220,7 +222,7 @@ fn node_name(infos: &[&Info]) -> NodeName {
     (text(find(infos, "pmix.hname")), number(find(infos, "pmix.nodeid")))
 }
 
-/// The session that the job is in: the one that its array names, else the one around that.
+/// The session of the job: the one that its array names, else the one around it.
 fn session_of_job(infos: &[&Info], around: Option<u32>) -> Option<u32> {
     infos.iter().find_map(|info| {
         let inside = entries(&info.value);
@@ -239,7 +241,7 @@ fn first_session(infos: &[&Info]) -> Option<u32> {
 }
 
 impl Job {
-    /// The maps, wherever they stand, as plain lists.
+    /// The maps, at any depth, as plain lists.
     fn read_maps(&mut self, infos: &[&Info]) {
         for info in infos {
             match (info.key.as_str(), &info.value) {
@@ -258,7 +260,7 @@ impl Job {
         }
     }
 
-    /// The names and numbers of nodes, wherever they stand.
+    /// The names and numbers of nodes, at any depth.
     fn name_nodes(&mut self, infos: &[&Info]) {
         for info in infos {
             let inside = entries(&info.value);
@@ -272,7 +274,7 @@ impl Job {
         }
     }
 
-    /// The node of this name or number; a new one if nobody told of it.
+    /// The node of this name or number; a new one if it is unknown.
     fn node_called(&mut self, (name, id): NodeName) -> usize {
         let known = name.as_deref().and_then(|name| self.node_named(name)).or_else(|| self.node_numbered(id?));
         let at = known.unwrap_or(self.nodes.len());
@@ -282,7 +284,7 @@ impl Job {
         at
     }
 
-    /// The map of a job that was told none, once each process is told to be on some node.
+    /// The map of a job without one, once the node of each process is known.
     fn map_processes(&mut self) {
         let told = |rank, key: &str| self.told(Whose::Process(rank), key);
         let home = |rank| Some((text(Some(&told(rank, "pmix.hname")?)), number(told(rank, "pmix.nodeid").as_ref())));
@@ -304,14 +306,14 @@ impl Job {
         name.as_deref().map_or_else(|| self.node_numbered((*id)?), |name| self.node_named(name))
     }
 
-    /// A node of the map that nobody numbered has its position's number.
+    /// A node of the map without a number has its position as its number.
     fn node_numbered(&self, id: u32) -> Option<usize> {
         let given = self.nodes.iter().position(|node| node.id == Some(id));
         let at = usize::try_from(id).ok()?;
         given.or_else(|| (at < self.map.len() && self.nodes[at].id.is_none()).then_some(at))
     }
 
-    /// Files every entry under whom it is about.
+    /// Files every entry under its subject.
     fn walk(&mut self, infos: &[&Info], whose: Whose, hostname: &str) {
         for info in infos {
             let (key, mut inside) = (info.key.as_str(), entries(&info.value));
@@ -338,7 +340,7 @@ impl Job {
         }
     }
 
-    /// Whom a value outside the array of anybody is about.
+    /// The subject of a value outside any array.
     fn loose(&self, key: &str, hostname: &str) -> Whose {
         match default_realm(key) {
             Realm::Session => self.session.map_or(Whose::Job, Whose::Session),
@@ -384,7 +386,7 @@ impl Job {
     }
 
     fn of_job(&self, key: &str) -> Option<Value> {
-        // The nodes of the map told; else those with processes, by number.
+        // The registered node map; else the nodes with processes, by number.
         let used = self.nodes.iter().zip(&self.map).filter(|(_, ranks)| !ranks.is_empty());
         let used: BTreeMap<_, _> = used.filter_map(|(node, _)| Some((node.id, node.names.first()?.as_str()))).collect();
         let used = || used.into_values().collect::<Vec<_>>().join(",");
@@ -413,7 +415,8 @@ impl Job {
         })
     }
 
-    /// What a process is told of itself, else derived; then what holds for whom it belongs to. Never a value of the job.
+    /// A process's own value, else a derived one; then the value of its application, node or session. Never a value of
+    /// the job.
     fn of_process(&self, rank: u32, realm: Realm, key: &str) -> Option<Value> {
         if self.size().is_some_and(|size| rank >= size) {
             return None;

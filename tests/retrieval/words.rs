@@ -1,4 +1,4 @@
-//! Values, questions and descriptions as the text that `host.c` reads and prints.
+//! Values, questions and descriptions in the text form of `host.c`.
 
 use modex::types::{Info, Rank, Value};
 
@@ -28,7 +28,7 @@ fn payload(value: &Value) -> String {
     }
 }
 
-/// As it stands in an array.
+/// A value in the form that it has in an array.
 pub(crate) fn element(element: &Value) -> String {
     match element {
         Value::Info(info) => self::info(info),
@@ -46,7 +46,7 @@ pub(crate) fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02x}") }).collect()
 }
 
-/// The order to register a job.
+/// The lines that register a job.
 pub(crate) fn register(register: &Register) -> String {
     let Register { namespace, local_count, infos } = register;
     format!("register\t{namespace}\t{local_count}\n{}end\n", entries(infos))
@@ -75,12 +75,12 @@ pub(crate) fn entries(infos: &[Info]) -> String {
     infos.iter().map(entry).collect()
 }
 
-/// The line that puts.
+/// The line of a put.
 pub(crate) fn put(put: &Put) -> String {
     format!("u\t{}\t{}\t{}\t{}\n", put.key, put.value.data_type().to_raw(), payload(&put.value), put.scope.to_raw())
 }
 
-/// The line that asks.
+/// The line of a question.
 pub(crate) fn question(question: &Question) -> String {
     let (name, rank) = match &question.proc {
         Some((name, rank)) => (name.as_str(), *rank),

@@ -1,12 +1,12 @@
-//! How many cases a random suite tries.
+//! The number of cases in a random suite.
 
 use proptest::test_runner::Config;
 
-/// What proptest tries where a suite names no number.
+/// Proptest's number of cases for a suite without one.
 const USUAL: u64 = 256;
 
-/// For a suite whose cases take more or less time than most: its own number of them, and as many times as many as
-/// `PROPTEST_CASES` (`make explore`) is times the usual. A number that stands in a suite's configuration hides that variable.
+/// The cases of a suite whose cases take more or less time than most. Its own number is scaled like `PROPTEST_CASES`
+/// (`make explore`) to the usual number. A fixed number in a suite's configuration would override that variable.
 pub(crate) fn cases(own: u32) -> Config {
     let usual = Config::default();
     Config { cases: scaled(own, usual.cases), ..usual }

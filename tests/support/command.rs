@@ -1,8 +1,8 @@
-//! The command, which another package of the workspace builds.
+//! The `modex` command, which another package of the workspace builds.
 
 use std::path::PathBuf;
 
-/// The file of this name that was built beside this test.
+/// The file of this name, built beside this test.
 pub(crate) fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let path = test.ancestors().nth(2).unwrap().join(name);

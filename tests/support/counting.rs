@@ -1,11 +1,11 @@
-//! How much memory a test binary has allocated, now and at most.
+//! The memory that a test binary has allocated, now and at its peak.
 #![expect(unsafe_code, reason = "only a global allocator sees every allocation; it forwards to the system's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator with an account of what is in use. Only sizes count, and these are read while nobody works, so no
-/// ordering is needed.
+/// The system's allocator with a count of used bytes. Only sums are used, and they are read while no thread works, so
+/// no ordering is needed.
 struct Counting;
 
 static USED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -30,12 +30,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What is allocated and not freed.
+/// Bytes that are allocated and not freed.
 pub(crate) fn used_bytes() -> usize {
     USED_BYTES.load(Relaxed)
 }
 
-/// The most that was allocated at once during `work`, beyond what was before.
+/// The peak of allocated bytes during `work`, without those allocated before.
 pub(crate) fn peak_of<R>(work: impl FnOnce() -> R) -> (usize, R) {
     let before = used_bytes();
     PEAK_BYTES.store(before, Relaxed);

@@ -1,4 +1,4 @@
-//! One client that floods a server, in every way that a client can: for `tests/floods.rs` and `benches/floods.rs`.
+//! One client that floods a server, in every way of a client: for `tests/floods.rs` and `benches/floods.rs`.
 
 use std::io::{Error, Read, Result, Write};
 use std::net::Shutdown;
@@ -22,16 +22,16 @@ use modex::{
     Spawn as SpawnUpcall,
 };
 
-/// The job of the client that floods (rank 0) and of the one that suffers (rank 1).
+/// The job of the flooding client (rank 0) and of its victim (rank 1).
 pub(crate) const JOB: &str = "job";
 /// Another job on the same node.
 pub(crate) const OTHER_JOB: &str = "other";
-/// A large job elsewhere, whose processes the huge requests name.
+/// A large job on other nodes, whose processes the huge requests name.
 pub(crate) const LARGE_JOB: &str = "large";
-/// Its processes.
+/// The number of its processes.
 pub(crate) const LARGE_JOB_SIZE: u32 = 100_000;
 
-/// A host that answers everything at once.
+/// A host that answers every request at once.
 pub(crate) struct Agreeing;
 
 impl Host for Agreeing {
@@ -145,7 +145,7 @@ pub(crate) enum Flood {
 }
 
 impl Flood {
-    /// Requests that are each about as large as one can be.
+    /// Floods of requests of about the largest possible size.
     pub(crate) const HUGE: [Self; 19] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
@@ -200,7 +200,7 @@ impl Flood {
         Self::Aborts,
     ];
 
-    /// The request with this number; `None`: the flood is none of requests.
+    /// The request with this number; `None`: the flood has no requests.
     fn request(self, number: u64) -> Option<Request> {
         let own = ProcId::new(namespace(JOB), 0);
         let kval = |name: String| Kval { key: key(&name), value: Value::from(number) };
@@ -294,7 +294,7 @@ impl Flood {
         let own = ProcId::new(namespace(JOB), 0);
         let large = namespace(LARGE_JOB);
         let elsewhere = || (0..LARGE_JOB_SIZE).map(|rank| ProcId::new(large.clone(), rank));
-        // In another order each time, so that nothing is remembered of the one before.
+        // In another order each time, so that the server can't reuse earlier results.
         let procs = || -> Vec<ProcId> {
             let turned = usize::try_from(number % u64::from(LARGE_JOB_SIZE)).unwrap_or_default();
             let mut procs: Vec<ProcId> = std::iter::once(own.clone()).chain(elsewhere()).collect();
@@ -390,7 +390,7 @@ fn key(name: &str) -> Key {
     Key::new(name.to_owned()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Where a server takes connections, from the environment that it has for its clients.
+/// The address of a server's socket, from the environment of its clients.
 pub(crate) fn socket_path(variables: impl IntoIterator<Item = (String, String)>) -> Option<PathBuf> {
     let uri = variables.into_iter().find(|(name, _)| name == "MODEX_SERVER_URI")?.1;
     match uri.parse::<ServerAddress>().ok()?.endpoint {
@@ -399,7 +399,7 @@ pub(crate) fn socket_path(variables: impl IntoIterator<Item = (String, String)>)
     }
 }
 
-/// Floods until `count` requests or connections were made, or until told to stop; returns how many there were.
+/// Floods until `count` requests or connections are made, or until `stop`; returns their number.
 pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) -> Result<u64> {
     let is_on = |made: u64| made < count && !stop.load(Ordering::Relaxed);
     match flood {
@@ -408,7 +408,7 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
             let mut open = Vec::new();
             while is_on(made) {
                 let mut stream = if flood == Flood::HalfFrames { admitted(path)? } else { UnixStream::connect(path)? };
-                // It is let in, does nothing, and is lost some connections later.
+                // The connection is admitted, does nothing, and is closed some connections later.
                 if flood == Flood::Introductions {
                     stream.write_all(&introduction()?)?;
                 }
@@ -431,10 +431,10 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
     }
 }
 
-/// Connections of a flood that are open at a time.
+/// Open connections of a flood.
 const OPEN_MAX: usize = 64;
 
-/// Sends requests as fast as the server takes them, some at a time, and reads the answers.
+/// Sends requests in batches as fast as the server takes them, and reads the replies.
 fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u64> {
     let mut stream = admitted(path)?;
     if flood == Flood::PresentGets {
@@ -471,7 +471,7 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
                     break;
                 }
             }
-            // One that is refused for what it does is closed: that ends the flood.
+            // If the server closes the connection for its requests, the flood ends.
             if stream.write_all(&batch).is_err() {
                 break Ok(made);
             }
@@ -482,7 +482,7 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
     })
 }
 
-/// Sends these requests, each with its number, and closes the connection without reading an answer.
+/// Sends these requests, each with its number, and closes the connection without reading a reply.
 pub(crate) fn send_and_leave(path: &Path, requests: &[(Flood, u64)]) -> Result<()> {
     let mut stream = admitted(path)?;
     let requests = requests.iter().filter_map(|&(flood, number)| Some(message(number, &flood.request(number)?)));
@@ -490,7 +490,7 @@ pub(crate) fn send_and_leave(path: &Path, requests: &[(Flood, u64)]) -> Result<(
     stream.write_all(&batch.concat())
 }
 
-/// Bytes of requests that are sent at once.
+/// Bytes of requests in a batch.
 const BATCH_BYTES: usize = 32 << 10;
 
 fn message(number: u64, request: &Request) -> Result<Vec<u8>> {
@@ -514,7 +514,7 @@ fn introduction() -> Result<Vec<u8>> {
     connect.encode().map_err(Error::other)
 }
 
-/// A connection of rank 0 that was let in.
+/// An admitted connection of rank 0.
 fn admitted(path: &Path) -> Result<UnixStream> {
     let mut stream = UnixStream::connect(path)?;
     stream.write_all(&introduction()?)?;

@@ -1,4 +1,4 @@
-//! What tests of groups share: a job of clients on one node, and handlers that say what they heard.
+//! Shared parts of tests of groups: a job of clients on one node, and handlers that report their events.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -18,7 +18,7 @@ pub(crate) fn job(size: u32) -> (TestServer, Vec<Arc<Client>>) {
     (node, clients)
 }
 
-/// Codes of these that a client hears of, with whom they are about.
+/// Reports a client's events with these codes, each with its affected process.
 pub(crate) fn hearing(client: &Client, codes: &[Status]) -> mpsc::Receiver<(Status, Option<ProcId>)> {
     let (tell, heard) = mpsc::channel();
     let tell = Mutex::new(tell);

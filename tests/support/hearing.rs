@@ -1,4 +1,4 @@
-//! What tests of events share: two clients, and handlers that say what they saw.
+//! Shared parts of tests of events: two clients, and handlers that note their events.
 
 use std::sync::{Mutex, mpsc};
 
@@ -7,7 +7,7 @@ use modex::{Client, EventCall};
 
 use crate::support::TestServer;
 
-/// What handlers saw, in order.
+/// The notes of handlers, in order.
 #[derive(Clone)]
 pub(crate) struct Log {
     seen: mpsc::Sender<String>,
@@ -23,7 +23,7 @@ impl Log {
         self.seen.send(what.into()).unwrap();
     }
 
-    /// A handler that says its name and the event's number.
+    /// A handler that notes its name and the event's number.
     pub(crate) fn handler(&self, name: &'static str) -> impl Fn(EventCall) + Send + Sync + 'static {
         let log = Mutex::new(self.clone());
         move |call| {

@@ -1,7 +1,7 @@
 //! Jobs of real processes for integration tests: the test binary runs itself again as each client.
 //!
-//! A test file that uses this has one test named `client_process`, which does nothing in the parent and plays the role
-//! named by the environment in a child.
+//! A test file that uses this has a test named `client_process`. It does nothing in the parent, and in a child it plays
+//! the role from the environment.
 
 #![expect(dead_code, reason = "each test file uses its part of this")]
 
@@ -22,7 +22,7 @@ pub(crate) const TWO_PACKAGES: &str = r#"<topology version="2.0"><object type="M
     <object type="Package" cpuset="0x2"><object type="Core" cpuset="0x2"><object type="PU" os_index="1" cpuset="0x2"/></object>
     </object></object></topology>"#;
 
-/// The role this process has to play, if it is a child.
+/// The role of this process, if it is a child.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 pub(crate) fn role() -> Option<String> {
     std::env::var(ROLE).ok()
@@ -36,7 +36,7 @@ pub(crate) fn proc(name: &str, rank: u32) -> ProcId {
     ProcId::new(namespace(name), rank)
 }
 
-/// A job whose ranks are spread over the nodes as written, for example `[("node0", "0,1"), ("node1", "2")]`.
+/// A job with these ranks on these nodes, for example `[("node0", "0,1"), ("node1", "2")]`.
 pub(crate) fn description(job_size: u32, nodes: &[(&str, &str)]) -> Vec<Info> {
     let names: Vec<&str> = nodes.iter().map(|(name, _)| *name).collect();
     let ranks: Vec<&str> = nodes.iter().map(|(_, ranks)| *ranks).collect();
@@ -58,7 +58,7 @@ impl TestServer {
         Self::with_backing(hostname, host, BackingKind::Memfd)
     }
 
-    /// A server with other bounds of what connections may hold.
+    /// A server with other limits of its connections.
     pub(crate) fn with_connection_limits(limits: ConnectionLimits) -> Self {
         Self::with_limits_and_host(limits, LocalHost)
     }
@@ -69,7 +69,7 @@ impl TestServer {
         Self { server: Arc::new(builder.start(host).unwrap()), directory }
     }
 
-    /// A server whose segments live elsewhere than in memfds.
+    /// A server with another backing of its segments than memfds.
     pub(crate) fn with_backing(hostname: &str, host: impl Host, backing: BackingKind) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let builder = Server::builder().namespace("srv").hostname(hostname).tmpdir(directory.path()).backing(backing);
@@ -91,18 +91,18 @@ impl TestServer {
         (0..size).for_each(|rank| self.register_client(name, rank));
     }
 
-    /// Announces a process of the user that runs the tests.
+    /// Registers a process of the user that runs the tests.
     pub(crate) fn register_client(&self, name: &str, rank: u32) {
         let (uid, gid) = ids();
         self.server.register_client(&proc(name, rank), uid, gid).unwrap();
     }
 
-    /// A client in this very process.
+    /// A client in this process.
     pub(crate) fn connect(&self, name: &str, rank: u32) -> Client {
         Client::builder().env(self.server.setup_fork(&proc(name, rank)).unwrap()).connect().unwrap()
     }
 
-    /// As [`TestServer::connect`], of one that can't reach the server's socket and so gets no segment.
+    /// As [`TestServer::connect`], for a client that can't reach the server's socket, and so gets no segment.
     pub(crate) fn connect_over_tcp(&self, name: &str, rank: u32) -> Client {
         let variables = self.server.setup_fork(&proc(name, rank)).unwrap();
         let client = Client::builder().env(without_socket(variables)).connect().unwrap();
@@ -120,7 +120,7 @@ impl TestServer {
         Process(self.command(name, rank, role).stdin(Stdio::piped()).spawn().unwrap())
     }
 
-    /// As [`TestServer::spawn`], as another user.
+    /// As [`TestServer::spawn`], for another user.
     pub(crate) fn spawn_as(&self, name: &str, rank: u32, role: &str, uid: u32) -> Process {
         Process(self.command(name, rank, role).uid(uid).gid(uid).spawn().unwrap())
     }
@@ -132,13 +132,12 @@ impl TestServer {
     }
 }
 
-/// This binary in a process of its own that plays a role without being anybody's client. Its input stays open until the
-/// process is released.
+/// Runs this binary as a process with a role, but as no client. Its input stays open until the process is released.
 pub(crate) fn play(role: &str) -> Process {
     Process(this_binary(role).stdin(Stdio::piped()).spawn().unwrap())
 }
 
-/// What a server says to its processes, as seen where its UNIX-domain socket is not.
+/// The variables of a server's processes, without access to its UNIX-domain socket.
 pub(crate) fn without_socket(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
     let hide = |(name, value): (String, String)| match name.as_str() {
         "MODEX_SERVER_URI" => (name, value.replace(";unix:/", ";unix:/nowhere/")),
@@ -167,7 +166,7 @@ pub(crate) fn ids() -> (u32, u32) {
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// What follows this text on the first line of its standard output that has it.
+    /// The rest of the first line of its standard output with this text, behind the text.
     pub(crate) fn line_after(&mut self, text: &str) -> String {
         let mut line = Vec::new();
         let stdout = self.0.stdout.as_mut().unwrap();
@@ -184,12 +183,12 @@ impl Process {
         panic!("the process ended before it said {text:?}");
     }
 
-    /// Waits for its end, which must be a good one.
+    /// Waits for its end, which must be a success.
     pub(crate) fn succeed(self) {
         let _ = self.said();
     }
 
-    /// As [`Process::succeed`]; gives what it wrote to its standard output.
+    /// As [`Process::succeed`]; returns its standard output.
     pub(crate) fn said(mut self) -> String {
         let status = self.0.wait().unwrap();
         let (mut out, mut err) = (String::new(), String::new());
@@ -199,12 +198,12 @@ impl Process {
         out
     }
 
-    /// A process of this binary that was started with a command of its own.
+    /// A process of this binary, started with another command.
     pub(crate) const fn of(child: Child) -> Self {
         Self(child)
     }
 
-    /// How it ended, and what it wrote, to whichever of its outputs.
+    /// Its end, and both its outputs.
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = self.0.wait().unwrap();
         let mut said = String::new();
@@ -213,13 +212,13 @@ impl Process {
         (status, said)
     }
 
-    /// Ends its input, for which it waits.
+    /// Closes its input, and waits for its successful end.
     pub(crate) fn release(mut self) {
         drop(self.0.stdin.take());
         self.succeed();
     }
 
-    /// Gives it a line to read.
+    /// Sends it a line.
     pub(crate) fn tell_line(&mut self) {
         self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
@@ -233,7 +232,7 @@ impl Process {
         self.0.wait().unwrap();
     }
 
-    /// Waits until the process says it has come so far: a line with this text on its standard output.
+    /// Waits for a line that ends with this text on its standard output.
     pub(crate) fn wait_for_line(&mut self, text: &str) {
         let mut seen = Vec::new();
         let stdout = self.0.stdout.as_mut().unwrap();
@@ -250,20 +249,20 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails for one that has ended and was reaped, which is what should be.
+        // Fails if it has ended and was reaped, as it should be.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Open descriptors of this process, by number, with what they lead to.
+/// The objects of this process's open descriptors.
 pub(crate) fn descriptors() -> Vec<String> {
     let entries = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = entries.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
     links.map(|link| link.display().to_string()).collect()
 }
 
-/// Lines of this process's memory map that lead to shared memory.
+/// Lines of this process's memory map with shared memory.
 pub(crate) fn shared_mappings() -> Vec<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     maps.lines().filter(|line| line.contains("memfd") || line.contains("/dev/shm")).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Random values for property tests: only what survives the wire, so that reading back gives the same value.
+//! Random values for property tests. The wire form keeps them unchanged, so reading returns the same value.
 
 use modex::bfrops::{Codec, Generation};
 use modex::types::{
@@ -18,7 +18,7 @@ pub(crate) fn codec() -> impl Strategy<Value = Codec> {
         .prop_map(|(generation, described)| Codec { generation, described })
 }
 
-/// Values of every type that the encoding has, holding values up to three levels down.
+/// Values of every type of the encoding, with inner values up to three levels deep.
 pub(crate) fn value(codec: Codec) -> BoxedStrategy<Value> {
     if !codec.registers(DataType::Topology) {
         return inner_value(codec);
@@ -26,8 +26,7 @@ pub(crate) fn value(codec: Codec) -> BoxedStrategy<Value> {
     prop_oneof![40 => inner_value(codec), 1 => leaf_of(DataType::Topology)].boxed()
 }
 
-/// As [`value`], without topologies: where zero bytes may follow, such as in arrays of queries, their end is not
-/// certain.
+/// As [`value`], without topologies: their end is uncertain if zero bytes may follow, as in arrays of queries.
 fn inner_value(codec: Codec) -> BoxedStrategy<Value> {
     let is_clear = |data_type: &DataType| codec.registers(*data_type) && *data_type != DataType::Topology;
     let types: Vec<DataType> = DataType::ALL.iter().copied().filter(is_clear).collect();
@@ -222,7 +221,7 @@ fn plain<T: Arbitrary<Strategy: 'static> + 'static>(wrap: fn(T) -> Value) -> Box
     any::<T>().prop_map(wrap).boxed()
 }
 
-/// The variant of the same name around any content, boxed where the variant is.
+/// The variant of this name with any content, boxed if the variant is.
 macro_rules! of {
     ($variant:ident) => {
         plain(Value::$variant)
@@ -236,7 +235,7 @@ fn name() -> impl Strategy<Value = Option<Text>> {
     option::of(text())
 }
 
-/// A value of a type that holds no values.
+/// A value of a type without inner values.
 fn leaf_of(data_type: DataType) -> BoxedStrategy<Value> {
     match data_type {
         DataType::Undefined => Just(Value::Undefined).boxed(),

@@ -84,7 +84,7 @@ fn table(rows: &[AttributeRow]) -> String {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;
         let (kind, _) = kind_and_type(&row.value_type);
         let (standing, realm) = (standing(&row.standing), realm(&row.realm));
-        // The one whose meaning is to have none: said beside it, as it reads like something left undone.
+        // The attribute that stands for no attribute: its comment avoids the impression of a gap.
         let word = if macro_name == "PMIX_ATTR_UNDEF" { " // complete: it stands for no attribute" } else { "" };
         writeln!(
             text,

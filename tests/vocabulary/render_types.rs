@@ -75,7 +75,7 @@ fn doc(row: &ConstantRow) -> String {
     format!("/// `{}`, since PMIx {}{notes}.", row.name, row.since)
 }
 
-/// The width of a group's C type, and what the group is.
+/// The integer type of a group's C type, and the description of the group.
 fn integer_and_description(group: &str) -> (&'static str, &'static str) {
     match group {
         "alloc_directive" => ("u8", "`pmix_alloc_directive_t`: what to do with an allocation"),

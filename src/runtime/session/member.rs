@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(told.directives.upward, [Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(4))]);
         let late = aimed(5_000).unwrap_err();
         assert!(matches!(late, FetchError::Call(CallError::TimedOut { .. })), "{late}");
-        // Of two requests in a row each waited for the whole time, and the second one even after its end.
+        // Two requests in a row each waited for the whole time, and the second one even after its end.
         let second = |spent| second_question(&request, Duration::from_millis(spent));
         let within = second(1_500).unwrap();
         assert!(matches!(within, Call::ExchangeWithin(_, left) if left == Duration::from_millis(3_500)), "{within:?}");

@@ -1,4 +1,4 @@
-//! What is asked about a case.
+//! The questions about a case.
 
 use modex::types::{Info, Rank, Scope, Value};
 
@@ -27,7 +27,7 @@ pub(super) fn questions(job: &Job, other: &Job) -> Vec<Question> {
     for proc in &procs {
         for key in &keys {
             for qualifiers in qualifiers() {
-                // A key of the process's own that is not reserved may be posted yet: such a Get waits.
+                // A process may still post a key of its own that is not reserved, so such a Get waits.
                 let waits = !key.starts_with("pmix.");
                 let names_realm =
                     || qualifiers.iter().any(|info| !["pmix.scope", "pmix.immediate"].contains(&info.key.as_str()));
