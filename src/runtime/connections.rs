@@ -512,7 +512,8 @@ impl Connections {
         }
     }
 
-    /// Writes once to every connection with new output.
+    /// Writes to the connections with output, up to the limit of a turn. The poller reports the others, because their
+    /// sockets have room.
     pub(super) fn flush(&mut self, poller: &Poller) {
         self.written_event.forget();
         let mut budget = WriteBudget::new();

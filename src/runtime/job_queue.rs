@@ -5,8 +5,9 @@
 //! user, then in the order in which they became ready. A lane has one ready job at most, so that no lane waits for all
 //! that another one has.
 //!
-//! The thread sleeps while there is nothing to do. The receiver of a channel offers its processor a few times before it
-//! sleeps. Where many more processes want to run than there are processors, each offer costs a turn of every one of them.
+//! The thread sleeps while there is nothing to do. The receiver of a channel would offer its processor a few times
+//! before it sleeps. If there are many more running processes than processors, each offer costs a turn of every
+//! process.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -167,8 +168,8 @@ mod tests {
         assert_eq!(receiving.join().unwrap(), (0..1000).collect::<Vec<u32>>());
     }
 
-    /// All jobs had one queue. What one user wanted of the host waited for all that another had asked before, 13 seconds for
-    /// 48,000 requests. The same held for the processes of one user. Users take turns now, and so do their processes.
+    /// All jobs had one queue. A request to the host waited for all earlier requests of other users, 13 seconds for
+    /// 48,000. The same held for the processes of one user. Users take turns now, and so do their processes.
     #[test]
     fn a_job_waits_for_few_of_other_users_and_other_processes() {
         let (sender, mut receiver) = queue();

@@ -307,8 +307,7 @@ impl ServerLoop {
         true
     }
 
-    /// Writes to each connection once. If a connection breaks meanwhile, the core gets that as input and may have more
-    /// output.
+    /// Writes to the connections. If one breaks meanwhile, the core gets that as input and may have more output.
     fn execute(&mut self) {
         loop {
             let now = self.clock.now();

@@ -279,8 +279,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any costs, arrivals and departures, between two turns of a connection with constant requests: no other
-        /// process uses more than that connection's share did, plus one request.
+        /// Between two turns of a connection with constant requests, no other process uses more than that connection's
+        /// share did, plus one request. This holds for any costs, arrivals and departures.
         #[test]
         fn no_wait_exceeds_what_one_request_of_each_other_process_costs(
             steps in prop::collection::vec((1_u64..8, 1_u32..4, 0_u32..4, 1_u64..1000, any::<bool>()), 1..400),

@@ -1,9 +1,9 @@
 //! Two threads that wait for one socket, with only one of them woken.
 //!
 //! The leader waits for a reply; the progress thread beside it waits for unrequested messages. With plain `poll` every
-//! reply would wake both, at the cost of two more switches and a contended lock. Both watch the socket exclusively: the
-//! kernel goes through the watchers in the order of their registration, wakes the first sleeping one, and leaves the
-//! others asleep. So it wakes the progress thread only without a leader.
+//! reply would wake both, at the cost of two more switches and a contended lock. So both watch the socket exclusively.
+//! The kernel goes through the watchers in the order of their registration, wakes the first sleeping one, and leaves
+//! the others asleep. So it wakes the progress thread only without a leader.
 //!
 //! Hence a woken thread must read all input, or report the rest: no other thread was woken.
 
