@@ -88,7 +88,7 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     assert_eq!(asked.iter().count(), 0);
 }
 
-/// A blocking registration in a function of the host waited for ever: it wanted events of the host's environment, and
+/// A blocking registration in a function of the host waited for ever. It wanted events of the host's environment, and
 /// the host's answer had to come from that very thread.
 #[test]
 fn a_function_of_the_host_does_not_wait_for_the_host() {

@@ -86,8 +86,8 @@ fn fork_with_a_client() {
     assert_eq!(result.recv().unwrap(), Ok(()));
     client.put(Scope::Global, "endpoint", "of the parent").unwrap();
     #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
-    // SAFETY: the child allocates, which glibc allows after a fork, and touches nothing that another thread may hold:
-    // the test thread is the only one that runs; the client's waits for work without a lock.
+    // SAFETY: the child allocates, which glibc allows after a fork. It uses no lock that another thread may hold: only
+    // the test thread runs, and the client's thread waits for work without a lock.
     let fork = unsafe { nix::unistd::fork() }.unwrap();
     if let nix::unistd::ForkResult::Parent { child } = fork {
         let ended = nix::sys::wait::waitpid(child, None).unwrap();

@@ -1,6 +1,6 @@
 //! Users are kept apart, on a real server with processes of real users.
 //!
-//! On a server of root with jobs of several users, a process of one user read the data and values of another user's job
+//! A server of root had jobs of several users. A process of one user read the data and values of another user's job
 //! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/access.rs` the
 //! table. Here every process tries all of it through the socket. Only root can run this.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

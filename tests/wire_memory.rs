@@ -16,8 +16,8 @@ use proptest::test_runner::TestRunner;
 
 use counting::peak_of;
 
-/// Bytes of memory for each byte received. The worst known case is an array of values without a type: one byte each
-/// on the wire, one value in the array and one in a box in memory, and an array that has just been enlarged.
+/// Bytes of memory for each byte received. The worst known case is an array of values without a type that has just been
+/// enlarged. Each value takes one byte on the wire, and in memory one element of the array and one box.
 const MULTIPLE: usize = 100;
 /// Memory that does not depend on the message.
 const FIXED: usize = 4096;

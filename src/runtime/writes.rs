@@ -1,22 +1,22 @@
-//! The connections that have something to be written, and the order in which one turn writes to them.
+//! The connections with output to write, and their order in a turn.
 //!
-//! One event can go to thousands of connections. To copy all of it into their sockets took 145 ms, and nobody else was served
-//! meanwhile. So a turn writes for a bounded time, counted in bytes. The poller reports the connections that are left
-//! over, since their sockets have room, and a later turn writes to them.
+//! One event can go to thousands of connections. To copy all of it into their sockets took 145 ms, and no other client
+//! was served meanwhile. So a turn writes for a limited time, counted in bytes. The poller reports the remaining
+//! connections, because their sockets have room, and a later turn writes to them.
 
 use std::collections::BTreeSet;
 
 use crate::server::PeerId;
 
-/// Bytes that one turn hands to the kernel.
+/// Bytes that one turn gives to the kernel.
 const TURN_BYTES: usize = 1 << 20;
-/// Bytes that a system call costs as much as.
+/// The cost of a system call, in bytes.
 const CALL_BYTES: usize = 4096;
 
 #[derive(Debug, Default)]
 pub(super) struct Writes {
     waiting: BTreeSet<PeerId>,
-    /// The connection with the longest claim of the last turn.
+    /// The connection that came first in the last turn.
     last: Option<PeerId>,
 }
 
@@ -25,8 +25,8 @@ impl Writes {
         self.waiting.insert(id);
     }
 
-    /// Takes all connections. One comes first by its number, a different one in each turn, so that none waits for ever. The others
-    /// follow by their queued bytes: an answer is short, and does not wait behind the events of others.
+    /// Takes all connections. One comes first by its number, another one in each turn, so that none waits for ever. The
+    /// others follow by their queued bytes, so that a short reply does not wait behind other clients' events.
     pub(super) fn take(&mut self, queued_bytes: impl Fn(PeerId) -> usize) -> Vec<PeerId> {
         let waiting = std::mem::take(&mut self.waiting);
         let after = |last: &PeerId| waiting.range(*last..).find(|id| *id != last).copied();
@@ -37,7 +37,7 @@ impl Writes {
     }
 }
 
-/// What a turn may still write.
+/// The bytes that a turn may still write.
 #[derive(Debug)]
 pub(super) struct WriteBudget(usize);
 
@@ -59,7 +59,7 @@ impl WriteBudget {
 mod tests {
     use super::*;
 
-    /// Takes one turn over peers with so many bytes each, and returns those that it wrote to.
+    /// Takes one turn over peers with this many bytes each, and returns the peers that it wrote to.
     fn turn(writes: &mut Writes, sizes: &[usize]) -> Vec<u64> {
         let size = |id: PeerId| sizes[usize::try_from(id.0).unwrap()];
         let mut budget = WriteBudget::new();

@@ -3,8 +3,8 @@
 //! side is sent unchanged, and our side's messages are compared with the captured ones. Our server gets from its host
 //! the data that captured servers gave to theirs (`nodes`).
 //!
-//! Only two things change: the ids in the credential, which must be those of the test's user, and the rank of the
-//! process beside the captured one.
+//! Only two things change: the ids in the credential, and the rank of the process beside the captured one. The ids must
+//! be those of the test's user.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
