@@ -1,13 +1,13 @@
-//! Who may do what to whom: one table, and one function that every request asks.
+//! Permissions between processes and jobs: one table, and one function that every request uses.
 //!
-//! A process reaches its own job, the jobs of its own user, and the jobs that it is tied to. Processes of root and of the
-//! server's user reach every job. `docs/trust.md` shows the same table; a test compares the two.
+//! A process may act on its own job, the jobs of its own user, and the jobs that it is tied to. Processes of root and
+//! of the server's user may act on every job. `docs/trust.md` shows the same table; a test compares the two.
 //!
-//! Whose a job is, this server knows from the processes that the host has announced here, and from `PMIX_USERID` in the
-//! job's registration. A server of an ordinary user counts every other job as its own user's. A server of root does not
-//! guess: it treats such a job as a stranger's.
+//! The server knows the users of a job from its announced local processes, and from `PMIX_USERID` in its registration.
+//! A server of an ordinary user counts every other job as its own user's. A server of root does not guess: it treats
+//! such a job as a stranger's.
 //!
-//! A refusal is the same for a stranger's job and for a name that nobody has, so it does not tell which jobs exist.
+//! A refusal is the same for a stranger's job and for an unknown name, so it does not reveal the existing jobs.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ use crate::events::Event;
 use crate::gds::Publish;
 use crate::types::{Info, Namespace, ProcId, Status, Value};
 
-/// What a process may want of another job or its processes.
+/// Actions of a process on another job or its processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Action {
     Read,
@@ -39,10 +39,10 @@ pub(super) enum Action {
     CleanUp,
 }
 
-/// What a process is to a job, from the weakest relation to the strongest.
+/// Relations of a process to a job, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
-    /// The job is of another user, or of nobody knows whom.
+    /// The job is of another or an unknown user.
     Stranger,
     /// Both are connected or in one group, or one has started the other.
     Tied,
@@ -52,7 +52,7 @@ pub(super) enum Relation {
     Own,
 }
 
-/// Which processes of root and of the server's user count as trusted.
+/// Processes of root and of the server's user that count as trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     All,
@@ -63,12 +63,12 @@ pub(super) enum Trust {
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
-    /// The action in words, as `docs/trust.md` has it.
+    /// The action in the words of `docs/trust.md`.
     pub(super) words: &'static str,
     /// The weakest relation that permits it.
     pub(super) needs: Relation,
     pub(super) trust: Trust,
-    /// What a refused process is told.
+    /// The status for a refused process.
     pub(super) refusal: Status,
 }
 
@@ -89,7 +89,7 @@ impl Action {
         Self::CleanUp,
     ];
 
-    /// The table. Questions about a job end as if the job did not exist, and deeds with "no permissions".
+    /// The table. A refused question ends as if the job did not exist, and a refused action with "no permissions".
     pub(super) const fn rule(self) -> Rule {
         use Relation::{Own, Parent, Tied};
         use Trust::{All, Nobody, Tools};
@@ -113,12 +113,12 @@ impl Action {
     }
 }
 
-/// Who wants something. The ids are the kernel's.
+/// The requester. The ids are the kernel's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Subject<'a> {
     pub(super) proc: &'a ProcId,
     pub(super) uid: u32,
-    /// Whether it came as a tool that the host had not announced.
+    /// Whether it came as a tool without an announcement of the host.
     pub(super) is_tool: bool,
 }
 
@@ -134,12 +134,13 @@ impl<'a> From<&'a Requester> for Subject<'a> {
     }
 }
 
-/// What something is wanted of.
+/// The target of an action.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Object<'a> {
-    /// A job. If it has processes of several users, each of these users reaches it, as each of its processes does.
+    /// A job. If it has processes of several users, each of these users may act on it, and so may each of its
+    /// processes.
     Job(&'a Namespace),
-    /// A job of which every process here must be the subject's user's.
+    /// A job whose local processes must all be of the subject's user.
     WholeJob(&'a Namespace),
     /// A process, and its user.
     Process(&'a ProcId, u32),
@@ -147,7 +148,7 @@ pub(super) enum Object<'a> {
 }
 
 impl<S: Publish> Server<S> {
-    /// Whether somebody may do something. What a refused process is told stands in the table.
+    /// Whether an action is permitted. The table holds the status of a refusal.
     pub(super) fn permit<'a>(
         &self,
         subject: impl Into<Subject<'a>>,
@@ -164,12 +165,12 @@ impl<S: Publish> Server<S> {
         Err(rule.refusal)
     }
 
-    /// The same as a yes or no.
+    /// The same as a boolean.
     pub(super) fn may<'a>(&self, subject: impl Into<Subject<'a>>, action: Action, object: Object<'_>) -> bool {
         self.permit(subject, action, object).is_ok()
     }
 
-    /// The same for a connection. One that is gone may do nothing.
+    /// The same for a connection. A closed one has no permissions.
     pub(super) fn permit_peer(&self, id: PeerId, action: Action, object: Object<'_>) -> Result<(), Status> {
         self.peers.get(id).map_or(Err(action.rule().refusal), |peer| self.permit(peer, action, object))
     }
@@ -185,7 +186,7 @@ impl<S: Publish> Server<S> {
         infos.iter().try_for_each(|info| self.permit_all(requester, action, &procs_in(&info.value)))
     }
 
-    /// Whether an event goes to a process: the raiser reaches the hearer, or the hearer the raiser.
+    /// Whether an event goes to a process: the raiser may raise events there, or the hearer may hear the raiser's.
     pub(super) fn carries(&self, voice: Voice, event: &Event, hearer: &Peer) -> bool {
         match (voice, &event.source) {
             (Voice::Host, _) | (Voice::User(_), None) => true,
@@ -200,7 +201,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The users whose a job is; none: nobody knows.
+    /// The users of a job; empty: unknown.
     fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
         let users = self.registry.job(namespace).map(super::registry::Job::users).unwrap_or_default();
         let own_uid = self.config.tools.own_uid;
@@ -230,7 +231,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A job without processes here is whole where nobody knows its user: only trusted users ask for it.
+    /// Without a known user, a job counts as whole for trusted users only.
     fn is_whole_job_of(&self, namespace: &Namespace, uid: u32) -> bool {
         let users = self.users_of(namespace);
         if users.is_empty() { self.is_trusted(uid) } else { users.iter().all(|user| *user == uid) }

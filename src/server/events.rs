@@ -1,8 +1,8 @@
-//! Events: who wants which, who gets which, and what is kept for those who come later.
+//! Events: registrations, distribution, and the cache for later registrations.
 //!
-//! An event of a client goes to those in range who want it, never back to the client, and up to the host unless it
-//! stays on the node. An event of the host goes to the same, and never up. A client's interest is a set of codes; which
-//! of its handlers takes an event is the client's to know.
+//! A client's event goes to all registered processes in range except the client itself, and up to the host unless it
+//! stays on the node. An event of the host goes to the same processes, and never up. A client registers a set of codes;
+//! only the client knows the handlers for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,36 +25,36 @@ use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time};
 
-/// Who wants which events, and what there was.
+/// Registrations, and recent events.
 #[derive(Debug)]
 pub(super) struct Events {
     interests: BTreeMap<Listener, Interest>,
-    /// Codes of the environment that the host was asked for.
+    /// Codes of the environment that were requested from the host.
     environment: BTreeMap<Status, Standing>,
     /// Registrations that wait for the host.
     pending: BTreeMap<u64, PendingRegistration>,
     last_pending: u64,
-    /// Codes of registrations that were withdrawn, until it is looked whether anybody else wants them.
+    /// Codes of withdrawn registrations, until a check for other listeners.
     withdrawn: Vec<Status>,
     cache: Cache<Origin>,
 }
 
-/// Where an event comes from.
+/// The origin of an event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// The connection that has raised it, and does not get it back.
+    /// The connection that raised it, and does not get it back.
     connection: Option<PeerId>,
     voice: Voice,
 }
 
-/// In whose name an event is raised. It decides which processes the event reaches.
+/// The authority behind an event. It decides which processes the event reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Voice {
-    /// The host's, whose word reaches everybody in range.
+    /// The host, whose events reach all processes in range.
     Host,
-    /// In that of its source, a process of this user.
+    /// The event's source, a process of this user.
     User(u32),
-    /// The host's about a process set. It reaches those who may know of the set.
+    /// The host, about a process set. The event reaches processes that may know of the set.
     OfSet,
 }
 
@@ -73,7 +73,7 @@ impl From<Voice> for Origin {
     }
 }
 
-/// What the host said about a code.
+/// The host's answer for a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Asked(UpcallId),
@@ -101,13 +101,13 @@ impl Default for Events {
 }
 
 impl<S: Publish> Server<S> {
-    /// A client tells of an event.
+    /// Handles an event of a client.
     pub(super) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
         let proto::Notify { status, range, mut info } = notify;
-        // A mark of servers of other libraries is nobody else's, and what servers ask each other nobody else asks.
+        // Only servers use these keys: a mark of other libraries' servers, and a question between servers.
         info.retain(|info| info.key.as_str() != RELAYED && info.key.as_str() != proto::GROUP_AWAITED);
         let origin = match self.put_members(&mut info, &source) {
-            // The sender could not know that it is among them, and has not told its own handlers.
+            // The sender could not know that it is among the targets, and has not called its own handlers.
             Ok(true) => None,
             Ok(false) => Some(ticket.peer()),
             Err(status) => return self.outputs.reply_status(ticket, status),
@@ -132,10 +132,10 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(event));
     }
 
-    /// In whose name a connection raises an event. Targets that it does not reach are left out; there must be others.
+    /// The authority of a connection's event. Unreachable targets are removed; others must remain.
     fn admit_event(&self, id: PeerId, event: &mut Event) -> Result<Voice, Status> {
         let Some(peer) = self.peers.get(id) else { return Err(Status::ERR_NOT_AVAILABLE) };
-        // Targets of one job mostly stand together. Each job is looked up once for all of them.
+        // Targets of one job are mostly neighbours, so each job is looked up once for all of them.
         let mut last: Option<(Namespace, bool)> = None;
         let is_reached = |target: &ProcId| match &last {
             Some((namespace, is_reached)) if namespace.is(&target.namespace) => *is_reached,
@@ -151,7 +151,7 @@ impl<S: Publish> Server<S> {
         Ok(Voice::User(peer.credentials.uid))
     }
 
-    /// In whose name an event is raised that no connection has raised: its source's user's, or the host's if that is unknown.
+    /// The authority of an event without a connection: its source's user, or the host if that is unknown.
     pub(super) fn voice_of(&self, source: Option<&ProcId>) -> Voice {
         let Some(source) = source else { return Voice::Host };
         let user = match self.registry.client(source) {
@@ -161,7 +161,7 @@ impl<S: Publish> Server<S> {
         user.map_or(Voice::Host, Voice::User)
     }
 
-    /// The host tells of an event. It is never told back.
+    /// Handles an event of the host. It never goes back to the host.
     pub(super) fn notify_of_host(&mut self, now: Time, event: &Event) -> Status {
         if !is_addressed(event) {
             return Status::ERR_BAD_PARAM;
@@ -174,7 +174,7 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// The connection of a process has broken: handlers in the server's process hear of it.
+    /// The connection of a process has broken: notifies handlers in the server's process.
     pub(super) fn raise_lost_connection(&mut self, proc: &ProcId) {
         let affected = Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), proc.clone());
         let event = Event {
@@ -188,13 +188,13 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A client wants events.
+    /// Registers a client for events.
     pub(super) fn register_events(&mut self, now: Time, ticket: Ticket, request: proto::RegisterEvents) {
         let proto::RegisterEvents { codes, directives } = request;
         self.register(now, Asker::Peer(ticket), Codes::registered(codes), directives);
     }
 
-    /// The server's own process wants events.
+    /// Registers the server's own process for events.
     pub(super) fn register_events_of_host(&mut self, now: Time, ticket: CallTicket, request: RegisterEvents) {
         let RegisterEvents { codes, directives } = request;
         self.register(now, Asker::Host(ticket), Codes::registered(codes), directives);
@@ -223,8 +223,8 @@ impl<S: Publish> Server<S> {
         self.events.pending.insert(self.events.last_pending, registration);
     }
 
-    /// Asks the host for those codes of the environment that it was not asked for yet; gives the upcalls that must be
-    /// answered before all are granted.
+    /// Requests new codes of the environment from the host. Returns the upcalls that must be answered before all codes
+    /// are granted.
     fn ask_for_environment(&mut self, now: Time, codes: &Codes, directives: Vec<Info>) -> BTreeSet<UpcallId> {
         let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
         let is_new = |code: &Status| !self.events.environment.contains_key(code);
@@ -241,7 +241,7 @@ impl<S: Publish> Server<S> {
         wanted.iter().filter_map(asked).collect()
     }
 
-    /// The host has answered for codes of the environment.
+    /// Handles the host's answer about codes of the environment.
     pub(super) fn complete_environment(&mut self, now: Time, id: UpcallId, status: Status) {
         let is_granted = status == Status::SUCCESS;
         let codes = self.events.environment.extract_if(.., |_, standing| *standing == Standing::Asked(id));
@@ -267,11 +267,11 @@ impl<S: Publish> Server<S> {
                 }
             }
         }
-        // The listener for these may have gone meanwhile.
+        // The listener for these codes may have gone meanwhile.
         self.settle_environment(&answered);
     }
 
-    /// A registration is complete: the answer first, then what the listener has missed.
+    /// Completes a registration: first the reply, then the missed events.
     fn grant(&mut self, now: Time, asker: Asker, codes: &Codes) {
         let listener = listener_of(&asker);
         self.answer_registration(asker, Status::SUCCESS);
@@ -297,7 +297,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Somebody no longer wants these.
+    /// Deregisters a listener from these codes.
     pub(super) fn deregister_events(&mut self, listener: Listener, codes: Vec<Status>) {
         let codes = Codes::listed(codes);
         let last = self.events.cache.last_number();
@@ -309,7 +309,7 @@ impl<S: Publish> Server<S> {
         self.settle_environment(&codes.listed);
     }
 
-    /// A connection gets no events any more.
+    /// Deregisters a connection from all events.
     pub(super) fn forget_listener(&mut self, id: PeerId) {
         let mut given_up = std::mem::take(&mut self.events.withdrawn);
         let interest = self.events.interests.remove(&Listener::Peer(id));
@@ -317,8 +317,8 @@ impl<S: Publish> Server<S> {
         self.settle_environment(&given_up);
     }
 
-    /// Tells the host which of these codes of the environment nobody here wants any more. No others are looked at, or whoever
-    /// gives up nothing would have all codes compared with what all listeners want.
+    /// Tells the host which of these codes of the environment have no listener any more. Other codes are not checked,
+    /// because that would compare all codes with all listeners.
     fn settle_environment(&mut self, given_up: &[Status]) {
         let Events { environment, interests, pending, .. } = &mut self.events;
         let is_wanted = |code: &Status| {
@@ -336,8 +336,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Hands an event to everybody here who is in range and wants it, except where it came from, and keeps it for those
-    /// who register later.
+    /// Delivers an event to all local listeners in range except its origin, and caches it for later registrations.
     pub(super) fn distribute(&mut self, now: Time, event: &Event, origin: Origin) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
@@ -350,7 +349,7 @@ impl<S: Publish> Server<S> {
         };
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
-        // Made for the first who gets it: a list of targets may be long.
+        // Made for the first receiver only: a list of targets may be long.
         let mut live = None;
         let reach = event.reach();
         for listener in listeners {
@@ -369,7 +368,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Connections that an event which is distributed now reaches.
+    /// Connections that this event would reach now.
     pub(super) fn hearers_of(&self, event: &Event) -> Vec<PeerId> {
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let peers = wanting.filter_map(|(listener, _)| match listener {
@@ -386,7 +385,7 @@ impl<S: Publish> Server<S> {
         event.is_meant_for(&hearer.proc) && self.carries(voice, event, hearer)
     }
 
-    /// What a listener has missed of these codes, in order of arrival.
+    /// The events of these codes that a listener has missed, in order of arrival.
     fn missed(&self, listener: Listener, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
         let interest = self.events.interests.get(&listener);
         let hearer = match listener {
@@ -413,7 +412,7 @@ impl<S: Publish> Server<S> {
     ) {
         match listener {
             Listener::Host => self.outputs.push(Output::Raise(event.clone())),
-            // What comes out of the cache carries no range, as peers are used to.
+            // Cached events carry no range, as peers expect.
             Listener::Peer(id) => {
                 let notification = live.unwrap_or_else(|| Arc::new(relayed(event, None)));
                 self.outputs.push(Output::Notify(id, notification));
@@ -426,13 +425,13 @@ impl<S: Publish> Server<S> {
 }
 
 impl Events {
-    /// What is wanted, by whom, and what is asked for; not what is kept.
+    /// Number of registrations and pending ones, without cached events.
     pub(super) fn len(&self) -> usize {
         let of_peers = self.interests.keys().filter(|listener| **listener != Listener::Host).count();
         of_peers.saturating_add(self.pending.len())
     }
 
-    /// Takes back what a connection waits for.
+    /// Takes back the tickets of a connection.
     pub(super) fn withdraw(&mut self, id: PeerId) -> Vec<Ticket> {
         let is_of_peer = |registration: &PendingRegistration| listener_of(&registration.asker) == Listener::Peer(id);
         let withdrawn = self.pending.extract_if(.., |_, registration| is_of_peer(registration));
@@ -446,7 +445,7 @@ impl Events {
         withdrawn.filter_map(ticket).collect()
     }
 
-    /// A namespace is gone: what was for its processes alone is for nobody.
+    /// Drops events for the processes of a removed namespace.
     pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.cache.retain(|kept| {
             let source = kept.event.source.as_ref().map(|source| &source.namespace);
@@ -454,7 +453,7 @@ impl Events {
         });
     }
 
-    /// Requests that wait for the host.
+    /// Connections with registrations that wait for the host.
     pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
         self.pending.values().filter_map(|registration| match &registration.asker {
             Asker::Peer(ticket) => Some(ticket.peer()),
@@ -462,7 +461,7 @@ impl Events {
         })
     }
 
-    /// Calls of the host that wait for the host.
+    /// Calls of the host that wait for its own answer.
     pub(super) fn host_requests(&self) -> usize {
         self.pending.values().filter(|registration| matches!(registration.asker, Asker::Host(_))).count()
     }
@@ -475,7 +474,7 @@ fn listener_of(asker: &Asker) -> Listener {
     }
 }
 
-/// Whether it is known for whom the event is.
+/// Whether the receivers of the event are known.
 pub(super) fn is_addressed(event: &Event) -> bool {
     event.has_valid_range() && (event.range != range::RANGE_CUSTOM || !event.targets().is_empty())
 }

@@ -1,7 +1,7 @@
-//! How much of a bounded resource one user may have.
+//! Each user's share of a bounded resource.
 //!
-//! A bound for each process does not keep users apart. Four processes of one user opened as many operations as the server
-//! holds, and every other user's fence was refused.
+//! A bound for each process does not protect users from each other. Four processes of one user opened all the
+//! operations that the server allows, and every other user's fence was refused.
 //!
 //! The rule: the user's part of the whole may be at most twice the square of the part that is left. The first greedy user
 //! gets one half, the second 19 %, the third 9 %, the tenth 1 %. The message bus `dbus-broker` has a similar rule.
@@ -19,9 +19,10 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// Whether a user may take so much more. `of_user` counts what the user has; it is called only if the answer depends on it.
+    /// Whether a user may take `more` units. `of_user` counts the user's units; it is called only if the answer depends
+    /// on it.
     pub(crate) fn has_share(self, more: usize, of_user: impl FnOnce() -> usize) -> bool {
-        // Counted before the last unit is taken, so that a pool of one unit is of use.
+        // Counted before the last unit is taken, so that a pool of one unit is usable.
         let left = self.max.saturating_sub(self.used.saturating_add(more.saturating_sub(1)));
         let is_within = |held: usize| {
             let [held, left, max] =
@@ -33,13 +34,14 @@ impl Pool {
 }
 
 impl<S: Publish> Server<S> {
-    /// Whether a user may take so much more of a pool. Root and the server's user may take all: they could harm others anyway.
+    /// Whether a user may take `more` units of a pool. Root and the server's user may take all: they could harm others
+    /// anyway.
     pub(super) fn has_share(&self, uid: u32, pool: Pool, more: usize, of_user: impl FnOnce() -> usize) -> bool {
         if self.is_trusted(uid) { more <= pool.max.saturating_sub(pool.used) } else { pool.has_share(more, of_user) }
     }
 }
 
-/// What each user has of a resource.
+/// Units of a resource by user.
 #[derive(Debug, Default)]
 pub(crate) struct UserShares {
     held: BTreeMap<u32, usize>,
@@ -47,7 +49,7 @@ pub(crate) struct UserShares {
 }
 
 impl UserShares {
-    /// Whether a user may take so much more, if there are `max` in all.
+    /// Whether a user may take `more` units, if there are `max` in all.
     pub(crate) fn permit(&self, uid: u32, more: usize, max: usize) -> bool {
         Pool { max, used: self.sum }.has_share(more, || self.of(uid))
     }
@@ -70,12 +72,12 @@ impl UserShares {
         }
     }
 
-    /// What a user has.
+    /// The units of a user.
     pub(crate) fn of(&self, uid: u32) -> usize {
         self.held.get(&uid).copied().unwrap_or_default()
     }
 
-    /// What all users have.
+    /// The units of all users.
     pub(crate) const fn sum(&self) -> usize {
         self.sum
     }
@@ -85,7 +87,7 @@ impl UserShares {
 mod tests {
     use super::*;
 
-    /// Takes single pieces as long as it may.
+    /// Takes single units as long as it may.
     fn take_all(shares: &mut UserShares, max: usize, uid: u32) -> usize {
         while shares.permit(uid, 1, max) {
             shares.take(uid, 1);

@@ -1,6 +1,6 @@
-//! What the participants of one operation agree on: its kind, and who they are. Two that never agree never match each other.
+//! The common data of the participants of one operation: its kind, and the set of participants.
 //!
-//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: a set of participants is the same however it is ordered.
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: the order of participants does not matter.
 
 use std::cmp::Ordering;
 use std::ops::Deref;
@@ -16,33 +16,33 @@ pub(super) enum Kind {
     Fence,
     Connect,
     Disconnect,
-    /// What is done to which group.
+    /// An operation on a group of this name.
     Group(GroupOperation, Text),
 }
 
 impl Kind {
-    /// Whether it winds up what was begun when all its jobs were here: it goes on without those that have ended since. Nothing
-    /// is begun with such a job.
+    /// Whether it ends a relation whose jobs may have ended since: it goes on without them. No new relation starts with
+    /// an ended job.
     pub(super) const fn outlives_jobs(&self) -> bool {
         matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
     }
 }
 
-/// What the participants of one operation agree on.
+/// The common data of the participants of one operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Signature {
     pub(super) kind: Kind,
     pub(super) procs: Participants,
 }
 
-/// The participants as written, sorted, each entry once. A list may have a million entries, so its copies share them, and
-/// a copy is equal to its original without a look at the entries.
+/// The participants as written, sorted, each entry once. A list may have a million entries, so copies share them, and
+/// equal copies compare without a look at the entries.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Participants(Arc<Vec<ProcId>>);
 
 impl Participants {
     pub(super) fn new(mut procs: Vec<ProcId>) -> Self {
-        // Lists are mostly in order already, or in a few parts that are: a stable sort takes advantage of that.
+        // Lists are mostly sorted already, or consist of a few sorted parts: a stable sort uses that.
         procs.sort();
         procs.dedup();
         Self(Arc::new(procs))
@@ -53,7 +53,7 @@ impl Participants {
         Arc::clone(&self.0)
     }
 
-    /// The namespaces named, in order, each once.
+    /// The named namespaces, in order, each once.
     pub(super) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
         ProcId::by_namespace(self).map(|(namespace, _)| namespace)
     }
@@ -92,7 +92,7 @@ impl Signature {
         Self { kind, procs: Participants::new(procs) }
     }
 
-    /// Who must arrive here, as far as is known; see [`Registry::membership`].
+    /// The local participants, as far as known; see [`Registry::membership`].
     pub(super) fn membership(&self, registry: &Registry) -> Option<Membership> {
         registry.membership(&self.procs, self.kind.outlives_jobs())
     }
@@ -106,20 +106,20 @@ impl Signature {
         [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
     }
 
-    /// Whether both have a participant, as far as that can be seen from how they are written.
+    /// Whether both have a common participant, as far as their entries show.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let names_one = |one: &Self, another: &Self| another.procs.iter().any(|proc| one.covers(proc));
         names_one(self, other) || names_one(other, self)
     }
 
-    /// Whether all whom an entry stands for are among the participants, however these are written.
+    /// Whether all processes of an entry are among the participants, in any form.
     pub(super) fn encloses(&self, registry: &Registry, entry: &ProcId) -> bool {
         if self.covers(entry) {
             return true;
         }
         let named = |rank: u32| self.covers(&ProcId::new(entry.namespace.clone(), rank));
         match (entry.rank, registry.job(&entry.namespace)) {
-            // Not more are looked at than are written: the first who is not stops it.
+            // The loop stops at the first missing rank, so it visits at most the written ones.
             (Rank::Wildcard, Some(job)) => job.job_size.is_some_and(|size| (0..size).all(named)),
             (Rank::LocalPeers | Rank::LocalNode, Some(_)) => {
                 let here = registry.membership(std::slice::from_ref(entry), false);

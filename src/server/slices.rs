@@ -34,7 +34,7 @@ impl Rest {
         }
     }
 
-    /// The ticket, and what else it holds.
+    /// The ticket, and the memory that it holds.
     fn into_parts(self) -> (Ticket, Garbage) {
         match self {
             Self::Commit(rest) => (rest.ticket, Garbage::new((rest.parts, rest.spent))),
@@ -48,17 +48,17 @@ impl Slices {
         self.0.values().map(VecDeque::len).sum()
     }
 
-    /// Takes back what a connection waits for. The memory of it is to be freed.
+    /// Takes back the requests of a connection. Their memory must be freed.
     pub(super) fn withdraw(&mut self, peer: PeerId) -> impl Iterator<Item = (Ticket, Garbage)> {
         self.0.remove(&peer).into_iter().flatten().map(Rest::into_parts)
     }
 
-    /// Connections whose requests are not answered yet.
+    /// Connections with open requests.
     pub(super) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
         self.0.values().flatten().map(Rest::ticket).map(Ticket::peer)
     }
 
-    /// The oldest of a connection.
+    /// Takes the oldest request of a connection.
     fn take(&mut self, peer: PeerId) -> Option<Rest> {
         let rests = self.0.get_mut(&peer)?;
         let rest = rests.pop_front();
@@ -79,7 +79,7 @@ impl<S: Publish> Server<S> {
     /// Does the next step of a connection's request, if there is one.
     pub(super) fn proceed(&mut self, now: Time, peer: PeerId) {
         let Some(rest) = self.slices.take(peer) else { return };
-        // An answer of the host may have brought another one meanwhile.
+        // An answer of the host may have brought another rest meanwhile.
         if self.slices.0.contains_key(&peer) {
             self.outputs.push(Output::Unfinished(peer));
         }

@@ -1,5 +1,5 @@
-//! Tools: processes that the host did not announce. Whether one may come is decided by its user, then by the host; then it
-//! is a connection like any other, in a namespace of its own that goes with it.
+//! Tools: processes without an announcement of the host. The tool's user decides first about admission, then the host.
+//! An admitted tool is a connection like any other, in a namespace of its own that ends with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::gds::{AsStatus, Publish};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
-/// Tools that wait for the host, and the names given out.
+/// Tools that wait for the host, and the number of assigned names.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     arriving: BTreeMap<PeerId, ToolHello>,
@@ -34,7 +34,7 @@ impl<S: Publish> Server<S> {
             self.outputs.push(Output::Refuse(id, refusal));
             return self.lose(now, id);
         }
-        // One that the host announced is a client of it, whatever else it does.
+        // An announced tool is the host's client.
         if let Some(proc) = hello.claimed.as_ref().filter(|proc| self.is_announced(proc)) {
             let credentials = hello.claimed_credentials();
             let ToolHello { version, ref strangers, .. } = hello;
@@ -66,7 +66,7 @@ impl<S: Publish> Server<S> {
         }
         let is_announced = hello.claimed.as_ref().is_some_and(|proc| self.is_announced(proc));
         let uid = hello.credentials.uid;
-        // A launched process may take another name and come again as a tool, whatever the server was told about tools.
+        // A launched process may take another name and come again as a tool, under any rule for tools.
         let is_of_job = || hello.claimed.is_some() && self.has_process_of(uid);
         if policy.admission == ToolAdmission::Refused && !is_announced && !is_of_job() {
             return Err(Refusal::NoTools);
@@ -84,7 +84,7 @@ impl<S: Publish> Server<S> {
             return Err(Refusal::ForeignTool { uid, ours: policy.own_uid });
         }
         let is_asked = self.config.capabilities.contains(Capabilities::TOOL_CONNECTED);
-        // It may be that of another user's job elsewhere, whose processes would be its own then.
+        // The name may be that of another user's job on other nodes, whose processes would then be the tool's.
         if let Some(proc) = hello.claimed.as_ref().filter(|_| !is_announced && !is_asked && !self.is_trusted(uid)) {
             return Err(Refusal::UnprovenName { proc: proc.clone(), uid });
         }
@@ -104,14 +104,14 @@ impl<S: Publish> Server<S> {
         clients.any(|client| client.credentials.uid == uid && is_alive(client))
     }
 
-    /// Connections of a user's tools, those that wait for the host included.
+    /// Connections of a user's tools, including those that wait for the host.
     fn tools_of(&self, uid: u32) -> usize {
         let here = self.peers.iter().filter(|(_, peer)| peer.is_tool && peer.credentials.uid == uid).count();
         let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
         here.saturating_add(arriving)
     }
 
-    /// Whether a tool can have the name it brings: that of one process, which nobody else is.
+    /// Whether a tool may have its own name: it must name one process, and must not be in use.
     fn examine_name(&self, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
         let taken = || Refusal::NameTaken { proc: proc.clone() };
         if proc.rank.process().is_none() {
@@ -126,7 +126,7 @@ impl<S: Publish> Server<S> {
             job.is_of_tools && is_same_users
         });
         let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
-        // A server may start a tool that forks, as it may any other process.
+        // A server may start a forking tool, like any other process.
         if (client.is_guest || !hello.is_started) && !client.connections.is_empty() {
             return Err(taken());
         }
@@ -137,14 +137,14 @@ impl<S: Publish> Server<S> {
         Ok(())
     }
 
-    /// Whether the host said that this process would come.
+    /// Whether the host announced this process.
     fn is_announced(&self, proc: &ProcId) -> bool {
         let is_registered = self.registry.registered(&proc.namespace).is_some();
         let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
         is_registered && client.is_some_and(|client| !client.is_guest)
     }
 
-    /// The host has decided about a tool.
+    /// Applies the host's decision about a tool.
     pub(super) fn settle_tool(&mut self, now: Time, id: PeerId, reply: HostReply) {
         let (status, assigned) = match reply {
             HostReply::Tool(assigned) => (Status::SUCCESS, assigned),
@@ -155,7 +155,7 @@ impl<S: Publish> Server<S> {
             let refusal = Refusal::HostForTool { status };
             return self.refuse_tool(id, refusal);
         }
-        // A tool that brought a name is not told another one.
+        // A tool with a name of its own keeps it.
         let claimed = self.tools.arriving.get(&id).and_then(|hello| hello.claimed.clone());
         self.admit_tool(now, id, claimed.or(assigned), true);
     }
@@ -183,12 +183,12 @@ impl<S: Publish> Server<S> {
         self.review_namespace(now, &proc.namespace);
     }
 
-    /// Gives a tool its place in the registry: a guest in a namespace of the host's, or in one of its own.
+    /// Registers a tool: as a guest in a namespace of the host, or in one of its own.
     fn seat(&mut self, id: PeerId, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
         let Some(rank) = proc.rank.process() else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
         let ToolHello { credentials, version, .. } = *hello;
         if let Some(client) = self.registry.client(proc) {
-            // The host may have announced it while it was asked; its end is then the host's to announce, too.
+            // The host may have announced it during the upcall; then the host also reports its end.
             if !client.connections.is_empty() || client.credentials != credentials {
                 return Err(Refusal::NameTaken { proc: proc.clone() });
             }
@@ -210,7 +210,7 @@ impl<S: Publish> Server<S> {
         Ok(())
     }
 
-    /// The namespace of a tool, if the host has not made it.
+    /// Registers the namespace of a tool, if the host has not.
     fn make_namespace(&mut self, proc: &ProcId, rank: u32, kind: ToolKind) -> Result<(), Refusal> {
         let namespace = &proc.namespace;
         let is_lone = rank == 0 && self.registry.job(namespace).is_none();
@@ -237,7 +237,7 @@ impl<S: Publish> Server<S> {
         Ok(())
     }
 
-    /// A name that nobody has.
+    /// An unused name.
     fn next_name(&mut self) -> ProcId {
         loop {
             self.tools.last_name = self.tools.last_name.saturating_add(1);
@@ -252,7 +252,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A tool that has not been admitted asks for something, or goes.
+    /// A tool without admission sends a request, or ends.
     pub(super) fn forget_arriving(&mut self, id: PeerId) -> bool {
         if self.tools.arriving.remove(&id).is_none() {
             return false;
@@ -269,7 +269,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The connection of a guest has ended: its place goes, and its namespace with the last of them.
+    /// The connection of a guest has ended: removes its entry, and its namespace with the last guest.
     pub(super) fn vacate(&mut self, now: Time, proc: &ProcId) {
         let Some(job) = self.registry.job_mut(&proc.namespace) else { return };
         let rank = proc.rank.process();
@@ -288,13 +288,13 @@ impl<S: Publish> Server<S> {
 }
 
 impl ToolHello {
-    /// The ids to hold against registered ones.
+    /// The ids to compare with registered ones.
     fn claimed_credentials(&self) -> Credentials {
         Credentials { uid: self.credentials.uid, gid: self.claimed_gid }
     }
 }
 
-/// What the host learns of a tool: what it says of itself, and, where it could lie, what the kernel says instead.
+/// The host's view of a tool: its own infos, with the kernel's facts instead of any false claims.
 fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     let ToolHello { kind, claimed, credentials, version_text, info, .. } = hello;
     let mut info = info.clone();
@@ -316,7 +316,7 @@ fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
 }
 
-/// What a process that is alone knows of its job.
+/// The job data of a singleton.
 fn of_one() -> Vec<Info> {
     let mut known = universe_of_one();
     let numbers = [keys::JOB_SIZE, keys::MAX_PROCS, keys::NUM_NODES, keys::LOCAL_SIZE];
@@ -325,7 +325,7 @@ fn of_one() -> Vec<Info> {
     known
 }
 
-/// All that a tool knows of its job.
+/// The job data of a tool.
 fn universe_of_one() -> Vec<Info> {
     vec![one(keys::UNIV_SIZE)]
 }

@@ -1,4 +1,4 @@
-//! The books: which groups there are, and whose.
+//! The table of groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use crate::keys;
 use crate::server::registry::Registry;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 
-/// Groups with members here. Disjoint sets of processes may use one name side by side, as a group of each process alone
-/// does.
+/// Groups with local members. Disjoint sets of processes may use one name at the same time, for example for groups of
+/// one process each.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Groups {
     groups: BTreeMap<Text, Vec<Group>>,
     count: usize,
-    /// Members of all of them together.
+    /// Total number of members.
     member_count: usize,
-    /// How many each process here is in.
+    /// Number of groups of each local process.
     of_process: BTreeMap<ProcId, usize>,
-    /// The last context number that was given out here.
+    /// The last context number that this server has assigned.
     last_number: u64,
-    /// Who has left groups that have members elsewhere.
+    /// Processes that have left groups with remote members.
     pub(super) leavers: Leavers,
 }
 
-/// What the names of groups mean to one caller. Each is looked up once.
+/// The meaning of group names for one caller. Each name is looked up once.
 #[derive(Debug)]
 pub(in crate::server) struct Names<'a> {
     groups: &'a Groups,
@@ -34,7 +34,7 @@ pub(in crate::server) struct Names<'a> {
 }
 
 impl Names<'_> {
-    /// The processes that an entry stands for: none where the group has no such rank. `None`: it names no group.
+    /// The processes that an entry means: none if the group has no such rank. `None`: it does not name a group.
     pub(in crate::server) fn members(&mut self, named: &ProcId) -> Option<&[ProcId]> {
         if self.groups.groups.is_empty() {
             return None;
@@ -72,22 +72,23 @@ impl<'a> Names<'a> {
 pub(in crate::server) struct Group {
     /// In the order of their ranks in the group.
     pub(in crate::server) members: Arc<Vec<ProcId>>,
-    /// The users whose processes here are members. Others never mean this group.
+    /// The users of its local members. Other users never mean this group.
     pub(in crate::server) users: BTreeSet<u32>,
-    /// The processes here that formed it or joined it. It is nobody else's here, whoever is named among the members.
+    /// The local processes that formed it or joined it. Other local processes are not in it, even if they are named as
+    /// members.
     pub(in crate::server) here: BTreeSet<ProcId>,
-    /// The number that the host, or this server, has given it.
+    /// The number from the host, or from this server.
     pub(in crate::server) context_id: Option<u64>,
-    /// Who was heard to leave a group of this name while this one was formed: this one, perhaps.
+    /// Processes that left a group of this name while this one was formed: perhaps this one.
     pub(super) doubtful: BTreeSet<ProcId>,
-    /// Members were promised an event for each that dies: a death does not spoil the end of the group.
+    /// Members were promised an event for each death, so a death does not spoil the end of the group.
     pub(in crate::server) survives_deaths: bool,
 }
 
 impl Groups {
-    /// Replaces groups among the participants by their members. A group's name stands where a namespace would, the rank
-    /// is the one in the group. The caller's own group is meant if it is in one of that name, else one of its user; a job
-    /// of that name comes before any group.
+    /// Replaces groups among the participants by their members. A group's name stands in place of a namespace, and the
+    /// rank is the rank in the group. A job of that name takes precedence over any group. Otherwise the caller's own
+    /// group of that name is meant, or else one of its user.
     pub(in crate::server) fn translate(
         &self,
         registry: &Registry,
@@ -106,12 +107,12 @@ impl Groups {
         procs.into_iter().flat_map(members_of).take(procs_max).collect()
     }
 
-    /// What the names of groups mean to a caller.
+    /// The meaning of group names for a caller.
     pub(in crate::server) const fn names<'a>(&'a self, registry: &'a Registry, caller: &'a ProcId) -> Names<'a> {
         Names { groups: self, registry, caller, known: BTreeMap::new() }
     }
 
-    /// A context number for a group, where no host has given one: unique among those of this server.
+    /// A context number for a group without one from a host: unique among the numbers of this server.
     pub(super) fn next_number(&mut self) -> Info {
         self.last_number = self.last_number.saturating_add(1);
         Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(self.last_number))
@@ -121,33 +122,33 @@ impl Groups {
         self.count.max(self.of_process.len()).saturating_add(self.leavers.len())
     }
 
-    /// How many there are, and in how many a process is.
+    /// Number of all groups, and of a process's groups.
     pub(super) fn counts(&self, proc: &ProcId) -> (usize, usize) {
         (self.count, self.of_process.get(proc).copied().unwrap_or(0))
     }
 
-    /// Members of all of them together.
+    /// Total number of members.
     pub(super) const fn member_count(&self) -> usize {
         self.member_count
     }
 
-    /// Groups that have members here of a user.
+    /// Groups with local members of a user.
     pub(super) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
         self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
     }
 
-    /// All of them, by name.
+    /// All groups, by name.
     pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
         self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
     }
 
-    /// Those with this name and exactly these members, which are sorted.
+    /// Groups with this name and exactly these members, which are sorted.
     pub(super) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
         let groups = self.groups.get(id).into_iter().flatten();
         groups.filter(move |group| group.consists_of(members))
     }
 
-    /// Those with this name that any of these processes here are in.
+    /// Groups with this name that any of these local processes is in.
     pub(in crate::server) fn of_procs<'a>(
         &'a self,
         id: &Text,
@@ -157,12 +158,12 @@ impl Groups {
         groups.filter(move |group| !group.here.is_disjoint(procs))
     }
 
-    /// The group of this name that a process here is in.
+    /// The group of this name that a local process is in.
     pub(super) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
         self.groups.get(id)?.iter().find(|group| group.here.contains(proc))
     }
 
-    /// A process that forms a group anew has left the one of that name.
+    /// Adds a group. A process that forms a group again has left the earlier one of that name.
     pub(super) fn insert(&mut self, id: &Text, group: Group) {
         group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
         self.revise(id, |groups, of_process| {
@@ -174,7 +175,7 @@ impl Groups {
         });
     }
 
-    /// A process here, of this user, is in the group of these members from now on.
+    /// Adds a local process of this user to the group of these members.
     pub(super) fn join(
         &mut self,
         id: &Text,
@@ -201,7 +202,8 @@ impl Groups {
         });
     }
 
-    /// A process here leaves its group of this name; the members that remain. `None`: it is in none.
+    /// Removes a local process from its group of this name. Returns the remaining members. `None`: it is in no such
+    /// group.
     pub(super) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
         self.of_member(id, proc)?;
         self.revise(id, |groups, of_process| {
@@ -213,7 +215,7 @@ impl Groups {
         })
     }
 
-    /// A process elsewhere has left its group of this name.
+    /// A remote process has left its group of this name.
     pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
         self.revise(id, |groups, _| {
             let losing = groups.iter_mut().filter(|group| group.members.contains(proc));
@@ -226,7 +228,7 @@ impl Groups {
         self.revise(id, |groups, of_process| retain(groups, of_process, |group| !group.consists_of(members)));
     }
 
-    /// Forgets groups that a job which is gone was part of.
+    /// Drops groups that a removed job was part of.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.leavers.forget_namespace(namespace);
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
@@ -235,8 +237,8 @@ impl Groups {
         }
     }
 
-    /// Changes the groups of one name and the accounts with them. No others are looked at: another user may have many. A
-    /// group that nobody here is in is none of this server's.
+    /// Changes the groups of one name, and their counts. Other groups are not visited, because another user may have
+    /// many. A group without local processes is dropped.
     fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut BTreeMap<ProcId, usize>) -> T) -> T {
         let mut groups = self.groups.remove(id).unwrap_or_default();
         self.account(&groups, usize::saturating_sub);
@@ -255,7 +257,7 @@ impl Groups {
     }
 }
 
-/// Takes a process off its group of this name, which the others still see as it was.
+/// Takes a local process out of its group of this name. The other members still see it.
 fn abandon(groups: &mut [Group], of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
     for group in groups {
         if group.here.remove(proc) {
@@ -264,13 +266,13 @@ fn abandon(groups: &mut [Group], of_process: &mut BTreeMap<ProcId, usize>, proc:
     }
 }
 
-/// A process is in one more group.
+/// Counts one more group of a process.
 fn count(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
     let count = of_process.entry(proc.clone()).or_default();
     *count = count.saturating_add(1);
 }
 
-/// Drops groups, and takes them off the accounts of those who are in them.
+/// Drops groups, and updates the counts of their processes.
 fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
     for group in groups.extract_if(.., |group| !is_kept(group)) {
         group.here.iter().for_each(|proc| discount(of_process, proc));
@@ -287,7 +289,7 @@ fn discount(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
 }
 
 impl Group {
-    /// Whether these are its members; sorted, as participants are.
+    /// Whether these sorted processes are its members.
     fn consists_of(&self, procs: &[ProcId]) -> bool {
         self.members.len() == procs.len() && self.members.iter().all(|proc| procs.binary_search(proc).is_ok())
     }

@@ -1,8 +1,8 @@
-//! Groups whose members do not know of each other: leaders who know only how many they are, and members whom one of them
-//! adds. Where a host forms groups it brings them together; here that is done for the processes of this node.
+//! Groups whose members do not know each other: leaders know only the number of leaders, and each adds members. A host
+//! that forms groups brings them together. Without such a host, this server does it for the processes of this node.
 //!
-//! Until all leaders have come nobody knows who the members are, so those who have come are held. Then the group is formed
-//! as any other, of the leaders and those they add.
+//! The members are unknown until all leaders have arrived, so arrived processes are held. Then the group is formed like
+//! any other, of the leaders and the members that they add.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,47 +24,47 @@ use crate::server::signature::{Kind, Signature};
 use crate::server::timers::Timer;
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 
-/// Groups whose leaders have not all come.
+/// Groups that wait for leaders.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Bootstraps {
     open: BTreeMap<BootstrapId, Bootstrap>,
     last: u64,
 }
 
-/// Names one of them.
+/// Identifies one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::server) struct BootstrapId(u64);
 
-/// One group to be.
+/// One group that waits.
 #[derive(Debug)]
 struct Bootstrap {
     id: Text,
-    /// Processes of one user alone meet here.
+    /// Only processes of one user meet here.
     user: u32,
-    /// How many leaders there are; `None`: none has come yet.
+    /// Number of leaders; `None`: no leader has arrived yet.
     leader_count: Option<usize>,
     arrivals: Vec<Arrival>,
-    /// The leaders who have come, whom they have named, and whom they add.
+    /// The arrived leaders, and the members that they name or add.
     members: BTreeSet<ProcId>,
     deadline: Time,
-    /// Whether somebody has said how long to wait.
+    /// Whether a process has set a timeout.
     is_timed: bool,
 }
 
-/// Somebody who has come.
+/// An arrived process.
 #[derive(Debug)]
 struct Arrival {
     ticket: Ticket,
     proc: ProcId,
     leads: bool,
-    /// Without the members it adds and without its time limit: those count for all.
+    /// Without added members and timeout: these apply to all.
     directives: Vec<Info>,
-    /// Memory of these and of the members that it names, in bytes.
+    /// Memory of these and of the named members, in bytes.
     size_bytes: usize,
 }
 
 impl Bootstraps {
-    /// Connections that wait.
+    /// The waiting connections.
     pub(in crate::server) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
         self.open.values().flat_map(|open| open.arrivals.iter().map(|arrival| arrival.ticket.peer()))
     }
@@ -77,7 +77,7 @@ impl Bootstraps {
         self.open.len()
     }
 
-    /// How many arrivals are held, and how many of a process.
+    /// Number of held arrivals, in all and of a process.
     fn counts(&self, proc: &ProcId) -> (usize, usize) {
         let held = || self.open.values().flat_map(|open| &open.arrivals);
         (held().count(), held().filter(|arrival| arrival.proc == *proc).count())
@@ -117,7 +117,7 @@ impl Bootstrap {
 }
 
 impl<S: Publish> Server<S> {
-    /// A process takes part in forming a group without naming its members, and there is no host to find them.
+    /// A process helps to form a group without naming its members, and no host can find them.
     pub(super) fn gather_bootstrap(
         &mut self,
         now: Time,
@@ -128,7 +128,7 @@ impl<S: Publish> Server<S> {
     ) {
         let kind = Kind::Group(GroupOperation::Construct, id.clone());
         if request.procs.is_empty() && self.collectives.is_gathering(&self.registry, &kind, &proc) {
-            // The leaders have come, and somebody has named this one.
+            // The leaders have arrived, and one has named this process.
             let request = proto::Collective { procs: vec![proc.clone()], ..request };
             return self.arrive(now, ticket, proc, kind, request);
         }
@@ -219,7 +219,7 @@ impl<S: Publish> Server<S> {
         Some(open)
     }
 
-    /// All leaders have come: the members are known.
+    /// Starts the operation if all leaders have arrived, so that the members are known.
     fn begin_if_whole(&mut self, now: Time, id: BootstrapId) {
         if !self.bootstraps.open.get(&id).is_some_and(Bootstrap::is_whole) {
             return;
@@ -241,8 +241,8 @@ impl<S: Publish> Server<S> {
                 self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
                 continue;
             }
-            // The members, who may be many, are gone through once, not once for each who has come. Another group of this name may
-            // wait for one of them: it comes to this one.
+            // The list of members may be long, so it is searched once, not for each arrival. Another group of this name
+            // may wait for one of these processes, but it joins this one.
             let same = operation.filter(|id| self.collectives.takes(*id, ticket.peer(), &proc));
             let id = match same.or_else(|| self.collectives.of_set(&whole, ticket.peer(), &proc)) {
                 Some(id) => id,
@@ -258,20 +258,20 @@ impl<S: Publish> Server<S> {
         }
         for id in entered {
             if open.is_timed {
-                // The time that somebody has named is that of the whole call.
+                // The timeout of a process covers the whole call.
                 self.bound(id, open.deadline);
             }
             self.advance_operation(now, id);
         }
     }
 
-    /// Whether leaders have named more members together than any operation may have.
+    /// Whether leaders have named more members together than an operation may have.
     fn is_too_large(&self, id: BootstrapId) -> bool {
         let members = self.bootstraps.open.get(&id).map_or(0, |open| open.members.len());
         members > self.config.limits.participants_max
     }
 
-    /// Nobody knows who else was to come.
+    /// The missing leaders are unknown, so the waiting processes get a timeout.
     pub(in crate::server) fn expire_bootstrap(&mut self, id: BootstrapId) {
         self.end_bootstrap(id, Status::ERR_TIMEOUT);
     }
@@ -282,7 +282,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Takes back what a connection waits for. Without a leader there is no group.
+    /// Takes back the tickets of a connection. Without a leader the group can't be formed.
     pub(in crate::server) fn withdraw_from_bootstraps(&mut self, peer: PeerId) -> Vec<Ticket> {
         let mut tickets = Vec::new();
         for id in self.bootstraps.of_peer(peer) {
@@ -302,7 +302,7 @@ fn size_bytes<'a>(bootstraps: impl Iterator<Item = &'a Bootstrap>) -> usize {
     bootstraps.flat_map(|open| &open.arrivals).map(|arrival| arrival.size_bytes).fold(0, usize::saturating_add)
 }
 
-/// Whom a leader names and adds, and what else it says; `None`: too much.
+/// The members that a leader names and adds, and its other directives; `None`: too many.
 fn parted(request: proto::Collective, limits: &Limits) -> Option<(Vec<ProcId>, Vec<Info>)> {
     let proto::Collective { procs: mut named, mut directives } = request;
     let added = find(&directives, keys::GROUP_ADD_MEMBERS).map(|info| &info.value);
@@ -317,5 +317,5 @@ fn parted(request: proto::Collective, limits: &Limits) -> Option<(Vec<ProcId>, V
     Some((named, directives))
 }
 
-/// How long those who have come wait for leaders, where none has said otherwise: nobody can tell whether they live.
+/// Time that arrived processes wait for leaders without a timeout of their own: nobody knows whether the leaders live.
 const LEADERS_WAIT_MAX: Duration = Duration::from_secs(60);

@@ -1,8 +1,8 @@
-//! Contributions of groups' members to each other (`PMIX_GROUP_INFO`), for clients that ask the server for them.
+//! Contributions of groups' members to each other (`PMIX_GROUP_INFO`), for clients that request them from the server.
 //!
-//! Our clients and those of OpenPMIx 6 keep what the end of the construct brings them. Clients of OpenPMIx 4.2 and 5.0 ask
-//! their server, with the context number of the group as a qualifier, also after the group's end. So this table outlives the
-//! groups: the newest of each user's, up to a limit.
+//! Our clients and those of OpenPMIx 6 store the contributions from the construct's reply. Clients of OpenPMIx 4.2 and
+//! 5.0 request them from their server, with the context number of the group as a qualifier, even after the group's end.
+//! So this table outlives the groups: it holds the newest of each user, up to a limit.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -10,7 +10,7 @@ use crate::keys;
 use crate::proto::contributions;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value, footprint};
 
-/// Contributions kept for the groups of one user.
+/// Bound on contributions of one user's groups.
 const BYTES_PER_USER_MAX: usize = 4 << 20;
 
 /// The oldest group first.
@@ -21,7 +21,7 @@ pub(in crate::server) struct Given(VecDeque<OfGroup>);
 struct OfGroup {
     id: Text,
     context_id: Option<u64>,
-    /// The users of its members here, who share the costs.
+    /// The users of its local members, who share the costs.
     users: BTreeSet<u32>,
     values: BTreeMap<(ProcId, Key), Value>,
     size_bytes: usize,
@@ -32,7 +32,7 @@ impl Given {
         self.0.len()
     }
 
-    /// Keeps what is in the results of a construct. Older groups of the same users make room.
+    /// Stores the contributions in the results of a construct. Older groups of the same users make room.
     pub(super) fn keep(&mut self, id: &Text, context_id: Option<u64>, users: &BTreeSet<u32>, results: &[Info]) {
         let values: BTreeMap<_, _> = contributions(results).collect();
         let size_bytes = values.iter().map(size_bytes_of).fold(0, usize::saturating_add);
@@ -52,7 +52,8 @@ impl Given {
         self.0.push_back(OfGroup { id: id.clone(), context_id, users: users.clone(), values, size_bytes });
     }
 
-    /// The contribution of a process to the newest group that the directives mean: by name, by context number, else any.
+    /// A process's contribution to the newest group that the directives select: by name, by context number, else any
+    /// group.
     pub(in crate::server) fn find(&self, directives: &[Info], proc: &ProcId, key: &Key) -> Option<&Value> {
         if self.0.is_empty() {
             return None;
@@ -72,7 +73,7 @@ impl Given {
         self.0.iter().rev().filter(is_meant).find_map(|group| group.values.get(&wanted))
     }
 
-    /// A job has ended.
+    /// Drops the values of an ended job.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
         for group in &mut self.0 {
             group.values.retain(|(proc, _), _| proc.namespace != *namespace);

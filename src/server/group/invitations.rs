@@ -1,55 +1,55 @@
-//! Invitations that pass by. Leaders and invitees settle them among themselves, by events; a server only helps out where
-//! one of them can't speak any more, and where a leader uses a library that never tells how it ended.
+//! Observed invitations. Leaders and invitees settle them by events. The server only helps if one of them has ended, or
+//! if a leader's library never reports the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::verdicts::take_if_lower;
 use crate::types::{Namespace, ProcId, Text};
 
-/// Invitations whose end has not passed by yet, of leaders and invitees here.
+/// Open invitations of local leaders and invitees.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Invitations {
     open: BTreeMap<(ProcId, Text), Invited>,
-    /// Leaders here for some of whose invitations there was no place: one that is not here may be open all the same.
+    /// Local leaders with invitations that did not fit: an unknown invitation of these may still be open.
     pub(super) incomplete: BTreeSet<ProcId>,
 }
 
 /// One invitation.
 #[derive(Debug)]
 pub(super) struct Invited {
-    /// The processes that were asked, in the order of their ranks in the group, and what they said.
+    /// The invited processes, in the order of their ranks in the group, with their answers.
     pub(super) answers: Vec<(ProcId, Option<bool>)>,
-    /// The leader's library leaves it to the server to tell the members.
+    /// The leader's library leaves it to the server to inform the members.
     pub(super) is_told_here: bool,
-    /// Who has accepted at some time, and waits for what comes of it.
+    /// Processes that have accepted at some time, and wait for the result.
     pub(super) waiting: BTreeSet<ProcId>,
-    /// Who is said to lead, before it was heard that the leader has ended.
+    /// The announced new leader, before the end of the leader is known.
     foretold: Option<ProcId>,
-    /// Who of these has told already how its own invitation ended.
+    /// A new leader that has already reported the result of its own invitation.
     concluded: Option<ProcId>,
 }
 
 impl Invited {
-    /// Whether the leader's place is none any more: somebody has taken it, and that is over.
+    /// Whether the leader's role is settled: a successor has taken it and concluded.
     fn is_succeeded(&self) -> bool {
         self.foretold.is_some() && self.foretold == self.concluded
     }
 }
 
-/// Somebody who waits for a process that has ended.
+/// Processes that wait for an ended process.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bereaved {
     /// The group.
     pub(super) id: Text,
-    /// Who must know.
+    /// The processes to inform.
     pub(super) targets: Vec<ProcId>,
-    /// It was the leader, and its place is still one; who is said to have taken it.
+    /// The ended process was the leader, and its role is open; the announced successor.
     pub(super) is_leaderless: bool,
     pub(super) successor: Option<ProcId>,
 }
 
 impl Invitations {
-    /// A leader asks. Asked again under the same name, earlier answers do not count.
+    /// A leader invites. A repeated invitation under the same name drops earlier answers.
     pub(super) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
@@ -61,7 +61,7 @@ impl Invitations {
         self.open.len()
     }
 
-    /// How many there are, how many of this leader, and how many processes these ask.
+    /// Number of all invitations, of this leader's, and of the processes that these invite.
     pub(super) fn counts(&self, leader: &ProcId) -> (usize, usize, usize) {
         let first = (leader.clone(), Text::from(""));
         let own = || self.open.range(first.clone()..).take_while(|((other, _), _)| other == leader);
@@ -69,8 +69,8 @@ impl Invitations {
         (self.open.len(), own().count(), invited)
     }
 
-    /// A process answers a leader; without a name all that is open between the two. Gives the invitations that are
-    /// answered now and whose members this server has to tell.
+    /// A process answers a leader; without a name, for all open invitations between the two. Returns the completed
+    /// invitations whose members this server must inform.
     pub(super) fn answer(
         &mut self,
         leader: &ProcId,
@@ -94,8 +94,8 @@ impl Invitations {
         self.open.extract_if(.., is_over).map(|((_, id), invited)| (id, invited)).collect()
     }
 
-    /// A leader has told how it ended. Gives its invitation, if there was one. It may have taken the place of one whose end is not heard of
-    /// yet.
+    /// A leader has reported the result. Returns its invitation, if there was one. The leader may have succeeded one
+    /// whose end is not known yet.
     pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> Option<Invited> {
         let others =
             self.open.iter_mut().filter(|((_, name), invited)| name == id && invited.foretold.as_ref() == Some(leader));
@@ -103,7 +103,7 @@ impl Invitations {
         self.open.remove(&(leader.clone(), id.clone()))
     }
 
-    /// A process has ended: whom it keeps waiting.
+    /// A process has ended: returns the processes that wait for it.
     pub(super) fn bereaved_of(&mut self, proc: &ProcId) -> Vec<Bereaved> {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
@@ -124,14 +124,14 @@ impl Invitations {
         bereaved
     }
 
-    /// A process has ended elsewhere: its yes waits for nothing any more.
+    /// A remote process has ended: it waits no longer.
     pub(super) fn end_wait(&mut self, id: &Text, proc: &ProcId) {
         for (_, invited) in self.open.iter_mut().filter(|((_, name), _)| name == id) {
             invited.waiting.remove(proc);
         }
     }
 
-    /// A leader has ended elsewhere: whom it had asked, and who is said to have taken its place. `None`: there is no place to take.
+    /// A remote leader has ended: returns its invitees, and the announced successor. `None`: its role is not open.
     pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
         let invited = self.open.remove(&(leader.clone(), id.clone())).filter(|invited| !invited.is_succeeded())?;
         let others = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect();
@@ -142,7 +142,7 @@ impl Invitations {
         self.open.contains_key(&(leader.clone(), id.clone()))
     }
 
-    /// One of those who were asked is said to lead: then the leader has ended.
+    /// An invitee is announced as the new leader, so the leader has ended.
     pub(super) fn foretell(&mut self, id: &Text, proc: &ProcId) {
         for (_, invited) in
             self.open.iter_mut().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc))
@@ -151,14 +151,14 @@ impl Invitations {
         }
     }
 
-    /// Whether a lower one is said to lead.
+    /// Whether a lower process is announced as the leader.
     pub(super) fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
         let mut same = self.open.iter().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc));
         same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
-    /// A namespace is forgotten: its leaders' invitations are, and its processes have said no to others' and wait for none. What is
-    /// about nobody here any more is dropped.
+    /// A namespace is removed, with its leaders' invitations. For other invitations its processes count as declined,
+    /// and wait no longer. Invitations without local processes are dropped.
     pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
         self.incomplete.retain(|leader| leader.namespace != *namespace);
         let stays = |proc: &ProcId| proc.namespace != *namespace && is_here(proc);
@@ -175,7 +175,7 @@ impl Invitations {
     }
 }
 
-/// Whether somebody else has asked a process to a group.
+/// Whether another process has invited this one to a group.
 fn is_led_by_other((leader, name): &(ProcId, Text), invited: &Invited, id: &Text, proc: &ProcId) -> bool {
     name == id && leader != proc && invited.answers.iter().any(|(asked, _)| asked == proc)
 }

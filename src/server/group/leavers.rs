@@ -1,15 +1,16 @@
-//! Who has left groups that have members elsewhere.
+//! Processes that have left groups with remote members.
 //!
-//! A server takes part in the end of a group when a member here asks for it. Where the last has left, none does, and the host would wait
-//! for that server as long as it waits for anybody. So whoever waits elsewhere, and hears of the leave, asks the server for its
-//! part (`GROUP_AWAITED`). It gives it once for each time that its members have left: an end that nobody is about is not begun.
+//! A server takes part in the end of a group when a local member requests it. After the last local member has left,
+//! none does, and the host would wait for that server. So a waiting remote member that hears of the leave asks the
+//! server for its part (`GROUP_AWAITED`). The server gives it once for each leave of its members, so that no unneeded
+//! end begins.
 
 use std::collections::BTreeMap;
 
 use crate::server::config::Limits;
 use crate::types::{Namespace, ProcId, Text};
 
-/// Which groups each process here has left, since it was last in one of that name, and whether each outlives deaths.
+/// The groups that each local process has left and not entered again, and whether each survives deaths.
 #[derive(Debug, Default)]
 pub(super) struct Leavers {
     left: BTreeMap<ProcId, BTreeMap<Text, bool>>,
@@ -17,7 +18,7 @@ pub(super) struct Leavers {
 }
 
 impl Leavers {
-    /// A process has left a group. That is forgotten of a process that has left as many as it may be in, or all of them together.
+    /// A process has left a group. The note is dropped if this process, or all together, have reached the bound.
     pub(super) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, limits: &Limits) {
         let own = self.left.get(proc).map_or(0, BTreeMap::len);
         if self.count >= limits.groups_max || own >= limits.groups_per_process_max {
@@ -28,7 +29,7 @@ impl Leavers {
         }
     }
 
-    /// Whether the group that a process has left outlives deaths. `None`: it has left none of that name.
+    /// Whether the group that a process has left survives deaths. `None`: it has left no group of that name.
     pub(super) fn of(&self, proc: &ProcId, id: &Text) -> Option<bool> {
         self.left.get(proc)?.get(id).copied()
     }

@@ -1,4 +1,4 @@
-//! What becomes of groups: those who come by invitation, those who leave, those who end.
+//! Changes of groups: joins by invitation, leaves, ends of members.
 
 use std::collections::BTreeSet;
 
@@ -23,13 +23,13 @@ use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 impl<S: Publish> Server<S> {
-    /// Joins and leaves; invitations are events, and nobody sends them otherwise.
+    /// Joins and leaves; invitations are events, and have no request of their own.
     pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: &proto::Group) {
         let Some(id) = name_of(group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         let status = match Command::from_raw(group.command) {
             Some(Command::GroupJoin) => self.join_group(&ticket, proc, id, &group.directives),
             Some(Command::GroupLeave) => self.leave_group(now, proc, id, &group.directives),
-            // Nobody else sends a server invitations.
+            // This command carries only the verdicts of our own clients.
             Some(Command::GroupInvite) => {
                 self.take_verdict(now, ticket.peer(), proc, group).unwrap_or(Status::ERR_NOT_SUPPORTED)
             }
@@ -38,25 +38,25 @@ impl<S: Publish> Server<S> {
         self.outputs.reply_status(ticket, status);
     }
 
-    /// A leader asks for a number for a group that was formed by invitation, and there is no host to give one.
+    /// A leader requests a number for a group formed by invitation, and no host can assign one.
     pub(in crate::server) fn number_for_group(&mut self, proc: &ProcId, control: &proto::JobControl) -> Option<Info> {
         let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
         let has_host = self.config.capabilities.intersects(Capabilities::GROUP | Capabilities::JOB_CONTROL);
         (is_asked && !has_host && self.is_all_here(&proc.namespace)).then(|| self.groups.next_number())
     }
 
-    /// Whether a job has no process elsewhere, so that numbers of this server are unique in it.
+    /// Whether a job has no remote process, so that numbers of this server are unique in it.
     pub(super) fn is_all_here(&self, namespace: &Namespace) -> bool {
         let whole = [ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
         self.registry.membership(&whole, false).is_some_and(|members| members.remote == Remote::None)
     }
 
-    /// Whether a job has this name: a group's would stand for the job's processes in whatever they do together.
+    /// Whether a job has this name. A group of that name would stand for the job's processes in all their operations.
     pub(super) fn is_a_jobs_name(&self, id: &Text) -> bool {
         Namespace::from_bytes(id.as_bytes()).is_ok_and(|namespace| self.registry.job(&namespace).is_some())
     }
 
-    /// Whether a process can't be in another group, of so many members as far as they are known.
+    /// Whether a process can't be in another group, with `member_count` members as far as known.
     pub(super) fn has_too_many_groups(&self, proc: &ProcId, uid: u32, member_count: usize) -> bool {
         let limits = &self.config.limits;
         let (all, own) = self.groups.counts(proc);
@@ -69,7 +69,7 @@ impl<S: Publish> Server<S> {
             })
     }
 
-    /// A process says that it is in a group that was formed by invitation. It speaks for itself alone.
+    /// A process reports that it is in a group formed by invitation. It speaks only for itself.
     fn join_group(&mut self, ticket: &Ticket, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
         let members = super::membership(directives).unwrap_or_default();
         if self.is_a_jobs_name(&id) {
@@ -90,7 +90,7 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// A process leaves its group; the others are told.
+    /// A process leaves its group; the others are informed.
     fn leave_group(&mut self, now: Time, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
         let survives_deaths = self.groups.of_member(&id, proc).is_some_and(|group| group.survives_deaths);
         let Some(others) = self.groups.leave(&id, proc) else { return Status::ERR_NOT_FOUND };
@@ -101,14 +101,14 @@ impl<S: Publish> Server<S> {
         Status::SUCCESS
     }
 
-    /// A process here has left a group: those of the others that are elsewhere may ask for this server's part in the end.
+    /// A local process has left a group: remote members may ask for this server's part in the end.
     fn note_leaver(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, others: &[ProcId]) {
         if others.iter().any(|member| self.registry.client(member).is_none()) {
             self.groups.leavers.note(proc, id, survives_deaths, &self.config.limits);
         }
     }
 
-    /// A process has left the group: what its members are about to do they do without it.
+    /// A process has left the group: its members' operations go on without it.
     fn go_on_without(&mut self, now: Time, id: &Text, proc: &ProcId) {
         let table = self.collectives.table;
         for operation in self.collectives.about(id, proc) {
@@ -121,13 +121,13 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host works on the end of a group: asks the servers of those who have left it.
+    /// The host works on the end of a group: asks the servers of processes that have left it.
     pub(in crate::server) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
         let Some(of) = self.collectives.get(operation) else { return };
         let Kind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
         let members = of.remaining();
         let doubtful = self.groups.of(id, &members).flat_map(|group| &group.doubtful);
-        // A member may ask for the end before it has heard of the beginning.
+        // A member may request the end before it has heard of the beginning.
         let begun = Kind::Group(GroupOperation::Construct, id.clone());
         let forming = self.collectives.iter().filter(|(_, other)| other.signature.kind == begun);
         let forming = forming.flat_map(|(_, other)| &other.left).filter(|leaver| of.signature.covers(leaver));
@@ -136,7 +136,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The host waits for the server of one who has left a group, where perhaps nobody else is: asks that server.
+    /// The host waits for the server of a process that has left a group, perhaps as its last local member: asks that
+    /// server.
     fn ask_for_part(&mut self, now: Time, operation: OperationId, leaver: &ProcId) {
         let Some(operation) = self.collectives.get(operation) else { return };
         let Kind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
@@ -147,8 +148,8 @@ impl<S: Publish> Server<S> {
         self.tell(now, Status::GROUP_MEMBERSHIP_UPDATE, &asker, &id, vec![leaver.clone()], vec![awaited]);
     }
 
-    /// Another server may ask for this one's part in the end of a group that all members here have left. Says whether the event is
-    /// such a question, which is for servers only.
+    /// Another server may ask for this one's part in the end of a group that all local members have left. Returns
+    /// whether the event is such a question, which is for servers only.
     pub(in crate::server) fn is_asked_for_part(&mut self, now: Time, event: &Event) -> bool {
         let awaited = event.info.iter().find(|info| info.key.as_str() == proto::GROUP_AWAITED);
         if let Some(awaited) = awaited
@@ -167,7 +168,7 @@ impl<S: Publish> Server<S> {
         }
         let signature = Signature::new(Kind::Group(GroupOperation::Destruct, id.clone()), procs);
         let Some(members) = signature.membership(&self.registry) else { return };
-        // Who asked for the end when it had heard of more leaves, or of fewer, named other processes.
+        // A process that knows of more or fewer leaves requests the end with other members.
         let is_of_group = |other: &Signature| other.kind == signature.kind && other.overlaps(&signature);
         let is_open = self.collectives.iter().any(|(_, operation)| is_of_group(&operation.signature));
         let has_left = |proc: &&ProcId| self.groups.leavers.of(proc, &id).is_some();
@@ -189,7 +190,7 @@ impl<S: Publish> Server<S> {
         self.advance_operation(now, operation);
     }
 
-    /// Tells processes, here and elsewhere, what has become of another one in their group.
+    /// Informs processes on all nodes about another one in their group.
     pub(super) fn tell_of(
         &mut self,
         now: Time,
@@ -233,7 +234,7 @@ impl<S: Publish> Server<S> {
         event
     }
 
-    /// An event passes by, from a connection here or from elsewhere, that may be about a group.
+    /// Handles an observed event of a local connection or of another node that may be about a group.
     pub(in crate::server) fn note_group_event(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
         let Some(source) = &event.source else { return };
         let is_about_source = event.affected() == [source];
@@ -246,7 +247,7 @@ impl<S: Publish> Server<S> {
             (status @ (Status::GROUP_INVITE_ACCEPTED | Status::GROUP_INVITE_DECLINED), id) => {
                 let accepts = status == Status::GROUP_INVITE_ACCEPTED;
                 let leaders = event.targets();
-                // One that accepts says so to the one who asked; whoever names many is not answered for each.
+                // A process accepts an invitation of one leader; an event with many targets is not answered for each.
                 if let (true, Some(id), [leader]) = (accepts, &id, leaders.as_slice())
                     && id.as_bytes().len() <= Namespace::SIZE_BYTES_MAX
                 {
@@ -278,7 +279,8 @@ impl<S: Publish> Server<S> {
                 self.invitations.end_wait(&id, source);
                 self.note_vacancy(now, source, &id);
             }
-            // Whoever is here says so to its server, which then tells everybody; others are believed about themselves.
+            // A local process reports a leave to its server, which informs the others. A remote process's own report
+            // counts, too.
             (Status::GROUP_LEFT, Some(id)) if is_about_source => {
                 let survives_deaths = self.groups.of_member(&id, source).is_some_and(|group| group.survives_deaths);
                 let others = self.groups.leave(&id, source);
@@ -307,7 +309,7 @@ impl<S: Publish> Server<S> {
             return self.miss_invitation(leader, origin);
         }
         let peer = origin.and_then(|origin| self.peers.get(origin));
-        // Our own client says that it tells; the first ones that did map segments.
+        // Our own clients state that they inform the members; their first releases mapped segments.
         let leader_tells = event.info.iter().any(|info| info.key.as_str() == proto::GROUP_LEADER_TELLS);
         let is_told_here = peer.is_some_and(|peer| {
             let tells = leader_tells || peer.store == StoreOffer::Segment || peer.version.major >= TELLS_ITSELF_SINCE;
@@ -325,15 +327,15 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// There is no place for an invitation. That is remembered of this leader alone: others may be another user's.
+    /// An invitation does not fit. Only its leader is marked, because other invitations may be another user's.
     fn miss_invitation(&mut self, leader: &ProcId, origin: Option<PeerId>) {
         if origin.is_some() {
             self.invitations.incomplete.insert(leader.clone());
         }
     }
 
-    /// The processes that an invitation asks, one by one, in the order of their first mention. `None`: too many, or it is not
-    /// known who they are. A wildcard counts once, however often it is repeated.
+    /// The processes that an invitation names individually, in the order of their first mention. `None`: too many, or
+    /// unknown ones. A wildcard counts once, however often it is repeated.
     fn all_invited(&self, event: &Event, room: usize) -> Option<Vec<ProcId>> {
         let (mut mentioned, mut invited) = (BTreeSet::new(), Vec::new());
         for target in event.targets().into_iter().filter(|target| mentioned.insert(*target)) {
@@ -353,9 +355,9 @@ impl<S: Publish> Server<S> {
         Some(invited)
     }
 
-    /// A process accepts an invitation of a leader here, and that invitation is over. An invitee listens only once it has accepted, so it
-    /// has missed the end. An abort tells it of one that the leader concluded. Only where the leader ended before that is it told of the
-    /// leader's end, which lets it volunteer for the place.
+    /// A process accepts an invitation of a local leader that is over. An invitee listens only after it has accepted,
+    /// so it has missed the end. An abort informs it if the leader had concluded. If the leader ended before that, it
+    /// gets the leader's end, so that it can volunteer as the successor.
     fn answer_latecomer(&mut self, now: Time, leader: &ProcId, id: &Text, proc: &ProcId) {
         let Some(client) = self.registry.client(leader) else { return };
         if self.invitations.incomplete.contains(leader) || self.invitations.is_open(leader, id) {
@@ -369,9 +371,9 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// There is a group, without some whose yes went by here before the word of it: it may have reached the leader too late. And without
-    /// those whom its leader names: it may not live long enough to tell them itself. Whoever the word is meant for, or names as a
-    /// member, hears nothing else from here.
+    /// The group exists without some processes whose acceptance passed here before its completion, perhaps too late for
+    /// the leader. It also lacks those that its leader names as left out, because the leader may end before it informs
+    /// them. Receivers and members of the completion get no other event from here.
     fn tell_left_out(&mut self, now: Time, complete: &Event, leader: &ProcId, id: &Text, invited: &Invited) {
         let named = |key: &str| -> BTreeSet<ProcId> {
             let lists = complete.info.iter().filter(|info| info.key.as_str() == key);
@@ -384,7 +386,7 @@ impl<S: Publish> Server<S> {
             range::RANGE_CUSTOM => hearers.contains(proc) || hearers.contains(&job(proc)),
             _ => complete.is_meant_for(proc),
         };
-        // Nobody is told of an invitation that it never had.
+        // A process without the invitation is not informed.
         let named_out = named(proto::GROUP_LEFT_OUT);
         let asked = invited.answers.iter().map(|(proc, _)| proc);
         let is_left_out = |proc: &&ProcId| {
@@ -397,7 +399,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Everybody has answered a leader whose library says nothing more.
+    /// All invitees have answered a leader whose library does not report the result.
     fn tell_end(&mut self, now: Time, leader: &ProcId, id: &Text, invited: Invited) {
         let asked: Vec<ProcId> = invited.answers.iter().map(|(proc, _)| proc.clone()).collect();
         if invited.answers.iter().any(|(_, answer)| *answer != Some(true)) {
@@ -408,7 +410,7 @@ impl<S: Publish> Server<S> {
         self.tell(now, Status::GROUP_CONSTRUCT_COMPLETE, leader, id, asked, vec![membership]);
     }
 
-    /// A process here has left without a word to anybody, or in order: those who wait for its word are told.
+    /// A local process has ended or finalized: informs the processes that wait for its answer.
     pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
         self.vacancies.reopen(proc);
         for Bereaved { id, targets, is_leaderless, successor } in self.invitations.bereaved_of(proc) {
@@ -425,8 +427,8 @@ pub(super) fn processes(procs: Vec<ProcId>) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
 
-/// Invitations that one leader has open at a time. When it ends all of them end, in one turn.
+/// Open invitations of one leader. When it ends, all of them end in one turn.
 const INVITATIONS_PER_LEADER_MAX: usize = 256;
 
-/// First release of the reference whose leaders tell the members how an invitation ended.
+/// First release of OpenPMIx whose leaders inform the members about the result of an invitation.
 const TELLS_ITSELF_SINCE: u8 = 7;

@@ -1,5 +1,5 @@
-//! Groups: named sets of processes with an order. Those of this node alone are formed here; the host is asked where a
-//! group reaches further, or wants a context number.
+//! Groups: named sets of processes with an order. Groups of this node alone are formed here. The host is asked if a
+//! group has remote members, or needs a context number.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::keys;
 use crate::proto::{self, RankData, Reply, info_signed_by};
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
-/// A group as its members learn of it.
+/// The data about a group for its members.
 pub(super) struct Formed {
     members: Arc<Vec<ProcId>>,
     context_id: Option<u64>,
@@ -50,7 +50,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         if self.is_a_jobs_name(&id) {
-            // It would stand for the job's processes in whatever they do together.
+            // It would stand for the job's processes in all their operations.
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
         let user = self.peers.get(ticket.peer()).map(|peer| peer.credentials.uid);
@@ -71,8 +71,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Older peers do not repeat the members, so those of the group's beginning count. A group that was not formed here
-    /// can only be dissolved by those who repeat them.
+    /// Older peers do not repeat the members, so the group's original members count. A group that was not formed here
+    /// can only be dissolved by processes that repeat them.
     pub(super) fn destruct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         let procs = self.groups.of_member(&id, &proc).map_or(group.procs, |group| group.members.to_vec());
@@ -83,7 +83,7 @@ impl<S: Publish> Server<S> {
         self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Destruct, id), request);
     }
 
-    /// The end of an operation whose local members are missing in part, where they had to be complete.
+    /// The failure of an operation if local members are missing and must not be.
     pub(super) fn intolerable(&self, id: OperationId, status: Status) -> Option<Status> {
         let operation = self.collectives.get(id).filter(|_| status != Status::SUCCESS)?;
         let Kind::Group(what, name) = &operation.signature.kind else { return None };
@@ -98,7 +98,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The status of an operation that has ended well here with these local members.
+    /// The status of a locally successful operation with missing local members.
     pub(super) fn tolerated(&self, id: OperationId, status: Status) -> Status {
         let Some(operation) = self.collectives.get(id) else { return status };
         match &operation.signature.kind {
@@ -110,7 +110,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Notes the new group, or that it is no more.
+    /// Records the new group, or its end.
     pub(super) fn end_group(
         &mut self,
         what: GroupOperation,
@@ -126,7 +126,7 @@ impl<S: Publish> Server<S> {
             self.groups.remove(id, &operation.remaining());
             return Results::Nothing;
         }
-        // Who is missing elsewhere nobody knows but the host: without its word all servers go by what all know.
+        // Only the host knows the missing remote members. Without its list all servers use the common one.
         let is_of_here = operation.stage == Stage::Gathering;
         let known = || if is_of_here { self.members_of(operation) } else { self.all_named(operation) };
         let members = membership(&info).map_or_else(known, Arc::new);
@@ -146,7 +146,7 @@ impl<S: Publish> Server<S> {
         Results::Group(Formed { members, context_id, info })
     }
 
-    /// Keeps what members gave each other if one of them here has to ask for it.
+    /// Stores the members' contributions if a local member must request them.
     fn keep_given(
         &mut self,
         id: &Text,
@@ -161,8 +161,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The contribution of a process to a group, for a Get that the store does not answer. Other qualifiers than a group's belong
-    /// to posted values.
+    /// The contribution of a process to a group, for a Get that the store can't answer. Qualifiers other than a group's
+    /// belong to posted values.
     pub(super) fn given_to_group(&self, wanted: &Wanted, directives: &[Info]) -> Option<Kval> {
         let key = wanted.key.as_ref()?;
         let value = self.given.find(directives, &wanted.proc, key)?;
@@ -180,7 +180,7 @@ impl<S: Publish> Server<S> {
         Some(Kval { key: Key::from_static(QUALIFIED_VALUE), value: Value::info_array(infos.collect()) })
     }
 
-    /// Whether this server can give the number that a group of this node's own is to have, if any.
+    /// Whether this server can assign the requested number, if any, to a group of this node alone.
     pub(super) fn can_number(&self, id: OperationId) -> bool {
         let Some(operation) = self.collectives.get(id) else { return false };
         let mut namespaces = operation.signature.procs.namespaces();
@@ -189,7 +189,7 @@ impl<S: Publish> Server<S> {
             || namespaces.all(|namespace| self.is_all_here(namespace))
     }
 
-    /// What a host would have said of a group of this node's own: its number, and what members gave each other.
+    /// The results that a host would return for a group of this node alone: its number, and the members' contributions.
     fn own_results(&mut self, operation: &Operation) -> Vec<Info> {
         let wants_number = flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
         let number = wants_number.then(|| self.groups.next_number());
@@ -197,7 +197,7 @@ impl<S: Publish> Server<S> {
         number.into_iter().chain(given.cloned()).collect()
     }
 
-    /// The participants of an operation one by one, in order, without those that were lost here.
+    /// The participants of an operation individually, in order, without those lost here.
     fn members_of(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
         let mut members = self.all_named(operation);
         if !operation.departed.is_empty() {
@@ -206,7 +206,7 @@ impl<S: Publish> Server<S> {
         members
     }
 
-    /// The participants of an operation one by one, in order.
+    /// The participants of an operation individually, in order.
     fn all_named(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
         if operation.signature.procs.iter().all(|entry| matches!(entry.rank, Rank::Process(_))) {
             return operation.signature.procs.shared();
@@ -233,12 +233,12 @@ impl<S: Publish> Server<S> {
 }
 
 impl Formed {
-    /// All that the host said for our clients. Those of the reference look into every info without asking for its type,
-    /// and crash if it is not what members gave each other; they look only beside a context number.
+    /// All results of the host for our clients. OpenPMIx clients read every info without a check of its type, and crash
+    /// if it is not a member's contribution; they read them only beside a context number.
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
         let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);
-        // The layout of our own release has no place for infos. A job without a name is none of the reference's.
+        // The layout of our own release has no place for infos. No job of OpenPMIx has an empty name.
         let infos: Vec<Kval> = match is_own_client {
             true => self
                 .info
@@ -257,7 +257,7 @@ impl Formed {
     }
 }
 
-/// Whether this is what one member gave the others, or what several did: infos of which the first says who.
+/// Whether this is one member's contribution, or a list of several: infos whose first names the process.
 fn is_from_members(info: &Info) -> bool {
     let infos_of = |value: &Value| match value {
         Value::DataArray(array) => {
@@ -279,14 +279,14 @@ fn is_from_members(info: &Info) -> bool {
     }
 }
 
-/// The end of a construction that members were lost for.
+/// The status of a construction that lost members.
 const ABORTED: Status = Status::GROUP_CONSTRUCT_ABORT;
 
 fn name_of(group: &proto::Group) -> Option<Text> {
     group.id.clone().filter(|id| !id.as_bytes().is_empty() && id.as_bytes().len() <= Namespace::SIZE_BYTES_MAX)
 }
 
-/// The group that an event is about.
+/// The group of an event.
 fn group_of(event: &Event) -> Option<Text> {
     match &find(&event.info, keys::GROUP_ID)?.value {
         Value::String(id) => Some(id.clone()),
@@ -294,17 +294,17 @@ fn group_of(event: &Event) -> Option<Text> {
     }
 }
 
-/// Whether a group is formed of whoever is left.
+/// Whether a group is formed of the remaining members.
 fn tolerates_deaths(directives: &[Info]) -> bool {
     is_told_of_deaths(directives) || flag(directives, keys::GROUP_OPTIONAL)
 }
 
-/// Whether those who form a group are told of members that end before they have joined in.
+/// Whether processes that form a group are informed about members that end before they arrive.
 fn is_told_of_deaths(directives: &[Info]) -> bool {
     flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_NOTIFY_TERMINATION)
 }
 
-/// The members as the host orders them.
+/// The members in the host's order.
 fn membership(info: &[Info]) -> Option<Vec<ProcId>> {
     membership_in(&find(info, keys::GROUP_MEMBERSHIP)?.value)
 }

@@ -1,7 +1,7 @@
-//! What members of groups are told when one of them ends here.
+//! Events for members of groups when one of them ends here.
 //!
-//! A process may be in thousands of groups, and end with many others. Each step tells those of a bounded number of groups. The next
-//! step comes in another turn. A construction does not go on before its members know.
+//! A process may be in thousands of groups, and end together with many others. Each step informs a bounded number of
+//! groups, and the next step comes in another turn. A construction does not go on before its members know.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::server::signature::Kind;
 use crate::server::timers::Timer;
 use crate::types::{ProcId, Status, Text, Time};
 
-/// Ends of processes that others have yet to be told of, in order.
+/// Ends of processes that others do not know yet, in order.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Mourning {
     left: VecDeque<(ProcId, Loss)>,
@@ -23,7 +23,7 @@ pub(in crate::server) struct Mourning {
     due: Option<Time>,
 }
 
-/// What has lost the process.
+/// The group or operation that has lost the process.
 #[derive(Debug)]
 enum Loss {
     Group(Text),
@@ -39,14 +39,14 @@ impl Mourning {
         self.due
     }
 
-    /// Whether these processes are among those of whom others have yet to be told.
+    /// Whether the others do not know yet about all of these processes.
     pub(in crate::server) fn is_about<'a>(&self, mut procs: impl Iterator<Item = &'a ProcId>) -> bool {
         procs.all(|proc| self.left.iter().any(|(of, _)| of == proc))
     }
 }
 
 impl<S: Publish> Server<S> {
-    /// A process here has ended without leaving in order. Once in its life, before operations go on without it.
+    /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
     pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
         let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));
         let groups = groups.map(|(id, _)| (proc.clone(), Loss::Group(id.clone())));
@@ -64,7 +64,7 @@ impl<S: Publish> Server<S> {
         self.end_invitations_of(now, proc);
     }
 
-    /// Tells those of some groups. The rest is told in a later turn.
+    /// Informs the members of some groups. The others follow in a later turn.
     pub(in crate::server) fn mourn_some(&mut self, now: Time) {
         let is_late = self.mourning.due.take().is_some();
         for _ in 0..LOSSES_PER_STEP {
@@ -80,7 +80,7 @@ impl<S: Publish> Server<S> {
                     if let Some(operation) = self.collectives.get_mut(id) {
                         operation.unmourned.remove(&proc);
                     }
-                    // In the turn of the end itself all operations are looked at afterwards.
+                    // In the turn of the end itself, all operations are advanced afterwards.
                     if is_late {
                         self.advance_operation(now, id);
                     }
@@ -93,8 +93,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Those who form a group hear of one that ends before they have: the declared leaders where there are some, and
-    /// everybody if the one is a leader.
+    /// Informs the processes that form a group about the end of another one: the declared leaders if there are any, and
+    /// all processes if it was a leader.
     fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
         let Some(operation) = self.collectives.get(id) else { return };
         let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
@@ -122,7 +122,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// Groups of which the members are told in one step.
+/// Number of groups informed in one step.
 const LOSSES_PER_STEP: usize = 32;
-/// The next step comes in the next turn of the server: at no time before, and at none much later.
+/// The next step comes in the next turn of the server: no earlier, and hardly later.
 const NEXT_STEP_IN: Duration = Duration::from_nanos(1);

@@ -1,6 +1,6 @@
-//! Groups' names in requests that are not about groups: whoever names members of a group by their ranks in it means the processes
-//! (PMIx Standard, "Process Sets and Groups"). A Get comes with its process's own name: the client has asked who that is, as what it
-//! finds is kept under that name.
+//! Group names in other requests: members named by their ranks in a group mean the processes (PMIx Standard, "Process
+//! Sets and Groups"). A Get arrives with the process's real name, because the client resolves it first: it stores the
+//! result under that name.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::server::core::Server;
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
 
 impl<S: Publish> Server<S> {
-    /// Processes that a request names, each once, with the members of groups in the place of the groups. A rank that a group does not
-    /// have stays as it is named: nobody at all may stand for everybody.
+    /// Processes that a request names, each once, with groups replaced by their members. A rank that a group does not
+    /// have stays as named, because an empty list may mean all processes.
     pub(in crate::server) fn with_members(&self, procs: Vec<ProcId>, caller: &ProcId) -> Result<Vec<ProcId>, Status> {
         let mut names = self.groups.names(&self.registry, caller);
         if !procs.iter().any(|named| names.members(named).is_some_and(|members| !members.is_empty())) {
@@ -33,17 +33,17 @@ impl<S: Publish> Server<S> {
         Ok(all)
     }
 
-    /// The same in the infos of an event that name processes. Gives whether there was a group's name.
+    /// The same in the infos of an event that name processes. Returns whether there was a group's name.
     pub(in crate::server) fn put_members(&self, infos: &mut [Info], caller: &ProcId) -> Result<bool, Status> {
         let mut is_changed = false;
-        // Said twice it would be written out twice, and more often.
+        // Repeated keys are expanded only once.
         let mut open = NAMING_PROCESSES.to_vec();
         let mut names = self.groups.names(&self.registry, caller);
         for info in infos {
             let Some(place) = open.iter().position(|key| *key == info.key.as_str()) else { continue };
             open.swap_remove(place);
             let Some(named) = procs_in(&info.value) else { continue };
-            // Without a group's name among them a long list is not copied.
+            // Without a group's name a long list is not copied.
             if !named.iter().any(|named| names.members(named).is_some_and(|members| !members.is_empty())) {
                 continue;
             }
@@ -65,7 +65,7 @@ impl<S: Publish> Server<S> {
     }
 }
 
-/// The processes that a value names, if it names nothing else.
+/// The processes that a value names, if it holds only processes.
 fn procs_in(value: &Value) -> Option<Vec<&ProcId>> {
     let elements = match value {
         Value::DataArray(array) => array.elements.as_slice(),
@@ -74,6 +74,6 @@ fn procs_in(value: &Value) -> Option<Vec<&ProcId>> {
     elements.iter().map(|value| if let Value::Proc(proc) = value { Some(&**proc) } else { None }).collect()
 }
 
-/// What events name processes with.
+/// Keys that name processes in events.
 const NAMING_PROCESSES: [&str; 3] =
     [keys::EVENT_CUSTOM_RANGE.name(), keys::EVENT_AFFECTED_PROC.name(), keys::EVENT_AFFECTED_PROCS.name()];

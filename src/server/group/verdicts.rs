@@ -1,8 +1,9 @@
-//! What those who form a group say to the end of another: their handlers decide whether it is formed of the others or not at
-//! all, and who leads it from then on.
+//! Decisions about the end of a process while a group with it is formed. The handlers of the others decide whether the
+//! group is formed without it or not at all, and which process leads it from then on.
 //!
-//! They are asked by the event itself. Our own clients tell how their handlers' chain has ended; a construction that is
-//! complete waits for them, but not for long, and not for clients of other libraries, which say nothing.
+//! The event itself asks for the decisions. Our own clients report the result of their handlers' chain. A complete
+//! construction waits for these reports, but only for a bounded time, and not for clients of other libraries, which
+//! send none.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,25 +22,26 @@ use crate::server::signature::Kind;
 use crate::server::timers::Timer;
 use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
 
-/// Invitations whose leader has ended.
+/// Invitations whose leader has ended: the leader's role is vacant.
 #[derive(Debug, Default)]
 pub(in crate::server) struct Vacancies {
     places: BTreeMap<(ProcId, Text), Vacancy>,
-    /// Of all places together.
+    /// Total number of candidates of all vacancies.
     candidate_count: usize,
 }
 
-/// Who could take a leader's place, and who has.
+/// The candidates for a leader's role, and the successor.
 #[derive(Debug)]
 struct Vacancy {
     candidates: Vec<ProcId>,
     successor: Option<ProcId>,
-    /// Until when it has to invite anew. `None`: it has, be it before the news of the end came, or there is nobody.
+    /// Time by which the successor must invite again. `None`: it has, perhaps before the end of the leader was known,
+    /// or there is no successor.
     invites_until: Option<Time>,
 }
 
 impl Vacancy {
-    /// Who has the place: it does not keep it without inviting.
+    /// The current successor: it loses the role if it does not invite in time.
     fn holder(&self, now: Time) -> Option<&ProcId> {
         self.successor.as_ref().filter(|_| self.invites_until.is_none_or(|until| now < until))
     }
@@ -51,7 +53,7 @@ impl Vacancy {
 }
 
 impl Vacancies {
-    /// A leader has ended, and the places that it had taken are free. Where the books are full a place that was taken makes room.
+    /// A leader has ended, and its role is vacant. If the table is full, a vacancy with a successor makes room.
     fn open(&mut self, leader: &ProcId, id: &Text, vacancy: Vacancy, vacancies_max: usize) {
         if self.places.len() >= vacancies_max {
             let taken = self.places.iter().find(|(_, vacancy)| vacancy.successor.is_some());
@@ -73,7 +75,7 @@ impl Vacancies {
         self.places.contains_key(&(leader.clone(), id.clone()))
     }
 
-    /// A process has ended: the places that it had taken are free again.
+    /// A process has ended: the roles that it had taken are vacant again.
     pub(super) fn reopen(&mut self, successor: &ProcId) {
         for vacancy in self.places.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
             vacancy.successor = None;
@@ -81,14 +83,14 @@ impl Vacancies {
         }
     }
 
-    /// Whoever has taken a place invites anew.
+    /// A successor invites again, and so keeps its role.
     pub(super) fn keep(&mut self, id: &Text, successor: &ProcId) {
         for vacancy in self.of(id, successor).filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
             vacancy.invites_until = None;
         }
     }
 
-    /// The first who volunteers; gives all who must know.
+    /// The first volunteer becomes the successor. Returns the candidates, who must know.
     fn fill(&mut self, now: Time, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
         let vacancy = self.places.get_mut(&(leader.clone(), id.clone()))?;
         if vacancy.holder(now).is_some() || !vacancy.candidates.contains(volunteer) {
@@ -98,7 +100,7 @@ impl Vacancies {
         Some(vacancy.candidates.clone())
     }
 
-    /// Somebody has taken the place of a leader: of several the lowest.
+    /// A process has taken a leader's role: of several the lowest one wins.
     fn note(&mut self, now: Time, id: &Text, successor: &ProcId) {
         for vacancy in self.of(id, successor) {
             if vacancy.holder(now).is_none_or(|holder| successor < holder) {
@@ -107,14 +109,14 @@ impl Vacancies {
         }
     }
 
-    /// Whether a lower one has the place already.
+    /// Whether a lower process already has the role.
     fn is_outdone(&self, now: Time, id: &Text, proc: &ProcId) -> bool {
         let mut same =
             self.places.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
         same.any(|(_, vacancy)| vacancy.holder(now).is_some_and(|holder| holder < proc))
     }
 
-    /// Whoever took a place has told how its own invitation ended: that place is none any more.
+    /// A successor has reported the result of its own invitation: the vacancy is closed.
     pub(super) fn close(&mut self, id: &Text, successor: &ProcId) {
         self.places.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
         self.count();
@@ -143,7 +145,7 @@ impl Vacancies {
     }
 }
 
-/// Of several who lead the lowest does.
+/// Of several leaders the lowest one leads.
 pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
     if place.as_ref().is_none_or(|old| proc < old) {
         *place = Some(proc.clone());
@@ -151,10 +153,10 @@ pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
 }
 
 impl<S: Publish> Server<S> {
-    /// An event asks whoever is told of it what to do about a construction.
+    /// An event asks its receivers for decisions about a construction.
     pub(super) fn await_verdicts(&mut self, now: Time, id: OperationId, event: &Event) {
         let Some(operation) = self.collectives.get(id) else { return };
-        // Clients of ours that have come: whoever is yet to come decides by staying away.
+        // Only our own clients that have arrived: the others decide by not arriving.
         let is_asked = |peer: &PeerId| {
             let peer = self.peers.get(*peer).filter(|peer| peer.store == StoreOffer::Segment);
             peer.is_some_and(|peer| operation.contributed.contains(&peer.proc))
@@ -171,7 +173,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// A client says how its handlers have decided. `None`: it says nothing of the kind.
+    /// A client reports its handlers' decision. `None`: the request is no such report.
     pub(super) fn take_verdict(
         &mut self,
         now: Time,
@@ -200,7 +202,7 @@ impl<S: Publish> Server<S> {
         Some(Status::SUCCESS)
     }
 
-    /// The construction of this name that still gathers and that a process has come to.
+    /// The construction of this name that still gathers and at which a process has arrived.
     fn construction_of(&self, id: &Text, proc: &ProcId) -> Option<OperationId> {
         let kind = Kind::Group(GroupOperation::Construct, id.clone());
         let mut operations = self.collectives.iter().filter(|(_, operation)| {
@@ -211,7 +213,7 @@ impl<S: Publish> Server<S> {
         operations.next().map(|(id, _)| id)
     }
 
-    /// A connection owes one verdict less.
+    /// A connection owes one decision less.
     fn settle_verdict(&mut self, id: OperationId, peer: PeerId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let left = operation.verdicts.get(&peer).map_or(0, |owed| owed.saturating_sub(1));
@@ -230,7 +232,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whoever has said nothing until now has nothing to say.
+    /// Missing decisions are not awaited any longer.
     pub(in crate::server) fn expire_verdicts(&mut self, now: Time, id: OperationId) {
         if let Some(operation) = self.collectives.get_mut(id) {
             operation.verdicts.clear();
@@ -239,7 +241,7 @@ impl<S: Publish> Server<S> {
         self.advance_operation(now, id);
     }
 
-    /// A connection has ended, and says nothing any more.
+    /// A connection has ended, and will not decide.
     pub(in crate::server) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
         let owing = self.collectives.iter().filter(|(_, operation)| operation.verdicts.contains_key(&peer));
         for id in owing.map(|(id, _)| id).collect::<Vec<_>>() {
@@ -251,7 +253,7 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The first who volunteers leads.
+    /// The first volunteer leads.
     fn succeed(&mut self, now: Time, operation: OperationId, id: &Text, proc: &ProcId) {
         let Some(of) = self.collectives.get_mut(operation).filter(|of| of.is_leaderless) else { return };
         of.be_led_by(proc);
@@ -259,14 +261,15 @@ impl<S: Publish> Server<S> {
         self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, everybody, &[]);
     }
 
-    /// As [`Server::succeed`], where the leader of an invitation has ended.
+    /// As [`Server::succeed`], for an invitation whose leader has ended.
     fn succeed_in_invitation(&mut self, now: Time, lost: &ProcId, id: &Text, proc: &ProcId) {
         if let Some(candidates) = self.vacancies.fill(now, lost, id, proc) {
             self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, candidates, &[]);
         }
     }
 
-    /// A process that forms a group with others here has ended elsewhere. They are asked, as its server asks those there.
+    /// A remote process that forms a group with local ones has ended. The local ones are asked, as its server asks its
+    /// own.
     pub(super) fn mourn_elsewhere(&mut self, now: Time, id: &Text, event: &Event, lost: &ProcId) {
         if self.registry.client(lost).is_some() {
             return;
@@ -280,14 +283,14 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// The leader of an invitation has ended elsewhere: whoever is here may take its place.
+    /// The remote leader of an invitation has ended: a local process may take its role.
     pub(super) fn note_vacancy(&mut self, now: Time, leader: &ProcId, id: &Text) {
         if let Some((candidates, successor)) = self.invitations.lose_leader(leader, id) {
             self.open_vacancy(now, leader, id, candidates, successor);
         }
     }
 
-    /// A leader's place is free, or another is said to have it. That one may have invited already.
+    /// A leader's role is vacant, or has an announced successor, which may have invited already.
     pub(super) fn open_vacancy(
         &mut self,
         now: Time,
@@ -302,7 +305,7 @@ impl<S: Publish> Server<S> {
         self.vacancies.open(leader, id, vacancy, self.config.limits.groups_per_process_max);
     }
 
-    /// A process has become leader. That may be heard before the end of the one whose place it takes.
+    /// A process has become leader. This may be known here before the end of its predecessor.
     pub(super) fn note_leader(&mut self, now: Time, id: &Text, proc: &ProcId) {
         self.vacancies.note(now, id, proc);
         if self.invitations.is_open(proc, id) {
@@ -320,8 +323,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Whether an event says that a process leads, and another leads already. On several nodes some may volunteer at once;
-    /// of these the lowest leads, and it is the last that anybody hears of.
+    /// Whether an event announces a leader while a lower one already leads. On several nodes processes may volunteer at
+    /// once. The lowest of them leads, and its announcement is the last one delivered.
     pub(in crate::server) fn is_outdone(&self, now: Time, event: &Event) -> bool {
         if event.status != Status::GROUP_LEADER_SELECTED {
             return false;
@@ -338,7 +341,7 @@ impl<S: Publish> Server<S> {
             || self.invitations.is_outdone(&id, proc)
     }
 
-    /// The constructions of this name that still gather and are to have this process.
+    /// The constructions of this name that still gather and wait for this process.
     fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let kind = Kind::Group(GroupOperation::Construct, id.clone());
         let gathers = |operation: &Operation| operation.stage == Stage::Gathering && operation.signature.kind == kind;
@@ -346,7 +349,7 @@ impl<S: Publish> Server<S> {
         about.filter(|id| self.collectives.get(*id).is_some_and(gathers)).collect()
     }
 
-    /// Those here who have come to a construction, and its members elsewhere.
+    /// The local processes that have arrived at a construction, and its remote members.
     pub(super) fn all_who_form(&self, id: OperationId) -> Vec<ProcId> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
         let members = self.members_of(operation);
@@ -370,7 +373,7 @@ impl Operation {
         }
     }
 
-    /// A process takes the place of the leader that has ended.
+    /// A process takes the role of an ended leader.
     fn be_led_by(&mut self, successor: &ProcId) {
         self.is_leaderless = false;
         if let Some(earlier) = self.successor.replace(successor.clone()) {
@@ -380,9 +383,9 @@ impl Operation {
     }
 }
 
-/// Candidates for all places together: a leader may have asked a million processes, and end, many times over.
+/// Bound on the candidates of all vacancies: a leader may invite a million processes, and end, many times over.
 const CANDIDATES_MAX: usize = 1 << 20;
-/// How long the place of a leader is kept for one who has taken it, and has not invited anew.
+/// Time that a successor keeps the role without inviting again.
 const SUCCESSOR_INVITES_WITHIN: Duration = Duration::from_secs(60);
 /// How long a construction waits for handlers to decide.
 const VERDICT_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! Questions about process sets and groups, by queries and by Gets.
+//! Requests about process sets and groups, by queries and by Gets.
 
 use super::{Asking, Server};
 use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
@@ -12,7 +12,7 @@ use crate::server::psets::processes;
 use crate::server::requests::Requester;
 use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, Text, Value};
 
-/// The keys that are answered here.
+/// The supported keys.
 pub(super) const KEYS: [&str; 9] = [
     keys::QUERY_NUM_PSETS.name(),
     keys::QUERY_PSET_NAMES.name(),
@@ -25,11 +25,11 @@ pub(super) const KEYS: [&str; 9] = [
     keys::GROUP_CONTEXT_ID.name(),
 ];
 
-/// Those of them that are about one process or group, and may be asked for by a Get.
+/// The keys about one process or group, which a Get may request, too.
 const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 
 impl<S: Publish> Server<S> {
-    /// What somebody may know of sets and groups.
+    /// A fact about sets and groups that the requester may know.
     pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let Asking { requester, scope, wanted, .. } = asking;
         let is = |known: &str| key.as_str() == known;
@@ -56,7 +56,7 @@ impl<S: Publish> Server<S> {
             let group = self.group_meant(requester, scope.group.as_ref()?)?;
             return Some(processes(&group.members));
         }
-        // As a Get: of what the host registered for the process it is that or nothing.
+        // As in a Get, a value that the host registered for the process excludes others.
         let is_plain = wanted.directives.qualifiers.is_empty() && !self.has_registered(&wanted.proc, key);
         if is_plain { self.fact_by_get(requester, &wanted.proc, key, scope.group.as_ref()) } else { None }
     }
@@ -67,8 +67,8 @@ impl<S: Publish> Server<S> {
         self.store.lookup(&proc.namespace, &lookup).is_ok()
     }
 
-    /// What a Get tells of sets and groups, which no segment holds: their names change while a job runs. What the host has
-    /// registered under such a key is its word, and stands before it. Gives the ticket back where it is about something else.
+    /// Answers a Get about sets and groups. No segment holds these values, because they change while a job runs. Values
+    /// that the host registered under such a key take precedence. Returns the ticket of any other request.
     pub(in crate::server) fn answer_about_sets(
         &mut self,
         ticket: Ticket,
@@ -77,7 +77,7 @@ impl<S: Publish> Server<S> {
         directives: &[Info],
     ) -> Option<Ticket> {
         let Some(key) = key.filter(|key| BY_GET.contains(&key.as_str())) else { return Some(ticket) };
-        // The host may know more of a job that is not known here.
+        // The host may know more about a job that is unknown here.
         let is_known = self.registry.registered(&proc.namespace).is_some();
         if !is_known || self.has_registered(proc, key) {
             return Some(ticket);
@@ -119,22 +119,22 @@ impl<S: Publish> Server<S> {
         is_any.then(|| Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements })))
     }
 
-    /// The group that somebody means by a name: its own of that name before another's.
+    /// The group that a requester means by a name: first one of its own, then another one.
     fn group_meant(&self, requester: &Requester, name: &Text) -> Option<&Group> {
         let named = || self.groups_shown_to(requester).filter(|(id, _)| *id == name).map(|(_, group)| group);
-        // Others may still be in one that this process has left for another of that name.
+        // Others may still be in a group that this process has left for another one of that name.
         let own = named().find(|group| group.here.contains(&requester.proc));
         own.or_else(|| named().find(|group| group.members.contains(&requester.proc))).or_else(|| named().next())
     }
 
-    /// Names of the sets with a process of a job that somebody may ask about.
+    /// Names of the sets with a process of a job that the requester may query.
     fn sets_shown_to(&self, requester: &Requester) -> impl Iterator<Item = &Text> {
         let is_open = |proc: &ProcId| self.is_open(requester, &proc.namespace);
         let sets = self.process_sets.iter();
         sets.filter(move |(_, members)| members.iter().any(is_open)).map(|(name, _)| name)
     }
 
-    /// The groups that somebody may ask about.
+    /// The groups that a requester may query.
     fn groups_shown_to(&self, requester: &Requester) -> impl Iterator<Item = (&Text, &Group)> {
         self.groups.iter().filter(move |(_, group)| self.may(requester, Action::Query, Object::Group(group)))
     }
