@@ -9,6 +9,7 @@
 //!   handler starts a thread for callbacks and handlers.
 //! - Event handlers (`events`) run on that thread. Handlers in the server's own process run on the thread that calls
 //!   the host.
+//!
 //! No lock is held during a wait, and no function of a user is called with a lock held, except `Host::observed`.
 //!
 //! ```text
