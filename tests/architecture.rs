@@ -1,6 +1,5 @@
 //! The rules of ARCHITECTURE.md that the compiler does not check: the edges between modules, the length of functions,
 //! and the places of `unsafe`, sockets, threads and clocks.
-//! functions, and the places of `unsafe`, sockets, threads and clocks.
 //!
 //! The checks read the sources as text. They depend on rustfmt's layout, which `make test` checks.
 

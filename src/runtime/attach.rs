@@ -74,8 +74,8 @@ pub enum ConnectError {
     },
 }
 
-/// MPI libraries take `ERR_UNREACH` for "no launcher": with it, each process of a job would run alone. So it means only
-/// that no server listens any more, as with variables that an old job left behind.
+/// MPI libraries take `ERR_UNREACH` for "no launcher": with it, each process of a job would run alone. So it stands
+/// only for no launcher, and for an address without a listener, as in variables that an old job left behind.
 impl AsStatus for ConnectError {
     fn status(&self) -> Status {
         match self {

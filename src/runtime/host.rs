@@ -158,8 +158,8 @@ pub trait Host: Send + Sync + 'static {
         reply.succeed(None);
     }
 
-    /// A process on this node wants events of the environment, for the first time. After the answer, pass them to
-    /// `Server::notify_event`.
+    /// A process on this node wants events of the environment that no process here wanted before. From the answer on,
+    /// pass them to `Server::notify_event`.
     fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
         drop(request);
         reply.fail(Status::ERR_NOT_SUPPORTED);

@@ -243,7 +243,7 @@ impl ServerHandle {
     /// # Errors
     /// [`Stopped`].
     pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
-        // Set before the call: it tells waiting callers that a wait would not end.
+        // Relaxed: no other data depends on it. It only shows that a wait would not end.
         self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
         self.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }

@@ -393,7 +393,7 @@ impl ServerLoop {
             Output::Complete(id, result) => self.complete(id, result),
             Output::Cleanup(cleanup) => self.clean_up(cleanup),
             Output::Discard(garbage) => self.connections.discard(garbage),
-            // No process sleeps on a segment until something is published.
+            // No process sleeps to wait for a publication.
             Output::Wake(_) => {}
         }
     }

@@ -17,7 +17,7 @@ use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Trust};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
 
-/// A tool's name, and how to find its server. The first given one counts, in this order: address, file, process number,
+/// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
 /// namespace, system server. Without any, it is the server that started this process, or else the only server in the
 /// directories.
 #[derive(Clone, Debug, Default)]
