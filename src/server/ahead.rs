@@ -1,7 +1,7 @@
 //! Operations over jobs that the host knows and this server does not know yet.
 //!
 //! No operation ends before all its jobs are registered here and all their local processes have arrived. A host may
-//! learn of a job only from a connect request: the daemons of Open MPI 4.1 then look up the job of another `mpirun`,
+//! learn of a job only from a connect request. The daemons of Open MPI 4.1 then look up the job of another `mpirun`,
 //! register it, and answer. Such a host gets a connect request as soon as only registrations are missing. The operation
 //! goes on gathering, and the host's answer counts when all participants have arrived. Not every such host registers
 //! every job: a job not registered soon after the answer has no local processes. Groups and disconnects wait that long

@@ -5,7 +5,7 @@
 //! while the first operation still gathers, it has raced ahead, and opens (or joins) the next one. Another connection
 //! of an arrived process is a clone: it waits along and counts once.
 //!
-//! Operations of one signature end in the order in which they opened, in any order of the host's answers: a later fence
+//! Operations of one signature end in the order in which they opened, in any order of the host's answers. A later fence
 //! carries only the changes after the earlier one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +87,7 @@ pub(super) struct Operation {
 pub(super) enum Stage {
     /// Local participants are missing.
     Gathering,
-    /// The host works on it; nobody can join.
+    /// The host works on it; no process can join.
     AtHost(UpcallId),
     /// The host has answered, but not yet for an older operation of this signature.
     Answered,

@@ -74,7 +74,7 @@ bitflags::bitflags! {
 /// Configuration of a server. Made once, at the edge.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Which upcalls the host answers.
+    /// Upcalls that the host answers.
     pub capabilities: Capabilities,
     /// Tools that may connect.
     pub tools: ToolPolicy,

@@ -135,7 +135,7 @@ impl<S: Publish> Server<S> {
     }
 
     /// Whether all processes that could answer have spoken. A process that waits for itself counts as one: it usually
-    /// puts nothing meanwhile. If any process may put the value, all local ones must have spoken; a remote one brings
+    /// puts nothing meanwhile. If any process may put the value, all local ones must have spoken. A remote one brings
     /// its data with a fence, at which local ones arrive, too. The state of a job without local processes is unknown.
     fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
         let Some(job) = self.registry.registered(&proc.namespace) else { return false };

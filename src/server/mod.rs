@@ -12,8 +12,8 @@
 //! `pending`, `timers` and `outputs` hold state and no policy.
 //!
 //! Invariants after every input (checked by [`Server::assert_consistent`]):
-//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and gets exactly one reply: by
-//!   completion, by an error, or by a deadline. A ticket ends without a reply only when its connection has ended.
+//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and gets exactly one reply: at
+//!   completion, on an error, or at a deadline. A ticket ends without a reply only when its connection has ended.
 //! - No request waits for data that is already here: a held Get has no answer in the store, and a gathering fence lacks
 //!   a participant.
 //! - Operations of one signature end in the order in which they opened. Older values never replace newer ones of

@@ -95,7 +95,7 @@ requests! {
     Allocate {
         /// The requester.
         requester: Requester,
-        /// What to do: one of [`crate::types::codes::alloc_directive`].
+        /// The change: one of [`crate::types::codes::alloc_directive`].
         directive: u8,
         /// Details.
         info: Vec<Info>,
@@ -160,7 +160,7 @@ requests! {
     }
     /// A group to form or to dissolve. Every local member has sent the request.
     GroupRequest {
-        /// What to do.
+        /// The operation.
         operation: GroupOperation,
         /// The group's name.
         id: Text,

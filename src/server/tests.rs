@@ -1,4 +1,4 @@
-//! Each file drives the core through its doors only; invariants are checked after every input.
+//! Each file uses the core through its public interface only. Invariants are checked after every input.
 
 mod access;
 mod bootstrap;

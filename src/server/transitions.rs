@@ -1,4 +1,4 @@
-//! The effects of every event of a participant on an operation of many processes: one table for fence, connect,
+//! The effects of every event of a participant on an operation of many processes. One table covers fence, connect,
 //! disconnect, and the forming and dissolving of groups. Only this table decides.
 //!
 //! A participant that finalized may come back (MPI sessions do, ten thousand times), so operations wait for it until

@@ -317,5 +317,5 @@ fn parted(request: proto::Collective, limits: &Limits) -> Option<(Vec<ProcId>, V
     Some((named, directives))
 }
 
-/// Time that arrived processes wait for leaders without a timeout of their own: nobody knows whether the leaders live.
+/// Time that arrived processes wait for leaders without a timeout of their own, because the leaders may have ended.
 const LEADERS_WAIT_MAX: Duration = Duration::from_secs(60);

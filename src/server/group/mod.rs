@@ -233,8 +233,8 @@ impl<S: Publish> Server<S> {
 }
 
 impl Formed {
-    /// All results of the host for our clients. OpenPMIx clients read every info without a check of its type, and crash
-    /// if it is not a member's contribution; they read them only beside a context number.
+    /// All results of the host for our clients. OpenPMIx clients read infos only beside a context number. They do not
+    /// check the type, and crash if an info is not a member's contribution.
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
         let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);

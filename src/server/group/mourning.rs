@@ -93,8 +93,8 @@ impl<S: Publish> Server<S> {
         }
     }
 
-    /// Informs the processes that form a group about the end of another one: the declared leaders if there are any, and
-    /// all processes if it was a leader.
+    /// Informs the processes that form a group about the end of another one. These are the declared leaders, if there
+    /// are any, or all processes if it was a leader itself.
     fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
         let Some(operation) = self.collectives.get(id) else { return };
         let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };

@@ -145,7 +145,7 @@ impl Vacancies {
     }
 }
 
-/// Of several leaders the lowest one leads.
+/// The lowest of several leaders leads.
 pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
     if place.as_ref().is_none_or(|old| proc < old) {
         *place = Some(proc.clone());

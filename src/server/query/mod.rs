@@ -167,8 +167,8 @@ fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool
 }
 
 impl<S: Publish> Server<S> {
-    /// The queries for the host. A query about a job that the requester may not query does not go up: it gets the same
-    /// answer as a query about an unknown job.
+    /// The queries for the host. A query about a job that the requester may not query does not go up. It gets the
+    /// answer for an unknown job.
     pub(in crate::server) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
         let is_reached = |(index, query): &(usize, &Query)| {
             let scope = Scope::of(&query.qualifiers, requester, *index);

@@ -1,8 +1,8 @@
-//! Users are kept apart.
+//! Separation of users.
 //!
 //! On a server with processes of several users, a process of one read the values of another's job over the socket, and
-//! raised events in its handlers. Each request had a check of its own, or none: only tools were asked whose they are. Now
-//! one table (`server::access`) says who may do what to whom, every request asks it, and this test goes through all of it.
+//! raised events in its handlers. Each request had a check of its own, or none: only tools had to prove their user. Now
+//! one table (`server::access`) holds all permissions, every request uses it, and this test covers all of it.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const SERVER: u32 = 500;
 const CODE: Status = Status::from_raw(-3001);
 const HEARD: PeerId = PeerId(100);
 
-/// A process or tool that wants something of Alice's job.
+/// A process or tool that acts on Alice's job.
 #[derive(Clone, Copy, Debug)]
 struct Who {
     name: &'static str,
@@ -62,7 +62,7 @@ impl Who {
         ProcId::new(namespace(self.name), 0)
     }
 
-    /// What the table says, in the words of this test.
+    /// The table's rule, in the words of this test.
     fn may(self, action: Action) -> bool {
         let rule = action.rule();
         let is_trusted = [0, SERVER].contains(&self.uid)
@@ -102,7 +102,7 @@ fn listen(rig: &mut Rig, peer: PeerId) {
     rig.request(peer, Request::RegisterEvents(wish));
 }
 
-/// A server that is not root's, with a job of Alice's, and everybody who wants something of that.
+/// A server of an ordinary user, with a job of Alice's, and all kinds of requesters.
 fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerId)>) {
     let tools = ToolPolicy { admission: ToolAdmission::Named, any_user: true, own_uid, name_prefix: "t".to_owned() };
     let capabilities = capabilities | Capabilities::SPAWN | Capabilities::TOOL_CONNECTED;
@@ -153,14 +153,14 @@ fn world() -> (Rig, Vec<(Who, PeerId)>) {
     world_with(Capabilities::all() - Capabilities::CONNECT - Capabilities::GROUP - HOST_FIRST, SERVER)
 }
 
-/// What would ask the host before anything else happens.
+/// Capabilities of requests that would ask the host first.
 const HOST_FIRST: Capabilities = Capabilities::CLIENT_CONNECTED
     .union(Capabilities::TOOL_CONNECTED)
     .union(Capabilities::QUERY)
     .union(Capabilities::REGISTERS_ON_CONNECT)
     .union(Capabilities::REGISTER_EVENTS);
 
-/// What a request leads to: a status that refuses it, or something else.
+/// The refusal of a request, if it is refused.
 fn refusal(rig: &mut Rig, peer: PeerId, request: Request) -> Option<Status> {
     let outputs = rig.request(peer, request);
     let asked: Vec<UpcallId> = upcalls(&outputs).into_iter().map(|(id, _)| id).collect();
@@ -188,7 +188,7 @@ fn told(outputs: &[Output]) -> Vec<PeerId> {
     outputs.iter().filter_map(told).collect()
 }
 
-/// The request that does an action to Alice's job. Events heard and mapped segments have none.
+/// The request for an action on Alice's job. Hearing events and mapping segments have none.
 fn request_of(action: Action) -> Option<Request> {
     let (alices, all) = (vec![alices()], everybody_of("alices"));
     let kill = || vec![flag("pmix.jctrl.kill")];
@@ -230,7 +230,7 @@ fn every_action_of_the_table_is_permitted_to_those_it_names_and_to_nobody_else()
     }
 }
 
-/// The same through the doors: no request goes by the table.
+/// The same through the public interface: every request uses the table.
 #[test]
 fn every_request_asks_the_table() {
     for action in Action::ALL {
@@ -239,14 +239,14 @@ fn every_request_asks_the_table() {
             let Some(request) = request_of(action) else { continue };
             let expected = if who.may(action) { None } else { Some(action.rule().refusal) };
             let found = refusal(&mut rig, peer, request);
-            // A job that was not described has no list of peers, and that is another status.
+            // A job without a description has no list of peers, which gives another status.
             let found = found.filter(|status| *status != Status::ERR_DATA_VALUE_NOT_FOUND);
             assert_eq!(found, expected, "{action:?} by {who:?}");
         }
     }
 }
 
-/// A refusal tells nothing: it is the same for a name that nobody has.
+/// A refusal reveals nothing: it is the same for an unknown name.
 #[test]
 fn a_strangers_job_looks_as_one_that_does_not_exist() {
     for action in Action::ALL {
@@ -277,7 +277,7 @@ fn events_reach_no_stranger_in_whatever_range() {
     }
 }
 
-/// One that listens later gets no more than one that did at once.
+/// A later listener gets no more events than an earlier one.
 #[test]
 fn kept_events_reach_no_stranger() {
     let (mut rig, peers) = world();
@@ -290,7 +290,7 @@ fn kept_events_reach_no_stranger() {
     }
 }
 
-/// An event whose targets are strangers in part goes to the others, here and at the host.
+/// An event with strangers among its targets goes to the others, here and at the host.
 #[test]
 fn targets_that_a_process_does_not_reach_are_left_out() {
     let (mut rig, peers) = world();
@@ -302,8 +302,8 @@ fn targets_that_a_process_does_not_reach_are_left_out() {
     assert_eq!(told(&outputs), []);
 }
 
-/// What the host raises in the name of a process reaches no more than the process would. What it raises in its own name
-/// reaches everybody.
+/// An event of the host in the name of a process reaches no more than the process's own. An event in the host's own
+/// name reaches all processes.
 #[test]
 fn an_event_of_the_host_about_a_process_reaches_no_stranger_of_that() {
     let (mut rig, peers) = world();
@@ -316,7 +316,7 @@ fn an_event_of_the_host_about_a_process_reaches_no_stranger_of_that() {
     }
 }
 
-/// A process that says it is in a group with Alice's job is believed when Alice's process says so, too.
+/// A process's claim to be in a group with Alice's job counts if Alice's process makes the same claim.
 #[test]
 fn a_claim_to_be_in_a_group_with_somebody_is_no_tie() {
     let (mut rig, peers) = world();
@@ -338,7 +338,8 @@ fn a_claim_to_be_in_a_group_with_somebody_is_no_tie() {
     assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), None);
 }
 
-/// Whoever has gone has agreed to nothing: its job's data was told to whoever named it in a group that bears deaths.
+/// An ended process has agreed to nothing. Any process could name it in a group that tolerates deaths, and got its
+/// job's data.
 #[test]
 fn a_group_with_somebody_who_has_gone_ties_nobody_to_its_job() {
     let (mut rig, peers) = world();
@@ -357,7 +358,7 @@ fn a_group_with_somebody_who_has_gone_ties_nobody_to_its_job() {
     assert_eq!(refusal(&mut rig, other, get(&alices(), Some("a"), &[])), Some(Status::ERR_NOT_FOUND));
 }
 
-/// A job that runs elsewhere is that of the user whom the host names, else of the server's user, else nobody's.
+/// A remote job belongs to the user that the host names, else to the server's user, else to an unknown one.
 #[test]
 fn whose_a_job_is_that_has_no_process_here() {
     for own_uid in [0, SERVER] {
@@ -395,7 +396,7 @@ fn whose_a_job_is_that_has_no_process_here() {
     }
 }
 
-/// The document's table is the code's.
+/// The document has the same table as the code.
 #[test]
 fn the_document_shows_the_table() {
     let document = include_str!("../../../docs/trust.md");

@@ -1,4 +1,4 @@
-//! Groups whose members do not know of each other, without a host to bring them together.
+//! Groups whose members do not know each other, without a host that forms groups.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ fn adding(procs: &[ProcId]) -> Info {
     Info::new(key("pmix.grp.add"), Value::DataArray(Box::new(procs)))
 }
 
-/// Who is told of the group, and of which members.
+/// Receivers of the group, and its members.
 fn formed(outputs: &[Output]) -> (Vec<PeerId>, Vec<ProcId>) {
     let groups = replies(outputs).into_iter().map(|(peer, reply)| match reply {
         Reply::Group { members, .. } => (peer, members),
@@ -102,7 +102,7 @@ fn a_leader_that_is_lost_ends_it_and_who_was_added_is_missed() {
     rig.request(peers[0], construct(&[proc(0)], &[leaders(2)]));
     rig.request(peers[2], construct(&[], &[]));
     assert_eq!(statuses(&rig.lose(peers[0])), [(peers[2], Status::GROUP_CONSTRUCT_ABORT)]);
-    // One that is added and ends is a member that ends.
+    // An added member that ends counts as an ended member.
     rig.request(peers[2], construct(&[], &[]));
     rig.lose(peers[2]);
     let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(1), adding(&[proc(2)])]));
@@ -124,7 +124,7 @@ fn members_elsewhere_need_a_host_and_one_process_has_a_share() {
     assert_eq!(statuses(&outputs), [(second, Status::ERR_OUT_OF_RESOURCE)]);
 }
 
-/// A process of another user could have joined in a group by its name alone, and so kept it from being formed.
+/// A process of another user could join a group by its name alone, and so prevent its forming.
 #[test]
 fn processes_of_one_user_meet() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -135,8 +135,8 @@ fn processes_of_one_user_meet() {
     assert_eq!(formed(&outputs), (vec![peer], vec![proc(0)]));
 }
 
-/// The wait for leaders took as long as somebody had said, and that for the members whom they add as long again: a member whose
-/// own call had ended by then was in a group that it did not know of.
+/// The wait for leaders had the timeout of one caller, and the wait for the added members the same again. A member
+/// whose own call had ended by then was in a group that it did not know.
 #[test]
 fn the_time_that_somebody_names_is_that_of_the_whole_call() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -150,8 +150,8 @@ fn the_time_that_somebody_names_is_that_of_the_whole_call() {
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
-/// A list of any length was held, gone through for each who had come, and then refused; a leader with more to say than an operation
-/// takes was counted first and refused in the end, and the others waited for it.
+/// A list of any length was held, searched for each arrival, and then refused. A leader with too many directives was
+/// counted first and refused in the end, and the others waited for it.
 #[test]
 fn who_says_too_much_is_refused_before_it_counts() {
     let limits = Limits { participants_max: 4, ..Limits::default() };
@@ -171,14 +171,14 @@ fn who_says_too_much_is_refused_before_it_counts() {
             Some(0)
         );
     }
-    // Each by itself would do, both do not.
+    // Each list alone fits, both together do not.
     assert_eq!(rig.request(peers[0], construct(&[proc(0)], &[leaders(3), adding(&many[..3])])), []);
     let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(3), adding(&many[3..])]));
     assert_eq!(statuses(&outputs), [(peers[0], full), (peers[1], full)]);
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
-/// A process of another user, on a connection of its own.
+/// A process of another user, with a connection of its own.
 fn outsider(rig: &mut Rig) -> (PeerId, ProcId) {
     let stranger = ProcId::new(namespace("other"), 0);
     rig.register("other", Some(1), Some(1));
@@ -191,7 +191,8 @@ fn outsider(rig: &mut Rig) -> (PeerId, ProcId) {
     (PeerId(99), stranger)
 }
 
-/// Whoever named a process of another user in a group of its own took that process's next construction of that name for its group.
+/// A process could name another user's process in its group, and so draw that process's next construction of this name
+/// into it.
 #[test]
 fn a_strangers_group_takes_nobody_who_does_not_name_the_stranger() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -201,18 +202,18 @@ fn a_strangers_group_takes_nobody_who_does_not_name_the_stranger() {
     assert_eq!(rig.request(peers[0], construct(&[], &[])), [], "held until its own leaders come");
     let outputs = rig.request(peers[1], construct(&[proc(1)], &[leaders(1), adding(&[proc(0)])]));
     assert_eq!(formed(&outputs), (peers.clone(), [0, 1].map(proc).to_vec()));
-    // One that names its members is no other matter.
+    // A request with members is treated the same.
     assert_eq!(rig.request(peers[0], construct(&[proc(0), proc(1)], &[])), []);
     let outputs = rig.request(peers[1], construct(&[proc(0), proc(1)], &[]));
     assert_eq!(formed(&outputs).1, [0, 1].map(proc));
-    // Who does name the stranger, however it writes the others, is with it.
+    // A request that names the stranger joins it, in any form.
     let all = [proc(0), proc(1), stranger.clone()];
     peers.iter().for_each(|peer| drop(rig.request(*peer, construct(&all, &[]))));
     assert_eq!(rig.server.open_request_count(), 0);
 }
 
-/// Found by the simulation (seed 11443): who had yet to come to one group as a member was taken there when it came to lead another of
-/// that name, and who led with it waited for it in vain.
+/// Found by the simulation (seed 11443): one group awaited a process as a member. It was drawn there when it arrived to
+/// lead another group of that name. The other leader waited for it in vain.
 #[test]
 fn a_leader_is_in_the_group_that_it_leads_and_not_taken_to_another_of_that_name() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -226,8 +227,8 @@ fn a_leader_is_in_the_group_that_it_leads_and_not_taken_to_another_of_that_name(
     assert_eq!(rig.server.open_request_count(), 0);
 }
 
-/// Found by the simulation (seed 45): who had gone on to another group of that name, and ended it, was taken for one who ends the first,
-/// and the members of the other waited for it in vain.
+/// Found by the simulation (seed 45): a process had gone on to another group of that name, and ended it. The server
+/// counted this for the first group, and the other members waited in vain.
 #[test]
 fn who_has_gone_on_to_another_group_of_that_name_ends_that_one() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -245,8 +246,8 @@ fn who_has_gone_on_to_another_group_of_that_name_ends_that_one() {
     assert_eq!(end(2), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
 }
 
-/// The operation of one's own user was with the host, and a stranger had opened the next one of that set and name: whoever did
-/// not name the stranger was taken there, because the two were told apart by their signature alone.
+/// The operation of the own user was with the host, and a stranger had opened the next one of that set and name.
+/// Processes that did not name the stranger joined it, because only the signature told the two apart.
 #[test]
 fn the_next_group_of_a_set_is_not_the_strangers_because_the_last_was_not() {
     let mut rig = Rig::new(Capabilities::GROUP);

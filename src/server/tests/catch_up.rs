@@ -1,4 +1,4 @@
-//! Fences that went by a server, and what it does before the next one of these participants succeeds.
+//! Fences that a server missed, and its recovery before the next fence of the same participants succeeds.
 
 use super::harness::*;
 use crate::server::{Capabilities, HostCall, HostReply, Upcall};
@@ -6,9 +6,9 @@ use crate::types::{ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
 
-/// Found by simulation: a host's answer that was lost on its way to one server took what the fence had brought with it.
-/// The owners' servers, where it had arrived, never sent that again, and the one that had missed it went on to answer with
-/// older values. It fetches what may be outdated before the next fence of these participants succeeds.
+/// Found by simulation: a host's answer was lost on its way to one server, together with the fence's data. The other
+/// servers never sent that data again, so this server went on to answer with older values. Now it fetches all values
+/// that may be outdated before the next fence of these participants succeeds.
 #[test]
 fn who_has_missed_a_fence_fetches_what_may_be_outdated_before_the_next_succeeds() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -58,7 +58,7 @@ fn a_fence_that_cannot_fetch_what_another_has_brought_to_others_fails_and_so_doe
     }
 }
 
-/// Where the fence failed for all, all send everything again: nobody needs to ask.
+/// If the fence failed for all servers, all send everything again, and none needs a fetch.
 #[test]
 fn after_a_fence_that_failed_everything_is_sent_and_said_to_be_everything() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -78,7 +78,7 @@ fn after_a_fence_that_failed_everything_is_sent_and_said_to_be_everything() {
     assert_eq!(collect(&mut rig, &[peer]).1.blocks, [(proc(0), up_to(2, vec![kval("b", 1)]))]);
 }
 
-/// The answer for one fence may be older than what another has brought meanwhile, which was only what had changed.
+/// The answer for one fence may be older than the data of another one, which held only changes.
 #[test]
 fn what_is_fetched_for_a_fence_and_overtaken_is_fetched_again() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -116,8 +116,8 @@ fn a_job_that_goes_takes_the_fence_along_that_fetches_its_values() {
     assert_eq!((rig.server.upcall_count(), rig.server.collective_count()), (0, 0));
 }
 
-/// Two fences were missed that cover one process. The one that had asked for it ended with its other job, and the other one
-/// waited for an answer that was nobody's any more.
+/// Two missed fences covered one process. The fence that had asked for it ended with its other job, and the other fence
+/// waited for an answer without an owner.
 #[test]
 fn a_fence_asks_itself_when_the_one_that_had_asked_is_gone() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);

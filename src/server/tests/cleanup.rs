@@ -1,4 +1,4 @@
-//! What processes want removed when they end.
+//! Files that processes want removed at their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn set<const N: usize>(paths: [&str; N]) -> BTreeSet<String> {
     paths.map(str::to_owned).into()
 }
 
-/// What is to be removed, by the outputs.
+/// The removals among the outputs.
 fn cleanups(outputs: &[Output]) -> Vec<Cleanup> {
     let cleanup = |output: &Output| match output {
         Output::Cleanup(cleanup) => Some(cleanup.clone()),
@@ -51,7 +51,7 @@ fn removed(outputs: &[Output]) -> Vec<String> {
     cleanups(outputs).into_iter().flat_map(sets).flatten().collect()
 }
 
-/// Cleanup directives were passed up with the rest: a host that did not know them made their registration a false
+/// Cleanup directives went to the host with the rest. A host that did not know them made their registration a false
 /// success, and aborted processes left their files.
 #[test]
 fn what_a_process_registers_is_removed_when_it_breaks_off_without_asking_the_host() {
@@ -130,8 +130,7 @@ fn what_makes_no_sense_or_concerns_others_is_refused() {
     assert_eq!(rig.server.take_cleanups(), []);
 }
 
-/// A server of root's removed files in the name of any user, and whatever stood in the way of the user's rights was its
-/// only protection.
+/// A server of root removed files in the name of any user. Only the file permissions of that user limited it.
 #[test]
 fn what_another_user_registers_is_for_the_host() {
     let capabilities = Capabilities::JOB_CONTROL;
@@ -149,7 +148,7 @@ fn what_another_user_registers_is_for_the_host() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)]);
 }
 
-/// The first of each kind was read, and all were taken out.
+/// Only the first directive of each kind was read, and all were removed from the request.
 #[test]
 fn every_directive_of_a_kind_is_read_and_slashes_are_not_counted() {
     let mut rig = own(Capabilities::empty(), Limits::default());
@@ -167,7 +166,7 @@ fn every_directive_of_a_kind_is_read_and_slashes_are_not_counted() {
     assert_eq!(cleanups(&rig.lose(peer)), [expected]);
 }
 
-/// Contradictions were looked for among requests for the same target only.
+/// Contradictions were searched only among requests for the same target.
 #[test]
 fn what_is_kept_for_a_job_is_kept_at_the_end_of_its_processes_and_the_other_way_round() {
     let mut rig = own(Capabilities::empty(), Limits::default());
@@ -199,7 +198,7 @@ fn too_many_paths_or_bytes_are_refused_before_anything_is_compared() {
     let mut rig = own(Capabilities::empty(), limits);
     let peer = rig.job(4, 1)[0];
     let cases = [
-        // These contradict themselves, too, or make no sense further on.
+        // These also contradict themselves, or have an error further on.
         (vec![proc(0)], vec![files("/a,/b"), ignored("/a,/b")]),
         (vec![proc(0)], vec![files("/a,/b,/c,/d,relative")]),
         (vec![proc(0)], vec![files("/a"), files("/a"), files("/a"), files("/a")]),
@@ -215,7 +214,7 @@ fn too_many_paths_or_bytes_are_refused_before_anything_is_compared() {
     assert_eq!(removed(&rig.lose(peer)), ["/a", "/b", "/c"]);
 }
 
-/// One process could take the whole of it; the others' files stayed where they were.
+/// One process could use up the bound; the files of the others stayed.
 #[test]
 fn one_process_has_a_share_of_the_paths_until_they_are_due() {
     let limits = Limits { cleanup_paths_per_process_max: 2, cleanup_bytes_per_process_max: 6, ..Limits::default() };
@@ -236,7 +235,7 @@ fn one_process_has_a_share_of_the_paths_until_they_are_due() {
     assert!(register(&mut rig, peers[0], 0, "/e") && !register(&mut rig, peers[0], 0, "/f"));
 }
 
-/// Each request that waited for a process was an order of its own, with a copy of all that was to stay: memory by the
+/// Each request that waited for a process was a separate removal with a copy of all kept paths, so memory grew with the
 /// square of their number.
 #[test]
 fn many_requests_are_one_order_and_make_room_when_it_is_given() {
@@ -244,7 +243,7 @@ fn many_requests_are_one_order_and_make_room_when_it_is_given() {
     let mut rig = own(Capabilities::empty(), limits);
     let peer = rig.job(1, 1)[0];
     for number in 0..20 {
-        // Again and again the same counts once.
+        // Repeated paths count once.
         for _ in 0..2 {
             let directives = [files(&format!("/f{number}")), ignored(&format!("/i{number}"))];
             let outputs = rig.request(peer, control(&[proc(0)], &directives));

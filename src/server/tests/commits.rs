@@ -66,8 +66,7 @@ fn the_last_value_of_a_key_wins_within_a_commit() {
     assert_eq!(data(&rig.request(peer, get(&proc(0), Some("a"), &[]))), [kval("a", 2)]);
 }
 
-/// Open MPI 4.1 posts `pmix.hname` in every job, for its peers to read: refusing the commit that holds it ended MPI_Init
-/// for every rank.
+/// Open MPI 4.1 posts `pmix.hname` in every job, for its peers. A refusal of that commit ended MPI_Init for every rank.
 #[test]
 fn a_process_may_post_keys_of_the_standard() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -87,8 +86,8 @@ fn a_commit_that_names_its_own_number_is_refused_as_a_whole() {
     assert_eq!(rig.server.store().posted(&namespace("job"), 0, Audience::SameNode), Ok(Vec::new()));
 }
 
-/// The values of one key with different qualifiers have one name for others. They were compared by that name with the names
-/// that they are stored under, so that every fence carried all of them again where a library repeats what it has put.
+/// Values of one key with different qualifiers have one name for others. They were compared by that name with the names
+/// in the store. So a library that repeats its values made every fence carry all of them again.
 #[test]
 fn qualified_values_are_carried_by_a_fence_once() {
     let mut rig = Rig::new(Capabilities::FENCE);
@@ -118,8 +117,8 @@ fn qualified(qualifier: u32, value: u32) -> Kval {
     Kval { key: key("pmix.qual.val"), value: Value::info_array(infos) }
 }
 
-/// What says that it is a qualified value, and is none, was stored where no Get finds it; then it cost a client of another
-/// library all that it had put, which few of them look at.
+/// A malformed qualified value was stored where no Get finds it. Later it cost a client of another library its whole
+/// commit, and few clients check the status.
 #[test]
 fn a_qualified_value_that_is_none_is_left_out_of_its_commit() {
     let nested =
@@ -134,7 +133,8 @@ fn a_qualified_value_that_is_none_is_left_out_of_its_commit() {
     }
 }
 
-/// One commit of 100 000 such values was as many lines in the log, of what only the process's author can mend.
+/// One commit with 100 000 such values wrote as many lines to the log, about a mistake that only the process's author
+/// can correct.
 #[test]
 fn a_commit_with_many_of_those_is_one_warning() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -208,8 +208,8 @@ fn committed_data_outlives_its_process() {
     assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("a"), &[]))), [kval("a", 1)]);
 }
 
-/// Other nodes keep the number of the newest commit that they have of a process, and drop what is older: a job that was
-/// deregistered and registered anew on one node alone counted from the beginning, and nobody elsewhere saw what it put.
+/// Other nodes keep the newest commit number that they have of a process, and drop older values. A job registered again
+/// on one node alone counted from the beginning, and no other node saw its values.
 #[test]
 fn the_numbers_of_commits_go_on_when_a_job_is_registered_anew() {
     let mut rig = Rig::with(Config { commit_base: 1 << 30, ..Config::default() }, MapStore::new());
@@ -225,14 +225,14 @@ fn the_numbers_of_commits_go_on_when_a_job_is_registered_anew() {
     }
 }
 
-/// A commit with so many values, in the order of their numbers.
+/// A commit with `count` values, in the order of their numbers.
 fn large_commit(count: u32) -> Request {
     let entry = |number: u32| Kval { key: Key::new(format!("key.{number:05}")).unwrap(), value: number.into() };
     Request::Commit(Commit { parts: vec![(Scope::Global, (0..count).map(entry).collect())] })
 }
 
-/// A commit of a million values held the server for as long as it took, and everybody else waited. The rule: one step
-/// handles a bounded number of values, and others come in between.
+/// A commit of a million values occupied the server until it was done, and all others waited. The rule: one step
+/// handles a bounded number of values, and others run in between.
 #[test]
 fn a_large_commit_takes_several_steps_and_others_come_in_between() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -287,9 +287,9 @@ fn a_connection_that_ends_within_a_large_commit_leaves_nothing_behind() {
     assert_eq!((rig.server.open_request_count(), rig.input(Input::Proceed(peer))), (0, vec![]));
 }
 
-/// A million values were freed within the turn that ended their commit, and everybody else waited. It did not matter
-/// whether the commit was published, was refused, or lost its connection. The rule: large memory is handed out to be freed
-/// elsewhere, and small memory is not.
+/// A million values were freed within the turn that ended their commit, and all others waited. This was so for a
+/// published commit, a refused one, and one whose connection was lost. The rule: large memory goes out to be freed
+/// elsewhere; small memory does not.
 #[test]
 fn the_memory_of_a_large_commit_is_handed_out() {
     let is_discarded = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Discard(_)));

@@ -23,7 +23,7 @@ fn the_host_is_asked_once_when_all_local_participants_have_come() {
     let peers = rig.job(4, 2);
     let procs = [proc(3), proc(1), proc(0)];
     assert_eq!(rig.request(peers[0], connect(&procs, &[flag("pmix.custom")])), []);
-    // In another order it is the same set.
+    // The same set in another order.
     let (id, call) = upcall(&rig.request(peers[1], connect(&[proc(0), proc(1), proc(3)], &[])));
     let directives = vec![flag("pmix.custom")];
     assert_eq!(call, Upcall::Connect(Connect { procs: vec![proc(0), proc(1), proc(3)], directives }));

@@ -1,4 +1,4 @@
-//! Who counts as missing from a fence, and who does not.
+//! Missing participants of a fence.
 
 use super::harness::*;
 use crate::proto::{Reply, Request};
@@ -51,7 +51,7 @@ fn the_survivors_of_a_local_fence_learn_that_somebody_was_missing() {
     assert_eq!(statuses(&rig.lose(peers[1])), [(peers[0], Status::ERR_PARTIAL_SUCCESS)]);
 }
 
-/// "Somebody was missing" left the user to find out who.
+/// A partial success left the user to find the missing process.
 #[test]
 fn a_client_that_knows_our_replies_is_told_who_was_missing_and_others_get_the_status_alone() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -85,7 +85,7 @@ fn a_participant_that_comes_back_in_time_has_not_departed() {
     assert_eq!(statuses(&outputs), [(peers[0], SUCCESS), (peers[2], SUCCESS), (again, SUCCESS)]);
 }
 
-/// Counting a finalize as a departure released the others before the process, which was to come again, had arrived.
+/// A finalize that counted as a departure released the others before the process, which was to come again, had arrived.
 #[test]
 fn a_finalize_is_not_a_departure() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -125,8 +125,8 @@ fn a_get_that_comes_to_need_the_host_keeps_its_deadline() {
     assert_eq!(statuses(&rig.wait(2)), [(peer, Status::ERR_TIMEOUT)]);
 }
 
-/// A server whose fence failed lacks what the others have, and the next fence brings only news. A direct modex of the
-/// same commit holds everything, so "not newer" is no reason to drop it.
+/// A server whose fence failed lacks the others' values, and the next fence brings only changes. A direct modex of the
+/// same commit holds all values, so an equal number is no reason to drop it.
 #[test]
 fn a_fetch_of_the_commit_that_is_here_in_part_fills_the_gaps() {
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::FENCE);
@@ -243,7 +243,7 @@ fn deregister(rig: &mut Rig, name: &str) -> Vec<Output> {
     rig.host(HostCall::DeregisterNamespace(namespace(name)))
 }
 
-/// It was held until the server finalized, and the Get on the other node with it.
+/// The request was held until the server finalized, and with it the Get on the other node.
 #[test]
 fn the_hosts_request_for_a_process_of_a_job_that_has_ended_is_not_found_at_once() {
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
@@ -256,7 +256,7 @@ fn the_hosts_request_for_a_process_of_a_job_that_has_ended_is_not_found_at_once(
         assert_eq!(results(&ask(&mut rig, &whose, key)), not_found, "{whose}");
     }
     assert_eq!(rig.server.open_call_count(), 0);
-    // Whatever was never here may still come.
+    // A job that was never here may still come.
     assert_eq!(ask(&mut rig, &ProcId::new(namespace("x"), 0), None), []);
     deregister(&mut rig, "y");
     assert_eq!(ask(&mut rig, &ProcId::new(namespace("y"), 0), None), []);
@@ -322,7 +322,7 @@ fn the_hosts_request_ends_with_its_timeout() {
     assert_eq!(rig.server.open_call_count(), 0);
 }
 
-/// Wire-up of a node by a root elsewhere: the other node would be asked once for each process.
+/// Wire-up of a node to a remote root: the other node was asked once for each process.
 #[test]
 fn all_processes_of_a_node_that_ask_for_one_elsewhere_cost_one_upcall_and_one_publication() {
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
@@ -336,6 +336,6 @@ fn all_processes_of_a_node_that_ask_for_one_elsewhere_cost_one_upcall_and_one_pu
     assert_eq!(replies(&outputs).len(), 64);
     let publications = outputs.iter().filter(|output| matches!(output, Output::Wake(_))).count();
     assert_eq!(publications, 1);
-    // What is published costs nothing more.
+    // A published value costs no further request.
     assert_eq!(upcalls(&rig.request(peers[0], get(&proc(64), Some("a"), &[]))), []);
 }

@@ -31,7 +31,7 @@ fn targets(procs: &[ProcId]) -> Info {
     Info::new(key("pmix.evrange"), Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements })))
 }
 
-/// Who is told of which event, in order, the server's own process as `None`.
+/// Receivers and events, in order; the server's own process is `None`.
 pub(super) fn told(outputs: &[Output]) -> Vec<(Option<PeerId>, Status)> {
     let told = |output: &Output| match output {
         Output::Notify(peer, event) => Some((Some(*peer), event.status)),
@@ -87,8 +87,8 @@ fn an_event_goes_to_those_in_range_but_not_back() {
     }
 }
 
-/// Our server marked each event that it passed on, as other servers do, and handlers of OpenPMIx's clients got the mark as
-/// one more info. An event reaches handlers and hosts with what its raiser gave, and nothing else.
+/// Our server marked each event that it passed on, as other servers do, and handlers of OpenPMIx clients got the mark
+/// as one more info. Handlers and hosts get exactly the raiser's infos.
 #[test]
 fn the_mark_of_a_relayed_event_reaches_neither_clients_nor_the_host() {
     let (mut rig, peers) = listening();
@@ -102,7 +102,7 @@ fn the_mark_of_a_relayed_event_reaches_neither_clients_nor_the_host() {
     assert_eq!(event.info, [detail]);
 }
 
-/// No library sends it, but a client may.
+/// No library sends this, but a client may.
 #[test]
 fn an_event_that_is_for_its_process_alone_reaches_not_even_the_servers() {
     let (mut rig, peers) = listening();
@@ -133,7 +133,7 @@ fn default_interest_takes_everything_that_is_not_kept_from_it() {
     assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &[]))), [(Some(peers[1]), OTHER)]);
     let hidden = [flag("pmix.evnondef")];
     assert_eq!(told(&rig.request(peers[0], notify(OTHER, range::RANGE_LOCAL, &hidden))), []);
-    // The one that was kept from default handlers is still there for whoever asks for its code.
+    // The event kept from default handlers is still there for a registration of its code.
     let outputs = rig.request(peers[1], register(&[OTHER]));
     assert_eq!(told(&outputs), [(Some(peers[1]), OTHER)]);
     let outputs = rig.request(peers[1], Request::DeregisterEvents(vec![DEFAULT_HANDLER]));
@@ -159,12 +159,12 @@ fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
     for request in [register(&[CODE]), register(&[])] {
         assert_eq!(told(&rig.request(peers[1], request)), []);
     }
-    // What happens while it does not care it gets when it cares again.
+    // Events during a deregistration are delivered at the next registration.
     rig.request(peers[1], Request::DeregisterEvents(vec![CODE, DEFAULT_HANDLER]));
     rig.request(peers[0], notify(CODE, range::RANGE_NAMESPACE, &[]));
     assert_eq!(told(&rig.request(peers[1], register(&[CODE]))), to(1, &[CODE]));
     assert_eq!(told(&rig.request(peers[1], register(&[]))), []);
-    // The one whose events they are gets only the host's.
+    // The raiser gets only the host's events.
     assert_eq!(told(&rig.request(peers[0], register(&[]))), []);
     assert_eq!(told(&rig.request(peers[2], register(&[CODE]))), to(2, &[CODE, CODE, CODE, CODE]));
     rig.wait(120);
@@ -191,7 +191,7 @@ fn the_host_is_asked_once_for_each_code_of_the_environment_and_told_when_the_las
     let outputs = rig.request(peers[0], register(&[SYSTEM, CODE]));
     let (id, asked) = upcall(&outputs);
     assert_eq!(asked, Upcall::RegisterEvents(Wish { codes: vec![SYSTEM], directives: Vec::new() }));
-    // A second one waits for the same answer.
+    // A second registration waits for the same answer.
     assert_eq!(rig.request(peers[1], register(&[SYSTEM])), []);
     let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
     assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
@@ -224,7 +224,7 @@ fn a_wish_whose_owner_has_gone_is_taken_back_once_it_is_granted() {
     assert_eq!(rig.server.open_request_count(), 0);
     let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
     assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
-    // The same when it changes its mind in the meantime.
+    // The same if the registration is withdrawn in the meantime.
     let (id, _) = upcall(&rig.request(peers[1], register(&[SYSTEM])));
     rig.request(peers[1], Request::DeregisterEvents(vec![SYSTEM]));
     let outputs = rig.complete(id, HostReply::Status(Status::SUCCESS));
@@ -232,8 +232,8 @@ fn a_wish_whose_owner_has_gone_is_taken_back_once_it_is_granted() {
     assert_eq!(upcall(&outputs).1, Upcall::DeregisterEvents(vec![SYSTEM]));
 }
 
-/// Whoever gave up one code, or nothing, had all codes compared with what all listeners want, and all others waited for that.
-/// Now only what is given up is looked at, and what a registration wanted whose owner has gone is.
+/// A deregistration, even of nothing, compared all codes with all listeners, and all others waited for that. Now only
+/// the given codes are checked, and the codes of a registration whose owner has gone.
 #[test]
 fn what_only_a_withdrawn_wish_wants_is_given_up_with_it() {
     let other = Status::from_raw(SYSTEM.to_raw() - 1);

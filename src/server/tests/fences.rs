@@ -46,7 +46,7 @@ fn a_fence_of_local_processes_of_a_larger_job_is_local() {
     assert_eq!(statuses(&rig.request(peers[1], fence(&[proc(0), proc(1)], &[]))).len(), 2);
 }
 
-/// The first to arrive waited for the other local participants, who may never come, only to hear it then.
+/// The first arrival waited for the other local participants, who may never come, before it was refused.
 #[test]
 fn a_fence_with_other_nodes_that_no_host_can_reach_is_refused_at_the_first_arrival() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -146,9 +146,9 @@ fn a_fence_at_the_host_takes_no_newcomers_and_the_next_one_goes_up_beside_it() {
     assert_eq!(statuses(&rig.complete(second, fenced(Vec::new()))).len(), 2);
 }
 
-/// Found by simulation: servers that had finished the first of two fences contributed to the second only what was new.
-/// A server whose host answered the second one first released its clients without the data of the first. So fences of
-/// one signature end in the order in which they opened.
+/// Found by simulation: servers that had finished the first of two fences contributed only changes to the second. A
+/// server whose host answered the second one first released its clients without the data of the first. So fences of one
+/// signature end in the order in which they opened.
 #[test]
 fn fences_of_one_signature_end_in_order_whatever_the_order_of_the_answers() {
     let mut rig = Rig::new(Capabilities::FENCE);
@@ -162,9 +162,8 @@ fn fences_of_one_signature_end_in_order_whatever_the_order_of_the_answers() {
     assert_eq!(posted, Ok(vec![kval("a", 1), kval("b", 2)]));
 }
 
-/// Found by simulation: an older fence over another set, answered late, put back a value that a newer fence had
-/// brought, and no later fence carried the newer one again. So values say which commit they include, and older ones are
-/// dropped.
+/// Found by simulation: a late answer of an older fence over another set replaced a newer value, and no later fence
+/// carried it again. So values carry their commit number, and older ones are dropped.
 #[test]
 fn a_late_answer_does_not_put_back_older_values() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -256,7 +255,7 @@ fn a_fence_without_data_publishes_nothing() {
     assert_eq!(rig.complete(id, fenced(vec![(proc(1), Vec::new())])).len(), 1);
 }
 
-/// Applications that fence in a loop paid for all data each time, although nothing was new.
+/// Applications that fence in a loop paid for all data each time, although no value was new.
 #[test]
 fn a_fence_over_the_whole_namespace_carries_only_what_changed_since_the_last_that_succeeded() {
     let mut rig = Rig::new(Capabilities::FENCE);
@@ -287,7 +286,7 @@ fn a_change_that_only_neighbours_may_see_is_no_change_for_others() {
     assert_eq!(collect(&mut rig, &[peer]).1.blocks, []);
 }
 
-/// A communicator's members fenced in a loop and paid for all data each time.
+/// A communicator's members that fenced in a loop paid for all data each time.
 #[test]
 fn a_fence_over_any_set_carries_what_changed_since_the_last_of_that_set_and_none_costs_what_a_barrier_does() {
     let mut rig = Rig::new(Capabilities::FENCE);
@@ -331,7 +330,7 @@ fn the_hosts_error_goes_to_every_local_participant() {
     assert_eq!(outputs.len(), 2, "nothing is published");
 }
 
-/// As hosts in C bring it, by servers of every release.
+/// In the form of hosts in C, from servers of every release.
 #[test]
 fn data_as_servers_have_packed_it_is_stored_like_any_other() {
     for form in [ExchangeForm::Release3, ExchangeForm::Release4, ExchangeForm::Release6] {
@@ -348,7 +347,7 @@ fn data_as_servers_have_packed_it_is_stored_like_any_other() {
         let posted =
             |rig: &Rig, rank| rig.server.store().posted(&namespace("job"), rank, Audience::OtherNodes).unwrap();
         assert_eq!([3, 7].map(|rank| posted(&rig, rank)), [vec![kval("a", 3)], vec![kval("b", 4)]], "{form:?}");
-        // What is older than what is there is dropped, however it comes.
+        // Older values than the stored ones are dropped in any form.
         let (id, _) = collect(&mut rig, &peers);
         let older = packed(vec![(proc(3), up_to(1, vec![kval("a", 2)]))]);
         rig.complete(id, packed_fence(older));
@@ -360,7 +359,8 @@ fn packed_fence(bytes: Vec<u8>) -> HostReply {
     HostReply::PackedFence { status: SUCCESS, packed: PackedFence::new(bytes).unwrap() }
 }
 
-/// The frame of a part is whole, and what is in it is none. What came before it is stored, with the numbers of its commits.
+/// The frame of a part is complete, but its content is invalid. Earlier parts are stored, with the numbers of their
+/// commits.
 #[test]
 fn data_that_cannot_be_read_fails_the_fence_for_all() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -381,7 +381,7 @@ fn data_that_cannot_be_read_fails_the_fence_for_all() {
     assert_eq!(posted(&rig, 3), vec![kval("a", 3)]);
 }
 
-/// The mark of what is whole is no part of the number: what comes after it is newer all the same.
+/// The mark of complete values is no part of the number: later changes are newer all the same.
 #[test]
 fn changes_count_after_what_was_said_to_be_everything() {
     let mut rig = Rig::new(Capabilities::FENCE | Capabilities::DIRECT_MODEX);
@@ -406,7 +406,7 @@ fn changes_count_after_what_was_said_to_be_everything() {
     }
 }
 
-/// Servers number the processes by the sizes that they know when the fence is handed to the host.
+/// Servers number the processes by the sizes at the time when the fence goes to the host.
 #[test]
 fn ranks_are_numbered_by_the_sizes_that_the_host_was_told() {
     let mut rig = Rig::new(Capabilities::FENCE);

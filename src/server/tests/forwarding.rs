@@ -27,7 +27,7 @@ fn deliver(rig: &mut Rig, source: &ProcId, channel: u16, text: &str) -> (Vec<(Pe
     (forwarded(&outputs), status.unwrap())
 }
 
-/// To whom, under which number of theirs, what.
+/// Receiver, its own number, and the text.
 fn forwarded(outputs: &[Output]) -> Vec<(PeerId, u64, String)> {
     let text = |forwarded: &Forwarded| String::from_utf8(forwarded.notification().bytes).unwrap();
     let forward = |output: &Output| match output {
@@ -54,7 +54,7 @@ fn output_goes_to_whom_the_host_allowed_it() {
     assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
     assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "hi"), (vec![to(peers[0], 7, "hi")], Status::SUCCESS));
     assert_eq!(deliver(&mut rig, &proc(1), STDERR, ""), (vec![to(peers[0], 7, "")], Status::SUCCESS));
-    // Not asked for: another channel, another job.
+    // Not requested: another channel, another job.
     assert_eq!(deliver(&mut rig, &proc(1), 8, "diag").0, []);
     assert_eq!(deliver(&mut rig, &ProcId::new(namespace("else"), 1), STDOUT, "no").0, []);
 }
@@ -68,7 +68,7 @@ fn what_is_forwarded_already_needs_no_second_permission() {
     let outputs = rig.request(peers[1], pull(&[proc(0), proc(1)], STDOUT, 2));
     assert_eq!(replies(&outputs), [(peers[1], Reply::IofPulled(2))]);
     assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, [to(peers[0], 1, "x"), to(peers[1], 2, "x")]);
-    // One channel more is new.
+    // One more channel is a new request.
     assert_eq!(upcalls(&rig.request(peers[1], pull(&[proc(0)], STDOUT | STDERR, 3))).len(), 1);
 }
 
@@ -149,7 +149,7 @@ fn a_pull_ends_when_its_owner_ends_it() {
     assert_eq!(deliver(&mut rig, &proc(0), STDOUT, "x").0, []);
 }
 
-/// The host was told when somebody wanted output, never when nobody did any more: it forwarded for ever.
+/// The host got a notice of new pulls, but not of the end of the last one, so it forwarded for ever.
 #[test]
 fn the_host_hears_when_nobody_wants_output_any_more() {
     let mut rig = Rig::new(Capabilities::IOF_PULL);
@@ -164,7 +164,7 @@ fn the_host_hears_when_nobody_wants_output_any_more() {
     let Upcall::IofPull(stop) = call else { panic!("{call:?}") };
     assert_eq!((stop.procs, stop.channels, stop.requester.proc), (vec![everybody()], STDOUT, proc(1)));
     assert_eq!(stop.directives[0], flag("pmix.iof.stop"));
-    // Its answer changes nothing.
+    // Its answer has no effect.
     assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_SUPPORTED)), []);
     let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(1)], STDOUT, 3)));
     granted(&mut rig, id);
@@ -220,7 +220,7 @@ fn one_process_has_a_share_of_the_pulls() {
     let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peers = rig.job(2, 2);
-    // Both are at the host when the first is granted.
+    // Both pulls are at the host when the first is granted.
     let [(id, _), (late, _)] = [1, 2].map(|number| upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, number))));
     assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
     let refused = [(peers[0], Status::ERR_OUT_OF_RESOURCE)];
@@ -230,7 +230,7 @@ fn one_process_has_a_share_of_the_pulls() {
     assert_eq!(replies(&outputs), [(peers[1], Reply::IofPulled(2))], "another has its own share");
 }
 
-/// Of a list of more than 64 processes nothing was said while anybody wanted anything of their job.
+/// For a list of more than 64 processes the host got no notice while any pull of their job was left.
 #[test]
 fn the_host_hears_of_each_process_that_nobody_wants_any_more_in_lists_of_any_length() {
     let mut rig = Rig::new(Capabilities::IOF_PULL);

@@ -40,8 +40,8 @@ fn an_immediate_get_does_not_wait() {
 
 #[test]
 fn a_get_with_a_required_directive_that_nobody_knows_is_not_supported() {
-    // It was answered, or waited for, as if the directive were not there. Clients of ours say so themselves; those of
-    // other libraries, and the server's own process, leave it to the server, behind which nobody is told of it.
+    // Such a request was answered, or held, as if the directive were missing. Our own clients refuse it themselves.
+    // Clients of other libraries, and the server's own process, leave it to the server. The directive goes no further.
     let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
     let peers = rig.job(4, 2);
     let required = |name| Info { flags: InfoFlags::REQUIRED.bits(), ..flag(name) };
@@ -78,7 +78,7 @@ fn a_timeout_of_zero_means_none() {
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
-/// It was held for ever; each server of the reference since 4.2 answers so after two seconds.
+/// The Get was held for ever; each OpenPMIx server since 4.2 answers after two seconds.
 #[test]
 fn a_key_that_a_committed_neighbour_does_not_put_ends_with_a_timeout() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -97,7 +97,7 @@ fn a_key_that_a_committed_neighbour_does_not_put_ends_with_a_timeout() {
     assert!(matches!(&replies(&outputs)[1], (peer, Reply::Data(_)) if *peer == peers[2]), "0 is for ever");
 }
 
-/// Who commits nothing, or comes to a collecting fence without a commit, was waited for until it ended.
+/// A process that commits nothing, or arrives at a collecting fence without a commit, was awaited until it ended.
 #[test]
 fn a_neighbour_that_has_had_its_say_is_waited_for_two_seconds_only() {
     let nothing = || Request::Commit(Commit { parts: Vec::new() });
@@ -114,7 +114,7 @@ fn a_neighbour_that_has_had_its_say_is_waited_for_two_seconds_only() {
     }
 }
 
-/// A process that asks for its own key waited for itself.
+/// A process that requests its own key waited for itself.
 #[test]
 fn a_process_waits_for_itself_and_for_anybody_two_seconds_once_all_have_had_their_say() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -201,7 +201,7 @@ fn a_get_of_everything_waits_for_the_first_commit() {
     assert!(matches!(&replies(&outputs)[1], (_, Reply::Data(data)) if data[0].entries == [kval("a", 1)]));
 }
 
-/// The host says the same of some processes of the job.
+/// The host describes some processes of the job alike.
 fn describe(rig: &mut Rig, ranks: &[u32], own: &[Info]) {
     let of_rank = |rank: &u32| {
         let infos = std::iter::once(Info::new(key("pmix.rank"), Rank::Process(*rank))).chain(own.iter().cloned());
@@ -214,7 +214,7 @@ fn describe(rig: &mut Rig, ranks: &[u32], own: &[Info]) {
     rig.host(HostCall::RegisterNamespace(job));
 }
 
-/// What the host had registered was left out, and what a process posted was found whatever scope was named.
+/// Registered values were left out, and posted values were found under any scope.
 #[test]
 fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -244,7 +244,7 @@ fn everything_is_what_a_process_posted_and_what_is_registered_for_it() {
     assert_eq!(statuses(&one(&mut rig, "far", Scope::Local)), [(peers[1], Status::ERR_EXISTS_OUTSIDE_SCOPE)]);
 }
 
-/// A key that is not reserved was looked for among what a process had posted only, where the value itself had to be told.
+/// A key that is not reserved was searched only among posted values, although the value itself had to be sent.
 #[test]
 fn what_is_registered_for_a_process_under_any_key_is_told() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -387,8 +387,8 @@ fn a_lost_connection_drops_its_requests_and_disturbs_nobody() {
     assert_eq!(replies(&outputs).iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), [peers[0], peers[2]]);
 }
 
-/// Whoever added to the description of a job that nobody had registered began it that way: without a size or processes, and those who
-/// waited for the job went on.
+/// Extending the description of an unregistered job created it: without a size or processes, and requests that waited
+/// for the job went on.
 #[test]
 fn only_a_registered_job_is_extended() {
     let mut rig = Rig::new(Capabilities::empty());

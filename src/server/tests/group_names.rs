@@ -1,4 +1,4 @@
-//! Members of a group named by their ranks in it, in requests that are not about groups.
+//! Members of a group named by their ranks in it, in other requests.
 
 use super::harness::*;
 use crate::events::Event;
@@ -9,7 +9,7 @@ use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value}
 
 const CODE: Status = Status::from_raw(-1001);
 
-/// Three processes of five are here, and the last two of them are in group "g".
+/// Three processes of five are local, and the last two of them are in group "g".
 fn rig() -> (Rig, Vec<PeerId>) {
     let capabilities =
         Capabilities::ABORT | Capabilities::JOB_CONTROL | Capabilities::NOTIFY_EVENT | Capabilities::IOF_PULL;
@@ -49,7 +49,7 @@ fn the_host_is_told_of_members_by_their_own_names() {
     let pull = IofPull { procs: named(), directives: Vec::new(), channels: 2, local_id: None };
     let Upcall::IofPull(pull) = upcall(&rig.request(peers[1], Request::IofPull(pull))).1 else { panic!("no pull") };
     assert_eq!(pull.procs, meant);
-    // Without targets it would be about the whole job.
+    // Without targets the request would mean the whole job.
     let control = JobControl { targets: vec![member(7)], directives: vec![flag("pmix.jctrl.kill")] };
     let Upcall::JobControl(control) = upcall(&rig.request(peers[1], Request::JobControl(control))).1 else {
         panic!("no control")
@@ -75,7 +75,8 @@ fn an_event_for_members_reaches_them() {
     }
 }
 
-/// A member that tells its whole group is one of those told: by its own name for the group its library could not see that.
+/// A member that sends an event to its whole group is a receiver, too. Its library can't see that from the group's
+/// name.
 #[test]
 fn a_member_hears_what_it_tells_its_group() {
     let (mut rig, peers) = rig();
@@ -89,7 +90,7 @@ fn a_member_hears_what_it_tells_its_group() {
     assert_eq!(tell(everybody()), [peers[0], peers[2]], "what it could see it has told itself");
 }
 
-/// A few bytes each would be written out as a whole group each.
+/// A few bytes each would expand to a whole group each.
 #[test]
 fn a_group_is_written_out_once() {
     let (mut rig, peers) = rig();
@@ -102,7 +103,7 @@ fn a_group_is_written_out_once() {
     assert_eq!(event.affected(), [&proc(1), &proc(2), &named, &named]);
 }
 
-/// What an event tells of itself stays as it is where no group is named.
+/// Other names in an event stay unchanged.
 #[test]
 fn other_names_stay() {
     let (mut rig, peers) = rig();

@@ -23,7 +23,7 @@ fn destruct(id: &str) -> Request {
     Request::GroupDestruct(group(id, &[], &[]))
 }
 
-/// The members of the only group that the outputs tell of, the same for all who are told.
+/// The receivers and members of the only group among the outputs; all receivers get the same.
 fn formed(outputs: &[Output]) -> (Vec<PeerId>, Vec<ProcId>, Option<u64>) {
     let mut groups = replies(outputs).into_iter().map(|(peer, reply)| match reply {
         Reply::Group { members, context_id, .. } => (peer, members, context_id),
@@ -56,8 +56,8 @@ fn a_wildcard_stands_for_all_processes_of_the_job() {
     assert_eq!(formed(&outputs).1, [proc(0), proc(1)]);
 }
 
-/// Two of one name were with the host at once, and the later one could end first: whoever wrote out the ranks was not in order behind a
-/// wildcard.
+/// Two operations of one name were with the host at once, and the later one could end first. A list of ranks was not
+/// ordered behind a wildcard.
 #[test]
 fn operations_on_a_group_end_in_order_however_each_is_written() {
     let ways = [vec![everybody()], [0, 1, 2].map(proc).to_vec()];
@@ -170,7 +170,7 @@ fn what_needs_the_host_is_not_supported_without_it() {
     let mut rig = Rig::new(Capabilities::CONNECT);
     let peer = rig.job(2, 1)[0];
     for request in [construct("g", &[everybody()], &[]), construct("h", &[proc(0)], &[flag("pmix.grp.actxid")])] {
-        // A number would have to be unique among the groups of the job's other nodes, too.
+        // The number would have to be unique among the groups of the job's other nodes, too.
         assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_NOT_SUPPORTED)]);
     }
 }
@@ -249,8 +249,8 @@ fn a_group_stands_for_its_members_in_other_operations() {
     assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
 }
 
-/// A client could form a group of itself alone under the name of another job: that job's fences were then the group's, and
-/// its own processes no members.
+/// A client could form a group of itself alone under the name of another job. That job's fences were then the group's,
+/// and its own processes no members.
 #[test]
 fn a_group_does_not_take_the_name_of_a_job() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -261,7 +261,7 @@ fn a_group_does_not_take_the_name_of_a_job() {
     let outsider = rig.join(&other, SOCKET);
     let outputs = rig.request(outsider, construct("job", std::slice::from_ref(&other), &[]));
     assert_eq!(statuses(&outputs), [(outsider, Status::ERR_BAD_PARAM)]);
-    // Nor does a group that was there before the job.
+    // A group from before the job does not take its name either.
     formed(&rig.request(outsider, construct("later", std::slice::from_ref(&other), &[])));
     rig.register("later", Some(1), Some(1));
     let first = ProcId::new(namespace("later"), 0);
@@ -271,8 +271,8 @@ fn a_group_does_not_take_the_name_of_a_job() {
     assert_eq!(rig.request(peers[0], fence(&[], &[])), []);
 }
 
-/// An outsider who named a group got the first one of that name, whoever had formed it: a process could stand in another
-/// user's way under the name of a job that was still to come. Only groups of the outsider's own user count.
+/// An outsider that named a group got the first one of that name, of any user. So a process could block another user
+/// under the name of a future job. Only groups of the outsider's own user count.
 #[test]
 fn another_users_group_is_not_meant() {
     let mut rig = Rig::new(Capabilities::CONNECT);
@@ -293,7 +293,7 @@ fn another_users_group_is_not_meant() {
     assert_eq!(rig.request(peers[0], connect(&[proc(0), later.clone()])), [], "a job that is to come");
     let (_, call) = upcall(&rig.register("later", Some(1), Some(0)));
     assert!(matches!(call, Upcall::Connect(connect) if connect.procs.contains(&later)), "a job elsewhere");
-    // The same user's is.
+    // A group of the same user is meant.
     formed(&rig.request(peers[1], construct("mine", &[proc(1)], &[])));
     let mine = ProcId::new(namespace("mine"), Rank::Wildcard);
     assert_eq!(rig.request(peers[0], fence(&[proc(0), mine], &[])), []);
@@ -338,7 +338,7 @@ fn what_members_say_of_a_group_is_bounded() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
 }
 
-/// One process could form all groups that the server knows at a time.
+/// One process could form all groups that the server allows.
 #[test]
 fn one_process_has_a_share_of_the_groups() {
     let limits = Limits { groups_per_process_max: 1, ..Limits::default() };
@@ -356,7 +356,7 @@ fn one_process_has_a_share_of_the_groups() {
     );
 }
 
-/// Who hears of which event, and about whom.
+/// Receivers and events, with the affected process.
 pub(super) fn told(outputs: &[Output]) -> Vec<(PeerId, Status, ProcId)> {
     let told = |output: &Output| match output {
         Output::Notify(peer, event) => {
@@ -459,9 +459,9 @@ fn a_group_of_a_job_that_is_all_here_is_numbered_here_and_members_learn_what_eac
     assert_eq!(expected, [given(0, 7), given(1, 8)], "whoever it says it is");
 }
 
-/// Clients of OpenPMIx 4.2 and 5.0 do not keep what the members of a group gave each other: they ask their server. Ours had
-/// forgotten it, so MPI sessions with their own library found no communicator of a peer. The rule: the server answers, by the
-/// group's context number, also after the group's end.
+/// Clients of OpenPMIx 4.2 and 5.0 do not store the members' contributions: they request them from their server. Ours
+/// had dropped them, so MPI sessions with their own library did not find a peer's communicator. The rule: the server
+/// answers, by the group's context number, even after the group's end.
 #[test]
 fn what_members_gave_is_found_by_clients_that_ask_for_it() {
     let mut rig = Rig::new(Capabilities::empty());

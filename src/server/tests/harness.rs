@@ -25,7 +25,7 @@ pub(super) struct Rig {
 
 impl Rig {
     pub(super) fn new(capabilities: Capabilities) -> Self {
-        // The server of one user, who reaches everything.
+        // The server of one user, who may do everything.
         let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
         Self::with(Config { capabilities, tools, ..Config::default() }, MapStore::new())
     }
@@ -88,7 +88,7 @@ impl Rig {
         id
     }
 
-    /// A request, with all its steps.
+    /// A request with all its steps.
     pub(super) fn request(&mut self, peer: PeerId, request: Request) -> Vec<Output> {
         let outputs = self.begin(peer, request);
         self.finish(outputs)
@@ -100,7 +100,7 @@ impl Rig {
         self.input(Input::Request(peer, Tag(self.last_tag), request))
     }
 
-    /// The outputs of a request, with those of all its further steps.
+    /// The outputs of a request and of all its further steps.
     pub(super) fn finish(&mut self, mut outputs: Vec<Output>) -> Vec<Output> {
         let unfinished = |output: &Output| if let Output::Unfinished(peer) = output { Some(*peer) } else { None };
         while let Some((place, peer)) =
@@ -155,7 +155,7 @@ pub(super) fn commit(scope: Scope, name: &'static str, value: u32) -> Request {
     Request::Commit(Commit { parts: vec![(scope, vec![kval(name, value)])] })
 }
 
-/// Values as they travel between servers: with the number of the commit they include.
+/// Values in the form between servers: with their commit number.
 pub(super) fn up_to(commit: u64, mut entries: Vec<Kval>) -> Vec<Kval> {
     entries.push(Kval { key: key("pmix.modex.commit"), value: commit.into() });
     entries
@@ -230,7 +230,7 @@ pub(super) fn fenced(blocks: Vec<(ProcId, Vec<Kval>)>) -> HostReply {
     HostReply::Fence { status: Status::SUCCESS, blocks }
 }
 
-/// All peers arrive at a collecting fence over the whole job; the upcall.
+/// All peers arrive at a collecting fence over the whole job. Returns the upcall.
 pub(super) fn collect(rig: &mut Rig, peers: &[PeerId]) -> (UpcallId, FenceData) {
     let mut outputs = Vec::new();
     for &peer in peers {

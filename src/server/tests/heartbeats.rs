@@ -1,5 +1,5 @@
-//! The server watches for heartbeats itself. Requests went to the host, which supports none in OpenPMIx's own tests: these failed
-//! under our server, and a process that fell silent was never reported.
+//! The server watches for heartbeats itself. Requests went to the host, and the host of OpenPMIx's own tests supports
+//! none. The tests failed under our server, and a silent process was never reported.
 
 use super::events::{register, told};
 use super::harness::*;
@@ -14,7 +14,7 @@ fn monitor(key: &'static str, value: Value, directives: Vec<Info>) -> Request {
     Request::Monitor(Monitor { monitor: Info::new(Key::from_static(key), value), error: ALERT, directives })
 }
 
-/// A heartbeat each five seconds; so many may be missed.
+/// A heartbeat every five seconds; `misses_allowed` may be missed.
 fn watched(misses_allowed: u32) -> Request {
     let info = |key, value: Value| Info::new(Key::from_static(key), value);
     let directives = vec![
@@ -51,7 +51,7 @@ fn one_that_falls_silent_is_reported_once_until_it_is_heard_again() {
     };
     assert!(outputs.iter().any(is_the_hosts), "other nodes' processes hear of it through the host");
     assert_eq!(rig.wait(5), []);
-    // Its own request counts as the message does.
+    // Its own request counts like the message.
     let beat = monitor(keys::SEND_HEARTBEAT.name(), Value::Bool(true), Vec::new());
     assert!(is_answered(&rig.request(silent, beat), &Reply::Infos(Vec::new())));
     assert_eq!((rig.wait(5), rig.wait(5)), (Vec::new(), Vec::new()));

@@ -1,4 +1,4 @@
-//! Groups by invitation, as a server sees them: who is in, who leaves, and for whom it speaks.
+//! Groups by invitation, from a server's view: members, leaves, and events in place of ended processes.
 
 use super::harness::*;
 use crate::events::Event;
@@ -42,7 +42,7 @@ fn listen(rig: &mut Rig, peers: &[PeerId], codes: &[Status]) {
     }
 }
 
-/// Who is told of what, and about whom.
+/// Receivers and events, with the affected process.
 fn told(outputs: &[Output]) -> Vec<(PeerId, Status, Option<ProcId>)> {
     let told = |output: &Output| match output {
         Output::Notify(peer, event) => {
@@ -69,7 +69,7 @@ fn who_says_that_it_joined_is_in_and_speaks_for_nobody_else() {
     assert_eq!(rig.request(peers[0], fence(&[group("g")], &[])), []);
     let outputs = rig.request(peers[1], fence(&[group("g")], &[]));
     assert_eq!(statuses(&outputs), [(peers[0], Status::SUCCESS), (peers[1], Status::SUCCESS)]);
-    // The third can claim to be with them, but not change what they mean.
+    // The third process can claim to be in their group, but can't change the meaning of their names.
     let claim = [proc(0), proc(1), proc(2)];
     assert_eq!(statuses(&rig.request(peers[2], join("g", &claim))), [(peers[2], Status::SUCCESS)]);
     assert_eq!(rig.request(peers[0], fence(&[group("g")], &[])), []);
@@ -99,7 +99,7 @@ fn a_leaver_is_out_and_the_others_are_told_here_and_elsewhere() {
     let (_, call) = upcall(&outputs);
     assert!(matches!(call, Upcall::NotifyEvent(event) if event.status == Status::GROUP_LEFT));
     assert_eq!(statuses(&rig.request(peers[2], leave("g"))), [(peers[2], Status::ERR_NOT_FOUND)]);
-    // One elsewhere says so of itself; nobody else can.
+    // A remote process can report its own leave; others can't.
     for (source, remaining) in [(proc(1), [0, 1, 3].as_slice()), (proc(3), &[0, 1])] {
         let affected = Info::new(key("pmix.evproc"), proc(3));
         let info = vec![affected, Info::new(key("pmix.grp.id"), "g")];
@@ -116,7 +116,7 @@ fn a_leaver_is_out_and_the_others_are_told_here_and_elsewhere() {
     }
 }
 
-/// Leaders of the reference's releases wait for answers that a process which has ended never gives.
+/// Leaders of OpenPMIx releases wait for answers that an ended process never gives.
 #[test]
 fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -134,10 +134,11 @@ fn who_ends_without_an_answer_has_it_given_by_the_server_and_so_has_a_leader() {
     assert_eq!(told(&rig.lose(peers[3])), []);
 }
 
-/// Found by the simulation (seed 28): who accepted when the leader had given up, or had ended, listened too late and waited for ever.
-/// Seed 63462805238839: a process woke after a minute and accepted an invitation that its leader had concluded. The leader had ended
-/// since, and the server told of that end. The process then volunteered, and was announced as leader to a group that existed. So a
-/// server tells a latecomer of the leader's end only if the leader ended before it concluded.
+/// Found by the simulation (seed 28): a process that accepted after the leader had given up, or had ended, listened too
+/// late and waited for ever. Seed 63462805238839: a process accepted after a minute an invitation that its leader had
+/// concluded. The leader had ended since, and the server reported that end. The process then volunteered, and was
+/// announced as leader to a group that existed. So a latecomer hears of the leader's end only if the leader ended
+/// before it concluded.
 #[test]
 fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
@@ -175,7 +176,7 @@ fn who_accepts_too_late_is_told_how_it_ended_also_elsewhere() {
     assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("h"), &[proc(2)]))), [ended]);
 }
 
-/// Its word crossed that of the group without it: too early for the answer to latecomers, too late for the leader.
+/// Its acceptance crossed the completion without it: too early for the answer to latecomers, too late for the leader.
 #[test]
 fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
@@ -208,7 +209,8 @@ fn who_has_accepted_and_is_left_out_is_told_and_nobody_else() {
     assert_eq!(gone_up, [[2, 5].map(proc)]);
 }
 
-/// Who had accepted was told of the abort of a group that there was, if its leader had said so to all and not to each by name.
+/// A process that had accepted got the abort of an existing group, if its leader had informed all processes and not
+/// each by name.
 #[test]
 fn who_hears_that_there_is_a_group_or_is_named_in_it_is_not_told_of_an_abort() {
     let membership = Info::new(key("pmix.grp.mbrs"), procs(&[0, 1, 2, 3].map(proc)));
@@ -227,7 +229,7 @@ fn who_hears_that_there_is_a_group_or_is_named_in_it_is_not_told_of_an_abort() {
     }
 }
 
-/// What was said of a process that is no more went up, or to its next life.
+/// The event about an ended process went up, or to its next connection.
 #[test]
 fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
     let forgotten = HostCall::DeregisterNamespace(namespace("other"));
@@ -246,8 +248,9 @@ fn who_has_accepted_and_ended_is_not_told_that_it_is_left_out() {
     }
 }
 
-/// The leader told it what its server had told it already: in the reference's releases the second word ends a new join of that name. And
-/// a leader that ended between its two words left it untold: the first says all, and the server passes it on.
+/// The leader repeated the server's event: in OpenPMIx releases the second one ends a new join of that name. A leader
+/// that ended between its two events left the process uninformed. Now the first event holds all names, and the server
+/// passes them on.
 #[test]
 fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
     for is_heard in [true, false] {
@@ -278,7 +281,8 @@ fn who_declined_and_accepts_then_is_told_once_that_it_is_left_out() {
     }
 }
 
-/// Whoever said so could have anybody told of an invitation that nobody had, and a list of any length looked through for each.
+/// Any process could have others informed about an invitation that they never got, and a list of any length was
+/// searched for each.
 #[test]
 fn only_who_was_asked_can_be_left_out() {
     let complete = || {
@@ -293,7 +297,8 @@ fn only_who_was_asked_can_be_left_out() {
     assert!(aborts(&rig.request(peers[1], complete())).is_empty(), "it has asked nobody");
 }
 
-/// Ranks 0 to 2 are here, 3 and another job's process are not; rank 0 has asked these, and the stranger, and tells itself how it ends.
+/// Ranks 0 to 2 are local, 3 and another job's process are not. Rank 0 has invited these and the stranger, and reports
+/// the result itself.
 fn invited_by_0(ranks: &[u32]) -> (Rig, Vec<PeerId>) {
     let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
     let peers = rig.job(4, 3);
@@ -318,14 +323,14 @@ fn from_3(status: Status) -> HostCall {
     from(proc(3), status)
 }
 
-/// What a process elsewhere tells the leader of itself.
+/// An event of a remote process about itself for the leader.
 fn from(source: ProcId, status: Status) -> HostCall {
     let about = Info::new(key("pmix.evproc"), source.clone());
     let info = vec![Info::new(key("pmix.evrange"), proc(0)), Info::new(key("pmix.grp.id"), "g"), about];
     HostCall::NotifyEvent(Event { status, source: Some(source), range: range::RANGE_CUSTOM, info })
 }
 
-/// Whom aborts are for, here or elsewhere.
+/// Targets of aborts, local and remote.
 fn aborts(outputs: &[Output]) -> Vec<Vec<ProcId>> {
     let event = |output: &Output| match output {
         Output::Notify(_, event) if event.status == Status::GROUP_CONSTRUCT_ABORT => targets(&event.info),
@@ -344,7 +349,7 @@ fn targets(info: &[Info]) -> Option<Vec<ProcId>> {
     array.elements.iter().map(target).collect()
 }
 
-/// A job that ended took the invitation with it, and who accepted then was told that all was over, though leader and others went on.
+/// A job that ended dropped the invitation. A process that accepted then got its end, though leader and others went on.
 #[test]
 fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -360,7 +365,8 @@ fn a_job_that_ends_does_not_end_the_invitation_for_the_others() {
     assert_eq!(told(&rig.request(peers[1], event(Status::GROUP_INVITE_ACCEPTED, Some("g"), &[proc(0)]))), []);
 }
 
-/// Found by the simulation (seed 48): whoever went from one group to another of that name was told the members of the first.
+/// Found by the simulation (seed 48): a process that went from one group to another of that name got the members of the
+/// first.
 #[test]
 fn a_process_is_told_of_the_group_that_it_is_in_and_not_of_one_that_still_names_it() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -396,7 +402,8 @@ fn the_server_tells_the_end_for_leaders_that_never_do() {
     let outputs = rig.request(peers[2], event(Status::GROUP_INVITE_DECLINED, Some("h"), &[proc(0)]));
     assert_eq!(told(&outputs).len(), 3);
     assert!(told(&outputs).iter().all(|(_, status, _)| *status == Status::GROUP_CONSTRUCT_ABORT));
-    // Our own clients speak for themselves, also those that map nothing: they say so. The group was told to be without its leader.
+    // Our own clients report the result themselves, even those that map nothing, and they state it. The server once
+    // reported a group without its leader.
     let Request::Notify(mut question) = event(Status::GROUP_INVITED, Some("j"), &[1, 2].map(proc)) else { panic!() };
     question.info.push(flag(crate::proto::GROUP_LEADER_TELLS));
     rig.request(peers[0], Request::Notify(question));

@@ -1,4 +1,4 @@
-//! Members that leave a group while the others are about to end it, or die before.
+//! Members that leave a group while the others are about to end it, or die before that.
 
 use super::harness::*;
 use crate::events::Event;
@@ -30,7 +30,7 @@ fn join(members: &[ProcId]) -> Request {
     Request::GroupOther(group(Command::GroupJoin, &[], &[Info::new(key("pmix.grp.mbrs"), array)]))
 }
 
-/// A server with the processes of these ranks, of a job of three, that are in the group of all three.
+/// A server with the processes of these ranks, of a job of three. They are in the group of all three.
 fn server_of(ranks: &[u32]) -> (Rig, Vec<PeerId>) {
     let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
     rig.register("job", Some(3), Some(u32::try_from(ranks.len()).unwrap()));
@@ -53,7 +53,7 @@ fn goes_up(outputs: &[Output]) -> Event {
     events.remove(0)
 }
 
-/// The end of the group that goes up, and with which directives.
+/// The ends of the group that go up, with their directives.
 fn ends_group(outputs: &[Output]) -> Vec<(UpcallId, Vec<ProcId>, Vec<Info>)> {
     let end = |(id, call)| match call {
         Upcall::Group(request) if request.operation == GroupOperation::Destruct => {
@@ -64,7 +64,7 @@ fn ends_group(outputs: &[Output]) -> Vec<(UpcallId, Vec<ProcId>, Vec<Info>)> {
     upcalls(outputs).into_iter().filter_map(end).collect()
 }
 
-/// The end failed as if the leaver had died, and the books kept the group.
+/// The end failed as if the leaver had died, and the table kept the group.
 #[test]
 fn a_group_that_a_member_leaves_at_the_last_moment_is_ended_by_the_others() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -76,7 +76,7 @@ fn a_group_that_a_member_leaves_at_the_last_moment_is_ended_by_the_others() {
     assert_eq!(statuses(&rig.request(peers[0], destruct())), [(peers[0], Status::ERR_NOT_FOUND)], "it is no more");
 }
 
-/// Seen by a user: the host waited for the leaver's server, where nobody was left to come, and with it all others.
+/// Seen by a user: the host waited for the leaver's server, which had no member left, and so did all others.
 #[test]
 fn the_server_of_a_leaver_gives_its_part_in_the_end_when_it_is_asked_and_once() {
     let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[0, 1]), server_of(&[2]));
@@ -99,7 +99,8 @@ fn the_server_of_a_leaver_gives_its_part_in_the_end_when_it_is_asked_and_once() 
     }
 }
 
-/// Found by the simulator (seed 367360): the host matches ends by the group's name, and took the second part for that of another end.
+/// Found by the simulator (seed 367360): the host matches ends by the group's name, and counted the second part for
+/// another end.
 #[test]
 fn a_server_that_has_given_its_part_is_not_asked_for_one_under_another_list() {
     let ((mut here, here_peers), (mut there, there_peers)) = (server_of(&[2]), server_of(&[0, 1]));
@@ -134,7 +135,7 @@ fn who_hears_of_the_leave_before_its_own_members_have_come_asks_when_they_have()
     assert_eq!(ends_group(&there.host(HostCall::NotifyEvent(goes_up(&outputs)))).len(), 1);
 }
 
-/// Found by the simulator (seed 65410): a leave heard while the group was being formed was of no group when its end went up.
+/// Found by the simulator (seed 65410): a leave during the forming of the group was unknown when its end went up.
 #[test]
 fn who_hears_of_a_leave_and_ends_the_group_before_it_is_formed_asks_too() {
     let (mut there, there_peers) = server_of(&[2]);
@@ -165,18 +166,18 @@ fn no_part_is_given_for_those_who_may_still_come() {
     let (mut here, here_peers) = server_of(&[0]);
     let question = question(&mut here, here_peers[0], &[0, 1]);
     let ask = |rig: &mut Rig| ends_group(&rig.host(HostCall::NotifyEvent(question.clone()))).len();
-    // The other one is still in the group.
+    // The other process is still in the group.
     let (mut there, peers) = server_of(&[1, 2]);
     there.request(peers[1], leave());
     assert_eq!(ask(&mut there), 0);
     there.request(peers[0], leave());
     assert_eq!(ask(&mut there), 1);
-    // It is in a group of that name again.
+    // The process is in a group of that name again.
     let (mut there, peers) = server_of(&[2]);
     there.request(peers[0], leave());
     there.request(peers[0], join(&[0, 1, 2].map(proc)));
     assert_eq!(ask(&mut there), 0);
-    // Nobody has left.
+    // No process has left.
     assert_eq!(ask(&mut server_of(&[2]).0), 0);
 }
 
@@ -193,7 +194,8 @@ fn a_client_does_not_ask_for_a_server() {
 
 const LOCAL_STATUS: &str = "pmix.loc.col.st";
 
-/// A group over two nodes whose host does not say who is in it: the node of the one that was lost left it out, and the others did not.
+/// A group over two nodes whose host does not return the members. The node of a lost process left it out, and the
+/// others did not.
 #[test]
 fn without_the_hosts_word_a_group_over_several_nodes_is_of_all_who_were_named() {
     for (way, status) in [("pmix.grp.ftcoll", Status::SUCCESS), ("pmix.grp.opt", Status::ERR_PARTIAL_SUCCESS)] {

@@ -1,4 +1,4 @@
-//! Every bound that a peer or the host can reach, at the bound.
+//! Tests of every bound that a peer or the host can reach.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ const FULL: Status = Status::ERR_OUT_OF_RESOURCE;
 
 fn rig(limits: Limits) -> Rig {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
-    // The user of all processes: one that may take everything.
+    // The user of all processes, who may take all resources.
     let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
     Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new())
 }
@@ -28,7 +28,7 @@ fn one_connection_more_than_the_limit_is_refused() {
     assert_eq!(outputs, [Output::Refuse(peer, Refusal::TooManyPeers { peers_max: 2 })]);
 }
 
-/// One process could take all connections that the server holds.
+/// One process could take all connections of the server.
 #[test]
 fn one_connection_of_a_process_more_than_its_share_is_refused() {
     let mut rig = rig(Limits { peers_per_process_max: 2, ..Limits::default() });
@@ -39,7 +39,7 @@ fn one_connection_of_a_process_more_than_its_share_is_refused() {
     rig.join(&proc(1), SOCKET);
 }
 
-/// A user with many processes could take all connections that the server holds, and others had none.
+/// A user with many processes could take all connections of the server, and others had none.
 #[test]
 fn a_user_with_many_connections_leaves_some_for_others() {
     let mut rig = rig(Limits { peers_max: 12, ..Limits::default() });
@@ -126,7 +126,7 @@ fn one_held_request_of_the_host_more_than_the_limit_is_refused() {
 #[test]
 fn one_job_that_has_ended_more_than_the_limit_and_the_oldest_is_forgotten() {
     let mut rig = rig(Limits { jobs_ended_max: 2, ..Limits::default() });
-    // One that ends again is the youngest once more, and one job.
+    // A job that ends again is the newest once more, and counts once.
     for name in ["a", "b", "a", "c"] {
         rig.register(name, Some(1), Some(0));
         rig.host(HostCall::DeregisterNamespace(namespace(name)));
@@ -138,8 +138,8 @@ fn one_job_that_has_ended_more_than_the_limit_and_the_oldest_is_forgotten() {
     }
 }
 
-/// A client that asks over the socket got everything its peer had posted, however small the wanted value: beyond the
-/// size of a message its connection broke. The rest is now left out when it would be too much.
+/// A client that reads over the socket got all values of its peer, for any small value. Beyond the size of a message
+/// its connection broke. Now the other values are left out if they are too large.
 #[test]
 fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them() {
     let one = crate::types::footprint(&kval("a", 1).value).unwrap();
@@ -153,9 +153,9 @@ fn the_answer_to_a_get_carries_other_values_only_as_far_as_a_message_takes_them(
     }
 }
 
-/// Each answer to a Get over the socket carried all that the process had posted: 700 Gets of one key of a process with 10^5
-/// keys held the server up for nine seconds. A connection is told all once, as clients keep it, and find in it what several
-/// of their Gets wait for; from then on an answer carries the wanted key alone, unless all together is little.
+/// Each answer to a Get over the socket carried all values of the process. For a process with 10^5 keys, 700 Gets of
+/// one key took the server nine seconds. Now a connection gets all values once, because clients keep them for several
+/// of their Gets. Later answers carry the wanted key alone, unless all values are small.
 #[test]
 fn a_connection_is_told_all_that_a_process_has_posted_once() {
     let mut rig = rig(Limits::default());
@@ -175,7 +175,7 @@ fn a_connection_is_told_all_that_a_process_has_posted_once() {
     }
 }
 
-/// The others' strings took the room of the one that was wanted, once they were unpacked.
+/// The unpacked strings of other keys took the space of the wanted one.
 #[test]
 fn a_compressed_string_counts_as_what_it_unpacks_to() {
     let mut rig = rig(Limits { reply_bytes_max: 10_000, ..Limits::default() });
@@ -213,7 +213,7 @@ fn one_key_in_queries_more_than_the_limit_is_refused() {
     }
 }
 
-/// The answer was measured when it had been made.
+/// The answer was measured only when it was complete.
 #[test]
 fn one_byte_of_answers_to_queries_more_than_the_limit_is_refused() {
     let keys = ["pmix.qry.ptable", "pmix.qry.lptable"];
@@ -229,7 +229,7 @@ fn one_byte_of_answers_to_queries_more_than_the_limit_is_refused() {
     }
 }
 
-/// As many requests as a client can hold ended in one input when they had the same deadline. The rule: each input does a
+/// All requests that a client can hold ended in one input if they had the same deadline. The rule: each input does a
 /// bounded amount of work, and the next deadline is due at once.
 #[test]
 fn many_deadlines_of_one_moment_take_several_inputs() {
@@ -243,8 +243,8 @@ fn many_deadlines_of_one_moment_take_several_inputs() {
     assert_eq!(ended, [256, 44]);
 }
 
-/// Whoever connected with a job of 100,000 processes held the server for 400 ms, while the description was made only to be
-/// found too large for the answer.
+/// A connect with a job of 100,000 processes took the server 400 ms: the description was made, and then found too large
+/// for the answer.
 #[test]
 fn the_description_of_a_large_job_is_no_part_of_other_answers() {
     for (size, is_there) in [(4096, true), (4097, false)] {

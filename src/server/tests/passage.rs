@@ -1,4 +1,4 @@
-//! Requests that are passed up as they are: one of each, and what can become of it.
+//! Requests that are passed up: one of each kind, and its possible results.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn claims() -> Vec<Info> {
     directives
 }
 
-/// One request of each family, with what the host must be able to do for it.
+/// One request of each family, with its capability.
 fn requests() -> Vec<(Capabilities, Request)> {
     let lookup = || Lookup { uid: 0, keys: vec![Text::from("a")], directives: claims() };
     let procs = || vec![proc(0)];
@@ -58,7 +58,7 @@ fn pull() -> Request {
     Request::IofPull(IofPull { procs: vec![proc(0)], directives: claims(), channels: 2, local_id: Some(5) })
 }
 
-/// Who asks, and the directives, of any of these upcalls.
+/// The requester and the directives of any of these upcalls.
 fn parts(upcall: Upcall) -> (Requester, Vec<Info>) {
     match upcall {
         Upcall::Publish(request) => (request.requester, request.info),
@@ -82,7 +82,7 @@ fn values<'a>(directives: &'a [Info], name: &str) -> Vec<&'a Value> {
     directives.iter().filter(|info| info.key.as_str() == name).map(|info| &info.value).collect()
 }
 
-/// A server whose host can do this, with one client that has asked; the upcall.
+/// A server with these capabilities, and one client that has sent the request. Returns the upcall, too.
 fn asked(capabilities: Capabilities, request: Request) -> (Rig, PeerId, UpcallId) {
     let mut rig = Rig::new(capabilities);
     let peer = rig.job(1, 1)[0];
@@ -163,7 +163,7 @@ fn done_at_once_is_success() {
             Capabilities::LOOKUP => Reply::Lookup(Vec::new()),
             Capabilities::IOF_PULL => Reply::IofPulled(1),
             Capabilities::GET_CREDENTIAL => Reply::Credential { credential: Vec::new(), info: Vec::new() },
-            // A job without a name is none.
+            // A job without a name is an error.
             Capabilities::SPAWN => Reply::Status(Status::ERROR),
             Capabilities::PUBLISH | Capabilities::UNPUBLISH | Capabilities::LOG | Capabilities::PUSH_STDIN => {
                 Reply::Status(Status::SUCCESS)
@@ -191,8 +191,8 @@ fn results_are_handed_on_with_their_status() {
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_FOUND)]);
 }
 
-/// The host answered one of two questions after a key, and nobody said which: it counted for both, and as success. And what it had
-/// told was thrown away where only this server could not read a question.
+/// The host answered one of two queries for one key, without saying which: it counted for both, and as success. Its
+/// answers were lost if only this server could not read a query.
 #[test]
 fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
     let wanted = |rank: u32, other: &[Info]| Query {
@@ -210,7 +210,7 @@ fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
     }
 }
 
-/// A host whose module has no function for queries says so, as one whose function knows nothing does.
+/// A host whose module has no function for queries returns this status, and so does one without the answer.
 #[test]
 fn what_the_host_does_not_support_the_server_answers_itself() {
     let nothing = HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info: Vec::new() };
@@ -259,8 +259,8 @@ fn a_spawned_job_knows_its_parent() {
     assert_eq!(values(&job, "pmix.req.client"), [&Value::Bool(true)]);
 }
 
-/// A parent of another type than a process went on to the host in an application's directives, and a host that reads
-/// it as a process reads anything. What the server does not overwrite, it checks.
+/// A parent of a wrong type went on to the host in an application's directives. A host that reads it as a process reads
+/// invalid memory. The server checks the values that it does not overwrite.
 #[test]
 fn a_parent_that_is_no_process_is_refused() {
     let mut rig = Rig::new(Capabilities::SPAWN);
@@ -309,7 +309,7 @@ fn what_is_logged_says_whose_it_is_and_of_when() {
     assert_eq!(log.data, [flag("pmix.log.stderr")]);
 }
 
-/// A connection went on as a process that by then was another user's.
+/// A connection went on as a process that belonged to another user by then.
 #[test]
 fn a_connection_ends_when_its_process_is_announced_with_other_ids() {
     let mut rig = Rig::new(Capabilities::PUBLISH);
@@ -332,14 +332,14 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
     let peers = Request::ResolvePeers(crate::proto::ResolvePeers { node: None, namespace: unknown.clone() });
     assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_INVALID_NAMESPACE)]);
     assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(unknown))), [(peer, Status::ERR_INVALID_NAMESPACE)]);
-    // Registered without saying who is where.
+    // Registered without a placement.
     let known = Some(Text::from("job"));
     let peers = Request::ResolvePeers(crate::proto::ResolvePeers { node: None, namespace: known.clone() });
     assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(known))), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     let everywhere = rig.request(peer, Request::ResolveNode(None));
     assert!(matches!(&everywhere[..], [Output::Reply(_, _, Reply::Nodes(names))] if names.as_bytes().is_empty()));
-    // Nor does a list of nodes say so.
+    // A list of nodes has no placement either.
     rig.host(crate::server::HostCall::RegisterNamespace(crate::server::RegisterNamespace {
         namespace: namespace("job"),
         local_count: None,

@@ -1,4 +1,4 @@
-//! Process sets, and questions about sets and groups.
+//! Process sets, and requests about sets and groups.
 
 use super::harness::*;
 use crate::proto::{Group, RegisterEvents, Reply, Request};
@@ -46,7 +46,7 @@ fn named(name: &str) -> [Info; 1] {
     [Info::new(key("pmix.pset.nm"), name)]
 }
 
-/// The host was told a number alone.
+/// The host got only a number.
 #[test]
 fn a_set_that_is_refused_says_why_and_what_to_do() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -98,7 +98,7 @@ fn processes_are_told_of_sets_and_find_them_until_they_are_deleted() {
     assert_eq!(ask(&mut rig, peer, &["pmix.qry.psetnum"], &[]), Ok(vec![Value::Size(0)]), "it went with its job");
 }
 
-/// Names of other users' sets and groups are none of one's business.
+/// A requester does not see the names of other users' sets and groups.
 #[test]
 fn who_may_know_of_groups_and_sets() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -133,7 +133,7 @@ fn who_may_know_of_groups_and_sets() {
     assert_eq!(ask(&mut rig, outsider, &membership, &of_group), Err(Status::ERR_NOT_FOUND));
 }
 
-/// What a Get tells of a process: the names, or how it ends.
+/// The result of a Get for a process: the names, or the status.
 fn names(rig: &mut Rig, peer: PeerId, of: &ProcId, wanted: &'static str, directives: &[Info]) -> Result<Value, Status> {
     match replies(&rig.request(peer, get(of, Some(wanted), directives))).remove(0).1 {
         Reply::Data(data) => Ok(data[0].entries[0].value.clone()),
@@ -147,7 +147,7 @@ fn texts(texts: &[&str]) -> Value {
     Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }))
 }
 
-/// A Get of these ended with "not found", for whoever reads the segment without asking anybody.
+/// A Get of these keys ended with "not found", because the reader looked only into the segment.
 #[test]
 fn a_get_tells_the_names_of_sets_and_groups_that_a_process_is_in_at_the_moment() {
     const SETS: &str = "pmix.pset.nms";
@@ -172,7 +172,7 @@ fn a_get_tells_the_names_of_sets_and_groups_that_a_process_is_in_at_the_moment()
         let procs = vec![proc(0), proc(1)];
         rig.request(peer, Request::GroupConstruct(Group { command: 24, id: Some(Text::from("g")), procs, directives }));
     }
-    // The job is not all here, so nobody could number the group.
+    // The job has remote processes, so no server could number the group.
     assert_eq!(names(&mut rig, mapping, &proc(1), GROUPS, &[]), none);
     for &peer in &peers {
         let procs = vec![proc(0), proc(1)];

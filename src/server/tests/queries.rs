@@ -60,7 +60,7 @@ fn info(name: &'static str, value: impl Into<Value>) -> Info {
 
 const WANTED: [&str; 2] = [keys::LOCALITY_STRING.name(), keys::JOB_SIZE.name()];
 
-/// A host that answers no queries hid that the question makes no sense.
+/// A host without queries hid the mistake in the query.
 #[test]
 fn a_query_that_names_its_process_twice_is_a_mistake_whether_the_host_answers_queries_or_not() {
     let both = [info(keys::PROCID.name(), proc(0)), info(keys::NSPACE.name(), "job")];
@@ -76,7 +76,7 @@ fn a_query_that_names_its_process_twice_is_a_mistake_whether_the_host_answers_qu
     }
 }
 
-/// The server could only say of whom it had been told, and a query of hardware was not supported.
+/// The server knew only registered values, and a query about hardware was not supported.
 #[test]
 fn a_query_of_hardware_waits_for_the_topology_and_is_answered_with_it_or_without() {
     for (given, is_there) in [(hardware(), true), (NodeHardware(None), false)] {
@@ -115,7 +115,8 @@ fn who_goes_while_the_topology_is_read_is_not_answered() {
     assert_eq!((rig.server.open_request_count(), replies(&rig.input(Input::Topology(hardware())))), (0, Vec::new()));
 }
 
-/// A host that knew one of the keys, or said "not found" instead of "not supported", kept this server from answering the rest.
+/// A host that knew one of the keys, or returned "not found" instead of "not supported", kept this server from
+/// answering the rest.
 #[test]
 fn what_the_host_does_not_answer_this_server_does() {
     let of_server = || info(keys::LOCALITY_STRING.name(), LOCALITY);
@@ -136,7 +137,7 @@ fn what_the_host_does_not_answer_this_server_does() {
         }
         assert_eq!(replies(&outputs), [(peer, expected)]);
     }
-    // What nobody answers is as the host says, and its other refusals stand.
+    // The host's status stands if no side answers, and so do its other refusals.
     for status in [Status::ERR_NOT_FOUND, Status::ERR_NOT_SUPPORTED, Status::ERR_NO_PERMISSIONS] {
         let (mut rig, peer) = rig(Capabilities::QUERY, true);
         let (id, _) = upcall(&rig.request(peer, query(&["nobody's"])));
@@ -144,7 +145,7 @@ fn what_the_host_does_not_answer_this_server_does() {
     }
 }
 
-/// The status said that something was there, and nothing was.
+/// The status promised a result, but there was none.
 #[test]
 fn a_part_of_nothing_is_not_found() {
     let (mut rig, peer) = rig(Capabilities::QUERY, true);
@@ -181,8 +182,9 @@ fn the_servers_own_process_waits_for_the_topology_as_others_do() {
     assert_eq!(set.first().map(|entry| entry.value.clone()), Some(Value::ProcCpuset(Some(Text::from("0")))));
 }
 
-/// A job of the server's user, one of another, and all that can be asked about either: by tools of all kinds of users, and by a
-/// process of the other's. A process learnt the data of every user's job; it learns as little as a tool does.
+/// A job of the server's user and one of another, and all possible queries about either. Tools of all kinds of users
+/// send them, and so does a process of the other user. A process got the data of every user's job; now it gets as
+/// little as a tool.
 #[test]
 fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() {
     const OTHER: u32 = OWNER.uid + 1;
@@ -234,7 +236,7 @@ fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() 
     }
 }
 
-/// What a query for one key is answered with, when the topology has been given where it is wanted.
+/// The answer to a query for one key, after the topology has been given if it is wanted.
 fn queried(rig: &mut Rig, peer: PeerId, name: &str, of: Option<&ProcId>) -> Option<Value> {
     let qualifiers = of.map(|proc| info(keys::PROCID.name(), proc.clone())).into_iter().collect();
     let query = Query { keys: vec![Text::from(name)], qualifiers };
@@ -249,7 +251,7 @@ fn queried(rig: &mut Rig, peer: PeerId, name: &str, of: Option<&ProcId>) -> Opti
     }
 }
 
-/// The table of a job of 100,000 processes held the server for as long as it took. The rule: a step adds a bounded
+/// The table of a job of 100,000 processes occupied the server until it was done. The rule: a step adds a bounded
 /// number of rows.
 #[test]
 fn the_table_of_a_large_job_takes_several_steps() {

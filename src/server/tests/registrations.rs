@@ -1,4 +1,4 @@
-//! Operations that name jobs which are registered here later, or no more.
+//! Operations on jobs that are registered here later, or have ended.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn kinds(directives: &[Info]) -> BTreeMap<&'static str, Request> {
     ])
 }
 
-/// Registers the other job with one process here, and connects it.
+/// Registers the other job with one local process, and connects it.
 fn other_comes(rig: &mut Rig) -> PeerId {
     assert_eq!(replies(&rig.register("other", Some(1), Some(1))), []);
     assert_eq!(replies(&rig.register_client(&other(0))), []);
@@ -59,7 +59,7 @@ fn ended(outputs: &[Output]) -> Vec<(PeerId, Status)> {
     replies(outputs).into_iter().map(status).collect()
 }
 
-/// Lets the host say yes to whatever went up.
+/// Lets the host agree to all upcalls.
 fn agreed(rig: &mut Rig, outputs: Vec<Output>) -> Vec<(PeerId, Status)> {
     let mut all = ended(&outputs);
     for (id, call) in upcalls(&outputs) {
@@ -72,8 +72,8 @@ fn agreed(rig: &mut Rig, outputs: Vec<Output>) -> Vec<(PeerId, Status)> {
     all
 }
 
-/// All kinds but fences took a job that nobody had told of to live elsewhere: with a host, the first side had success without the
-/// second, which then waited for ever; without one it was refused.
+/// All kinds except fences counted an unknown job as remote. With a host, the first side had success without the
+/// second, which then waited for ever; without a host it was refused.
 #[test]
 fn operations_of_all_kinds_wait_for_a_job_that_is_registered_later() {
     for capabilities in [Capabilities::empty(), HOST] {
@@ -93,7 +93,7 @@ fn operations_of_all_kinds_wait_for_a_job_that_is_registered_later() {
     }
 }
 
-/// A host that registers a job where it has no process says so: then the job is elsewhere, and the host is asked.
+/// A host that registers a job without local processes says so: then the job is remote, and the host is asked.
 #[test]
 fn a_job_that_is_registered_without_processes_here_is_elsewhere() {
     for (kind, request) in kinds(&[]) {
@@ -133,7 +133,7 @@ fn a_time_limit_ends_the_wait_for_one_that_never_comes() {
     }
 }
 
-/// Nothing comes of a job that has ended here: what would begin with it is told so at once, as what had begun was told.
+/// No data comes of an ended job: new operations with it end at once, with the same status as open ones.
 #[test]
 fn nothing_begins_with_a_job_that_has_ended_here() {
     for capabilities in [Capabilities::empty(), HOST, LEARNS] {
@@ -144,7 +144,7 @@ fn nothing_begins_with_a_job_that_has_ended_here() {
             other_comes(&mut rig);
             other_goes(&mut rig);
             assert_eq!(ended(&rig.request(here, requests[kind].clone())), [(here, Status::ERR_NOT_FOUND)], "{kind}");
-            // Until it is registered anew.
+            // Until it is registered again.
             let there = other_comes(&mut rig);
             assert_eq!(rig.request(here, requests[kind].clone()), []);
             let outputs = rig.request(there, requests[kind].clone());
@@ -153,7 +153,7 @@ fn nothing_begins_with_a_job_that_has_ended_here() {
     }
 }
 
-/// The others could be parted no more, nor the group dissolved: they would wait for a job that comes no more.
+/// The others could not disconnect, nor dissolve the group: they would wait for an ended job.
 #[test]
 fn what_has_begun_is_wound_up_without_a_job_that_has_ended() {
     let third = ProcId::new(namespace("third"), 0);
@@ -186,7 +186,7 @@ fn what_has_begun_is_wound_up_without_a_job_that_has_ended() {
     }
 }
 
-/// Leaders who knew only how many they were could name one of a job that was not there yet.
+/// Leaders that knew only their number could name a process of a future job.
 #[test]
 fn leaders_who_find_each_other_wait_for_the_jobs_of_those_whom_they_add() {
     let added = DataArray { element_type: DataType::Proc, elements: vec![Value::from(other(0))] };
@@ -201,12 +201,12 @@ fn leaders_who_find_each_other_wait_for_the_jobs_of_those_whom_they_add() {
     assert_eq!(ended(&rig.request(there, member.clone())), [(here, SUCCESS), (there, SUCCESS)]);
     other_goes(&mut rig);
     assert_eq!(rig.request(stranger, member), []);
-    // Of one that has ended they hear at once; whom nobody names hears that.
+    // For an ended job they get the status at once; an unnamed process gets its own status.
     let outputs = rig.request(here, Request::GroupConstruct(lead));
     assert_eq!(ended(&outputs), [(stranger, Status::ERR_NOT_A_MEMBER), (here, Status::ERR_NOT_FOUND)]);
 }
 
-/// A connect to another job, at a host that learns of that job by being asked.
+/// A connect to another job, at a host that learns of that job from the request.
 fn asked_ahead() -> (Rig, PeerId, UpcallId) {
     let mut rig = Rig::new(LEARNS);
     let here = rig.job(1, 1)[0];
@@ -215,8 +215,8 @@ fn asked_ahead() -> (Rig, PeerId, UpcallId) {
     (rig, here, id)
 }
 
-/// The daemons of Open MPI 4.1 know the job of another `mpirun` only once they are asked to connect to it: two jobs that met
-/// through a name server waited for each other's registration for ever.
+/// The daemons of Open MPI 4.1 know the job of another `mpirun` only after a connect request. Two jobs that met through
+/// a name server waited for each other's registration for ever.
 #[test]
 fn a_host_that_registers_on_connect_is_asked_before_the_job_is_registered() {
     let (mut rig, here, id) = asked_ahead();
@@ -224,7 +224,7 @@ fn a_host_that_registers_on_connect_is_asked_before_the_job_is_registered() {
     assert_eq!(ended(&rig.complete(id, HostReply::Status(SUCCESS))), [(here, SUCCESS)]);
 }
 
-/// Daemons that Open MPI 5 starts for a spawned job do not register the older ones, of which nobody is there.
+/// Daemons that Open MPI 5 starts for a spawned job do not register older jobs, which have no process there.
 #[test]
 fn at_such_a_host_groups_and_disconnects_wait_a_while_for_jobs_that_may_be_elsewhere() {
     for (kind, request) in kinds(&[]).into_iter().filter(|(kind, _)| *kind != "connect") {
@@ -238,7 +238,7 @@ fn at_such_a_host_groups_and_disconnects_wait_a_while_for_jobs_that_may_be_elsew
             assert_eq!(agreed(&mut rig, outputs), [(here, SUCCESS)], "{kind}");
             assert_eq!((rig.server.collective_count(), rig.server.poll_timeout()), (0, None));
         }
-        // One that comes in time is waited for.
+        // An operation waits for a job that comes in time.
         let mut rig = Rig::new(LEARNS | Capabilities::FENCE);
         let here = rig.job(1, 1)[0];
         assert_eq!(rig.request(here, request.clone()), []);
@@ -267,15 +267,15 @@ fn what_it_answers_counts_when_all_jobs_are_registered_and_all_who_are_here_have
     }
 }
 
-/// Daemons that Open MPI 5 starts for a spawned job do not register the older ones, which have nobody there, when they connect
-/// them: both jobs would wait for ever.
+/// Daemons that Open MPI 5 starts for a spawned job do not register older jobs when they connect them, because these
+/// have no process there. Both jobs would wait for ever.
 #[test]
 fn of_a_job_that_is_not_registered_soon_after_the_answer_nobody_is_here() {
     let (mut rig, here, id) = asked_ahead();
     assert_eq!(rig.complete(id, HostReply::Status(SUCCESS)), []);
     assert_eq!(ended(&rig.wait(1)), [(here, SUCCESS)]);
     assert_eq!((rig.server.collective_count(), rig.server.poll_timeout()), (0, None));
-    // Those who are known to be here are waited for.
+    // It waits for processes that are known to be local.
     let mut rig = Rig::new(LEARNS);
     let here = rig.job(1, 1)[0];
     let procs = vec![proc(0), other(0), ProcId::new(namespace("third"), 0)];
@@ -287,7 +287,7 @@ fn of_a_job_that_is_not_registered_soon_after_the_answer_nobody_is_here() {
     assert_eq!(ended(&rig.request(there, connect)), [(here, SUCCESS), (there, SUCCESS)]);
 }
 
-/// It was asked before it could be told.
+/// The host was asked before the process ended.
 #[test]
 fn one_that_dies_after_the_host_was_asked_ahead_is_missing_whatever_the_host_says() {
     for answers_first in [true, false] {
@@ -318,7 +318,7 @@ fn a_refusal_ends_it_at_once_and_so_does_the_end_of_a_job() {
     assert_eq!(ended(&outputs), [(here, Status::ERR_NOT_FOUND)]);
 }
 
-/// Of one signature they end in order, and each has its upcall.
+/// Operations of one signature end in order, and each has its upcall.
 #[test]
 fn the_next_one_of_that_set_goes_ahead_too_and_ends_after_it() {
     let (mut rig, here, first) = asked_ahead();
@@ -331,7 +331,7 @@ fn the_next_one_of_that_set_goes_ahead_too_and_ends_after_it() {
     assert_eq!(ended(&rig.request(there, connect)), [(here, SUCCESS), (there, SUCCESS)]);
 }
 
-/// Before the host is asked, those whose jobs are known have all come or gone.
+/// The host is asked after all processes of known jobs have arrived or ended.
 #[test]
 fn it_is_not_asked_before_all_who_are_known_have_come() {
     let mut rig = Rig::new(LEARNS);
@@ -342,6 +342,6 @@ fn it_is_not_asked_before_all_who_are_known_have_come() {
     let (id, Upcall::Connect(connect)) = upcall(&rig.lose(peers[1])) else { panic!("not a connect") };
     let status = Value::Status(Status::ERR_PARTIAL_SUCCESS.to_raw());
     assert_eq!(connect.directives, [Info::new(key("pmix.loc.col.st"), status)]);
-    // Nor does it end before all jobs are here, although the host has heard that somebody is missing.
+    // It does not end before all jobs are here, although the host knows that a process is missing.
     assert_eq!(replies(&rig.complete(id, HostReply::Status(Status::ERR_PARTIAL_SUCCESS))), []);
 }

@@ -1,11 +1,11 @@
-//! Every order of events for three participants and two overlapping operations, of any length: the real core beside a
-//! model that is written from the standard's words and knows nothing of the core's table.
+//! Every order of events for three participants and two overlapping operations, of any length. The real core runs
+//! beside a model that follows the standard and does not know the core's table.
 //!
-//! After each step the two agree on who is told what and on what goes up, which covers the invariants: each accepted request
-//! is answered exactly once, none succeeds with a contribution missing, nobody waits without cause. Paths that lead to one
-//! state, of the core and of the model, are one path from there on, so the search ends when there are no new states. From each
-//! state two things can happen, in any order of their steps: those who are missing come and the host does its part, and then
-//! nobody waits any more; everybody ends, and then nothing is left.
+//! After each step both must agree on all replies and upcalls. This covers the invariants: each accepted request gets
+//! exactly one reply, none succeeds with a contribution missing, and none waits without a cause. Paths to one state of
+//! the core and the model are the same path from there on, so the search ends when there are no new states. From each
+//! state two endings must be possible, in any order of their steps. If the missing processes come and the host answers,
+//! no process waits any more. If all processes end, no state is left.
 
 mod fingerprint;
 mod model;
@@ -23,10 +23,10 @@ use crate::types::ProcId;
 
 const RANKS: u32 = 3;
 
-/// Which two operations overlap.
+/// Two overlapping operations.
 #[derive(Clone, Copy, Debug)]
 enum Pair {
-    /// A fence of all, which needs the host, and one of the three, which does not and has a time limit.
+    /// A fence of all ranks, which needs the host, and one of the three, which does not and has a timeout.
     FencesOfOtherSets,
     /// A fence and a connect of the same set, both of this node alone.
     FenceAndConnect,
@@ -38,10 +38,10 @@ enum Step {
     Finalize(u32),
     Return(u32),
     Die(u32),
-    /// The host says that one which has left, or was lost, has ended.
+    /// The host reports the end of a process that has finalized or was lost.
     Deregister(u32),
     TimeOut,
-    /// The host answers the oldest or the newest upcall, well or not.
+    /// The host answers the oldest or the newest upcall, with success or a failure.
     Answer {
         oldest: bool,
         well: bool,
@@ -49,7 +49,7 @@ enum Step {
 }
 
 impl Step {
-    /// The same for another of the three.
+    /// The same step for another of the three processes.
     fn renamed(self, names: [u32; RANKS as usize]) -> Self {
         let name = |rank: u32| names[rank as usize];
         match self {
@@ -62,8 +62,8 @@ impl Step {
         }
     }
 
-    /// What brings operations to their end: whoever is missing comes, and the host does what it is asked to. Nobody has to come
-    /// to more than there is, and nothing has to fail.
+    /// Whether a step brings operations to their end: missing processes come, and the host answers. No further
+    /// operation or failure is needed.
     fn helps(self, model: &Model) -> bool {
         match self {
             Self::Return(_) => true,
@@ -73,7 +73,7 @@ impl Step {
         }
     }
 
-    /// What brings processes to theirs.
+    /// Whether a step brings processes to their end.
     const fn ends(self) -> bool {
         matches!(self, Self::Die(_) | Self::Deregister(_) | Self::Answer { .. })
     }
@@ -87,7 +87,7 @@ impl Pair {
         }
     }
 
-    /// One process of the job may live elsewhere.
+    /// One process of the job may be remote.
     fn job_size(self) -> u32 {
         match self {
             Self::FencesOfOtherSets => RANKS + 1,
@@ -128,35 +128,35 @@ fn steps() -> Vec<Step> {
     steps
 }
 
-/// How much may be under way at once. It makes the state graph finite, whatever the length of the paths through it.
+/// Bounds on open operations. They make the state graph finite, for paths of any length.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Operations that are open.
+    /// Open operations.
     operations: usize,
-    /// Requests of one process for one kind of operation that are open: those above 1 have raced ahead.
+    /// Open requests of one process for one kind of operation: those above 1 have raced ahead.
     requests: usize,
 }
 
-/// What a search found.
+/// The result of a search.
 struct Search {
     states: usize,
-    /// How many of them the model tells apart. The core may remember more: who is connected.
+    /// Number of states that the model distinguishes. The core may remember more, such as connections.
     told_apart: usize,
     transitions: usize,
-    /// Steps on the shortest way to the state that lies farthest.
+    /// Steps on the shortest path to the farthest state.
     depth: usize,
     defect: Option<String>,
 }
 
-/// One state, up to the names of the three.
+/// One state, up to the names of the three processes.
 struct State {
-    /// The shortest way to it.
+    /// The shortest path to it.
     path: Vec<Step>,
-    /// Nobody waits for an answer.
+    /// No process waits for a reply.
     is_quiet: bool,
-    /// Nothing is left of any operation.
+    /// No operation has left any state.
     is_empty: bool,
-    /// Where the steps lead that are possible here.
+    /// Targets of the possible steps.
     next: Vec<Way>,
 }
 
@@ -179,7 +179,7 @@ impl State {
     }
 }
 
-/// Goes through all states that can be reached within the bounds, and every step that is possible in each.
+/// Visits all reachable states within the bounds, with every possible step in each.
 fn search(pair: Pair, defective: Option<Table>, bounds: Bounds) -> Search {
     let first = World::new(pair, defective);
     let mut known = BTreeMap::from([(first.fingerprint(), 0)]);
@@ -196,7 +196,7 @@ fn search(pair: Pair, defective: Option<Table>, bounds: Bounds) -> Search {
             transitions += 1;
             let mut longer = states[index].path.clone();
             longer.push(step);
-            // The three are alike, so one state stands for all that differ in their names alone.
+            // The three are alike, so one state stands for all that differ only in names.
             let names = model.after(step).names();
             let path: Vec<Step> = longer.into_iter().map(|step| step.renamed(names)).collect();
             let world = match replay(pair, defective, &path) {
@@ -217,7 +217,7 @@ fn search(pair: Pair, defective: Option<Table>, bounds: Bounds) -> Search {
     end(&states, models.len(), transitions, defect)
 }
 
-/// What does not come to its end.
+/// A state without a proper end.
 fn unending(states: &[State]) -> Option<String> {
     let waits = "all who are missing come and the host answers, and some wait";
     let left = "everybody ends, and something is left";
@@ -225,8 +225,7 @@ fn unending(states: &[State]) -> Option<String> {
         .or_else(|| dead_end(states, left, |way| way.ends, |it| it.is_empty))
 }
 
-/// A state from which steps of some kind, in some order, do not lead to where they should: none is possible, or they go round in
-/// circles.
+/// A state from which steps of some kind never lead to the goal, in any order: none is possible, or they form a circle.
 fn dead_end(states: &[State], what: &str, is_way: fn(&Way) -> bool, is_goal: fn(&State) -> bool) -> Option<String> {
     let mut before = vec![Vec::new(); states.len()];
     let mut ways_left = vec![0_usize; states.len()];
@@ -253,11 +252,11 @@ fn dead_end(states: &[State], what: &str, is_way: fn(&Way) -> bool, is_goal: fn(
 
 /// Exactly two operations overlap.
 const TWO: Bounds = Bounds { operations: 2, requests: 2 };
-/// What `MODEX_SEARCH=all` goes through.
+/// The bounds of `MODEX_SEARCH=all`.
 const THREE: Bounds = Bounds { operations: 3, requests: 2 };
 
-/// Goes through the whole graph, not a part of it up to a depth: a state is left out only if one is known that differs in names
-/// alone. Gives the numbers of states, of those that the model tells apart, and of transitions.
+/// Visits the whole graph, to any depth: a state is skipped only if a known one differs in names alone. Returns the
+/// numbers of states, of states that the model distinguishes, and of transitions.
 fn whole(pair: Pair, bounds: Bounds) -> (usize, usize, usize) {
     let Search { states, told_apart, transitions, depth, defect } = search(pair, None, bounds);
     println!("{pair:?}, {bounds:?}: {states} states, {transitions} transitions, {depth} steps away");
@@ -265,9 +264,9 @@ fn whole(pair: Pair, bounds: Bounds) -> (usize, usize, usize) {
     (states, told_apart, transitions)
 }
 
-// ARCHITECTURE.md tells these numbers. Fewer states are a search that has lost some of them.
+// ARCHITECTURE.md states these numbers. Fewer states mean that the search has lost some.
 
-/// Two fences have as many states as the model: the core remembers nothing else.
+/// Two fences have as many states as the model: the core remembers no more.
 #[test]
 fn every_order_of_arrivals_departures_and_answers_at_two_fences_keeps_the_promises() {
     assert_eq!(whole(Pair::FencesOfOtherSets, TWO), (2748, 2748, 21_063));
@@ -277,13 +276,13 @@ fn every_order_of_arrivals_departures_and_answers_at_two_fences_keeps_the_promis
     }
 }
 
-/// Who has connected is something that the model does not know.
+/// The model does not know the connections.
 #[test]
 fn every_order_of_arrivals_departures_and_answers_at_a_fence_and_a_connect_keeps_the_promises() {
     assert_eq!(whole(Pair::FenceAndConnect, TWO), (3370, 1334, 28_888));
 }
 
-/// The search once took it for enough that some way leads out: also one on which the host refuses, or somebody comes a second time.
+/// The search once accepted any way out, even by a refusal of the host or a second arrival.
 #[test]
 fn a_state_that_only_a_refusal_or_one_more_arrival_leads_out_of_is_a_dead_end() {
     let state = |is_quiet, next: &[Way]| State { path: Vec::new(), is_quiet, is_empty: is_quiet, next: next.to_vec() };
@@ -301,7 +300,7 @@ fn a_state_that_only_a_refusal_or_one_more_arrival_leads_out_of_is_a_dead_end() 
     assert!(!Step::Answer { oldest: true, well: false }.helps(&once));
 }
 
-/// Each defect stands for a mistake that one can make in the table.
+/// Each defect is a possible mistake in the table.
 #[test]
 fn a_defect_in_the_table_is_found() {
     fn mutant(

@@ -19,7 +19,7 @@ fn a_segment_reader_is_admitted_and_handed_its_segment() {
     assert_eq!(outputs, [Output::Admit(peer, 1), Output::SendSegment(peer, namespace("job"))]);
 }
 
-/// The board of a job has a seat for each number: those of other jobs must not be between them.
+/// The board of a job has a seat for each number: numbers of other jobs must not lie between them.
 #[test]
 fn connections_are_numbered_by_job() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -74,7 +74,7 @@ fn a_connection_of_another_user_is_refused() {
     assert_eq!(outputs, [Output::Refuse(PeerId(9), refusal)]);
 }
 
-/// The connection number 9 claims rank 0, and these are shown to be none of its family.
+/// Connection number 9 claims rank 0, and is unrelated to these.
 fn claim_rank_0(rig: &mut Rig, strangers: &[PeerId]) -> Vec<Output> {
     let (version, strangers) = (Version { major: 5, minor: 0 }, strangers.iter().copied().collect());
     let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers };
@@ -280,8 +280,8 @@ fn what_is_not_built_yet_is_answered_as_not_supported() {
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }
 
-/// Found by fuzzing: a client that ended its interest in events after it had finalized was told that it must not. That
-/// command has no reply, and peers of release 6.1 complain about one that nobody waits for.
+/// Found by fuzzing: a client that deregistered from events after it had finalized got a refusal. That command has no
+/// reply, and peers of release 6.1 complain about an unexpected one.
 #[test]
 fn a_request_without_a_reply_has_none_after_finalizing_either() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -290,8 +290,8 @@ fn a_request_without_a_reply_has_none_after_finalizing_either() {
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), []);
 }
 
-/// Found by fuzzing: a connection that was refused because it introduced itself a second time stayed behind for ever,
-/// for nobody reports the end of a refused connection. Its process could not get lost, and fences waited for it.
+/// Found by fuzzing: a connection refused for a second introduction stayed registered for ever, because the end of a
+/// refused connection is not reported. Its process could not be lost, and fences waited for it.
 #[test]
 fn a_connection_refused_for_a_second_introduction_is_gone() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -1,10 +1,10 @@
-//! The share of one user of resources that all users share.
+//! Each user's share of common resources.
 //!
-//! Each process had a bound, and the server had one, but no user had. Four processes of one user opened as many fences as
-//! the server holds, and the fences of all other users were refused for as long as they stayed. Other things had a bound on
-//! their number alone: 1,024 fences with a directive of 30 MB each, and as many held Gets with such a qualifier, were 60 GB.
-//! Now what a user may have depends on what is left for others, and what is kept is counted in bytes. Found by an attacker with
-//! two user ids.
+//! Each process had a bound, and so had the server, but no user had one. Four processes of one user opened as many
+//! fences as the server allows, and the fences of all other users were refused meanwhile. Other resources had only a
+//! bound on their number. 1,024 fences with a directive of 30 MB each, and as many held Gets with such a qualifier,
+//! were 60 GB. Now a user's share depends on the rest for others, and memory is counted in bytes. Found by an attacker
+//! with two user ids.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn alices(rank: u32) -> ProcId {
     ProcId::new(namespace("alices"), rank)
 }
 
-/// The status of the answer, if there is one.
+/// The status of the reply, if there is one.
 fn status(outputs: &[Output]) -> Option<Status> {
     statuses(outputs).first().map(|(_, status)| *status)
 }
@@ -124,8 +124,8 @@ fn what_operations_and_held_gets_keep_is_counted_in_bytes() {
     assert_eq!(status(&rig.request(PeerId(1), get(&bobs(0), Some("a"), &qualified(9_000)))), None, "room again");
 }
 
-/// Groups had a bound on their number, and each on its members, but not all of them together. The books of all groups were
-/// gone through at each change.
+/// Groups had a bound on their number, and each on its members, but not all of them together. Each change went through
+/// all groups.
 #[test]
 fn groups_and_their_members_are_counted_together() {
     let mut rig = rig(Limits { groups_max: 8, group_members_max: 1000, ..Limits::default() });
@@ -147,8 +147,8 @@ fn groups_and_their_members_are_counted_together() {
     assert_eq!(status(&rig.request(PeerId(1), join("m4", many(bobs(0))))), Some(Status::SUCCESS), "room again");
 }
 
-/// An invitation whose range names a job 60,000 times kept the job's processes 60,000 times and held the server up for 0.3 s.
-/// An invitation to nobody anyone knows stopped the server from helping all other leaders' invitees.
+/// An invitation whose range names a job 60,000 times stored the job's processes 60,000 times, and took the server 0.3
+/// s. An invitation to unknown processes stopped the server from helping the invitees of all other leaders.
 #[test]
 fn an_invitation_counts_each_process_once_and_spoils_no_other() {
     let mut rig = rig(Limits { participants_max: 1500, ..Limits::default() });
@@ -157,7 +157,7 @@ fn an_invitation_counts_each_process_once_and_spoils_no_other() {
     rig.request(PeerId(2), invite("g", vec![everybody("nobodys")]));
     let wish = RegisterEvents { codes: vec![Status::GROUP_CONSTRUCT_ABORT], directives: Vec::new() };
     rig.request(PeerId(3), Request::RegisterEvents(wish));
-    // The first leader concludes; an invitee that accepts after that is told, although the second leader is unclear.
+    // The first leader concludes. A later acceptance gets an answer, although the second leader is unclear.
     let notify = |status, target: ProcId| {
         let info = vec![Info::new(key("pmix.evrange"), procs([target])), Info::new(key("pmix.grp.id"), "g")];
         Request::Notify(Notify { status, range: range::RANGE_CUSTOM, info })
@@ -167,7 +167,7 @@ fn an_invitation_counts_each_process_once_and_spoils_no_other() {
     assert!(outputs.iter().any(|output| matches!(output, Output::Notify(PeerId(3), _))), "{outputs:?}");
 }
 
-/// Events of one user pushed those of another out of the cache before somebody came who wanted them.
+/// Events of one user displaced those of another from the cache before a process registered for them.
 #[test]
 fn events_of_one_user_push_out_none_of_another() {
     let mut rig = rig(Limits::default());
@@ -184,8 +184,8 @@ fn events_of_one_user_push_out_none_of_another() {
     assert!(outputs.iter().any(|output| matches!(output, Output::Notify(PeerId(12), _))), "{outputs:?}");
 }
 
-/// A leader had 4,096 invitations open. When sixteen with 1,000 each ended, the server was gone for four seconds: for each
-/// invitation it went through those of all leaders that had ended.
+/// A leader had 4,096 open invitations. When sixteen leaders with 1,000 each ended, the server was busy for four
+/// seconds: for each invitation it went through those of all ended leaders.
 #[test]
 fn a_leader_has_few_invitations_open_and_its_end_leaves_a_bounded_number_of_places() {
     let mut rig = rig(Limits::default());
@@ -198,7 +198,8 @@ fn a_leader_has_few_invitations_open_and_its_end_leaves_a_bounded_number_of_plac
     assert_eq!((held(&rig, "invitation"), held(&rig, "invitation without a leader")), (0, 256));
 }
 
-/// What a client said of one program went to the host as it was: a host that looks there took it for the server's word.
+/// A client's infos about one application went to the host unchanged: a host that reads them there took them for the
+/// server's.
 #[test]
 fn the_server_says_who_asks_for_a_job_also_where_it_describes_programs() {
     use crate::server::{Requester, Spawn};

@@ -1,4 +1,4 @@
-//! Whose segments processes of other jobs are handed, and when these are taken back.
+//! Segments of other jobs: when processes get them, and when these are withdrawn.
 
 use super::harness::*;
 use crate::proto::{Collective, Group, Reply, Request, Spawn};
@@ -19,7 +19,7 @@ fn collective(names: &[&str]) -> Collective {
     Collective { procs: all_of(names), directives: Vec::new() }
 }
 
-/// Jobs of one process each, all of them here, which map segments.
+/// Jobs of one process each, all of them local, which map segments.
 fn jobs(rig: &mut Rig, names: &[&str]) -> Vec<PeerId> {
     for name in names {
         rig.register(name, Some(1), Some(1));
@@ -28,7 +28,7 @@ fn jobs(rig: &mut Rig, names: &[&str]) -> Vec<PeerId> {
     names.iter().map(|name| rig.join(&of(name, 0), SEGMENT)).collect()
 }
 
-/// Segments handed over and taken back, in order.
+/// Sent and withdrawn segments, in order.
 fn segments(outputs: &[Output]) -> Vec<(PeerId, &'static str, String)> {
     let segment = |output: &Output| match output {
         Output::SendSegment(peer, namespace) => Some((*peer, "sent", namespace.to_string())),
@@ -112,7 +112,7 @@ fn who_maps_nothing_or_is_of_another_user_gets_copies() {
     let told = |reply: &Reply| matches!(reply, Reply::Data(jobs) if jobs.len() == 1);
     assert_eq!(replies(&outputs).iter().map(|(_, reply)| told(reply)).collect::<Vec<_>>(), [false, true]);
 
-    // Nobody of the stranger's is connected; it departs, and what the host says goes.
+    // The stranger's job has no connection; it departs, and the host's answer counts.
     let mut rig = Rig::new(Capabilities::CONNECT);
     let here = jobs(&mut rig, &["a"])[0];
     rig.register("c", Some(2), Some(1));
@@ -141,7 +141,7 @@ fn who_ends_or_whose_job_ends_is_tied_to_nothing() {
     assert_eq!(segments(&outputs), []);
 }
 
-/// A job of others that ended took along every connection of processes of one job.
+/// An ended job of others ended every connection of processes within one job.
 #[test]
 fn a_connection_within_a_job_outlasts_other_jobs() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -152,7 +152,7 @@ fn a_connection_within_a_job_outlasts_other_jobs() {
     assert_eq!(statuses(&outputs), [(peers[0], SUCCESS)]);
 }
 
-/// The host's answer to a spawn tied a process to the new job that had left in between.
+/// The host's answer to a spawn tied a process to the new job that had ended in between.
 #[test]
 fn who_has_left_is_not_tied_to_the_job_that_it_had_started() {
     let mut rig = Rig::new(Capabilities::SPAWN);
@@ -186,7 +186,7 @@ fn a_job_and_whoever_has_started_it_read_each_other() {
     assert_eq!(segments(&outputs), [sent(parent, "child")]);
     let expected = Reply::Spawned { namespace: Text::from("child"), entries: Vec::new() };
     assert_eq!(replies(&outputs), [(parent, expected)]);
-    // A second connection of the child's, as a forked process makes it.
+    // A second connection of the child, as a forked process makes it.
     let (clone, outputs) = rig.connect(&of("child", 0), SEGMENT);
     assert_eq!(segments(&outputs), [sent(clone, "a"), sent(clone, "child")]);
     let asked = rig.request(peer, get(&everybody_of("child"), Some("pmix.parent"), &[]));
@@ -203,8 +203,8 @@ fn everybody_of(name: &str) -> ProcId {
     of(name, Rank::Wildcard)
 }
 
-/// A job that was registered after others had been connected to it was nobody's yet, and so nobody's to read: its segment was
-/// never handed over. So was that of a child that was registered after its parent had been told of it.
+/// A job registered after others had been connected to it had no user yet, so no process could read it: its segment was
+/// never sent. The same was true for a child that was registered after the reply to its parent.
 #[test]
 fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_connected() {
     for late in 0..3 {
@@ -231,7 +231,7 @@ fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_
         assert_eq!(seen, [sent(here, "b")], "late: {late}");
         let clone = rig.connect(&of("a", 0), SEGMENT);
         assert_eq!(segments(&clone.1), [sent(clone.0, "b"), sent(clone.0, "a")], "who comes later");
-        // As soon as one of its processes is another user's it is not theirs to read.
+        // As soon as one of its processes is another user's, they may not read it.
         let stranger = RegisterClient { proc: of("b", 0), uid: OWNER.uid + 1, gid: OWNER.gid, object: 0 };
         let outputs = rig.host(HostCall::RegisterClient(stranger));
         assert_eq!(segments(&outputs), [withdrawn(here, "b"), withdrawn(clone.0, "b")]);
@@ -240,7 +240,7 @@ fn segments_are_handed_over_in_whatever_order_jobs_are_registered_announced_and_
 
 #[test]
 fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
-    // The parent is told of its child before that is registered.
+    // The parent gets the reply before its child is registered.
     let mut rig = Rig::of_root(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
     let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
@@ -248,7 +248,7 @@ fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
     let mut outputs = rig.register("child", Some(1), Some(1));
     outputs.extend(rig.register_client(&of("child", 0)));
     assert_eq!(segments(&outputs), [sent(parent, "child")]);
-    // The child is there before it is said whose child it is.
+    // The child connects before its parent is known.
     let (child, outputs) = rig.connect(&of("child", 0), SEGMENT);
     assert_eq!(segments(&outputs), [sent(child, "child")]);
     let description = vec![Info::new(key("pmix.parent"), Value::from(of("a", 0)))].into();

@@ -20,7 +20,7 @@ fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
     Rig::with(Config { capabilities, host_timeout, tools: policy(admission), ..Config::default() }, MapStore::new())
 }
 
-/// One that needs a name, of the server's user.
+/// A tool without a name, of the server's user.
 pub(super) fn stranger() -> ToolHello {
     ToolHello {
         kind: ToolKind::Tool,
@@ -44,7 +44,7 @@ pub(super) fn arrive(rig: &mut Rig, peer: u64, hello: ToolHello) -> Vec<Output> 
     rig.input(Input::ToolConnected(PeerId(peer), hello))
 }
 
-/// Connects a tool that the library names.
+/// Connects a tool that gets its name from the library.
 fn tool(rig: &mut Rig, peer: u64) -> (PeerId, ProcId) {
     match arrive(rig, peer, stranger()).as_slice() {
         [Output::AdmitTool(id, _, proc)] => (*id, proc.clone()),
@@ -61,8 +61,8 @@ fn a_server_that_was_not_told_to_serve_tools_serves_none() {
     }
 }
 
-/// A launched process that called `PMIx_tool_init` with another name was refused, where OpenPMIx gives it that name. The rule: a
-/// tool with a name may come if its user has a process here, also to a server without tool support.
+/// A launched process that called `PMIx_tool_init` with another name was refused, where OpenPMIx gives it that name.
+/// The rule: a tool with a name may connect if its user has a process here, even to a server without tool support.
 #[test]
 fn a_launched_process_may_come_again_as_a_tool_with_a_name() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Refused);
@@ -108,7 +108,7 @@ fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
     assert!(matches!(arrive(&mut open, 1, foreign).as_slice(), [Output::AdmitTool(..)]));
 }
 
-/// A tool named itself after a job that this server had not heard of. It was that job's process then: the host was asked to
+/// A tool took the name of a job that this server did not know. It was then that job's process: the host was asked to
 /// end the whole job, which was another user's on other nodes.
 #[test]
 fn a_tool_of_another_user_has_no_name_that_nobody_vouches_for() {
@@ -134,7 +134,7 @@ fn no_tool_gets_into_a_job() {
         let peer = peer as u64 + 50;
         assert_eq!(arrive(&mut rig, peer, named(name, rank)), [Output::Refuse(PeerId(peer), taken(name, rank))]);
     }
-    // One that the host announced has to be its user's.
+    // An announced name requires its user.
     rig.register("other", Some(1), Some(1));
     rig.register_client(&ProcId::new(namespace("other"), 0));
     let root = ToolHello { credentials: Credentials { uid: 0, gid: 0 }, claimed_gid: OWNER.gid, ..named("other", 0) };
@@ -261,7 +261,7 @@ fn a_tools_namespace_is_there_as_long_as_it_is() {
     assert!(matches!(&outputs[..], [Output::ReplyJobInfo(peer, _, name)] if *peer == id && *name == of), "{outputs:?}");
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&proc.namespace]);
     assert_eq!(statuses(&rig.request(id, Request::Finalize)), [(id, Status::SUCCESS)]);
-    // Whoever keeps what was written of the namespace lets it go.
+    // A cached reply for the namespace is dropped.
     assert_eq!(rig.lose(id), [Output::Described(proc.namespace)]);
     assert_eq!(rig.server.namespaces().count(), 0);
 }
@@ -357,8 +357,8 @@ fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
     assert_eq!(rig.request(peers[0], fence(&[everybody()], &[])), [], "a job's fence does not count tools");
 }
 
-/// It was shown its own user's jobs by queries, and everybody's data by Get. Now a stranger's job looks as one that does not
-/// exist.
+/// Queries showed it only its own user's jobs, but a Get the data of all users. Now a stranger's job looks like an
+/// unknown one.
 #[test]
 fn a_tool_of_another_user_reads_no_job_but_its_users() {
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
@@ -393,7 +393,7 @@ fn a_singleton_is_a_job_of_one() {
     assert_eq!(data(&rig.request(id, get(&proc, Some("a"), &[]))), [kval("a", 1)]);
 }
 
-/// Release 6.1 gives up on entries where it expects its own segments, and lives without any.
+/// Release 6.1 rejects entries where it expects its own segments, and works without any.
 #[test]
 fn a_singleton_that_wants_segments_of_its_own_library_is_told_its_name_alone() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
@@ -413,7 +413,7 @@ fn a_namespace_that_the_host_describes_later_is_the_hosts() {
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&namespace("t")]);
 }
 
-/// A tool sat at a rank of a job that the host had yet to register, and went on as that process.
+/// A tool used a rank of a job that the host had not registered yet, and went on as that process.
 #[test]
 fn a_tool_that_took_a_jobs_name_goes_when_the_host_registers_the_job() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);
@@ -441,7 +441,7 @@ fn a_tool_does_not_become_another_users_process() {
     let outputs = rig.host(HostCall::RegisterClient(client));
     assert_eq!(outputs[0], Output::Close(PeerId(51), Reason::Deregistered), "{outputs:?}");
     assert_eq!(rig.server.peer_count(), 1);
-    // Its own user's may: the host has taken it over.
+    // A tool of its own user may stay: the host has taken it over.
     let outputs = rig.register_client(&proc(8));
     assert!(matches!(outputs.as_slice(), [Output::Complete(..)]), "{outputs:?}");
     rig.register("job", Some(9), Some(2));
@@ -463,7 +463,7 @@ fn one_whom_the_host_let_in_stays_and_is_no_member_of_the_job() {
     assert_eq!(statuses(&rig.request(member, fence(&[everybody()], &[]))), [(member, Status::SUCCESS)]);
 }
 
-/// A tool alone in its namespace made it a job of one, in which the host could announce nobody.
+/// A tool alone in its namespace made it a job of one, in which the host could announce no process.
 #[test]
 fn a_tool_does_not_keep_the_host_from_announcing_processes() {
     let mut rig = rig(Capabilities::empty(), ToolAdmission::Named);

@@ -1,4 +1,4 @@
-//! What those who form a group decide when one of them ends.
+//! Decisions of processes that form a group when one of them ends.
 
 use super::groups::told;
 use super::harness::*;
@@ -16,7 +16,7 @@ fn construct(id: &str, directives: &[Info]) -> Request {
     Request::GroupConstruct(Group { command: 24, id, procs: vec![everybody()], directives })
 }
 
-/// What a client says of its handlers.
+/// A client's report about its handlers.
 fn verdict(id: &str, verdict: Status, about: u32) -> Request {
     let verdict = Info::new(key(GROUP_VERDICT), Value::Status(verdict.to_raw()));
     let directives = vec![verdict, Info::new(key("pmix.evproc"), Value::from(proc(about)))];
@@ -36,7 +36,7 @@ fn job(rig: &mut Rig, job_size: u32, local: u32) -> Vec<PeerId> {
     peers
 }
 
-/// How constructions ended; a group is a success.
+/// Results of constructions; a group is a success.
 fn ends(outputs: &[Output]) -> Vec<(PeerId, Status)> {
     let end = |(peer, reply)| match reply {
         crate::proto::Reply::Status(status) => (peer, status),
@@ -78,7 +78,7 @@ fn the_first_who_volunteers_leads_and_all_are_told() {
     assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
     let late = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0));
     assert_eq!(told(&late), [], "there is one");
-    // It is the leader now: it hears of the others' ends.
+    // It is the leader now, so it gets the ends of others.
     let outputs = rig.lose(peers[3]);
     assert_eq!(told(&outputs), [(peers[2], Status::GROUP_MEMBER_FAILED, proc(3))]);
     let outputs = rig.request(peers[2], verdict("g", Status::SUCCESS, 3));
@@ -96,7 +96,7 @@ fn who_never_decides_is_not_waited_for_for_long_nor_is_who_ends() {
         assert_eq!(ends(&rig.request(peers[0], verdict("g", Status::SUCCESS, 2)))[..], [(peers[0], Status::SUCCESS)]);
         let mut expected = vec![(peers[0], Status::SUCCESS)];
         let outputs = if is_lost {
-            // That it has ended is told, too, and decided about: the first answer is the verdict's own.
+            // Its end is reported, too, and decided about: the first reply is the one to the verdict.
             assert_eq!(told(&rig.lose(peers[1])), [(peers[0], Status::GROUP_MEMBER_FAILED, proc(1))]);
             expected.push((peers[0], Status::SUCCESS));
             rig.request(peers[0], verdict("g", Status::SUCCESS, 1))
@@ -135,7 +135,7 @@ fn a_verdict_that_nobody_asked_for_changes_nothing_but_a_member_may_give_up() {
     assert_eq!((told(&outputs), ends(&outputs)), (vec![], vec![(peers[0], success)]), "no leader was lost");
 }
 
-/// A construction that was given up on one node was waited for on the others for ever.
+/// A construction that was given up on one node was awaited on the others for ever.
 #[test]
 fn a_construction_that_is_given_up_here_goes_to_the_host_for_the_sake_of_the_others() {
     let mut rig = Rig::new(Capabilities::GROUP);
@@ -167,16 +167,16 @@ fn the_leader_of_an_invitation_is_succeeded_by_the_first_invitee_who_volunteers(
     let selected = |peer| (peer, Status::GROUP_LEADER_SELECTED, proc(2));
     assert_eq!(told(&outputs), [selected(peers[1]), selected(peers[2])]);
     assert_eq!(told(&rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 0))), [], "there is one");
-    // What nobody takes over goes with its job.
+    // An open vacancy ends with its job.
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
 
-/// Who had offered to lead and never invited kept the place, and so did one elsewhere that ended without a word.
+/// A volunteer that never invited kept the role, and so did a remote one that ended without an event.
 #[test]
 fn a_successor_that_does_not_invite_keeps_the_place_for_a_minute() {
     let high = ProcId::new(namespace("zzz"), 0);
-    // News of the end may be the last to come.
+    // The event about the end may be the last to come.
     for (invites, is_heard_first) in [(false, false), (true, false), (true, true)] {
         let mut rig = Rig::new(Capabilities::NOTIFY_EVENT);
         let peers = job(&mut rig, 5, 3);
@@ -208,7 +208,7 @@ fn a_successor_that_does_not_invite_keeps_the_place_for_a_minute() {
     }
 }
 
-/// An event of processes elsewhere, about the one that it comes from.
+/// An event of a remote process about itself.
 fn from_elsewhere(status: Status, source: &ProcId, targets: &[ProcId]) -> HostCall {
     let elements = targets.iter().cloned().map(Value::from).collect();
     let targets = Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }));
@@ -220,7 +220,7 @@ fn from_elsewhere(status: Status, source: &ProcId, targets: &[ProcId]) -> HostCa
     HostCall::NotifyEvent(Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info })
 }
 
-/// Who volunteered on another node than the leader's was not heard, and the construction did not wait for what handlers there say.
+/// A volunteer on another node than the leader's was ignored, and the construction did not wait for decisions there.
 #[test]
 fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
     let mut rig = Rig::new(Capabilities::GROUP | Capabilities::NOTIFY_EVENT);
@@ -230,7 +230,7 @@ fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
     let locals = [0, 1, 2].map(proc);
     let outputs = rig.host(from_elsewhere(Status::GROUP_LEADER_FAILED, &proc(3), &locals));
     assert_eq!(told(&outputs).len(), 3);
-    // Whoever had not come when it was told is not waited for, the others are.
+    // A process that had not arrived at the event is not awaited, but the others are.
     let outputs = rig.request(peers[2], construct("g", &[notify]));
     assert_eq!(upcalls(&outputs), []);
     let outputs = rig.request(peers[1], verdict("g", Status::GROUP_LEADER_SELECTED, 3));
@@ -243,7 +243,7 @@ fn a_leader_that_ends_elsewhere_can_be_succeeded_from_here() {
     assert_eq!(rig.server.poll_timeout(), None);
 }
 
-/// Servers could not agree on one of them, if what they say crossed on its way.
+/// Servers could not agree on one volunteer if their events crossed.
 #[test]
 fn of_those_who_volunteer_on_several_nodes_the_lowest_leads_and_is_heard_of_last() {
     for arrives_first in [true, false] {
@@ -266,7 +266,7 @@ fn of_those_who_volunteer_on_several_nodes_the_lowest_leads_and_is_heard_of_last
             assert_eq!(told(&rig.host(selected(&elsewhere[1]))), [], "a lower one leads");
             assert_eq!(told(&rig.host(selected(&elsewhere[0]))).len(), 3);
         }
-        // It hears of the others' ends, and nobody else here does.
+        // It gets the ends of others, and no other local process does.
         rig.request(peers[0], verdict("g", Status::SUCCESS, 3));
         let outputs = rig.lose(peers[2]);
         let Upcall::NotifyEvent(event) = &upcalls(&outputs)[0].1 else { panic!("{outputs:?}") };
@@ -274,7 +274,7 @@ fn of_those_who_volunteer_on_several_nodes_the_lowest_leads_and_is_heard_of_last
     }
 }
 
-/// Only the server of the leader's node knew that there was a place to take.
+/// Only the server of the leader's node knew of the vacancy.
 #[test]
 fn the_leader_of_an_invitation_that_ends_elsewhere_is_succeeded_from_here_unless_it_has_been_elsewhere() {
     for is_taken in [false, true] {
@@ -294,8 +294,8 @@ fn the_leader_of_an_invitation_that_ends_elsewhere_is_succeeded_from_here_unless
     }
 }
 
-/// Both led: the rule of constructions, that the lowest does, was not that of invitations. And a selection that came before the
-/// failure was forgotten, so that this node elected again.
+/// Both led: invitations did not follow the rule of constructions that the lowest leads. A selection that came before
+/// the failure was forgotten, so that this node elected again.
 #[test]
 fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() {
     let [low, high] = ["aaa", "zzz"].map(|name| ProcId::new(namespace(name), 0));
@@ -310,7 +310,7 @@ fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() 
         rig.host(from_elsewhere(Status::GROUP_INVITED, &proc(3), &invited));
         (rig, peers)
     };
-    // What the nodes say crosses on its way.
+    // The events of the nodes cross.
     let (mut rig, peers) = begin();
     rig.host(lost());
     assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
@@ -318,20 +318,20 @@ fn of_those_who_volunteer_for_an_invitation_on_several_nodes_the_lowest_leads() 
     assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
     assert_eq!(told(&rig.host(selected(&low))).len(), 3);
     assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
-    // The news of who leads overtakes that of the end.
+    // The event about the new leader overtakes the one about the end.
     let (mut rig, peers) = begin();
     assert_eq!(told(&rig.host(selected(&low))).len(), 3);
     assert_eq!(told(&rig.host(selected(&high))), [], "a lower one leads");
     rig.host(lost());
     assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
-    // Whoever leads ends, and the place is free.
+    // The new leader ends, and its role is vacant.
     rig.host(from_elsewhere(Status::PROC_TERMINATED, &low, &locals));
     assert_eq!(told(&rig.request(peers[1], volunteer())).len(), 3);
     rig.host(HostCall::DeregisterNamespace(namespace("job")));
     assert_eq!(rig.server.holdings().iter().map(|(_, count)| count).sum::<usize>(), 0);
 }
 
-/// The place was kept for a minute for one whose invitation had been made and was over, and nobody could take it.
+/// The role was kept for a minute for a process whose invitation was already over, and no other could take it.
 #[test]
 fn a_successor_that_has_told_how_it_ended_before_the_news_of_the_leaders_end_leaves_no_place() {
     let invited = [0, 1, 2, 4].map(proc);
@@ -349,8 +349,8 @@ fn a_successor_that_has_told_how_it_ended_before_the_news_of_the_leaders_end_lea
     }
 }
 
-/// The end of a leader who had declared itself later took the successor's place away, and a selection that came before the failure
-/// was forgotten.
+/// The end of a leader that had declared itself later took the successor's role away, and a selection that came before
+/// the failure was forgotten.
 #[test]
 fn a_successor_stays_until_it_ends_and_may_be_heard_of_before_the_end_of_the_leader() {
     let [low, high] = ["aaa", "zzz"].map(|name| ProcId::new(namespace(name), 0));
@@ -383,8 +383,8 @@ fn a_successor_stays_until_it_ends_and_may_be_heard_of_before_the_end_of_the_lea
     assert_eq!(told(&rig.request(peers[1], volunteer())), [], "there is one");
 }
 
-/// A process that took part in a thousand constructions ended, and all their members were told in one turn: 150 ms for
-/// everybody else. The rule: a turn tells those of a bounded number of groups, and each construction waits for its own.
+/// A process in a thousand constructions ended, and all their members were informed in one turn: 150 ms for all others.
+/// The rule: a turn informs a bounded number of groups, and each construction waits for its own events.
 #[test]
 fn the_members_of_many_constructions_are_told_of_an_end_in_several_turns() {
     let mut rig = Rig::new(Capabilities::empty());
@@ -414,6 +414,6 @@ fn the_members_of_many_constructions_are_told_of_an_end_in_several_turns() {
             ended.filter(|end| *end == (peers[0], Status::SUCCESS)).count()
         })
         .sum();
-    // The answer to each verdict is a success, and so is that to each construction.
+    // The reply to each verdict is a success, and so is the reply to each construction.
     assert_eq!(formed, 2 * count);
 }

@@ -1,11 +1,11 @@
-//! What tells states apart: a hash of the text that the core is for `Debug`.
+//! The identity of a state: a hash of the core's `Debug` text.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::{self, Debug, Write};
 use std::hash::{Hash, Hasher};
 
-/// A hash of a value as `Debug` writes it, where names are numbered by their first mention, and counters are left out.
+/// A hash of a value's `Debug` text, with names numbered by their first mention and without counters.
 pub(super) fn fingerprint(value: &impl Debug) -> u64 {
     let mut text = Canonical::default();
     write!(text, "{value:?}").unwrap();
@@ -14,7 +14,7 @@ pub(super) fn fingerprint(value: &impl Debug) -> u64 {
     hasher.finish()
 }
 
-/// Takes the text piece by piece, as derived code writes it: names, punctuation and numbers each by themselves.
+/// Takes the text in the pieces of derived code: names, punctuation and numbers separately.
 #[derive(Default)]
 struct Canonical {
     text: String,
@@ -26,10 +26,10 @@ struct Canonical {
 enum Expected {
     #[default]
     Anything,
-    /// The bracket behind a name, then its number.
+    /// The bracket after a name, then its number.
     Bracket(usize),
     Number(usize),
-    /// So many pieces, then a number that only counts.
+    /// A number of pieces, then a number that only counts.
     Counter(usize),
 }
 
@@ -57,7 +57,7 @@ impl Write for Canonical {
                 }
             }
             Expected::Counter(left) => self.state = Expected::Counter(left - 1),
-            // Most pieces are ruled out by their first letter.
+            // The first letter excludes most pieces.
             _ if !matches!(piece.as_bytes().first(), Some(b'P' | b'U' | b'O' | b'T' | b'l' | b'r' | b'm')) => {
                 self.state = Expected::Anything;
             }

@@ -1,4 +1,4 @@
-//! What ought to happen, from the standard's words.
+//! The expected behaviour, from the standard's words.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::fingerprint::fingerprint;
 use super::{Bounds, Pair, RANKS, Step};
 use crate::types::Status;
 
-/// What a request is answered with: by whom it was made, and its number.
+/// Replies: process, number of the request, and status.
 pub(super) type Told = BTreeSet<(u32, u32, i32)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub(super) struct ModelOperation {
     answer: Option<i32>,
 }
 
-/// What ought to happen.
+/// The expected state.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     goes_up: [bool; 2],
@@ -36,7 +36,7 @@ pub(super) struct Model {
     /// Oldest first.
     pub(super) operations: Vec<ModelOperation>,
     pub(super) now: u64,
-    /// Statuses that local participants are missing with, of upcalls, in order.
+    /// Local statuses of upcalls, in order.
     pub(super) upcalls: Vec<i32>,
 }
 
@@ -59,7 +59,7 @@ impl Model {
         self.operations.iter().filter(|operation| operation.is_up && operation.answer.is_none()).count()
     }
 
-    /// Whether something can happen, within the bounds.
+    /// Whether a step is possible within the bounds.
     pub(super) fn is_possible(&self, step: Step, bounds: Bounds) -> bool {
         let life = |rank: u32| self.lives[rank as usize];
         match step {
@@ -82,8 +82,8 @@ impl Model {
         after
     }
 
-    /// Names for the three that are the same for all states which differ in names alone: they are ordered by all that the
-    /// model knows of them.
+    /// Names for the three that are the same for all states which differ only in names: an order by all of the model's
+    /// facts about them.
     pub(super) fn names(&self) -> [u32; RANKS as usize] {
         let part = |op: &ModelOperation, rank: u32| {
             let waiting = op.waiting.iter().filter(|(who, _)| *who == rank).count();
@@ -100,7 +100,7 @@ impl Model {
         names
     }
 
-    /// A hash of all that makes a difference from here on.
+    /// A hash of all facts with later effects.
     pub(super) fn fingerprint(&self) -> u64 {
         let mut model = self.clone();
         let now = std::mem::take(&mut model.now);
@@ -146,7 +146,7 @@ impl Model {
         told
     }
 
-    /// Whether an operation of a kind still waits for somebody who has not come to it.
+    /// Whether an operation of a kind still waits for a process that has not arrived.
     pub(super) fn lacks(&self, rank: u32, kind: usize) -> bool {
         self.operations.iter().any(|op| op.kind == kind && !op.is_up && !op.came.contains(&rank))
     }
@@ -179,7 +179,7 @@ impl Model {
         operation.waiting.push((rank, number));
     }
 
-    /// Operations whose participants have all come or ended go up or end; those answered end, in order.
+    /// Operations whose participants have all arrived or ended go up or end; answered ones end, in order.
     fn settle(&mut self, told: &mut Told) {
         for index in 0..self.operations.len() {
             let lives = self.lives;

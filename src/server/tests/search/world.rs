@@ -14,10 +14,10 @@ use crate::server::{CallId, RegisterClient, RegisterNamespace, UpcallId};
 use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, Server, Upcall, Version};
 use crate::types::{Info, Status, Time};
 
-/// The core, with what it was asked and has answered.
+/// The core, with its requests and replies.
 pub(super) struct World {
     pair: Pair,
-    /// The core goes by the real table, so what it promises itself holds, too.
+    /// The core uses the real table, so its own invariants hold, too.
     is_sound: bool,
     pub(super) server: Server<MapStore>,
     pub(super) model: Model,
@@ -68,7 +68,7 @@ impl World {
 
     fn connect(&mut self, rank: u32) {
         self.last_peer += 1;
-        // In the order of ranks: whose connection is older makes no difference.
+        // In the order of ranks, because the age of a connection makes no difference.
         let id = PeerId(u64::from(rank) * 1_000_000 + self.last_peer);
         self.peers[rank as usize] = id;
         let version = Version { major: 5, minor: 0 };
@@ -77,7 +77,7 @@ impl World {
         while self.server.poll_output().is_some() {}
     }
 
-    /// Does one step with the core and the model; what they disagree on.
+    /// Does one step with the core and the model. Returns their disagreement.
     pub(super) fn step(&mut self, step: Step) -> Result<(), String> {
         self.number += 1;
         let number = self.number;
@@ -125,7 +125,7 @@ impl World {
         inputs.into_iter().for_each(|input| self.server.handle(self.now, input));
     }
 
-    /// Who was told what since the last look.
+    /// The replies since the last call.
     fn told(&mut self) -> Result<Told, String> {
         let mut told = Told::new();
         while let Some(output) = self.server.poll_output() {
@@ -155,16 +155,16 @@ impl World {
         Ok(told)
     }
 
-    /// What the core promises itself, where it goes by the real table.
+    /// Checks the core's invariants, if it uses the real table.
     pub(super) fn check(&self) {
         if self.is_sound {
             self.server.assert_consistent();
         }
     }
 
-    /// What tells this state from others.
+    /// The identity of this state.
     pub(super) fn fingerprint(&self) -> (u64, u64) {
-        // No step here changes the configuration or publishes anything.
+        // No step here changes the configuration or publishes data.
         let Server { config: _, store: _, registry, peers, waiting, collectives, groups, invitations, .. } =
             &self.server;
         let Server { bootstraps, vacancies, exchanges, arrears, process_sets, forwarding, .. } = &self.server;
@@ -174,12 +174,12 @@ impl World {
         (self.model.fingerprint(), fingerprint(&(first, second, timers, outputs)))
     }
 
-    /// Nobody waits.
+    /// No process waits.
     pub(super) fn is_quiet(&self) -> bool {
         self.open.is_empty() && self.server.open_request_count() == 0
     }
 
-    /// Nothing is left of any operation.
+    /// No operation has left any state.
     pub(super) fn is_empty(&self) -> bool {
         let left = (self.server.collective_count(), self.server.upcall_count(), self.server.poll_timeout());
         self.is_quiet() && left == (0, 0, None)
