@@ -1,6 +1,6 @@
 //! OpenPMIx clients under our server: the server's process loads our library, its clients load theirs. The programs are
-//! unchanged. Always with Debian's 4.2.2; others by hand: `MODEX_PEER_LIBRARY=/where/6.1/lib cargo test --test interop
-//! stock_clients`.
+//! unchanged. The tests use Debian's 4.2.2; others by hand:
+//! `MODEX_PEER_LIBRARY=/where/6.1/lib cargo test --test interop stock_clients`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
