@@ -5,7 +5,7 @@
 //!
 //! - **N1** A line never holds up the process: if standard error can't take it at once, it is counted and dropped.
 //! - **N2** A line never ends the process: nothing is written to a pipe without a reader, or to a closed descriptor.
-//! - **N3** A line is one line of printable text, whatever text a peer sent.
+//! - **N3** A line is one line of printable text, with any text of a peer.
 //! - **N4** Peers can cause lines, so their frequency is bounded unless the user set a level.
 
 use std::ffi::OsStr;

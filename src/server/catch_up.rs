@@ -3,10 +3,10 @@
 //! A fence carries the changes since the last one of the same participants. A server that saw that one succeed does not
 //! send its values again. A server may have missed it: the host's answer was lost, came too late, or could not be
 //! stored. Such a server would answer with older values for good, so it remembers the set of participants. When the
-//! next collecting fence of that set succeeds, it fetches every value that may be outdated before it releases anybody.
-//! These are the stored values of remote processes, unless the fence brought all of a process's values. Servers that
-//! saw the fence fail, too, send everything (see [`super::commit::add_commit_number`]), so a fence that failed
-//! everywhere costs no fetch. Values that are missing here need no care: a Get finds none and asks.
+//! next collecting fence of that set succeeds, it fetches every value that may be outdated before it releases any
+//! process. These are the stored values of remote processes, unless the fence brought all of a process's values.
+//! Servers that saw the fence fail, too, send everything (see [`super::commit::add_commit_number`]), so a fence that
+//! failed everywhere costs no fetch. Values that are missing here need no care: a Get finds none and asks.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

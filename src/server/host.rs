@@ -28,7 +28,7 @@ pub struct UpcallId(pub u64);
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HostCall {
-    /// Describes a job, or describes it anew.
+    /// Describes a job, or describes it again.
     RegisterNamespace(RegisterNamespace),
     /// Extends the description of a registered job; values under the same keys are replaced.
     ExtendNamespace(Namespace, Description),

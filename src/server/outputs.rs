@@ -6,7 +6,7 @@ use super::job_data::JobData;
 use crate::proto::{Reply, Tag};
 use crate::types::{Namespace, Status};
 
-/// The duty to answer one accepted request. It can't be copied or made elsewhere, so it is spent exactly once: by
+/// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
 /// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
 #[derive(Debug)]
 #[must_use = "every accepted request is answered exactly once"]

@@ -192,7 +192,7 @@ static void odd_answers(void)
         CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish(&info, 1));
         PMIX_INFO_DESTRUCT(&info);
     }
-    static pmix_info_t kept; /* has to outlive the request */
+    static pmix_info_t kept; /* must outlive the request */
     PMIX_INFO_LOAD(&kept, "never", "x", PMIX_STRING);
     static struct done never = DONE; /* its callback may come at the end of the connection */
     CHECK_STATUS(PMIX_SUCCESS, PMIx_Publish_nb(&kept, 1, op_done, &never));
@@ -273,7 +273,7 @@ static void serving(void)
     /* A job of two thousand million ranks on one node, in one short text. */
     PMIX_INFO_LOAD(&info, PMIX_PROC_MAP, "0-2000000000", PMIX_STRING);
     pmix_status_t status = PMIx_server_register_nspace(nspace, 1, &info, 1, op_done, &done);
-    (void)done_result(&done, status); /* any status; it has to come back */
+    (void)done_result(&done, status); /* any status; it must come back */
     PMIX_INFO_DESTRUCT(&info);
     host_forget("job");
     host_forget("never-registered");

@@ -67,7 +67,7 @@ static void life(void)
     pmix_proc_t me, wild;
     pmix_value_t *size = NULL;
     pmix_status_t code = -5000;
-    static pmix_info_t info; /* has to outlive the request */
+    static pmix_info_t info; /* must outlive the request */
 
     unanswered = (struct done)DONE;
     open_library();

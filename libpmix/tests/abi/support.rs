@@ -1,7 +1,8 @@
 //! `cli/src/abi/functions_table.rs` against the documentation of the functions in `libpmix/src`.
 //!
-//! Each exported function, written out or made by a macro, has one line `/// Support: implemented.`, `/// Support: passed
-//! to the host.` or `/// Support: not supported.` in its documentation; the first name `PMIx_...` after it is its name.
+//! Each exported function, written out or made by a macro, has one line `/// Support: implemented.`, `/// Support:
+//! passed to the host.` or `/// Support: not supported.` in its documentation. The next name `PMIx_...` is the
+//! function's name.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,6 +1,6 @@
-/* A program as people write them for OpenPMIx 4.2: it uses every helper macro and every small function of those headers
- * and checks what each does. It compiles against either set of headers, as C and as C++, and says nothing and returns 0
- * where all is well. It needs no server. */
+/* A program in the style of OpenPMIx 4.2 users: it uses every helper macro and every small function of those headers,
+ * and checks its effect. It compiles against either set of headers, as C and as C++. On success it prints nothing and
+ * returns 0. It needs no server. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -234,7 +234,7 @@ static void infos(void)
     CHECK(status == PMIX_SUCCESS && array.size == 3 && array.type == PMIX_INFO);
     PMIX_INFO_LIST_RELEASE(list);
     PMIX_DATA_ARRAY_DESTRUCT(&array);
-    /* The list only borrowed what was inserted. */
+    /* The list only borrowed the inserted info. */
     PMIX_INFO_DESTRUCT(&one);
 
     PMIX_INFO_CONSTRUCT(&one);

@@ -1,4 +1,4 @@
-/* What the headers of 4.2.3 to 6.1 added to the helper macros; otherwise as helpers_4_2.c. */
+/* The helper macros that the headers of 4.2.3 to 6.1 added; otherwise like helpers_4_2.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
-/* A host's module with every entry, and callbacks of every kind, with the types that the headers give them. It is only
- * compiled: an argument of another type would be an error. */
+/* A host's module with every entry, and callbacks of every kind, with the headers' types. It is only compiled: an
+ * argument of another type would be an error. */
 #include <pmix_server.h>
 #include <pmix_tool.h>
 
