@@ -87,13 +87,13 @@ fn architecture_md_lists_the_same_edges() {
 }
 
 #[test]
-fn architecture_md_shows_the_layout_of_the_code() {
-    let document = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+fn the_document_of_the_segment_format_shows_the_layout_of_the_code() {
+    let document = fs::read_to_string(root().join("docs/segment-format.md")).unwrap();
     let header = fs::read_to_string(root().join("src/shmem/header.rs")).unwrap();
     let rows: Vec<&str> = header.lines().filter_map(|line| line.strip_prefix("//! | ")).collect();
     assert!(rows.len() > 5, "src/shmem/header.rs has lost its table");
     for row in rows {
-        assert!(document.contains(&format!("| {row}")), "ARCHITECTURE.md lacks the header's row: | {row}");
+        assert!(document.contains(&format!("| {row}")), "docs/segment-format.md lacks the header's row: | {row}");
     }
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let document = words(&document);
@@ -101,7 +101,7 @@ fn architecture_md_shows_the_layout_of_the_code() {
         let format = fs::read_to_string(root().join(file)).unwrap();
         let structures = format.split("\nstructures! {").nth(1).unwrap().split("\n}").next().unwrap();
         for structure in structures.split_inclusive('}').map(words).filter(|text| !text.is_empty()) {
-            assert!(document.contains(&structure), "ARCHITECTURE.md lacks: {structure}");
+            assert!(document.contains(&structure), "docs/segment-format.md lacks: {structure}");
         }
     }
 }

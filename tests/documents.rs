@@ -1,10 +1,10 @@
-//! The documents are true: each cell of the table of peers names existing tests, and links lead to files.
+//! The documents are true: each cell of the table of peers names existing tests, and links and paths lead to files.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failing read of the sources fails the test")]
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The table's one cell without a test, because there is nothing to try.
 const NOTHING_TO_TRY: (&str, &str) = ("process that nobody launched, at our system server", "3.2.5");
@@ -54,10 +54,9 @@ fn the_readme_marks_what_the_table_of_peers_shows() {
 /// Without this test only readers would notice a link to a moved or missing document.
 #[test]
 fn links_between_documents_lead_to_files() {
-    let documents = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let names = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
     let mut links = 0;
-    for path in documents.chain(names).filter(|path| path.extension().is_some_and(|extension| extension == "md")) {
+    for path in documents().into_iter().chain(names) {
         let text = fs::read_to_string(&path).unwrap();
         let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
         for target in targets.filter(|target| !target.starts_with("http") && target.contains(".md")) {
@@ -67,6 +66,37 @@ fn links_between_documents_lead_to_files() {
         }
     }
     assert!(links > 10, "only {links} links found: the search is broken");
+}
+
+/// Readers find a document through the index.
+#[test]
+fn the_index_lists_every_document() {
+    let index = fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for path in documents() {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        assert!(name == "README.md" || index.contains(&format!("- [{name}]({name}): ")), "docs/README.md lacks {name}");
+    }
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(readme.contains("](docs/README.md)"), "README.md does not lead to the index");
+}
+
+/// A document must not keep the path of a file that was moved.
+#[test]
+fn paths_in_documents_lead_to_files() {
+    let mut paths = 0;
+    for document in documents().into_iter().chain([root().join("ARCHITECTURE.md")]) {
+        let text = fs::read_to_string(&document).unwrap();
+        for word in text.split('`').skip(1).step_by(2) {
+            let is_path = ["src/", "sim/", "cli/", "libpmix/", "tests/", "scripts/", "spec/", "docs/"]
+                .iter()
+                .any(|folder| word.starts_with(folder));
+            if is_path && !word.contains([' ', '*', '{']) {
+                assert!(root().join(word).exists(), "{}: no file {word}", document.display());
+                paths += 1;
+            }
+        }
+    }
+    assert!(paths > 50, "only {paths} paths found: the search is broken");
 }
 
 /// Checks the search itself: it does not find functions that are no tests.
@@ -80,6 +110,12 @@ fn a_function_that_is_no_test_is_not_found() {
         tests_of(&[counted, left_out, turned_off].join("\n")),
         BTreeSet::from(["one".to_owned(), "three".to_owned()])
     );
+}
+
+/// All documents in `docs`.
+fn documents() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
 fn root() -> &'static Path {

@@ -355,10 +355,13 @@ mod tests {
     }
 
     #[test]
-    fn architecture_md_shows_the_structures_as_they_are() {
-        let document = include_str!("../../ARCHITECTURE.md");
+    fn the_document_of_the_format_shows_the_structures_as_they_are() {
+        let document = include_str!("../../docs/segment-format.md");
         for structure in STRUCTURES.lines() {
-            assert!(document.lines().any(|line| line == structure), "ARCHITECTURE.md lacks the line: {structure}");
+            assert!(
+                document.lines().any(|line| line == structure),
+                "docs/segment-format.md lacks the line: {structure}"
+            );
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! These structures are a format, not Rust data, like those of `gds::format`. The layout id of a topology segment is a
 //! hash over [`layout`]. `offset` fields are bytes from the start of the segment; zero means "nothing". A test compares
-//! `ARCHITECTURE.md` with them.
+//! `docs/segment-format.md` with them.
 
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::LazyLock;

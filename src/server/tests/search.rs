@@ -264,7 +264,7 @@ fn whole(pair: Pair, bounds: Bounds) -> (usize, usize, usize) {
     (states, told_apart, transitions)
 }
 
-// ARCHITECTURE.md states these numbers. Fewer states mean that the search has lost some.
+// Fewer states mean that the search has lost some.
 
 /// Two fences have as many states as the model: the core remembers no more.
 #[test]
