@@ -1,7 +1,7 @@
 //! Memory size of values, for limits.
 
 use super::deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
-use super::{DataArray, Info, ProcInfo, Text, Value};
+use super::{DataArray, Info, Namespace, ProcId, ProcInfo, Rank, Text, Value};
 
 /// Size of the value in bytes: its data plus the fixed part of each value inside. `None` if it is nested deeper than
 /// any peer would decode.
@@ -87,6 +87,37 @@ fn text_size(text: &Text) -> usize {
 fn optional(text: Option<&Text>) -> usize {
     text.map_or(0, text_size)
 }
+
+/// A conversion to a value, with the size known before any copy.
+pub trait IntoValue: Into<Value> {
+    /// A lower bound of the bytes beside the fixed part of a value; 0 for types that are always small.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+macro_rules! held_bytes {
+    ($($type:ty => $size:expr),* $(,)?) => {
+        $(impl IntoValue for $type {
+            fn held_bytes(&self) -> usize {
+                $size(self)
+            }
+        })*
+    };
+}
+
+held_bytes! {
+    &str => |text: &&str| text.len(), String => String::len, Vec<u8> => Vec::len,
+    Text => |text: &Text| text.as_bytes().len(), Value => |value| footprint(value).unwrap_or_default(),
+}
+
+macro_rules! small {
+    ($($type:ty),* $(,)?) => {
+        $(impl IntoValue for $type {})*
+    };
+}
+
+small!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Rank, ProcId, Box<ProcId>, Namespace);
 
 #[cfg(test)]
 mod tests {

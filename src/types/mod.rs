@@ -16,7 +16,6 @@ mod local_address;
 mod namespace;
 mod rank;
 mod rank_list;
-mod records;
 mod scope;
 mod status;
 mod text;
@@ -26,19 +25,19 @@ mod value;
 pub use data_type::DataType;
 pub(crate) use deep::with_stack;
 pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
-pub use footprint::footprint;
+pub use footprint::{IntoValue, footprint};
 pub use key::{Key, KeyError};
 pub use lent::{LentEntry, LentKey, LentText, LentValue};
 pub use local_address::LocalAddress;
 pub use namespace::{Namespace, NamespaceError};
 pub use rank::{ProcId, Rank, RankError};
 pub use rank_list::{RANKS_MAX, ranks_in};
-pub use records::{
-    App, Buffer, Coord, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, NetStats, NodePid, NodeStats,
-    Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit, Timeval, Topology,
-};
 pub use scope::Scope;
 pub use status::Status;
 pub use text::{Text, TextError};
 pub use time::Time;
-pub use value::{ArchivedValue, DataArray, Info, InfoFlags, IntoValue, Kval, Value};
+pub use value::{
+    App, ArchivedValue, Buffer, Coord, DataArray, Device, DeviceDistance, DiskStats, Endpoint, Envar, Geometry, Info,
+    InfoFlags, Kval, NetStats, NodePid, NodeStats, Pdata, ProcInfo, ProcStats, Query, Regattr, Regex2, ResourceUnit,
+    Timeval, Topology, Value,
+};
