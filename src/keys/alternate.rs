@@ -3,7 +3,8 @@
 //! The table holds the string in actual use. For a few attributes the text of the standard has another string, and a
 //! few strings changed between versions. A peer or host of another version may use those.
 
-use super::attribute::{Attribute, by_macro};
+use super::attribute::Attribute;
+use super::packed::by_macro;
 
 /// The attribute of an alternative spelling; `None` for an unknown one.
 ///

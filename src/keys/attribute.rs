@@ -1,9 +1,5 @@
-//! One row of the attribute table, and the look-ups over all rows.
+//! One row of the attribute table.
 
-use std::ops::Range;
-
-use super::attributes_table::{BY_MACRO, ROWS};
-use super::packed::{Packed, text_bytes};
 use crate::types::DataType;
 
 /// The standard's description of one reserved key.
@@ -14,7 +10,7 @@ use crate::types::DataType;
 pub struct Attribute {
     /// Name of the C macro, for example `PMIX_JOB_SIZE`. Unique.
     pub macro_name: &'static str,
-    /// The key string, for example `pmix.job.size`. A few attributes share one: see [`rows_with_name`].
+    /// The key string, for example `pmix.job.size`. A few attributes share one: see [`super::rows_with_name`].
     pub name: &'static str,
     /// Type of the value that belongs to the key.
     pub value_type: ValueKind,
@@ -196,77 +192,6 @@ impl ValueKind {
     }
 }
 
-static ATTRIBUTES: Packed<{ ROWS.len() }, { text_bytes(&ROWS) }> = Packed::of(&ROWS);
-
-/// Rows of the attribute table, one after the other.
-#[derive(Debug, Clone)]
-pub struct Attributes(Range<usize>);
-
-impl Attributes {
-    /// The types alone of these rows: their texts are not looked at.
-    pub fn value_types(self) -> impl Iterator<Item = ValueKind> {
-        self.0.filter_map(|at| ATTRIBUTES.value_type(at))
-    }
-}
-
-impl Iterator for Attributes {
-    type Item = Attribute;
-
-    fn next(&mut self) -> Option<Attribute> {
-        ATTRIBUTES.row(self.0.next()?)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Attributes {}
-
-/// All attributes, sorted by key string; rows that share a string are sorted by preference (see [`rows_with_name`]).
-#[must_use]
-pub const fn attributes() -> Attributes {
-    Attributes(0..ROWS.len())
-}
-
-/// The attribute with this key string, or `None` if no version of PMIx defines it.
-///
-/// Several attributes may have the same string; this is the preferred one: see [`rows_with_name`].
-#[must_use]
-pub fn by_name(key: &str) -> Option<Attribute> {
-    rows_with_name(key).next()
-}
-
-/// All attributes with this key string, the preferred one first; possibly none.
-///
-/// Some strings belong to more than one attribute, mostly an old name and its successor. Current attributes come
-/// before others, then older before newer, then by macro name.
-#[must_use]
-pub fn rows_with_name(key: &str) -> Attributes {
-    let key = key.as_bytes();
-    let start = partition_point(ROWS.len(), |at| ATTRIBUTES.name(at).is_some_and(|name| name < key));
-    let shared = (start..ROWS.len()).take_while(|&at| ATTRIBUTES.name(at) == Some(key)).count();
-    Attributes(start..start + shared)
-}
-
-/// The attribute with this macro name (`PMIX_JOB_SIZE`), or `None` if no version of PMIx defines it.
-#[must_use]
-pub fn by_macro(macro_name: &str) -> Option<Attribute> {
-    let row_at = |index: &u16| ATTRIBUTES.row(usize::from(*index));
-    let start = BY_MACRO.partition_point(|index| row_at(index).is_some_and(|row| row.macro_name < macro_name));
-    BY_MACRO.get(start).and_then(row_at).filter(|row| row.macro_name == macro_name)
-}
-
-/// The first of `count` positions for which `is_before` does not hold; it holds for all that come before.
-fn partition_point(count: usize, is_before: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low.midpoint(high);
-        if is_before(middle) { low = middle + 1 } else { high = middle }
-    }
-    low
-}
-
 /// Builds one row; it keeps the generated table at one line per attribute.
 pub(super) const fn row(
     macro_name: &'static str,
@@ -278,84 +203,4 @@ pub(super) const fn row(
     meaning: &'static str,
 ) -> Attribute {
     Attribute { macro_name, name, value_type, since, standing, meaning, realm }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn the_successor_wins_over_the_deprecated_attribute_with_the_same_key() {
-        let preferred = |key| by_name(key).unwrap().macro_name;
-        assert_eq!(preferred("pmix.pdata"), "PMIX_PROC_INFO_ARRAY");
-        assert_eq!(preferred("pmix.alloc.net"), "PMIX_ALLOC_FABRIC");
-        assert_eq!(preferred("pmix.dbg.notify"), "PMIX_DEBUG_STOP_IN_APP");
-    }
-
-    #[test]
-    fn of_two_current_attributes_with_the_same_key_the_older_wins() {
-        let preferred = |key| by_name(key).unwrap().macro_name;
-        assert_eq!(preferred("pmix.evname"), "PMIX_EVENT_HDLR_NAME");
-        assert_eq!(preferred("pmix.fab.coord"), "PMIX_FABRIC_COORDINATES");
-        assert_eq!(preferred("pmix.jctrl.ckptsig"), "PMIX_JOB_CTRL_CHECKPOINT_SIGNAL");
-        assert_eq!(preferred("pmix.qry.quals"), "PMIX_QUERY_QUALIFIERS");
-    }
-
-    #[test]
-    fn every_attribute_is_found_by_macro_and_among_the_rows_of_its_key() {
-        for attribute in attributes() {
-            assert_eq!(by_macro(attribute.macro_name), Some(attribute));
-            assert!(rows_with_name(attribute.name).any(|row| row == attribute));
-            assert!(by_name(attribute.name).is_some());
-        }
-    }
-
-    #[test]
-    fn unknown_names_are_not_found() {
-        for unknown in ["", "pmix", "pmix.job.siz", "pmix.job.size2", "zzz", "PMIX_", "\u{10ffff}"] {
-            assert_eq!(by_name(unknown), None, "{unknown}");
-            assert_eq!(by_macro(unknown), None, "{unknown}");
-            assert!(rows_with_name(unknown).next().is_none(), "{unknown}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn look_ups_agree_with_a_scan_of_all_rows(
-            row in 0..attributes().len(),
-            length in 0..40_usize,
-            suffix in "[a-z._A-Z]{0,2}",
-        ) {
-            let cut = |text: &str| text.chars().take(length).chain(suffix.chars()).collect::<String>();
-            let row = attributes().nth(row).unwrap();
-            let (key, macro_name) = (cut(row.name), cut(row.macro_name));
-            let rows: Vec<Attribute> = attributes().filter(|row| row.name == key).collect();
-            prop_assert_eq!(rows_with_name(&key).collect::<Vec<_>>(), rows);
-            let expected = attributes().find(|row| row.macro_name == macro_name);
-            prop_assert_eq!(by_macro(&macro_name), expected);
-        }
-    }
-
-    #[test]
-    fn what_was_packed_comes_back() {
-        assert!(attributes().eq(ROWS));
-    }
-
-    #[test]
-    fn rows_are_sorted_by_key_and_current_rows_come_first() {
-        for pair in attributes().collect::<Vec<_>>().windows(2) {
-            assert!(pair[0].name <= pair[1].name, "{} before {}", pair[0].name, pair[1].name);
-            if pair[0].name == pair[1].name {
-                assert!(pair[0].is_current() || !pair[1].is_current(), "{}", pair[0].macro_name);
-            }
-        }
-    }
-
-    #[test]
-    fn every_key_fits_the_key_length_of_the_standard() {
-        for attribute in attributes() {
-            assert!(!attribute.name.is_empty() && attribute.name.len() <= 511, "{}", attribute.name);
-        }
-    }
 }

@@ -27,7 +27,8 @@ mod packed;
 mod typed_key;
 
 pub use alternate::by_alternate;
-pub use attribute::{Attribute, Attributes, Realm, Standing, ValueKind, attributes, by_macro, by_name, rows_with_name};
+pub use attribute::{Attribute, Realm, Standing, ValueKind};
 pub use default_realm::{DefaultRealm, default_realm};
 pub use names::*;
+pub use packed::{Attributes, attributes, by_macro, by_name, rows_with_name};
 pub use typed_key::TypedKey;
