@@ -120,7 +120,7 @@ pub enum MapError {
         character: char,
     },
     /// A rank in the range the PMIx Standard reserves for wildcards and the like.
-    #[error("node {node}: rank {rank} is not a process; ranks end below {}", super::RANK_END)]
+    #[error("node {node}: rank {rank} is not a process; ranks end below {}", super::limits::RANK_END)]
     ReservedRank {
         /// Index of the node.
         node: u32,
@@ -143,6 +143,17 @@ pub enum MapError {
         /// The bound, inclusive.
         max: u32,
     },
+}
+
+/// Returns `found` if it is within `max`.
+///
+/// # Errors
+/// [`MapError::Limit`], naming `limit`, if it is not.
+pub(super) fn within(limit: &'static str, found: u64, max: u32) -> Result<u32, MapError> {
+    match u32::try_from(found) {
+        Ok(count) if count <= max => Ok(count),
+        _ => Err(MapError::Limit { limit, found, max }),
+    }
 }
 
 /// The first bytes of refused data: short enough to copy, and safe to print.

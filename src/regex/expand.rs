@@ -1,9 +1,9 @@
 //! From the bytes of a map to its table.
 
 use super::decimal;
-use super::error::{Excerpt, MapError};
+use super::error::{Excerpt, MapError, within};
 use super::framing::{MapText, unframe};
-use super::limits::{MapLimits, within};
+use super::limits::MapLimits;
 use super::nodes::{NodeList, NodeListBuilder};
 use super::ranks::{RankMap, RankMapBuilder};
 

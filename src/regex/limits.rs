@@ -1,6 +1,8 @@
-//! Limits of the cost of one map.
+//! Limits of one map: of its cost, and of its ranks.
 
-use super::error::MapError;
+/// The first number that is not a rank of a process: the PMIx Standard reserves the ranks from here on for wildcards,
+/// local nodes and the like (chapter on data structures, "Rank").
+pub const RANK_END: u32 = u32::MAX - 50;
 
 /// Upper bounds for one node map or process map. All are inclusive.
 ///
@@ -30,16 +32,5 @@ impl Default for MapLimits {
             names_bytes_max: 64 << 20,
             inflated_bytes_max: 256 << 20,
         }
-    }
-}
-
-/// Returns `found` if it is within `max`.
-///
-/// # Errors
-/// [`MapError::Limit`], naming `limit`, if it is not.
-pub(super) fn within(limit: &'static str, found: u64, max: u32) -> Result<u32, MapError> {
-    match u32::try_from(found) {
-        Ok(count) if count <= max => Ok(count),
-        _ => Err(MapError::Limit { limit, found, max }),
     }
 }

@@ -51,6 +51,6 @@ pub use error::{Excerpt, MapError};
 pub use expand::{expand_nodes, expand_ranks};
 pub use framing::framed_length;
 pub use generate::{generate_nodes, generate_nodes_pmix, generate_ranks, generate_ranks_pmix};
-pub use limits::MapLimits;
+pub use limits::{MapLimits, RANK_END};
 pub use nodes::NodeList;
-pub use ranks::{RANK_END, RankMap, RankRun};
+pub use ranks::{RankMap, RankRun};

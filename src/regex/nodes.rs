@@ -1,8 +1,8 @@
 //! The expanded node map.
 
 use super::decimal;
-use super::error::MapError;
-use super::limits::{MapLimits, within};
+use super::error::{MapError, within};
+use super::limits::MapLimits;
 
 /// Any number of node names in map order, in two allocations.
 ///

@@ -1,12 +1,8 @@
 //! The expanded process map.
 
 use super::decimal::Digits;
-use super::error::MapError;
-use super::limits::{MapLimits, within};
-
-/// The first number that is not a rank of a process: the PMIx Standard reserves the ranks from here on for wildcards,
-/// local nodes and the like (chapter on data structures, "Rank").
-pub const RANK_END: u32 = u32::MAX - 50;
+use super::error::{MapError, within};
+use super::limits::{MapLimits, RANK_END};
 
 /// The ranks each node hosts, in map order, stored as runs of consecutive ranks.
 ///
