@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::Xxh3;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::error::AttachError;
-use super::offset::RootIndex;
+use super::offset::{ROOT_COUNT, RootIndex};
 
 /// Size of the header in bytes: the first offset data can have.
 pub const HEADER_BYTES: u64 = 4096;
@@ -26,8 +26,6 @@ pub const HEADER_BYTES: u64 = 4096;
 pub const LABEL_BYTES_MAX: usize = 320;
 /// Longest owner text, in bytes.
 pub const OWNER_BYTES_MAX: usize = 320;
-/// Number of roots.
-pub const ROOT_COUNT: usize = 16;
 /// Limit of tables of atomic cells in a segment.
 pub const TABLE_COUNT_MAX: usize = 64;
 

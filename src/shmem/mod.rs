@@ -78,10 +78,8 @@ pub use fetch::fetch;
 pub use fork_mark::ForkMark;
 #[doc(hidden)]
 pub use hangup::signal_group_on_hangup;
-pub use header::{
-    HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, ROOT_COUNT, SegmentInfo, TABLE_COUNT_MAX,
-};
-pub use offset::{Align, Offset, RootIndex, TableRef};
+pub use header::{HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Preamble, SegmentInfo, TABLE_COUNT_MAX};
+pub use offset::{Align, Offset, ROOT_COUNT, RootIndex, TableRef};
 pub use options::{BackingKind, Location, Protection, ReaderOptions, SegmentOptions, SegmentState};
 pub use reader::{GenerationWait, SegmentReader};
 pub use stretch::{CellTable, Stretch};

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use super::header::ROOT_COUNT;
-
 /// A position in a segment: bytes from its start. Never zero, so that a stored zero means "nothing".
 ///
 /// An offset is only a number: whether it lies in a given segment is checked on every access.
@@ -100,6 +98,9 @@ impl TableRef {
 
 /// Size of a cell of a table, in bytes.
 pub(super) const CELL_BYTES: u64 = 8;
+
+/// Number of roots.
+pub const ROOT_COUNT: usize = 16;
 
 /// One of the roots in a segment's header. The layer above assigns their meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

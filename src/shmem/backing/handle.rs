@@ -7,18 +7,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use memmap2::MmapOptions;
+use memmap2::{MmapOptions, MmapRaw};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use nix::sys::uio::pread;
 
 use super::growth::into_memory;
-use super::heap::HeapObject;
 use crate::shmem::error::{AttachError, HandleError};
 use crate::shmem::header::{FIXED_BYTES, HEADER_BYTES};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
+use crate::shmem::sync::{AtomicU64, Ordering};
 
 /// The right to read a segment: a descriptor, or for heap segments a share of the memory.
 #[derive(Debug)]
@@ -127,6 +127,39 @@ pub(in crate::shmem) enum Source {
     Object(Arc<OwnedFd>),
     /// Memory of this process.
     Heap(Arc<HeapObject>),
+}
+
+/// Memory shared by writer and readers.
+#[derive(Debug)]
+pub(in crate::shmem) struct HeapObject {
+    map: Arc<MmapRaw>,
+    /// The size of the object.
+    reserved_bytes: AtomicU64,
+}
+
+impl HeapObject {
+    /// An object without any size yet.
+    pub(super) fn new(map: MmapRaw) -> Self {
+        Self { map: Arc::new(map), reserved_bytes: AtomicU64::new(0) }
+    }
+
+    /// Makes the object at least this large. Only its writer calls this.
+    pub(super) fn reserve(&self, to: u64) {
+        let reserved_bytes = self.size_bytes().max(to);
+        // Pairs with the Acquire in `size_bytes`.
+        self.reserved_bytes.store(reserved_bytes, Ordering::Release);
+    }
+
+    /// The size of the object in bytes.
+    pub(super) fn size_bytes(&self) -> u64 {
+        // Pairs with the Release in `reserve`, because a reader may not trust `published` beyond it.
+        self.reserved_bytes.load(Ordering::Acquire)
+    }
+
+    /// The memory, shared.
+    pub(super) fn memory(&self) -> Option<Memory> {
+        Memory::from_heap(Arc::clone(&self.map))
+    }
 }
 
 impl Source {

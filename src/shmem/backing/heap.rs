@@ -7,32 +7,10 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use super::Backing;
 use super::growth::largest_span;
-use super::handle::ReaderHandle;
+use super::handle::{HeapObject, ReaderHandle};
 use crate::shmem::error::{CreateError, GrowError, HandleError};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
-use crate::shmem::sync::{AtomicU64, Ordering};
-
-/// Memory shared by writer and readers.
-#[derive(Debug)]
-pub(in crate::shmem) struct HeapObject {
-    map: Arc<MmapRaw>,
-    /// The size of the object.
-    reserved_bytes: AtomicU64,
-}
-
-impl HeapObject {
-    /// The size of the object in bytes.
-    pub(super) fn size_bytes(&self) -> u64 {
-        // Pairs with the Release in `reserve`, because a reader may not trust `published` beyond it.
-        self.reserved_bytes.load(Ordering::Acquire)
-    }
-
-    /// The memory, shared.
-    pub(super) fn memory(&self) -> Option<Memory> {
-        Memory::from_heap(Arc::clone(&self.map))
-    }
-}
 
 /// Zeroed anonymous memory; pages are taken when they are first touched.
 #[derive(Debug)]
@@ -46,7 +24,7 @@ impl Heap {
     pub(super) fn create(span_bytes: u64) -> Result<Self, CreateError> {
         largest_span(span_bytes, |span| {
             let map = MmapRaw::from(MmapOptions::new().len(span).no_reserve_swap().map_anon()?);
-            let object = Arc::new(HeapObject { map: Arc::new(map), reserved_bytes: AtomicU64::new(0) });
+            let object = Arc::new(HeapObject::new(map));
             let memory = object.memory().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
             Ok(Self { memory, object })
         })
@@ -63,9 +41,7 @@ impl Backing for Heap {
     }
 
     fn reserve(&mut self, to: u64) -> Result<(), GrowError> {
-        let reserved_bytes = self.object.size_bytes().max(to);
-        // Pairs with the Acquire in `size_bytes`.
-        self.object.reserved_bytes.store(reserved_bytes, Ordering::Release);
+        self.object.reserve(to);
         Ok(())
     }
 
