@@ -14,15 +14,11 @@
 
 mod answer;
 mod connect;
-mod error;
-mod role;
 #[cfg(test)]
 mod tests;
 
 pub use answer::{Answer, ToolAnswer};
 pub use connect::{
-    CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, INIT_BEGUN, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE,
-    STORE_HASH, STORE_MODEX, connect_body_size, native_credential,
+    CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, INIT_BEGUN, Ids, Role, SECURITY_MUNGE,
+    SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, connect_body_size, native_credential,
 };
-pub use error::HandshakeError;
-pub use role::{Ids, Role};
