@@ -250,7 +250,7 @@ impl Builder {
             let place = sets.iter_mut().skip(set_words * *index as usize);
             place.zip(set.words()).for_each(|(place, word)| *place = *word);
         }
-        let digest = Digest {
+        let mut digest = Digest {
             objects: self.objects,
             remarks: self.remarks.into_iter().map(|(_, row)| row).collect(),
             sets,
@@ -259,7 +259,8 @@ impl Builder {
             texts: self.texts,
         };
         digest.rows().check()?;
-        Ok(levels::numbered(digest, &self.group_kinds))
+        levels::number(&mut digest.objects, &self.group_kinds);
+        Ok(digest)
     }
 }
 

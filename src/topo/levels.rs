@@ -5,19 +5,18 @@
 
 use std::collections::BTreeMap;
 
-use super::digest::Digest;
 use super::format::{NO_DEPTH, ObjectRow};
 use super::kind::Kind;
 
 /// Objects of one class are one level: their kind and, for groups, the kind of group.
 type Class = (u16, (u64, u64));
 
-/// The digest with depths and logical indices.
-pub(super) fn numbered(mut digest: Digest, group_kinds: &BTreeMap<u32, (u64, u64)>) -> Digest {
+/// Sets the depths and logical indices of all objects.
+pub(super) fn number(objects: &mut [ObjectRow], group_kinds: &BTreeMap<u32, (u64, u64)>) {
     let class = |index: u32, row: &ObjectRow| (row.kind, group_kinds.get(&index).copied().unwrap_or_default());
-    let classes: Vec<Class> = (0_u32..).zip(&digest.objects).map(|(index, row)| class(index, row)).collect();
-    let tree = Tree::of(&digest.objects, &classes);
-    let mut numbers = vec![(NO_DEPTH, 0_u32); digest.objects.len()];
+    let classes: Vec<Class> = (0_u32..).zip(&*objects).map(|(index, row)| class(index, row)).collect();
+    let tree = Tree::of(objects, &classes);
+    let mut numbers = vec![(NO_DEPTH, 0_u32); objects.len()];
     for (depth, level) in (0_u16..NO_DEPTH).zip(tree.levels()) {
         for (logical, index) in (0_u32..).zip(level) {
             if let Some(place) = numbers.get_mut(index) {
@@ -27,7 +26,7 @@ pub(super) fn numbered(mut digest: Digest, group_kinds: &BTreeMap<u32, (u64, u64
     }
     let mut counts = BTreeMap::<u16, u32>::new();
     for index in tree.walk() {
-        let Some(row) = digest.objects.get(index) else { continue };
+        let Some(row) = objects.get(index) else { continue };
         if is_level(row)
             && let Some((depth, _)) = numbers.get(index)
             && *depth != NO_DEPTH
@@ -40,10 +39,9 @@ pub(super) fn numbered(mut digest: Digest, group_kinds: &BTreeMap<u32, (u64, u64
         }
         *next += 1;
     }
-    for (row, (depth, logical)) in digest.objects.iter_mut().zip(numbers) {
+    for (row, (depth, logical)) in objects.iter_mut().zip(numbers) {
         (row.depth, row.logical) = (depth, logical);
     }
-    digest
 }
 
 fn is_level(row: &ObjectRow) -> bool {

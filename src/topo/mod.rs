@@ -35,9 +35,9 @@ pub use error::TopologyError;
 pub use inventory::{Inventories, Inventory, InventoryError};
 pub use kind::Kind;
 pub use locality::{LocalityError, locality_string, relative_locality};
-pub use machine::{DeviceDistance, Machine};
+pub use machine::{DeviceDistance, Machine, MachineError, layout_id};
 pub use rows::{Object, RowError};
-pub use segment::{LABEL, MachineError, ShareError, SharedMachine, layout_id};
+pub use segment::{LABEL, ShareError, SharedMachine};
 pub use xml::{XML_BYTES_MAX, XmlError};
 
 /// The operating system's processor numbers of each core this process may run on, in hwloc's logical order.

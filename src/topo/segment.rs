@@ -1,22 +1,17 @@
-//! The topology in a segment: written once by the server, read in place by all other processes.
+//! The topology in a segment: written once by the server. [`Machine::attach`] reads it in place, in all other processes.
 
 use zerocopy::IntoBytes;
 
 use super::digest::{Digest, DigestError};
-use super::format::{OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, SET_WORDS_MAX, TopologyHead, WORDS_MAX, layout};
-use super::machine::Machine;
-use super::rows::{RowError, Rows};
-use super::xml::XML_BYTES_MAX;
+use super::format::{TopologyHead, layout};
+use super::machine::{HEAD, Machine, MachineError};
 use crate::shmem::{
-    Align, AttachError, Corrupt, CreateError, GrowError, HandleError, LayoutId, Offset, ReaderHandle, ReaderOptions,
-    RootIndex, SegmentOptions, SegmentReader, SegmentWriter, WriteError,
+    Align, CreateError, GrowError, HandleError, Offset, ReaderHandle, SegmentOptions, SegmentWriter, WriteError,
 };
 use crate::types::Topology;
 
 /// Label of the segment; other segments have a namespace there.
 pub const LABEL: &str = "modex.topology";
-
-const HEAD: RootIndex = RootIndex::of::<0>();
 
 /// Why a topology cannot be shared.
 #[derive(Debug, thiserror::Error)]
@@ -46,37 +41,6 @@ pub enum ShareError {
     /// The written segment cannot be read back.
     #[error(transparent)]
     Attach(#[from] MachineError),
-}
-
-/// Why a segment is not a topology.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MachineError {
-    /// It cannot be mapped, or has another layout.
-    #[error(transparent)]
-    Attach(#[from] AttachError),
-    /// A reference leads outside.
-    #[error("the topology segment is damaged: {0}")]
-    Corrupt(#[from] Corrupt),
-    /// It is still empty.
-    #[error("the topology segment has no content")]
-    Empty,
-    /// A count exceeds its limit.
-    #[error("the topology segment is damaged: it says it has {found} {what}, at most {max} can be")]
-    Count {
-        /// The quantity.
-        what: &'static str,
-        /// Its value.
-        found: u32,
-        /// The limit.
-        max: u32,
-    },
-    /// The rows contradict themselves.
-    #[error("the topology segment is damaged: {0}")]
-    Rows(#[from] RowError),
-    /// Its XML is not UTF-8.
-    #[error("the topology segment is damaged: its XML is not UTF-8")]
-    NotText,
 }
 
 /// The segment that a server shares with all processes.
@@ -163,103 +127,7 @@ impl Parts<'_> {
     }
 }
 
-impl Machine {
-    /// Maps a topology segment and checks every number in it.
-    ///
-    /// # Errors
-    /// [`MachineError`].
-    pub fn attach(handle: ReaderHandle) -> Result<Self, MachineError> {
-        let reader = SegmentReader::attach(handle, layout_id(), &ReaderOptions::default())?;
-        let head = *reader.read::<TopologyHead>(reader.root(HEAD).ok_or(MachineError::Empty)?)?;
-        let mapped = Mapped { reader, head };
-        mapped.check()?;
-        Ok(Self::mapped(mapped))
-    }
-}
-
-/// The layout id of topology segments of this build.
-#[must_use]
-pub fn layout_id() -> LayoutId {
-    LayoutId::of(layout())
-}
-
-/// A segment that has been checked.
-#[derive(Debug)]
-pub(super) struct Mapped {
-    reader: SegmentReader,
-    head: TopologyHead,
-}
-
-impl Mapped {
-    fn check(&self) -> Result<(), MachineError> {
-        let head = &self.head;
-        let limits = [
-            ("objects", head.object_count, OBJECTS_MAX),
-            ("remarks", head.remark_count, REMARKS_MAX),
-            ("words a set", head.set_words, SET_WORDS_MAX),
-            ("words of sets", head.set_count.saturating_mul(head.set_words), WORDS_MAX),
-            ("bytes of XML", head.xml_bytes, u32::try_from(XML_BYTES_MAX).unwrap_or(u32::MAX)),
-            ("bytes of support", head.support_bytes, SUPPORT_BYTES_MAX),
-        ];
-        for (what, found, max) in limits {
-            if found > max {
-                return Err(MachineError::Count { what, found, max });
-            }
-        }
-        self.try_rows()?.check()?;
-        self.bytes(head.support, head.support_bytes)?;
-        std::str::from_utf8(self.bytes(head.xml, head.xml_bytes)?).map_err(|_| MachineError::NotText)?;
-        Ok(())
-    }
-
-    fn try_rows(&self) -> Result<Rows<'_>, Corrupt> {
-        let TopologyHead { objects, remarks, sets, texts, object_count, remark_count, .. } = self.head;
-        let word_count = u64::from(self.head.set_count).saturating_mul(self.head.set_words.into());
-        Ok(Rows {
-            objects: self.array::<ObjectRow>(objects, object_count.into())?,
-            remarks: self.array::<RemarkRow>(remarks, remark_count.into())?,
-            sets: self.array::<u64>(sets, word_count)?,
-            set_words: self.head.set_words,
-            texts: self.bytes(texts, self.head.text_bytes)?,
-        })
-    }
-
-    /// All tables were checked when the segment was attached, and published bytes do not change.
-    pub(super) fn rows(&self) -> Rows<'_> {
-        self.try_rows().unwrap_or(Rows { objects: &[], remarks: &[], sets: &[], set_words: 0, texts: &[] })
-    }
-
-    pub(super) fn xml(&self) -> &str {
-        let bytes = self.bytes(self.head.xml, self.head.xml_bytes).unwrap_or_default();
-        std::str::from_utf8(bytes).unwrap_or_default()
-    }
-
-    pub(super) fn support(&self) -> &[u8] {
-        self.bytes(self.head.support, self.head.support_bytes).unwrap_or_default()
-    }
-
-    fn bytes(&self, offset: u64, length: u32) -> Result<&[u8], Corrupt> {
-        match Offset::from_raw(offset).filter(|_| length > 0) {
-            Some(offset) => self.reader.slice(offset, length.into()),
-            None => Ok(&[]),
-        }
-    }
-
-    fn array<T: zerocopy::FromBytes + zerocopy::KnownLayout + zerocopy::Immutable>(
-        &self,
-        offset: u64,
-        count: u64,
-    ) -> Result<&[T], Corrupt> {
-        match Offset::from_raw(offset).filter(|_| count > 0) {
-            Some(offset) => self.reader.array(offset, count),
-            None => Ok(&[]),
-        }
-    }
-}
-
 /// The segment's header, and the alignment of each part.
 const SLACK_BYTES: u64 = 2 * crate::shmem::HEADER_BYTES;
 /// Minimum size of a segment.
 const SPAN_BYTES_MIN: u64 = 64 << 10;
-/// Limit of support flags: twice as many as any hwloc has.
-const SUPPORT_BYTES_MAX: u32 = 64;
