@@ -7,7 +7,34 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use super::{Received, StreamError};
+/// Result of [`Stream::receive`](super::Stream::receive).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Number of bytes, at least one.
+    Bytes(usize),
+    /// Nothing has arrived yet.
+    Nothing,
+    /// The peer closed its end; no more bytes will follow.
+    End,
+}
+
+/// The connection is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("connection lost while {doing}: {source}")]
+pub struct StreamError {
+    /// The step.
+    pub doing: &'static str,
+    /// The error.
+    pub source: Errno,
+}
+
+impl StreamError {
+    /// Whether the other end was closed with unread bytes, as that of a killed process is.
+    #[must_use]
+    pub fn is_end_of_peer(&self) -> bool {
+        matches!(self.source, Errno::CONNRESET | Errno::PIPE)
+    }
+}
 
 /// Result of one receive: bytes in the caller's buffer, and descriptors.
 #[derive(Debug)]

@@ -1,11 +1,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::socket_directory::SocketDirectory;
-use super::{Credentials, ServerAddress, Stream, StreamLimits};
-use crate::remedy::explain;
+use super::socket_directory::{ListenError, SocketDirectory};
+use super::{Credentials, Stream, StreamLimits};
 
 /// Users that can reach a server's socket. The server decides about their rights after the kernel named them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,41 +24,6 @@ pub enum SocketAccess {
 pub struct Listener {
     socket: UnixListener,
     directory: SocketDirectory,
-}
-
-/// Reason why no socket could be made.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ListenError {
-    /// The resulting path would not fit a socket address.
-    #[error(
-        "socket path {path} has {} bytes, more than the {} the kernel takes; choose a shorter temporary directory",
-        path.as_os_str().len(), ServerAddress::PATH_SIZE_BYTES_MAX
-    )]
-    PathTooLong {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Another user owns the directory we made: an attack.
-    #[error("directory {path} belongs to user {found} although user {ours} made it; check {path} and its parents")]
-    ForeignDirectory {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        found: u32,
-        /// Our effective user id.
-        ours: u32,
-    },
-    /// The operating system refused a step.
-    #[error("cannot {step} {path}: {}", explain(.source))]
-    Io {
-        /// The step.
-        step: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        source: io::Error,
-    },
 }
 
 impl Listener {

@@ -45,11 +45,13 @@ mod tcp_listener;
 
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub(crate) use arrival::{Arrival, Waited};
+pub use arrival::{Received, StreamError};
 pub use credentials::Credentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use kin::{PeerEnd, strangers};
-pub use listener::{ListenError, Listener, SocketAccess};
+pub use listener::{Listener, SocketAccess};
 pub use outbox::QueueFull;
+pub use socket_directory::ListenError;
 pub use socket_owner::OwnerError;
-pub use stream::{ConnectError, Flushed, Received, Stream, StreamError, StreamLimits, Trust};
+pub use stream::{ConnectError, Flushed, Stream, StreamLimits, Trust};
 pub use tcp_listener::{ForeignClients, TcpListener};

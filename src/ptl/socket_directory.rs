@@ -17,7 +17,8 @@ use nix::fcntl::OFlag;
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
-use super::{ListenError, ServerAddress};
+use super::ServerAddress;
+use crate::remedy::explain;
 
 /// A directory made for one socket, and the guard that removes both.
 #[derive(Debug)]
@@ -28,6 +29,41 @@ pub(super) struct SocketDirectory {
     creator_pid: u32,
     /// The directory, locked until the last copy of this descriptor is closed.
     lock: File,
+}
+
+/// Reason why no socket could be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ListenError {
+    /// The resulting path would not fit a socket address.
+    #[error(
+        "socket path {path} has {} bytes, more than the {} the kernel takes; choose a shorter temporary directory",
+        path.as_os_str().len(), ServerAddress::PATH_SIZE_BYTES_MAX
+    )]
+    PathTooLong {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another user owns the directory we made: an attack.
+    #[error("directory {path} belongs to user {found} although user {ours} made it; check {path} and its parents")]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Its owner.
+        found: u32,
+        /// Our effective user id.
+        ours: u32,
+    },
+    /// The operating system refused a step.
+    #[error("cannot {step} {path}: {}", explain(.source))]
+    Io {
+        /// The step.
+        step: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
 }
 
 impl SocketDirectory {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
-use super::arrival::Arrival;
+use super::arrival::{Arrival, Received, StreamError};
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
@@ -45,17 +45,6 @@ pub struct Stream {
     received_bytes: u64,
 }
 
-/// Result of [`Stream::receive`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Number of bytes, at least one.
-    Bytes(usize),
-    /// Nothing has arrived yet.
-    Nothing,
-    /// The peer closed its end; no more bytes will follow.
-    End,
-}
-
 /// Result of [`Stream::flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushed {
@@ -63,16 +52,6 @@ pub enum Flushed {
     All,
     /// The socket is full; try again when it is writable.
     Blocked,
-}
-
-/// The connection is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("connection lost while {doing}: {source}")]
-pub struct StreamError {
-    /// The step.
-    pub doing: &'static str,
-    /// The error.
-    pub source: Errno,
 }
 
 /// Users whose servers a process speaks to.
@@ -85,14 +64,6 @@ pub enum Trust {
     AlsoOf(u32),
     /// Any user: the process's user has named the server.
     Everybody,
-}
-
-impl StreamError {
-    /// Whether the other end was closed with unread bytes, as that of a killed process is.
-    #[must_use]
-    pub fn is_end_of_peer(&self) -> bool {
-        matches!(self.source, Errno::CONNRESET | Errno::PIPE)
-    }
 }
 
 /// Reason why a server could not be reached.
