@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::requests::{Answered, Group, RequestError};
-use crate::client::{DirectiveError, time_limit};
+use crate::client::{CallError, DirectiveError, time_limit};
+use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::{self, Reply, Request};
 use crate::server::Credential;
@@ -14,6 +14,60 @@ pub(super) struct Ask<T> {
     pub(super) request: Request,
     pub(super) time_limit: Option<Duration>,
     pub(super) read: Box<dyn FnOnce(Reply) -> Option<T> + Send>,
+}
+
+/// Results, and a status that says whether they are complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered<T> {
+    /// Success, or the host's status for partial results (`PARTIAL_SUCCESS`) or results with an error.
+    pub status: Status,
+    /// The results.
+    pub results: T,
+}
+
+/// A group of processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// Its name.
+    pub id: Text,
+    /// Its members; the position of each is its rank in the group.
+    pub members: Vec<ProcId>,
+    /// The number that the host assigned, if it was asked to.
+    pub context_id: Option<u64>,
+    /// Details.
+    pub info: Vec<Info>,
+}
+
+/// Reason of a failed request.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The directives are invalid.
+    #[error(transparent)]
+    Directive(#[from] DirectiveError),
+    /// The server or its host refused, is unreachable, or did not answer in time.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// No thread could be started for the callback; the request was not sent.
+    #[error("no thread for the callback can be started: {}", .0)]
+    Thread(std::io::ErrorKind),
+    /// The number is not from [`Client::iof_pull`](super::Client::iof_pull).
+    #[error("no output is pulled under number {id}; use the number that the pull has given")]
+    NoSuchPull {
+        /// The given number.
+        id: u64,
+    },
+}
+
+impl AsStatus for RequestError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Directive(error) => error.status(),
+            Self::Call(error) => error.status(),
+            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+            Self::NoSuchPull { .. } => Status::ERR_NOT_FOUND,
+        }
+    }
 }
 
 type Asked<T> = Result<Ask<T>, RequestError>;

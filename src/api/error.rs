@@ -3,8 +3,8 @@ use crate::gds::AsStatus;
 use crate::runtime::{ConnectError, EventError};
 use crate::types::Status;
 
+use super::asks::RequestError;
 use super::client::{FenceError, GetError};
-use super::requests::RequestError;
 use super::server::ServerError;
 use super::server_builder::BuildError;
 

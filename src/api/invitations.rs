@@ -1,7 +1,7 @@
 //! Groups by invitation.
 
+use super::asks::Group;
 use super::client::Client;
-use super::requests::Group;
 use crate::client::processes;
 use crate::keys;
 use crate::runtime::{Formed, GroupCallback, GroupError};

@@ -8,8 +8,8 @@ use crate::runtime::Session;
 use crate::server::IofOutput;
 use crate::types::{Info, ProcId};
 
+use super::asks::RequestError;
 use super::client::Client;
-use super::requests::RequestError;
 
 impl Client {
     /// Asks for the output of processes (wildcard rank: all of a namespace) on some channels

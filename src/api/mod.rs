@@ -37,10 +37,10 @@ pub use crate::server::{
     QueryRequest, RegisterEvents, Requester, Spawn, ToolAdmission, ToolKind, ToolUpcall, Unpublish, ValidateRequest,
 };
 pub use crate::shmem::BackingKind;
+pub use asks::{Answered, Group, RequestError};
 pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;
 pub use options::{FenceOptions, GetOptions};
-pub use requests::{Answered, Group, RequestError};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
 #[doc(hidden)]

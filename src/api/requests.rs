@@ -1,67 +1,12 @@
 //! Client requests that need the host.
 
-use crate::client::{CallError, DirectiveError};
-use crate::gds::AsStatus;
+use crate::client::CallError;
 use crate::proto::{Command, Reply};
 use crate::server::Credential;
 use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
 
-use super::asks::{self, Ask};
+use super::asks::{self, Answered, Ask, Group, RequestError};
 use super::client::Client;
-
-/// Results, and a status that says whether they are complete.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answered<T> {
-    /// Success, or the host's status for partial results (`PARTIAL_SUCCESS`) or results with an error.
-    pub status: Status,
-    /// The results.
-    pub results: T,
-}
-
-/// A group of processes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Group {
-    /// Its name.
-    pub id: Text,
-    /// Its members; the position of each is its rank in the group.
-    pub members: Vec<ProcId>,
-    /// The number that the host assigned, if it was asked to.
-    pub context_id: Option<u64>,
-    /// Details.
-    pub info: Vec<Info>,
-}
-
-/// Reason of a failed request.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
-    /// The directives are invalid.
-    #[error(transparent)]
-    Directive(#[from] DirectiveError),
-    /// The server or its host refused, is unreachable, or did not answer in time.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// No thread could be started for the callback; the request was not sent.
-    #[error("no thread for the callback can be started: {}", .0)]
-    Thread(std::io::ErrorKind),
-    /// The number is not from [`Client::iof_pull`].
-    #[error("no output is pulled under number {id}; use the number that the pull has given")]
-    NoSuchPull {
-        /// The given number.
-        id: u64,
-    },
-}
-
-impl AsStatus for RequestError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Directive(error) => error.status(),
-            Self::Call(error) => error.status(),
-            Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
-            Self::NoSuchPull { .. } => Status::ERR_NOT_FOUND,
-        }
-    }
-}
 
 /// Two functions for each request: a blocking one and one with a callback.
 macro_rules! requests {
@@ -193,6 +138,7 @@ fn result_of<T>(reply: Reply, command: Command, read: impl FnOnce(Reply) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gds::AsStatus;
 
     /// Regression: under a server of 4.2.2 a failed spawn ended with "wrong reply", and so did a granted monitor
     /// request.

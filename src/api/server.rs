@@ -12,8 +12,6 @@ use crate::server::{
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
-use super::server_builder::ServerBuilder;
-
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///
 /// Every function may be called from any thread, the host's functions included. It does its work there, or waits for the
@@ -62,11 +60,6 @@ impl AsStatus for ServerError {
 }
 
 impl Server {
-    /// Builder of a server.
-    pub fn builder() -> ServerBuilder {
-        ServerBuilder::new()
-    }
-
     /// The server's own name.
     #[must_use]
     pub const fn proc(&self) -> &ProcId {

@@ -33,6 +33,13 @@ pub struct ServerBuilder {
     core: Config,
 }
 
+impl Server {
+    /// Builder of a server.
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::new()
+    }
+}
+
 impl ServerBuilder {
     /// The default options.
     pub(super) fn new() -> Self {
