@@ -37,20 +37,9 @@ fn write_key(writer: &mut Writer, key: &Key, note: &[u8]) -> Result<(), EncodeEr
     if note.is_empty() { write_string(writer, key) } else { write_string(writer, &[key, &[0], note].concat()) }
 }
 
-fn write_kval(writer: &mut Writer, entry: &Kval, note: &[u8]) -> Result<(), EncodeError> {
+pub(super) fn write_kval(writer: &mut Writer, entry: &Kval, note: &[u8]) -> Result<(), EncodeError> {
     write_key(writer, &entry.key, note)?;
     Value::write(writer, &entry.value)
-}
-
-impl Writer {
-    /// [`Writer::pack`] of a borrowed [`AnnotatedKval`]: a value may be large.
-    ///
-    /// # Errors
-    /// [`EncodeError`] if the peer could not read it.
-    pub fn pack_annotated(&mut self, entry: &Kval, note: &[u8]) -> Result<(), EncodeError> {
-        self.begin_operation(AnnotatedKval::TYPE, 1)?;
-        write_kval(self, entry, note)
-    }
 }
 
 impl Encoding for AnnotatedKey {

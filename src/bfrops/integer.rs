@@ -80,7 +80,27 @@ fn write_groups(writer: &mut Writer, mut bits: u64) {
     writer.byte(rest);
 }
 
+impl Writer {
+    pub(super) fn integer<I: Integer>(&mut self, number: I) {
+        number.write(self);
+    }
+}
+
 impl Reader<'_> {
+    #[inline]
+    pub(super) fn integer<I: Integer>(&mut self) -> Result<I, DecodeError> {
+        I::read(self)
+    }
+
+    /// A data type that the connection's encoding has.
+    #[inline]
+    pub(super) fn data_type(&mut self) -> Result<DataType, DecodeError> {
+        let code = self.integer()?;
+        let data_type = DataType::from_raw(code).ok_or_else(|| self.error(DecodeProblem::UnknownType { code }))?;
+        self.require(data_type)?;
+        Ok(data_type)
+    }
+
     /// Nearly every number has one byte or two, and is read here. `None`: it is longer.
     #[inline(always)]
     fn small_number(&mut self) -> Option<u64> {

@@ -24,6 +24,7 @@ mod error;
 mod inflate;
 mod integer;
 mod limits;
+mod operations;
 mod reader;
 mod records;
 #[cfg(test)]

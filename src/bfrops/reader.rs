@@ -1,10 +1,5 @@
-use super::annotated::{read_lent_key, read_likely_key};
-use super::array::read_elements;
-use super::integer::Integer;
-use super::value::read_lent;
-use super::wire::{Byte, DataTypeNumber, Int32, Size};
-use super::{Codec, DecodeError, DecodeLimits, DecodeProblem, Encoding};
-use crate::types::{BARE_NESTING_MAX, DataType, LentEntry, LentKey, Namespace, Value, descend};
+use super::{Codec, DecodeError, DecodeLimits, DecodeProblem};
+use crate::types::{BARE_NESTING_MAX, DataType, Namespace, descend};
 
 /// Takes pack operations from a message. Only this type compares a foreign length with the bytes available.
 #[derive(Clone, Debug)]
@@ -85,149 +80,6 @@ impl<'a> Reader<'a> {
     #[inline]
     pub const fn is_at_end(&self) -> bool {
         self.bytes.is_empty()
-    }
-
-    /// One pack operation with one value; `field` names it in errors.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    #[inline]
-    pub fn unpack<E: Encoding>(&mut self, field: &'static str) -> Result<E::Value, DecodeError> {
-        self.enter(field);
-        self.begin_operation(E::TYPE, 1)?;
-        E::read(self)
-    }
-
-    /// One pack operation with exactly `count` values.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_all<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
-        self.enter(field);
-        let count = self.listed(count)?;
-        self.begin_operation(E::TYPE, count)?;
-        self.list(count, E::read)
-    }
-
-    /// One pack operation with values of a type that is only known now, as many as it has.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_elements(&mut self, field: &'static str, data_type: DataType) -> Result<Vec<Value>, DecodeError> {
-        self.enter(field);
-        self.require(data_type)?;
-        if self.codec.described {
-            self.expect_type(DataType::Int32)?;
-        }
-        let found = Int32::read(self)?;
-        let impossible = DecodeProblem::ImpossibleCount { count: found.into() };
-        let declared = u64::try_from(found).map_err(|_| self.error(impossible))?;
-        let count = self.count(declared)?;
-        if self.codec.described {
-            self.expect_type(data_type)?;
-        }
-        read_elements(self, data_type, count)
-    }
-
-    /// `count` pack operations with one value each.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such operations.
-    pub fn unpack_each<E: Encoding>(&mut self, field: &'static str, count: u64) -> Result<Vec<E::Value>, DecodeError> {
-        self.enter(field);
-        let count = self.listed(count)?;
-        self.list(count, |reader| reader.unpack::<E>(field))
-    }
-
-    /// Pack operations with one value each until the message ends.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such operations.
-    pub fn unpack_rest<E: Encoding>(&mut self, field: &'static str) -> Result<Vec<E::Value>, DecodeError> {
-        let mut values = Vec::new();
-        while !self.is_at_end() {
-            self.spend_elements(1)?;
-            self.check_listed(values.len().saturating_add(1))?;
-            values.push(self.unpack::<E>(field)?);
-        }
-        Ok(values)
-    }
-
-    /// One pack operation with one byte object, whose bytes are borrowed.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    #[inline]
-    pub fn unpack_object(&mut self, field: &'static str) -> Result<&'a [u8], DecodeError> {
-        self.enter(field);
-        self.begin_operation(DataType::ByteObject, 1)?;
-        let declared = Size::read(self)?;
-        let length = self.length(declared)?;
-        self.take(length)
-    }
-
-    /// One pack operation with one buffer; its bytes are borrowed. Returns its kind and its bytes.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_buffer(&mut self, field: &'static str) -> Result<(u8, &'a [u8]), DecodeError> {
-        self.enter(field);
-        self.begin_operation(DataType::Buffer, 1)?;
-        let kind = Byte::read(self)?;
-        let declared = Size::read(self)?;
-        let length = self.length(declared)?;
-        Ok((kind, self.take(length)?))
-    }
-
-    /// One pack operation with one value; the bytes of a large value are borrowed. It is added to `entries` under this
-    /// key, or skipped without a key.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    #[inline]
-    pub fn unpack_lent_value(
-        &mut self,
-        field: &'static str,
-        key: Option<LentKey<'a>>,
-        entries: &mut Vec<LentEntry<'a>>,
-    ) -> Result<(), DecodeError> {
-        self.enter(field);
-        self.begin_operation(DataType::Value, 1)?;
-        read_lent(self, key, entries)
-    }
-
-    /// One pack operation with borrowed keys, each with its note.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_lent_keys(
-        &mut self,
-        field: &'static str,
-        count: u64,
-    ) -> Result<Vec<(LentKey<'a>, &'a [u8])>, DecodeError> {
-        self.enter(field);
-        let count = self.count(count)?;
-        self.begin_operation(DataType::String, count)?;
-        self.list(count, read_lent_key)
-    }
-
-    /// One pack operation with a borrowed entry. It is added to `entries` if `is_wanted`. Returns its key and the note
-    /// behind the key; `likely` is the expected key.
-    ///
-    /// # Errors
-    /// [`DecodeError`] if the bytes are not such an operation.
-    pub fn unpack_lent_entry(
-        &mut self,
-        field: &'static str,
-        likely: Option<LentKey<'a>>,
-        is_wanted: impl FnOnce(&LentKey<'a>) -> bool,
-        entries: &mut Vec<LentEntry<'a>>,
-    ) -> Result<(LentKey<'a>, &'a [u8]), DecodeError> {
-        self.enter(field);
-        self.begin_operation(DataType::Kval, 1)?;
-        let (key, note) = read_likely_key(self, likely)?;
-        read_lent(self, Some(key).filter(is_wanted), entries)?;
-        Ok((key, note))
     }
 
     /// Reads the bytes just taken as a message of their own. Its content counts against the same limits.
@@ -342,20 +194,6 @@ impl<'a> Reader<'a> {
         self.bytes
     }
 
-    #[inline]
-    pub(super) fn integer<I: Integer>(&mut self) -> Result<I, DecodeError> {
-        I::read(self)
-    }
-
-    /// A data type that the connection's encoding has.
-    #[inline]
-    pub(super) fn data_type(&mut self) -> Result<DataType, DecodeError> {
-        let code = DataTypeNumber::read(self)?;
-        let data_type = DataType::from_raw(code).ok_or_else(|| self.error(DecodeProblem::UnknownType { code }))?;
-        self.require(data_type)?;
-        Ok(data_type)
-    }
-
     /// A length in bytes, at most the remaining ones.
     #[inline]
     pub(super) fn length(&self, declared: u64) -> Result<usize, DecodeError> {
@@ -424,19 +262,12 @@ impl<'a> Reader<'a> {
         outcome
     }
 
-    /// As [`Reader::count`], for a list of the message itself.
-    fn listed(&self, declared: u64) -> Result<usize, DecodeError> {
-        let count = self.count(declared)?;
-        self.check_listed(count)?;
-        Ok(count)
-    }
-
-    fn check_listed(&self, count: usize) -> Result<(), DecodeError> {
+    pub(super) fn check_listed(&self, count: usize) -> Result<(), DecodeError> {
         let limit = self.listed_max;
         if count > limit { Err(self.error(DecodeProblem::ListTooLong { count, limit })) } else { Ok(()) }
     }
 
-    fn spend_elements(&mut self, count: usize) -> Result<(), DecodeError> {
+    pub(super) fn spend_elements(&mut self, count: usize) -> Result<(), DecodeError> {
         let limit = self.limits.element_count_max;
         self.elements_left = self
             .elements_left
@@ -445,54 +276,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    #[inline(always)]
-    fn begin_operation(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
-        self.require(expected)?;
-        // Fast path: nearly every operation has one value, with a count of one byte.
-        if count == 1
-            && !self.codec.described
-            && !self.codec.generation.has_fixed_integers()
-            && let [ONE_VALUE, ..] = self.bytes
-        {
-            self.skip(1);
-            return Ok(());
-        }
-        self.begin_any(expected, count)
-    }
-
-    #[inline(never)]
-    fn begin_any(&mut self, expected: DataType, count: usize) -> Result<(), DecodeError> {
-        if self.codec.described {
-            self.expect_type(DataType::Int32)?;
-        }
-        let found = i64::from(Int32::read(self)?);
-        if i64::try_from(count) != Ok(found) {
-            return Err(self.error(DecodeProblem::WrongCount { expected: count, found }));
-        }
-        if self.codec.described {
-            self.expect_type(expected)?;
-        }
-        Ok(())
-    }
-
     #[inline]
-    fn require(&self, data_type: DataType) -> Result<(), DecodeError> {
+    pub(super) fn require(&self, data_type: DataType) -> Result<(), DecodeError> {
         let generation = self.codec.generation;
         if self.codec.registers(data_type) {
             return Ok(());
         }
         Err(self.error(DecodeProblem::UnregisteredType { data_type, generation }))
     }
-
-    #[inline(never)]
-    fn expect_type(&mut self, expected: DataType) -> Result<(), DecodeError> {
-        let found = DataTypeNumber::read(self)?;
-        if found == expected.to_raw() {
-            return Ok(());
-        }
-        Err(self.error(DecodeProblem::WrongType { expected, found }))
-    }
 }
-
-/// The count 1 on the wire: a signed number in groups of seven bits.
-const ONE_VALUE: u8 = 2;
