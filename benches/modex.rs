@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
-use modex::gds::Publish;
+use modex::gds::Datastore;
 use modex::gds::registration::JobDescription;
 use modex::proto::exchange::PackedFence;
 use modex::types::{Key, Kval, Namespace, ProcId, Scope, Value};

@@ -26,17 +26,17 @@ pub mod client;
 pub mod events;
 pub mod gds;
 pub mod keys;
-#[doc(hidden)] // For the command and the C library.
-pub mod notices;
+#[doc(hidden)] // For the command.
+pub mod os_error_hint;
 pub mod proto;
 pub mod ptl;
 pub mod regex;
-#[doc(hidden)] // For the command.
-pub mod remedy;
 pub mod runtime;
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 pub mod shmem;
+#[doc(hidden)] // For the command and the C library.
+pub mod stderr_log;
 pub mod topo;
 pub mod types;
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use modex::BackingKind;
 use modex::gds::registration::JobDescription;
-use modex::gds::{KeyRef, Lookup, NamespaceReader, NodeSelector, Publish, RealmRequest, Store, StoreOptions};
+use modex::gds::{Datastore, KeyRef, Lookup, NamespaceReader, NodeSelector, RealmRequest, Store, StoreOptions};
 use modex::regex::{MapLimits, expand_nodes, expand_ranks, generate_nodes, generate_ranks};
 use modex::types::{Info, Key, Namespace, Rank, Value};
 

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each bench uses its part of this")]
 
 use modex::gds::registration::JobDescription;
-use modex::gds::{Publish, Store, StoreOptions};
+use modex::gds::{Datastore, Store, StoreOptions};
 use modex::types::{Info, Namespace, ProcId};
 use modex::{Client, LocalHost, Server};
 

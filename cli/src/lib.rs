@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use modex::notices;
+use modex::stderr_log;
 use nix::sys::resource::{Resource, getrlimit};
 
 /// PMIx out of shared memory: run, inspect, ask and measure jobs on this machine.
@@ -124,7 +124,7 @@ fn run_command() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             // Nobody may be reading; the status says it all the same.
-            let _ = writeln!(io::stderr(), "modex: {}", notices::printable(&error.to_string()));
+            let _ = writeln!(io::stderr(), "modex: {}", stderr_log::printable(&error.to_string()));
             if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() {
                 ExitCode::from(MISUSE)
             } else {
@@ -144,7 +144,7 @@ impl Command {
 
 #[expect(clippy::disallowed_methods, reason = "an edge: the command has no other configuration for this")]
 fn show_notices() {
-    notices::install(notices::Speaker::Command, std::env::var_os(notices::VARIABLE).as_deref());
+    stderr_log::install(stderr_log::Speaker::Command, std::env::var_os(stderr_log::VARIABLE).as_deref());
 }
 
 /// Stack of the main thread where the limit is lower: Linux's usual limit.

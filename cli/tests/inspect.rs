@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use modex::gds::registration::JobDescription;
-use modex::gds::{Origin, Posted, Publish, Store, StoreOptions};
+use modex::gds::{Datastore, Origin, Posted, Store, StoreOptions};
 use modex::shmem::{BackingKind, Location, SegmentOptions, SegmentWriter};
 use modex::topo::{Inventory, Machine, SharedMachine};
 use modex::types::{Key, Namespace, Scope, Text, Topology, Value};

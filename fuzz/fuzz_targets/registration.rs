@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use modex::gds::job_record::JobRecord;
 use modex::gds::registration::{Context, Limits, parse, parse_description};
 use modex::gds::{
-    Audience, KeyRef, Lookup, NamespaceReader, NodeSelector, Origin, Posted, Publish, ReadError, RealmRequest, Store,
+    Audience, Datastore, KeyRef, Lookup, NamespaceReader, NodeSelector, Origin, Posted, ReadError, RealmRequest, Store,
     StoreLimits, StoreOptions,
 };
 use modex::shmem::BackingKind;

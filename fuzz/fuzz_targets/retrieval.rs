@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use modex::BackingKind;
 use modex::gds::registration::{Context, Limits};
 use modex::gds::{
-    Audience, KeyRef, Lookup, NamespaceReader, Publish, ReadError, RealmName, RealmQualifiers, Store, StoreOptions,
+    Audience, Datastore, KeyRef, Lookup, NamespaceReader, ReadError, RealmName, RealmQualifiers, Store, StoreOptions,
 };
 use modex::types::{Namespace, Rank, Value};
 use modex_fuzz::{description, sample};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use modex::events::Event;
 use modex::gds::model::MapStore;
-use modex::gds::{Publish, Store, StoreLimits, StoreOptions};
+use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-fn run<S: Publish>(config: Config, store: S, operations: &[u8]) {
+fn run<S: Datastore>(config: Config, store: S, operations: &[u8]) {
     let mut world = World::new(Server::new(config, store));
     for &[what, a, b, c] in operations.as_chunks::<4>().0 {
         world.operate(what, [a, b, c]);
@@ -78,7 +78,7 @@ const RANKS: u32 = 6;
 const KEYS: [&str; 5] = ["a", "b", "pmix.job.size", "pmix.rank", "pmix.unknown"];
 const OWNER: Credentials = Credentials { uid: 1000, gid: 100 };
 
-struct World<S: Publish> {
+struct World<S: Datastore> {
     server: Server<S>,
     now: Time,
     /// Open connections.
@@ -90,7 +90,7 @@ struct World<S: Publish> {
     last_id: u32,
 }
 
-impl<S: Publish> World<S> {
+impl<S: Datastore> World<S> {
     fn new(server: Server<S>) -> Self {
         Self {
             server,

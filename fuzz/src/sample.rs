@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 
 use modex::gds::registration::JobDescription;
-use modex::gds::{Origin, Posted, Publish, Store, StoreOptions};
+use modex::gds::{Datastore, Origin, Posted, Store, StoreOptions};
 use modex::types::{Info, Key, Namespace, ProcId, Scope, Value};
 
 /// The namespace of every target.

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use modex::notices::{Speaker, VARIABLE, install};
+use modex::stderr_log::{Speaker, VARIABLE, install};
 
 /// Shows the reasons of failures from now on. Every function that initializes this process calls it first.
 #[expect(clippy::disallowed_methods, reason = "a C process is an edge; it has no other configuration")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use modex::gds::registration::Description;
 use modex::gds::{
-    Audience, JobSummary, Lookup, LookupError, NamespaceReader, Origin, Posted, Publish, Store, StoreError,
+    Audience, Datastore, JobSummary, Lookup, LookupError, NamespaceReader, Origin, Posted, Store, StoreError,
     StoreOptions,
 };
 use modex::types::{Info, Kval, LentEntry, Namespace, Scope, Value};
@@ -52,7 +52,7 @@ impl SimStore {
     }
 }
 
-impl Publish for SimStore {
+impl Datastore for SimStore {
     type Error = StoreError;
 
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, StoreError> {

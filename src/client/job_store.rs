@@ -1,7 +1,7 @@
 //! Job data received over the socket, kept in the form of segments.
 
 use crate::gds::registration::{Context, ReceivedJob};
-use crate::gds::{NamespaceReader, OTHER_SESSIONS, Publish, Store, StoreError, StoreOptions};
+use crate::gds::{Datastore, NamespaceReader, OTHER_SESSIONS, Store, StoreError, StoreOptions};
 use crate::keys;
 use crate::proto::{Dialect, RankData, job_blob};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Value};

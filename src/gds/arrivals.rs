@@ -6,11 +6,11 @@
 
 use super::block;
 use super::cell::Encoded;
+use super::datastore::{KeyRef, Origin, Posted};
 use super::dictionary::{self, KeyId};
 use super::error::StoreError;
 use super::format::Entry;
 use super::image::Image;
-use super::publish::{KeyRef, Origin, Posted};
 use super::statistics::Section;
 use super::writer::{NO_BLOCK, NamespaceWriter, push_block};
 use crate::types::{DataType, LentEntry, LentValue, Scope};

@@ -7,9 +7,9 @@
 //!
 //! An id is the position of the key's entry, so finding the text of an id needs no table.
 
+use super::datastore::KeyRef;
 use super::format::{KEY_ALIGN, KeyHead, SLOT_ID_BITS, realm};
 use super::memory::{Damage, Memory, root};
-use super::publish::KeyRef;
 use crate::keys::{DefaultRealm, default_realm};
 use crate::shmem::TableRef;
 

@@ -1,7 +1,7 @@
 //! Reasons why data could not be stored.
 
+use super::datastore::AsStatus;
 use super::memory::Damage;
-use super::publish::AsStatus;
 use super::registration::RegisterError;
 use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
 use crate::types::{DataType, Key, Namespace, Rank, Status};

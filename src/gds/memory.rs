@@ -3,7 +3,7 @@
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::format::Array;
-use crate::shmem::{CellTable, Corrupt, Offset, RootIndex, SegmentReader, Stretch, TableRef};
+use crate::shmem::{CellTable, Corrupt, Offset, RootIndex, SegmentReader, TableRef, VerifiedRange};
 
 /// Damage in the bytes of a segment. Small and free of allocation, because `Get` returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,14 +79,14 @@ pub(crate) mod root {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory<'a> {
     segment: &'a SegmentReader,
-    near: Stretch<'a>,
+    near: VerifiedRange<'a>,
 }
 
 impl<'a> Memory<'a> {
     /// Reads through a mapping.
     #[inline]
     pub(crate) const fn new(segment: &'a SegmentReader) -> Self {
-        Self { segment, near: Stretch::EMPTY }
+        Self { segment, near: VerifiedRange::EMPTY }
     }
 
     /// The same, for further reads near a position.

@@ -16,9 +16,10 @@
 
 mod arrivals;
 mod block;
-mod board;
 mod cell;
 mod column;
+mod completion_table;
+mod datastore;
 mod dictionary;
 mod error;
 mod format;
@@ -29,7 +30,6 @@ pub mod job_record;
 mod limits;
 mod memory;
 pub mod model;
-mod publish;
 pub mod qualified;
 mod quick;
 mod reader;
@@ -46,15 +46,15 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use board::{REQUESTS_END, Seat, Told, Verdict};
+pub use completion_table::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END};
+pub use datastore::{
+    AsStatus, Audience, Datastore, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName,
+    RealmQualifiers, RealmRequest,
+};
 pub use error::{RecordError, Shared, StoreError, ValueError};
 pub use job_entries::{JobEntry, OTHER_SESSIONS};
 pub use limits::StoreLimits;
 pub use memory::Damage;
-pub use publish::{
-    AsStatus, Audience, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, Publish, RealmName,
-    RealmQualifiers, RealmRequest,
-};
 pub use reader::{NamespaceReader, ReadError};
 pub use statistics::{Section, Statistics};
 pub use store::{Store, StoreOptions};

@@ -1,4 +1,4 @@
-//! The reference model of a datastore: plain ordered maps with the semantics of [`Publish`].
+//! The reference model of a datastore: plain ordered maps with the semantics of [`Datastore`].
 //!
 //! Property tests and simulations drive the server core with it, and real segments are compared with it. It takes
 //! descriptions literally: loose entries and job arrays are job-level values, process arrays are values of their rank.
@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AsStatus, Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish, qualified};
+use super::{AsStatus, Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted, qualified};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` makes a snapshot.
@@ -131,7 +131,7 @@ fn is_visible(origin: Origin, posted: &Posted, audience: Option<Audience>) -> bo
     }
 }
 
-impl Publish for MapStore {
+impl Datastore for MapStore {
     type Error = MapStoreError;
 
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error> {

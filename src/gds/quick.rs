@@ -12,13 +12,13 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::block;
 use super::column::Stride;
+use super::datastore::KeyRef;
 use super::dictionary::{KeyId, unpack};
 use super::format::{Array, BlockHead, Cell, ColumnHead, Entry, JobHead, KeyHead, NONE, SLOT_ID_BITS};
 use super::format::{form, function, meaning, realm};
 use super::memory::root;
-use super::publish::KeyRef;
 use super::value_ref::ValueRef;
-use crate::shmem::{Offset, SegmentReader, Stretch};
+use crate::shmem::{Offset, SegmentReader, VerifiedRange};
 use crate::types::{DataType, Rank};
 
 /// The value of a lookup without a realm or an audience, if the fast path finds it.
@@ -53,7 +53,7 @@ fn cell_of<'a>(segment: &'a SegmentReader, rank: Rank, key: KeyRef<'_>) -> Optio
 #[derive(Clone, Copy)]
 struct Near<'a> {
     segment: &'a SegmentReader,
-    stretch: Stretch<'a>,
+    stretch: VerifiedRange<'a>,
 }
 
 impl<'a> Near<'a> {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::block::{self, Chain, Posting};
+use super::datastore::{Audience, KeyRef, Lookup, RealmRequest};
 use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
 use super::memory::{Damage, Memory};
-use super::publish::{Audience, KeyRef, Lookup, RealmRequest};
 use super::search::Search;
 use super::value_ref::ValueRef;
 use super::{qualified, quick};

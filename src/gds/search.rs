@@ -3,11 +3,11 @@
 //! Source: PMIx Standard, chapter "Data Access and Sharing" (data realms); `spec/semantics.md` section 3.
 
 use super::block::{self, Posting};
+use super::datastore::{Lookup, NodeSelector, RealmRequest};
 use super::dictionary::KnownKey;
 use super::format::PartHead;
 use super::job::JobView;
 use super::memory::{Damage, root};
-use super::publish::{Lookup, NodeSelector, RealmRequest};
 use super::reader::ReadError;
 use super::value_ref::ValueRef;
 use crate::keys::{self, DefaultRealm};

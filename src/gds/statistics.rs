@@ -20,13 +20,20 @@ pub enum Section {
     /// Posted strings, byte objects and archives.
     Payload,
     /// Verdicts for connections.
-    Board,
+    CompletionTable,
 }
 
 impl Section {
     /// All sections, in the order of [`Statistics`].
-    pub const ALL: [Self; 7] =
-        [Self::Dictionary, Self::JobRecord, Self::Columns, Self::ModexTable, Self::Blocks, Self::Payload, Self::Board];
+    pub const ALL: [Self; 7] = [
+        Self::Dictionary,
+        Self::JobRecord,
+        Self::Columns,
+        Self::ModexTable,
+        Self::Blocks,
+        Self::Payload,
+        Self::CompletionTable,
+    ];
 
     /// A name for people.
     #[must_use]
@@ -38,7 +45,7 @@ impl Section {
             Self::ModexTable => "modex table",
             Self::Blocks => "blocks",
             Self::Payload => "payload",
-            Self::Board => "board",
+            Self::CompletionTable => "board",
         }
     }
 
@@ -51,7 +58,7 @@ impl Section {
             Self::ModexTable => 3,
             Self::Blocks => 4,
             Self::Payload => 5,
-            Self::Board => 6,
+            Self::CompletionTable => 6,
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::board::Told;
+use super::completion_table::CompletionNotice;
+use super::datastore::{Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted};
 use super::error::StoreError;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
-use super::publish::{Audience, JobSummary, Lookup, LookupError, Origin, Posted, Publish};
 use super::qualified::{self, QUALIFIED_VALUE};
 use super::reader::{NamespaceReader, ReadError};
 use super::registration::{self, Context, Description};
@@ -187,7 +187,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]; some or all verdicts were not written.
-    pub fn tell(&mut self, namespace: &Namespace, all_told: &[Told]) -> Result<(), StoreError> {
+    pub fn tell(&mut self, namespace: &Namespace, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
         self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(all_told)
     }
 
@@ -211,7 +211,7 @@ impl Store {
     }
 }
 
-impl Publish for Store {
+impl Datastore for Store {
     type Error = StoreError;
 
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, StoreError> {

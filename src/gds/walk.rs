@@ -2,11 +2,11 @@
 
 use super::block::Chain;
 use super::column::ColumnView;
+use super::datastore::Origin;
 use super::dictionary::{self, KeyId};
 use super::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
 use super::job::JobView;
 use super::memory::{Damage, Memory, root};
-use super::publish::Origin;
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;
 use crate::types::Scope;

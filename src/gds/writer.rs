@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use super::arrivals::Arrivals;
 use super::block::{self, Chain, Posting};
-use super::board::Board;
 use super::cell::Encoded;
+use super::completion_table::CompletionTable;
+use super::datastore::{Audience, KeyRef, Origin, Posted};
 use super::dictionary::{self, KeyId};
 use super::error::{Shared, StoreError};
 use super::format::{self, BlockHead, Entry, KEY_ALIGN};
@@ -14,7 +15,6 @@ use super::image::Image;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
 use super::memory::{Damage, Memory, root};
-use super::publish::{Audience, KeyRef, Origin, Posted};
 use super::qualified;
 use super::reader::NamespaceReader;
 use super::record::{self, KeyIds};
@@ -41,7 +41,7 @@ pub(crate) struct NamespaceWriter {
     qualified_names: BTreeSet<String>,
     pub(super) modex: Option<TableRef>,
     /// The board, once a connection has a seat.
-    pub(super) board: Option<Board>,
+    pub(super) board: Option<CompletionTable>,
     /// Number of processes of the job according to the host or its maps. A process map may have more than the host's
     /// number.
     job_size: Option<u32>,

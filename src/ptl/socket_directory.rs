@@ -18,7 +18,7 @@ use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::ServerAddress;
-use crate::remedy::explain;
+use crate::os_error_hint::explain;
 
 /// A directory made for one socket, and the guard that removes both.
 #[derive(Debug)]

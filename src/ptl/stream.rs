@@ -15,7 +15,7 @@ use super::arrival::{Arrival, Received, StreamError};
 use super::outbox::Outbox;
 use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
-use crate::remedy::{explain, is_shortage};
+use crate::os_error_hint::{explain, is_shortage};
 
 /// Bounds on the memory and descriptors that a peer can make this side keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

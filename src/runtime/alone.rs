@@ -7,7 +7,7 @@ use super::clock::Clock;
 use super::link::Link;
 use super::link_state::LinkState;
 use super::local::hostname;
-use super::manners::Manners;
+use super::peer_profile::PeerProfile;
 use super::received::ReceivedData;
 use super::session::Session;
 use crate::keys;
@@ -41,7 +41,7 @@ pub fn alone_as(proc: ProcId) -> io::Result<Session> {
     let stream = Stream::new(socket, StreamLimits::default());
     let mut received = ReceivedData::new(host.clone(), Dialect::OWN);
     received.receive(&job_of_one(&proc, &host));
-    let state = LinkState::new(stream, proc.clone(), 0, Manners::ours(), received);
+    let state = LinkState::new(stream, proc.clone(), 0, PeerProfile::ours(), received);
     Ok(Session::new(proc.clone(), proc, Some(host), None, Link::new(state, Clock::start())).into_alone())
 }
 

@@ -12,13 +12,14 @@ use super::clock::{Clock, node_time, wait_ms};
 use super::link::Link;
 use super::link_state::LinkState;
 use super::local::hostname;
-use super::manners::Manners;
+use super::peer_profile::PeerProfile;
 use super::prover::{ProofError, Prover};
 use super::readers::{Source, map_segment};
 use super::received::ReceivedData;
 use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::gds::AsStatus;
+use crate::os_error_hint::is_shortage;
 use crate::proto::handshake::{
     Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX,
     ToolAnswer, native_credential,
@@ -28,7 +29,6 @@ use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
     StreamError, StreamLimits, Trust,
 };
-use crate::remedy::is_shortage;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client, unless the client sets another limit.
@@ -238,11 +238,11 @@ impl Attempt {
     }
 
     pub(super) fn join(&self, who: &Newcomer) -> Result<Joined, UnreachableReason> {
-        let (mut stream, manners) = self.reach(who)?;
-        let hello = self.introduction(who, &manners)?;
+        let (mut stream, peer_profile) = self.reach(who)?;
+        let hello = self.introduction(who, &peer_profile)?;
         // The first message of a connection is never refused by its queue.
         stream.queue(hello, None).map_err(|_| UnreachableReason::Message)?;
-        let greeted = self.greet(who, &manners, &mut stream)?;
+        let greeted = self.greet(who, &peer_profile, &mut stream)?;
         let Greeted::Welcome { proc, server, index, rest } = greeted else {
             let Greeted::Refused(status) = greeted else { return Err(UnreachableReason::Garbled) };
             return Ok(Joined::Refused(status));
@@ -251,8 +251,8 @@ impl Attempt {
             stream.check_tcp_server(who.trust)?;
         }
         let known_as = who.hostname.clone().unwrap_or_else(hostname);
-        let received = ReceivedData::new(known_as, manners.dialect);
-        let mut state = LinkState::new(stream, proc.clone(), index, manners, received);
+        let received = ReceivedData::new(known_as, peer_profile.dialect);
+        let mut state = LinkState::new(stream, proc.clone(), index, peer_profile, received);
         state.feed(&rest);
         let link = Link::new(state, self.clock);
         let own = match self.open_store(who, &proc, &link)? {
@@ -266,10 +266,15 @@ impl Attempt {
     }
 
     /// Waits for the answer to the introduction. Tools and clients get different forms of it.
-    fn greet(&self, who: &Newcomer, manners: &Manners, stream: &mut Stream) -> Result<Greeted, UnreachableReason> {
+    fn greet(
+        &self,
+        who: &Newcomer,
+        peer_profile: &PeerProfile,
+        stream: &mut Stream,
+    ) -> Result<Greeted, UnreachableReason> {
         let mut bytes = Vec::new();
         loop {
-            let greeted = match who.role.proc().filter(|_| who.role.is_answered_as_client(manners.dialect.peer)) {
+            let greeted = match who.role.proc().filter(|_| who.role.is_answered_as_client(peer_profile.dialect.peer)) {
                 Some(proc) => as_client(proc, &who.server.address.server, &bytes),
                 None => as_tool(&who.role, &bytes)?,
             };
@@ -285,15 +290,15 @@ impl Attempt {
     }
 
     /// Connects to the server. Uses TCP if the server's UNIX-domain socket does not exist in this file system.
-    fn reach(&self, who: &Newcomer) -> Result<(Stream, Manners), UnreachableReason> {
+    fn reach(&self, who: &Newcomer) -> Result<(Stream, PeerProfile), UnreachableReason> {
         let server = &who.server;
         let limits = StreamLimits { descriptors_max: SEGMENTS_WAITING_MAX, ..StreamLimits::default() };
         let connect = |address: &ServerAddress| {
-            let manners = match address.endpoint {
-                Endpoint::Unix(_) => Manners::ours(),
-                Endpoint::Tcp(_) => Manners::of_reference(server.codec, server.version),
+            let peer_profile = match address.endpoint {
+                Endpoint::Unix(_) => PeerProfile::ours(),
+                Endpoint::Tcp(_) => PeerProfile::of_reference(server.codec, server.version),
             };
-            self.connect(&address.endpoint, limits, who.trust).map(|stream| (stream, manners))
+            self.connect(&address.endpoint, limits, who.trust).map(|stream| (stream, peer_profile))
         };
         match (connect(&server.address), &who.fallback) {
             (Err(UnreachableReason::Connect(error)), Some(address)) if error.is_nothing_there() => connect(address),
@@ -324,7 +329,7 @@ impl Attempt {
     ) -> Result<Result<Option<Source>, Status>, UnreachableReason> {
         let namespace = &proc.namespace;
         let is_client = matches!(who.role, Role::Client(_));
-        let is_ours = link.with(|state| state.manners().is_ours) && is_client;
+        let is_ours = link.with(|state| state.peer_profile().is_ours) && is_client;
         let mut own = None;
         if is_ours {
             let is_told = |state: &LinkState| state.is_segment_announced(namespace);
@@ -379,18 +384,18 @@ impl Attempt {
         }
     }
 
-    fn introduction(&self, who: &Newcomer, manners: &Manners) -> Result<Vec<u8>, UnreachableReason> {
-        let (security, credential) = proof(who, manners)?;
-        let is_mapping = manners.is_ours && matches!(who.role, Role::Client(_));
+    fn introduction(&self, who: &Newcomer, peer_profile: &PeerProfile) -> Result<Vec<u8>, UnreachableReason> {
+        let (security, credential) = proof(who, peer_profile)?;
+        let is_mapping = peer_profile.is_ours && matches!(who.role, Role::Client(_));
         let begun = self.begun.filter(|_| is_mapping);
         let begun = begun.map(|begun| Info::new(Key::from_static(INIT_BEGUN), begun.as_nanos()));
         let connect = Connect {
             security: Text::from(security),
             credential,
             role: who.role.clone(),
-            version: Text::from(manners.dialect.peer.to_string()),
-            codec: Text::from(manners.dialect.codec.generation.module_name()),
-            described: manners.dialect.codec.described,
+            version: Text::from(peer_profile.dialect.peer.to_string()),
+            codec: Text::from(peer_profile.dialect.codec.generation.module_name()),
+            described: peer_profile.dialect.codec.described,
             store: Text::from(if is_mapping { STORE_MODEX } else { STORE_HASH }),
             info: who.info.iter().cloned().chain(begun).collect(),
         };
@@ -433,10 +438,10 @@ impl Attempt {
 
 /// The name and credential of the first working security module. Our own socket needs none: the kernel identifies the
 /// peer.
-fn proof(who: &Newcomer, manners: &Manners) -> Result<(&'static str, Vec<u8>), UnreachableReason> {
+fn proof(who: &Newcomer, peer_profile: &PeerProfile) -> Result<(&'static str, Vec<u8>), UnreachableReason> {
     let ids = Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() };
     let native = || (SECURITY_NATIVE, native_credential(ids));
-    if manners.is_ours {
+    if peer_profile.is_ours {
         return Ok(native());
     }
     let mut failure = ProofError::Absent;

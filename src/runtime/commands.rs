@@ -9,12 +9,12 @@ use parking_lot::{Mutex, RwLock};
 use crate::proto::handshake::Ids;
 use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
 
-use super::burdens::Duty;
 use super::decoder::Decoded;
 use super::events::Job;
-use super::lines::WriteError;
+use super::message_codec::WriteError;
 use super::poller::Waker;
 use super::prover::ProofError;
+use super::request_quota::Duty;
 use super::server_loop::ServerLoop;
 use super::threads::without_signals;
 

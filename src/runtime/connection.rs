@@ -3,16 +3,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::replies::Replies;
-use super::burdens::Account;
 use super::decoder::{Decoded, LARGE_BYTES_MIN};
 use super::greeting::{
     self, Expects, Greeted, Greeting, GreetingError, Introduced, Introduction, Origin, Rejected, Unproven,
 };
 use super::held::Part;
 use super::job_info::JobInfoError;
-use super::lines::{Lines, OpenRequests, TagInUse, WriteError};
+use super::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
 use super::poller::{Interest, Poller, Token};
 use super::prover::ProofError;
+use super::request_quota::Account;
 use super::turns::Share;
 use crate::gds::AsStatus;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
@@ -78,7 +78,7 @@ enum Stage {
 
 struct Known {
     /// The form of messages to the peer.
-    lines: Lines,
+    lines: MessageCodec,
     /// The form of its admission.
     expects: Expects,
     /// Whether the peer reads a refusal.
@@ -223,7 +223,7 @@ impl Connection {
     }
 
     /// Takes a request for the decoder; it comes back by [`Connection::accept`].
-    pub(super) fn take_undecoded(&mut self) -> Option<(OwnedFrame, Lines)> {
+    pub(super) fn take_undecoded(&mut self) -> Option<(OwnedFrame, MessageCodec)> {
         match (&self.stage, std::mem::take(&mut self.large)) {
             (Stage::Known(known), Large::Waiting(frame)) => {
                 self.large = Large::Away(frame.frame().payload.len());
@@ -503,7 +503,7 @@ impl Connection {
     }
 
     /// The form of messages to an introduced peer.
-    pub(super) const fn lines(&self) -> Option<&Lines> {
+    pub(super) const fn lines(&self) -> Option<&MessageCodec> {
         match &self.stage {
             Stage::Known(known) => Some(&known.lines),
             _ => None,

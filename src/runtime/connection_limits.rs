@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::burdens::BurdenLimits;
+use super::request_quota::RequestQuotaLimits;
 
 /// Limits of the server's resources that clients can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    pub(super) const fn burdens(&self) -> BurdenLimits {
-        BurdenLimits { count_max: self.host_requests_max, bytes_max: self.host_bytes_max }
+    pub(super) const fn request_quota(&self) -> RequestQuotaLimits {
+        RequestQuotaLimits { count_max: self.host_requests_max, bytes_max: self.host_bytes_max }
     }
 }
 

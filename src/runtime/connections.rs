@@ -7,8 +7,8 @@ use super::connection_limits::ConnectionLimits;
 use super::decoder::{Answer, Decoded, Decoder};
 use super::held::{Held, Part};
 use super::job_info::JobInfoAnswers;
-use super::lines::WriteError;
 use super::listeners::Listeners;
+use super::message_codec::WriteError;
 use super::newcomers::{Greeting, Refusals};
 use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
@@ -16,7 +16,7 @@ use super::prover::{ProofError, Proofs};
 use super::turns::{Share, Turns};
 use super::writes::{WriteBudget, Writes};
 use super::written_event::WrittenEvent;
-use crate::gds::{NamespaceReader, Store, Told};
+use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Event;
 use crate::proto::notification::Output;
@@ -49,7 +49,7 @@ pub(super) struct Connections {
     ended: Vec<(PeerId, Connection)>,
     process_ends: ProcessEnds,
     /// Verdicts for sleeping processes, to be written in this turn.
-    told: BTreeMap<Namespace, Vec<Told>>,
+    told: BTreeMap<Namespace, Vec<CompletionNotice>>,
     /// Seats that are free again.
     left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
@@ -375,7 +375,7 @@ impl Connections {
         self.write(id, |connection| connection.reply(tag, reply).map(|told| verdict = told));
         let seat = self.connections.get(&id).and_then(Connection::seat);
         if let (Some(verdict), Some((namespace, number))) = (verdict, seat) {
-            let told = Told { connection: *number, request: tag.0, verdict };
+            let told = CompletionNotice { connection: *number, request: tag.0, verdict };
             match self.told.get_mut(namespace) {
                 Some(all_told) => all_told.push(told),
                 None => drop(self.told.insert(namespace.clone(), vec![told])),
@@ -403,7 +403,7 @@ impl Connections {
     }
 
     /// Takes the verdicts for sleeping processes.
-    pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<Told>> {
+    pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<CompletionNotice>> {
         std::mem::take(&mut self.told)
     }
 

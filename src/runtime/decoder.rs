@@ -10,7 +10,7 @@ use crossbeam::channel::{Sender, unbounded};
 
 use super::clock::Clock;
 use super::commands::{Command, CommandSender};
-use super::lines::{Lines, WriteError};
+use super::message_codec::{MessageCodec, WriteError};
 use super::threads::spawn;
 use super::turns::{Share, Turns};
 use crate::proto::frame::{FrameHeader, OwnedFrame};
@@ -31,7 +31,7 @@ pub(super) struct Decoder {
 
 /// Work for the thread.
 enum Job {
-    Decode(PeerId, OwnedFrame, Lines),
+    Decode(PeerId, OwnedFrame, MessageCodec),
     Encode(PeerId, Answer),
     /// Frees memory.
     Discard(Box<dyn Send>),
@@ -42,7 +42,7 @@ pub(super) struct Answer {
     pub(super) tag: Tag,
     pub(super) command: proto::Command,
     pub(super) reply: Reply,
-    pub(super) lines: Lines,
+    pub(super) lines: MessageCodec,
 }
 
 impl Answer {
@@ -108,7 +108,7 @@ impl Decoder {
     }
 
     /// Decodes a request on the thread. Without a thread, decodes it here and returns it.
-    pub(super) fn decode(&mut self, id: PeerId, frame: OwnedFrame, lines: Lines) -> Option<Decoded> {
+    pub(super) fn decode(&mut self, id: PeerId, frame: OwnedFrame, lines: MessageCodec) -> Option<Decoded> {
         match self.give(Job::Decode(id, frame, lines)) {
             Some(Job::Decode(_, frame, lines)) => Some(decoded(frame, &lines, self.clock)),
             _ => None,
@@ -182,7 +182,7 @@ impl Decoder {
     }
 }
 
-fn decoded(frame: OwnedFrame, lines: &Lines, clock: Clock) -> Decoded {
+fn decoded(frame: OwnedFrame, lines: &MessageCodec, clock: Clock) -> Decoded {
     let start = clock.now();
     let request = lines.read_request(&frame.frame());
     let (header, size_bytes) = (frame.header, frame.frame().payload.len());

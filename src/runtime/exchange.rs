@@ -20,7 +20,7 @@ impl Session {
             return answer;
         }
         let mut request = request;
-        let step = self.groups().prepare(&mut request, self.proc(), self.manners());
+        let step = self.groups().prepare(&mut request, self.proc(), self.peer_profile());
         self.groups().conclude(step, reply_of(self.link().call(call(request, time_limit))))
     }
 
@@ -39,7 +39,7 @@ impl Session {
         }
         let mut request = request;
         let groups = Arc::clone(self.groups());
-        let step = groups.prepare(&mut request, self.proc(), self.manners());
+        let step = groups.prepare(&mut request, self.proc(), self.peer_profile());
         let call = call(request, time_limit);
         let done = move |result| callback(groups.conclude(step, reply_of(result)));
         self.progress.begin(&self.link, |link| link.start_with(call, Box::new(done))).map(|_| ())

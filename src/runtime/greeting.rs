@@ -13,10 +13,10 @@ use crate::ptl::Credentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{ProcId, Status};
 
-use super::burdens::Account;
 use super::clock::node_time;
-use super::lines::{Lines, message_buffer};
+use super::message_codec::{MessageCodec, message_buffer};
 use super::prover::ProofError;
+use super::request_quota::Account;
 
 /// The first bytes of a connection, up to a complete introduction.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Greeting {
 /// An introduction.
 pub(super) struct Greeted {
     pub(super) introduction: Introduction,
-    pub(super) lines: Lines,
+    pub(super) lines: MessageCodec,
     /// The age of the peer's Init, if the peer says when it began.
     pub(super) init_age: Option<Duration>,
     /// Whether the peer reads a status before the connection is closed.
@@ -97,7 +97,7 @@ pub(super) enum GreetingError {
     Credential { size_bytes: usize },
     #[error("the peer can't prove who it is: {0}")]
     Proof(#[from] ProofError),
-    #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
+    #[error("the peer duplicate_rank_check to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },
 }
 
@@ -203,7 +203,7 @@ fn greeted(
     let introduction = introduction(connect, origin, proven)?;
     let wants_refusal = wants_refusal(connect);
     let is_ours = connect.reads_segments() || origin.carries_descriptors;
-    let lines = Lines::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours), is_ours);
+    let lines = MessageCodec::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours), is_ours);
     Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
 }
 

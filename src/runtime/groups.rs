@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::gifts::Gifts;
-use super::manners::Manners;
+use super::group_info::GroupInfo;
+use super::peer_profile::PeerProfile;
 use crate::client::CallError;
 use crate::proto::{Reply, Request, info_signed_by};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Text};
@@ -19,7 +19,7 @@ pub(super) struct Groups {
     /// Whether there are groups: most processes need no lock.
     is_any: AtomicBool,
     /// Contributions of the members, under servers of every library.
-    pub(super) gifts: Gifts,
+    pub(super) group_info: GroupInfo,
 }
 
 /// The members of a group.
@@ -53,16 +53,16 @@ pub(super) enum Step {
 
 impl Groups {
     /// Completes a request of `own` to a server.
-    pub(super) fn prepare(&self, request: &mut Request, own: &ProcId, manners: &Manners) -> Step {
+    pub(super) fn prepare(&self, request: &mut Request, own: &ProcId, peer_profile: &PeerProfile) -> Step {
         let name = |id: &Option<Text>| id.as_ref().map(|id| id.as_bytes().to_vec()).unwrap_or_default();
         if let Request::GroupConstruct(group) = request {
             let directives = std::mem::take(&mut group.directives);
             group.directives = directives.into_iter().map(|info| info_signed_by(own, info)).collect();
         }
         match request {
-            Request::GroupConstruct(group) if manners.is_ours => Step::Learns(name(&group.id)),
-            Request::GroupDestruct(group) if manners.is_ours => Step::Ends(name(&group.id)),
-            _ if manners.is_ours => Step::Other,
+            Request::GroupConstruct(group) if peer_profile.is_ours => Step::Learns(name(&group.id)),
+            Request::GroupDestruct(group) if peer_profile.is_ours => Step::Ends(name(&group.id)),
+            _ if peer_profile.is_ours => Step::Other,
             Request::Connect(collective) | Request::Disconnect(collective) => {
                 collective.procs = self.spell_out(std::mem::take(&mut collective.procs));
                 Step::Other
@@ -140,7 +140,7 @@ impl Groups {
 
     /// Notes that this process has left a group; returns the members that were noted.
     pub(super) fn forget(&self, id: &Text) -> Option<Vec<ProcId>> {
-        self.gifts.end(id.as_bytes());
+        self.group_info.end(id.as_bytes());
         self.remove(id.as_bytes())
     }
 
@@ -151,12 +151,12 @@ impl Groups {
         }
         match (step, &mut answer) {
             (Step::Learns(name), Ok(reply)) => {
-                self.gifts.take(&name, reply);
+                self.group_info.take(&name, reply);
                 let members = members_in(reply).cloned().unwrap_or_default();
                 self.insert(name, Members::AskServer(members));
             }
             (Step::Forms(name, asked), Ok(reply)) => {
-                self.gifts.take(&name, reply);
+                self.group_info.take(&name, reply);
                 if let Some(members) = members_in(reply) {
                     if members.is_empty() {
                         *members = asked;
@@ -165,7 +165,7 @@ impl Groups {
                 }
             }
             (Step::Ends(name), Ok(_)) => {
-                self.gifts.end(&name);
+                self.group_info.end(&name);
                 self.remove(&name);
             }
             _ => {}
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn the_members_are_told_where_a_server_forgets_them_and_does_not_tell() {
-        let manners = Manners::of_reference(Generation::V41, Some(Version::new(5, 0, 0)));
+        let peer_profile = PeerProfile::of_reference(Generation::V41, Some(Version::new(5, 0, 0)));
         let members: Vec<_> = [0, 1].map(|rank| ProcId::new(Namespace::new("job").unwrap(), rank)).to_vec();
         let groups = Groups::default();
         let own = members[0].clone();
         let mut beginning = Request::GroupConstruct(group(Command::GroupConstruct, members.clone()));
-        let step = groups.prepare(&mut beginning, &own, &manners);
+        let step = groups.prepare(&mut beginning, &own, &peer_profile);
         let told = Reply::Group { members: Vec::new(), context_id: None, info: Vec::new(), jobs: Vec::new() };
         let Ok(Reply::Group { members: completed, .. }) = groups.conclude(step, Ok(told)) else { panic!("no group") };
         assert_eq!(completed, members);
@@ -230,11 +230,11 @@ mod tests {
         assert_eq!(groups.spell_out(vec![of_group(Rank::Wildcard)]), members);
         assert_eq!(groups.spell_out(vec![other.clone(), of_group(Rank::Process(1))]), [other, members[1].clone()]);
         let mut end = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
-        let step = groups.prepare(&mut end, &own, &manners);
+        let step = groups.prepare(&mut end, &own, &peer_profile);
         assert_eq!(end, Request::GroupDestruct(group(Command::GroupDestruct, members)));
         groups.conclude(step, Ok(Reply::Status(Status::SUCCESS))).unwrap();
         let mut again = Request::GroupDestruct(group(Command::GroupDestruct, Vec::new()));
-        groups.prepare(&mut again, &own, &manners);
+        groups.prepare(&mut again, &own, &peer_profile);
         assert_eq!(again, Request::GroupDestruct(group(Command::GroupDestruct, Vec::new())), "it is forgotten");
     }
 }

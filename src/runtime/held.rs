@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::burdens::Account;
+use super::request_quota::Account;
 use crate::server::PeerId;
 
 /// Bytes that are held, by connection.

@@ -9,11 +9,11 @@ use crossbeam::channel::Sender;
 use crate::server::{HostResult, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank};
 
-use super::burdens::{Account, Origin};
 use super::commands::{Callback, CommandSender};
 use super::events;
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
 use super::job_queue::{JobReceiver, JobSender, queue};
+use super::request_quota::{Account, Origin};
 use super::threads::spawn;
 
 /// The thread that calls the host's functions, so that they may call the server and wait for it without stopping its

@@ -175,7 +175,7 @@ impl Session {
         callback: GroupCallback<()>,
     ) -> Result<(), GroupError> {
         let name = Text::from(id);
-        if self.manners().is_ours {
+        if self.peer_profile().is_ours {
             let id = id.to_owned();
             let request = request(Command::GroupLeave, name, directives);
             let groups = Arc::clone(self.groups());
@@ -321,7 +321,8 @@ fn announce(
     context_id: Option<u64>,
     callback: Due<Formed>,
 ) {
-    let mut announcements = invitation.announcements(&conclusion, context_id, session.manners().is_ours).into_iter();
+    let mut announcements =
+        invitation.announcements(&conclusion, context_id, session.peer_profile().is_ours).into_iter();
     let Some((status, info)) = announcements.next() else { return };
     let event = session.own_event(status, range::RANGE_CUSTOM, info);
     let (weak, id, withdrawal) = (Arc::downgrade(session), invitation.id().clone(), invitation.withdrawal());
@@ -381,7 +382,7 @@ fn settle_in(session: &Arc<Session>, id: &Text, formed: Formed, callback: Due<Fo
     if !formed.members.contains(session.proc()) {
         return callback.give(Ok(formed));
     }
-    if !session.manners().is_ours {
+    if !session.peer_profile().is_ours {
         session.groups().note(id, Members::Noted(formed.members.clone()));
         return callback.give(Ok(formed));
     }

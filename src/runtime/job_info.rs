@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lines::Lines;
+use super::message_codec::MessageCodec;
 use crate::bfrops::{Codec, EncodeError};
 use crate::gds::{AsStatus, Damage, JobEntry, Store};
 use crate::keys::{self, TypedKey};
@@ -94,7 +94,7 @@ impl JobInfoAnswers {
     pub(super) fn data_payload(
         &mut self,
         data: &JobData,
-        lines: &Lines,
+        lines: &MessageCodec,
         store: &Store,
     ) -> Result<Vec<Arc<[u8]>>, Status> {
         let (namespace, is_ours, is_whole) = (data.namespace.clone(), lines.is_ours(), data.is_whole);
@@ -181,7 +181,7 @@ impl Written {
 }
 
 /// The status and the description of a job. Empty if the client can't read it.
-fn write_data(data: &JobData, lines: &Lines, store: &Store) -> Result<Vec<u8>, Status> {
+fn write_data(data: &JobData, lines: &MessageCodec, store: &Store) -> Result<Vec<u8>, Status> {
     let description = data.description(store).map_err(|error| error.status())?;
     let written = lines.write_payload(&Reply::Data(vec![description]), Command::Get);
     let (_, bytes_max) = lines.reading();
@@ -200,7 +200,7 @@ fn write_data(data: &JobData, lines: &Lines, store: &Store) -> Result<Vec<u8>, S
 }
 
 /// The entries behind the description: the rest of the reply without the status.
-fn rest_of(data: &JobData, lines: &Lines) -> Result<Option<Arc<[u8]>>, EncodeError> {
+fn rest_of(data: &JobData, lines: &MessageCodec) -> Result<Option<Arc<[u8]>>, EncodeError> {
     if data.rest.is_empty() {
         return Ok(None);
     }
@@ -245,7 +245,7 @@ fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gds::Publish;
+    use crate::gds::Datastore;
     use crate::gds::StoreOptions;
     use crate::gds::registration::JobDescription;
     use crate::types::{Info, ProcId, Rank};
@@ -279,8 +279,10 @@ mod tests {
         let rest = vec![RankData { proc, entries: vec![Kval { key: Key::from_static("a"), value: 1_u32.into() }] }];
         let alone = JobData { namespace: namespace.clone(), is_whole: false, rest: Vec::new() };
         let with_rest = JobData { rest, ..alone.clone() };
-        let (ours, theirs) =
-            (Lines::to_client(Dialect::OWN, 1 << 30, true), Lines::to_client(Dialect::OWN, 1 << 30, false));
+        let (ours, theirs) = (
+            MessageCodec::to_client(Dialect::OWN, 1 << 30, true),
+            MessageCodec::to_client(Dialect::OWN, 1 << 30, false),
+        );
         let first = answers.data_payload(&alone, &ours, &store).unwrap();
         let second = answers.data_payload(&with_rest, &ours, &store).unwrap();
         assert!(first.len() == 1 && second.len() == 2 && Arc::ptr_eq(&first[0], &second[0]));
@@ -291,7 +293,7 @@ mod tests {
         let of_theirs = answers.data_payload(&alone, &theirs, &store).unwrap();
         let all = answers.data_payload(&JobData { is_whole: true, ..alone.clone() }, &theirs, &store).unwrap();
         assert!(!Arc::ptr_eq(&all[0], &of_theirs[0]) && all[0].len() > of_theirs[0].len());
-        let little = Lines::to_client(Dialect::OWN, 1 << 10, true);
+        let little = MessageCodec::to_client(Dialect::OWN, 1 << 10, true);
         let kept_bytes = answers.kept_bytes;
         assert_eq!(answers.data_payload(&alone, &little, &store), Err(Status::ERR_OUT_OF_RESOURCE));
         assert_eq!(answers.kept_bytes, kept_bytes, "that it is too large is kept, the bytes are not");

@@ -18,7 +18,7 @@ use super::events::Job;
 use super::link_state::{Beside, LinkState, Sleep};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, LossReason, Outcome};
-use crate::gds::{NamespaceReader, Seat, Verdict};
+use crate::gds::{CompletionSlot, CompletionStatus, NamespaceReader};
 use crate::ptl::Arrival;
 use crate::shmem::ForkMark;
 use crate::types::Time;
@@ -150,7 +150,7 @@ impl Link {
         self.sleep(&mut state, sleep, seat);
         let results = self.wait_for_both(&mut state, commit, fence);
         // The server may have written the verdict just before it ended.
-        let is_told = || seat.look(sleep.tag.0) == Some(Verdict::Succeeded) && self.is_of_this_process();
+        let is_told = || seat.look(sleep.tag.0) == Some(CompletionStatus::Succeeded) && self.is_of_this_process();
         if results.1.is_err() && is_told() {
             let committed = if sleep.stands_for_commit() { Some(Ok(Outcome::Complete)) } else { results.0 };
             return (committed, Ok(Outcome::Complete));
@@ -159,7 +159,7 @@ impl Link {
     }
 
     /// Sleeps until the fence is over, or until a limit. The server may have ended, and only a read shows that.
-    fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: Sleep, seat: Seat<'_>) {
+    fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: Sleep, seat: CompletionSlot<'_>) {
         self.advance(state);
         let end = self.clock.now() + self.sleep_time_max;
         // The handler of a signal may have forked.
@@ -167,8 +167,8 @@ impl Link {
         let is_sent = !state.has_queued() && !state.is_lost();
         let verdict = if is_sent { MutexGuard::unlocked(state, || seat.sleep(sleep.tag.0, left)) } else { None };
         match verdict {
-            Some(Verdict::Succeeded) => state.be_told(self.clock.now(), sleep),
-            Some(Verdict::InMessage) => state.read_on(),
+            Some(CompletionStatus::Succeeded) => state.be_told(self.clock.now(), sleep),
+            Some(CompletionStatus::InMessage) => state.read_on(),
             None => state.wake(self.clock.now(), sleep),
         }
     }

@@ -11,9 +11,9 @@ use self::asleep::Sleeping;
 use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::events::EventHub;
 use super::forwarding::Pulls;
-use super::lines::{Lines, WriteError};
 use super::link::Results;
-use super::manners::Manners;
+use super::message_codec::{MessageCodec, WriteError};
+use super::peer_profile::PeerProfile;
 use super::received::ReceivedData;
 use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Unsendable};
 use crate::events::Event;
@@ -28,8 +28,8 @@ use crate::types::{Namespace, ProcId, Status, Time};
 pub(super) struct LinkState {
     core: Client,
     stream: Stream,
-    lines: Lines,
-    manners: Manners,
+    lines: MessageCodec,
+    peer_profile: PeerProfile,
     inbox: FrameBuffer,
     buffer: Box<[u8]>,
     next_call: u64,
@@ -86,14 +86,20 @@ struct EventSink {
 
 impl LinkState {
     /// A conversation over a connection whose handshake is done.
-    pub(super) fn new(stream: Stream, own: ProcId, index: u32, manners: Manners, received: ReceivedData) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        own: ProcId,
+        index: u32,
+        peer_profile: PeerProfile,
+        received: ReceivedData,
+    ) -> Self {
         let is_blocking = Arrival::allow_waits(&stream);
         Self {
             core: Client::new(own, Config::default()),
             stream,
-            lines: Lines::to_server(&manners, index),
-            inbox: FrameBuffer::new(manners.limits.message_bytes_max),
-            manners,
+            lines: MessageCodec::to_server(&peer_profile, index),
+            inbox: FrameBuffer::new(peer_profile.limits.message_bytes_max),
+            peer_profile,
             buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
             next_call: 0,
             loss: None,
@@ -129,8 +135,8 @@ impl LinkState {
     }
 
     /// The kind and limits of the server.
-    pub(super) const fn manners(&self) -> Manners {
-        self.manners
+    pub(super) const fn peer_profile(&self) -> PeerProfile {
+        self.peer_profile
     }
 
     /// Takes the bytes that came with the end of the handshake.
@@ -204,7 +210,7 @@ impl LinkState {
     /// replies may come together. Only our own servers support that.
     pub(super) fn prepare(&mut self, now: Time, call: Call) -> CallId {
         let id = self.enter(now, call);
-        self.is_patient = self.manners.is_ours;
+        self.is_patient = self.peer_profile.is_ours;
         // The second call notifies the threads that wait for results of this step.
         self.has_unasked |= self.obey(now);
         self.is_patient = false;
@@ -281,7 +287,7 @@ impl LinkState {
         if self.loss.is_some() {
             return;
         }
-        self.manners.complete(&mut request);
+        self.peer_profile.complete(&mut request);
         let sent_as = if self.is_patient && tag != Tag::HEARTBEAT { tag.patient() } else { tag };
         let mut bytes = match self.lines.write_request(sent_as, &request) {
             Ok(bytes) => bytes,

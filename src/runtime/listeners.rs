@@ -8,10 +8,10 @@ use std::path::Path;
 use nix::errno::Errno;
 
 use super::poller::{Poller, Token};
+use crate::os_error_hint::explain;
 use crate::ptl::{
     Credentials, ForeignClients, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener,
 };
-use crate::remedy::explain;
 
 /// Directory of the socket if its path would be too long. It is made, locked, swept and removed as elsewhere.
 const SHORT_DIRECTORY: &str = "/tmp";

@@ -92,7 +92,7 @@ pub(super) fn map_segment(namespace: &Namespace, descriptor: OwnedFd) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gds::{Publish, Store, StoreOptions};
+    use crate::gds::{Datastore, Store, StoreOptions};
 
     #[test]
     fn a_segment_serves_the_namespace_on_its_label_only() {

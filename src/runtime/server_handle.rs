@@ -11,32 +11,32 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::Mutex;
 
-use super::burdens::Burdens;
-use super::claims::Claims;
 use super::cleaner::Cleaner;
 use super::clock::{Clock, calendar_time};
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
+use super::duplicate_rank_check::DuplicateRankCheck;
 use super::events::EventHub;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
+use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::local::environment;
 use super::newcomers::Greeting;
 use super::poller::{Poller, Waker};
 use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
+use super::request_quota::RequestQuota;
 use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
 use super::tool_support::ToolSupport;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
-use super::witness::Witness;
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
+use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
-use crate::remedy::{explain, explain_start};
 use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
@@ -173,8 +173,8 @@ impl ServerHandle {
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
-            witness: Witness::new(Arc::clone(&host)),
-            claims: Claims::new(commands.clone()),
+            lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
+            duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
             host: HostThread::start(host, commands.clone(), running).map_err(StartError::Thread)?,
             clock,
             poller,
@@ -187,7 +187,7 @@ impl ServerHandle {
             wakes_at: None,
             events: Arc::clone(&events),
             cleaner: Cleaner::default(),
-            burdens: Burdens::new(connections.burdens()),
+            request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = server_loop.start(commands.desk()).map_err(StartError::Thread)?;

@@ -7,22 +7,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::burdens::{Account, Burdens, Duty, Origin};
-use super::claims::Claims;
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::clock::Clock;
 use super::commands::{Command, CommandReceiver, Completion, Desk};
 use super::connections::Connections;
 use super::decoder::Answer;
+use super::duplicate_rank_check::DuplicateRankCheck;
 use super::events::{self, EventHub};
 use super::host::Moment;
 use super::host_thread::{HostThread, Job, Lane, Place};
+use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
+use super::request_quota::{Account, Duty, Origin, RequestQuota};
 use super::threads::spawn;
 use super::topology::TopologyDesk;
-use super::witness::Witness;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
@@ -45,10 +45,10 @@ pub(super) struct ServerLoop {
     pub(super) is_ending: bool,
     /// The end of the thread's wait without any event.
     pub(super) wakes_at: Option<Time>,
-    pub(super) witness: Witness,
-    pub(super) claims: Claims,
+    pub(super) lifecycle_observer: LifecycleObserver,
+    pub(super) duplicate_rank_check: DuplicateRankCheck,
     pub(super) events: Arc<EventHub>,
-    pub(super) burdens: Burdens,
+    pub(super) request_quota: RequestQuota,
     pub(super) cleaner: Cleaner,
     pub(super) topology: TopologyDesk,
 }
@@ -126,9 +126,9 @@ impl ServerLoop {
 
     fn end_turn(&mut self) {
         self.note(Task::Writing);
-        let (witness, connections) = (&self.witness, &self.connections);
+        let (lifecycle_observer, connections) = (&self.lifecycle_observer, &self.connections);
         let waited = self.connections.requests_waited_max();
-        self.meter.end(waited, |peer| witness.name(peer).or_else(|| connections.name(peer)));
+        self.meter.end(waited, |peer| lifecycle_observer.name(peer).or_else(|| connections.name(peer)));
     }
 
     /// Books the time since the last note on this task.
@@ -186,10 +186,10 @@ impl ServerLoop {
                     self.handle(now, Input::Host(id, call), None);
                 }
                 Command::Completed(upcall, reply) => {
-                    self.burdens.remove(Duty::Upcall(upcall));
+                    self.request_quota.remove(Duty::Upcall(upcall));
                     self.handle(now, Input::Completed(upcall, reply), None);
                 }
-                Command::Heard(event) => self.burdens.remove(event),
+                Command::Heard(event) => self.request_quota.remove(event),
                 Command::Run(job) => self.run_job(Place::default(), job),
                 Command::Proven(peer, proven) => {
                     self.connections.settle_proof(peer, proven, now);
@@ -257,11 +257,13 @@ impl ServerLoop {
     /// Gives the core the input from connections.
     fn feed(&mut self, now: Time) {
         while let Some(input) = self.connections.poll_input() {
-            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
-            if origin.as_ref().is_some_and(|origin| self.burdens.is_full(origin)) && self.turn_away(&input) {
+            let origin = self.lifecycle_observer.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+            if origin.as_ref().is_some_and(|origin| self.request_quota.is_full(origin)) && self.turn_away(&input) {
                 continue;
             }
-            if let Some(input) = self.claims.examine(input, &self.connections, &self.witness, now) {
+            if let Some(input) =
+                self.duplicate_rank_check.examine(input, &self.connections, &self.lifecycle_observer, now)
+            {
                 self.take_in(now, input, origin.as_ref());
             }
         }
@@ -269,14 +271,14 @@ impl ServerLoop {
 
     /// Continues with an introduction that waited for a search.
     fn accept(&mut self, now: Time, peer: PeerId, strangers: BTreeSet<PeerId>) {
-        if let Some(input) = self.claims.settle(peer, strangers) {
-            let origin = self.witness.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+        if let Some(input) = self.duplicate_rank_check.settle(peer, strangers) {
+            let origin = self.lifecycle_observer.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
             self.take_in(now, input, origin.as_ref());
         }
     }
 
     fn take_in(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
-        self.witness.see(&input, |peer| self.connections.init_age(peer));
+        self.lifecycle_observer.see(&input, |peer| self.connections.init_age(peer));
         let task = match &input {
             Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
             other => Task::of_input(other),
@@ -359,14 +361,14 @@ impl ServerLoop {
             Output::Admit(peer, index) => {
                 self.connections.watch_process(peer, &self.poller);
                 self.connections.admit(peer, index, None);
-                self.witness.admitted(peer);
+                self.lifecycle_observer.admitted(peer);
             }
             Output::AdmitTool(peer, index, proc) => {
                 self.connections.watch_process(peer, &self.poller);
                 self.connections.admit(peer, index, Some(&proc));
             }
             Output::Refuse(peer, refusal) => {
-                self.witness.forget(peer);
+                self.lifecycle_observer.forget(peer);
                 self.connections.refuse(peer, &refusal, self.clock.now());
             }
             Output::Unfinished(peer) => self.connections.note_unfinished(peer),
@@ -384,7 +386,7 @@ impl ServerLoop {
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
-                self.witness.forget(peer);
+                self.lifecycle_observer.forget(peer);
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
@@ -404,8 +406,8 @@ impl ServerLoop {
         }
         if reply == Reply::Status(Status::SUCCESS) {
             match self.connections.asked(peer, tag) {
-                Some(Asked::Fence) => self.witness.reached(peer, Moment::Fenced),
-                Some(Asked::Finalize) => self.witness.forget(peer),
+                Some(Asked::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),
+                Some(Asked::Finalize) => self.lifecycle_observer.forget(peer),
                 _ => {}
             }
         }
@@ -420,8 +422,8 @@ impl ServerLoop {
             let place = self.on_turns_of_user(place, event.source.as_ref());
             return self.run_job(place, Box::new(move || events.arrive(event)));
         };
-        let duty = self.burdens.event();
-        self.burdens.add(duty, origin);
+        let duty = self.request_quota.event();
+        self.request_quota.add(duty, origin);
         let commands = self.host.commands().clone();
         let job = move || {
             events.arrive(event);
@@ -448,7 +450,7 @@ impl ServerLoop {
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&Origin>) {
         if let Some(origin) = origin {
-            self.burdens.add(Duty::Upcall(id), origin);
+            self.request_quota.add(Duty::Upcall(id), origin);
         }
         let place = self.place_of(id, &upcall, origin);
         self.host.run_at(place, Job::Upcall(id, upcall));

@@ -11,7 +11,7 @@ pub(super) use self::get::ValueCallback;
 use super::events::EventHub;
 use super::groups::Groups;
 use super::link::Link;
-use super::manners::Manners;
+use super::peer_profile::PeerProfile;
 use super::pending::Pending;
 use super::progress::Progress;
 use super::readers::{ForeignSources, Source};
@@ -36,7 +36,7 @@ pub struct Session {
     /// The segment of the own namespace: read without a lock. `None`: all values come over the socket.
     own: Option<Source>,
     foreign: ForeignSources,
-    manners: Manners,
+    peer_profile: PeerProfile,
     groups: Arc<Groups>,
     topology: KnownTopology,
     staging: Mutex<Staging>,
@@ -55,7 +55,7 @@ pub struct Session {
 impl Session {
     /// `server` is the server's own name.
     pub(super) fn new(proc: ProcId, server: ProcId, hostname: Option<String>, own: Option<Source>, link: Link) -> Self {
-        let manners = link.with(|state| state.manners());
+        let peer_profile = link.with(|state| state.peer_profile());
         let foreign = ForeignSources::new(proc.namespace.clone(), &link);
         let link = Arc::new(link);
         let events = session_events::hub(&proc, server.clone(), &link);
@@ -68,7 +68,7 @@ impl Session {
             hostname,
             own,
             foreign,
-            manners,
+            peer_profile,
             groups: Arc::default(),
             topology: KnownTopology::default(),
             has_put: AtomicBool::new(false),
@@ -193,7 +193,7 @@ impl Session {
 
     /// Refuses a value for which the server would refuse the whole commit.
     fn check_type(&self, scope: Scope, key: &str, value: &Value) -> Result<(), StagingError> {
-        if scope == Scope::Internal || self.manners.takes(value) {
+        if scope == Scope::Internal || self.peer_profile.takes(value) {
             return Ok(());
         }
         Err(StagingError::UnknownType { key: key.to_owned(), data_type: value.data_type().name() })
@@ -201,9 +201,9 @@ impl Session {
 
     /// Our own server knows global values. Other servers get them twice, as local and as remote values.
     fn commits(&self, commit: Commit) -> Vec<Commit> {
-        match self.manners.is_ours {
+        match self.peer_profile.is_ours {
             true => vec![commit],
-            false => commit.by_audience(self.manners.message_bytes_max / 2),
+            false => commit.by_audience(self.peer_profile.message_bytes_max / 2),
         }
     }
 
@@ -211,7 +211,7 @@ impl Session {
         let mut staging = self.staging.lock();
         // Gets at our own server may wait for the first commit, even an empty one. Other servers limit the time of
         // every Get.
-        staging.take_commit().or_else(|| if self.manners.is_ours { staging.take_first_commit() } else { None })
+        staging.take_commit().or_else(|| if self.peer_profile.is_ours { staging.take_first_commit() } else { None })
     }
 
     /// Waits for every named process; an empty list means the namespace.
@@ -232,7 +232,7 @@ impl Session {
     /// # Errors
     /// [`CallError`], that of the commit first.
     pub fn commit_and_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Result<(), CallError> {
-        if self.is_alone || !self.manners.is_ours {
+        if self.is_alone || !self.peer_profile.is_ours {
             // The other processes wait in the fence, even if this commit fails.
             let committed = self.commit();
             let fenced = self.fence(procs, directives);
@@ -332,8 +332,8 @@ impl Session {
     }
 
     /// The kind and limits of the server.
-    pub(super) const fn manners(&self) -> &Manners {
-        &self.manners
+    pub(super) const fn peer_profile(&self) -> &PeerProfile {
+        &self.peer_profile
     }
 
     /// The groups of this process.

@@ -23,7 +23,7 @@ struct Talk {
 
 /// The handlers of a client, connected to its conversation.
 pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
-    let is_ours = link.with(|state| state.manners()).is_ours;
+    let is_ours = link.with(|state| state.peer_profile()).is_ours;
     let talk = Talk { link: Arc::downgrade(link), is_ours };
     let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(talk));
     link.with(|state| state.set_events(Arc::downgrade(&hub), server));

@@ -37,7 +37,7 @@ impl Session {
         if self.is_alone() {
             return Err(TopologyError::NoSource);
         }
-        if !self.manners().is_ours {
+        if !self.peer_profile().is_ours {
             return self.machine_among_values();
         }
         match self.ask_server(crate::server::TOPOLOGY)? {

@@ -464,12 +464,12 @@ mod tests {
 
     /// Reports its priority before and after it is allowed to continue.
     #[derive(Debug)]
-    struct Witness {
+    struct LifecycleObserver {
         said: Sender<i32>,
         go_on: Receiver<()>,
     }
 
-    impl TopologySource for Witness {
+    impl TopologySource for LifecycleObserver {
         fn read(&self) -> Result<Topology, TopologyError> {
             self.said.send(getpriority_process(None).unwrap()).unwrap();
             self.go_on.recv().unwrap();
@@ -480,7 +480,7 @@ mod tests {
 
     fn topology() -> (Arc<NodeTopology>, Receiver<i32>, Sender<()>) {
         let ((said, priorities), (go, go_on)) = (unbounded(), unbounded());
-        let source: Arc<dyn TopologySource> = Arc::new(Witness { said, go_on });
+        let source: Arc<dyn TopologySource> = Arc::new(LifecycleObserver { said, go_on });
         let options =
             TopologyOptions { source: Some(source), sharing: TopologySharing::AtStart, ..TopologyOptions::default() };
         let waker = Waker::new(&Poller::new().unwrap(), Token(0)).unwrap();

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::burdens::Account;
+use super::request_quota::Account;
 use crate::server::PeerId;
 
 /// The connections with waiting requests.

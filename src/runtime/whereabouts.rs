@@ -11,7 +11,7 @@ use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
 impl Session {
     /// The answer to a request that needs no server, or that the server can't answer; `None` for other requests.
     pub(super) fn answer_here(&self, request: &Request) -> Option<Result<Reply, CallError>> {
-        if self.manners().is_ours {
+        if self.peer_profile().is_ours {
             return None;
         }
         let (names_job, answer) = match request {
@@ -23,7 +23,7 @@ impl Session {
             Ok(Reply::Procs(procs)) => !procs.is_empty(),
             answer => answer.is_ok(),
         };
-        (!self.manners().resolves() || (is_known && names_job)).then_some(answer)
+        (!self.peer_profile().resolves() || (is_known && names_job)).then_some(answer)
     }
 
     fn peers_on(&self, asked: &ResolvePeers) -> Result<Reply, CallError> {
@@ -67,7 +67,7 @@ impl Session {
         let refused = |status| CallError::Refused { command, status };
         let mut directives = directives.to_vec();
         // For another job the server may know more, unless the request itself can be sent.
-        if self.manners().resolves() || namespace == self.proc().namespace {
+        if self.peer_profile().resolves() || namespace == self.proc().namespace {
             directives.push(Info::new(Key::from_static(keys::OPTIONAL.name()), true));
         }
         let directives = GetDirectives::parse(&directives).map_err(|error| refused(error.status()))?;

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use super::lines::{Lines, WriteError};
+use super::message_codec::{MessageCodec, WriteError};
 use crate::proto::Dialect;
 use crate::proto::notification::Event;
 
@@ -21,7 +21,7 @@ pub(super) struct WrittenEvent {
 
 impl WrittenEvent {
     /// An event as a message.
-    pub(super) fn write(&mut self, event: &Arc<Event>, lines: &Lines) -> Result<Arc<[u8]>, WriteError> {
+    pub(super) fn write(&mut self, event: &Arc<Event>, lines: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
         if self.event.as_ptr() != Arc::as_ptr(event) {
             *self = Self { event: Arc::downgrade(event), written: Vec::new() };
         }
@@ -52,7 +52,7 @@ mod tests {
         let event = |status| Arc::new(Event { status, source: None, info: Vec::new(), range: None });
         let lines = |generation| {
             let dialect = Dialect { codec: Codec { generation, described: false }, peer: Version::OWN };
-            Lines::to_client(dialect, 1 << 20, false)
+            MessageCodec::to_client(dialect, 1 << 20, false)
         };
         let (one, other) = (event(Status::ERR_PROC_ABORTED), event(Status::ERR_TIMEOUT));
         let mut written = WrittenEvent::default();

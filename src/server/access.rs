@@ -19,7 +19,7 @@ use super::peer::Peer;
 use super::requests::Requester;
 use super::ties::Bond;
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::types::{Info, Namespace, ProcId, Status, Value};
 
 /// Actions of a process on another job or its processes.
@@ -147,7 +147,7 @@ pub(super) enum Object<'a> {
     Group(&'a Group),
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Whether an action is permitted. The table holds the status of a refusal.
     pub(super) fn permit<'a>(
         &self,

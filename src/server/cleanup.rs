@@ -16,7 +16,7 @@ use super::config::Limits;
 use super::core::Server;
 use super::io::Output;
 use super::requests::Requester;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
@@ -81,7 +81,7 @@ pub(super) enum Taken {
     Everything,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Takes the cleanup directives out of a request for job control of the server's own user.
     ///
     /// # Errors

@@ -10,8 +10,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ahead::Ahead;
 use super::directives::flag;
+use super::early_connect::EarlyConnect;
 use super::host::UpcallId;
 use super::intake::Gathered;
 use super::io::PeerId;
@@ -72,7 +72,7 @@ pub(super) struct Operation {
     pub(super) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
     pub(super) answer: Option<Answer>,
-    pub(super) ahead: Option<Ahead>,
+    pub(super) early_connect: Option<EarlyConnect>,
     /// The user whose process opened it; none: this server opened it.
     user: Option<u32>,
     /// Memory of its participants and directives, in bytes.
@@ -310,7 +310,7 @@ impl Collectives {
             collected: Vec::new(),
             sizes: Vec::new(),
             answer: None,
-            ahead: None,
+            early_connect: None,
             user,
             size_bytes,
             tickets: BTreeMap::new(),

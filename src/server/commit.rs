@@ -11,7 +11,7 @@ use super::outputs::Ticket;
 use super::registry::Job;
 use super::slices::Rest;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
-use crate::gds::{AsStatus, Audience, Origin, Posted, Publish};
+use crate::gds::{AsStatus, Audience, Datastore, Origin, Posted};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
@@ -58,7 +58,7 @@ impl CommitRest {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
         if commit.parts.iter().any(|(scope, _)| *scope == Scope::Internal) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);

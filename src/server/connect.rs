@@ -10,7 +10,7 @@ use super::io::{PeerId, StoreOffer};
 use super::outputs::Ticket;
 use super::signature::Kind;
 use super::ties::agreed;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
@@ -34,7 +34,7 @@ pub(super) enum Results {
 /// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
 const MISSING_NAMED_MAX: usize = 16;
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
         if self.ties.count(&proc) >= self.config.limits.ties_per_process_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);

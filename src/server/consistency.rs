@@ -8,9 +8,9 @@ use super::pending::Purpose;
 use super::registry::Presence;
 use super::timers::Timer;
 use super::waiting::Asker;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
     ///
     /// # Panics
@@ -38,7 +38,7 @@ impl<S: Publish> Server<S> {
             Purpose::ClientConnected(_)
             | Purpose::ToolConnected(_)
             | Purpose::Operation(_)
-            | Purpose::CatchUp(..)
+            | Purpose::MissedFence(..)
             | Purpose::DirectModex(_)
             | Purpose::RegisterEvents => None,
         });
@@ -87,8 +87,8 @@ impl<S: Publish> Server<S> {
                 Stage::CatchingUp => {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);
-                    assert_eq!(self.arrears.open(id), Some(asked.len()), "{id:?} waits for no upcall");
-                    assert!(!self.arrears.is_stuck(id), "{id:?} waits for nothing at all");
+                    assert_eq!(self.missed_fences.open(id), Some(asked.len()), "{id:?} waits for no upcall");
+                    assert!(!self.missed_fences.is_stuck(id), "{id:?} waits for nothing at all");
                 }
                 Stage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
@@ -116,9 +116,11 @@ impl<S: Publish> Server<S> {
                 Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
                 Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
                 Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
-                Timer::Registration(id) => {
-                    self.collectives.get(id).and_then(|operation| operation.ahead).and_then(|ahead| ahead.until)
-                }
+                Timer::Registration(id) => self
+                    .collectives
+                    .get(id)
+                    .and_then(|operation| operation.early_connect)
+                    .and_then(|early_connect| early_connect.until),
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
@@ -130,7 +132,8 @@ impl<S: Publish> Server<S> {
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
         let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
-        let is_bounded = |operation: &Operation| operation.ahead.is_some_and(|ahead| ahead.until.is_some());
+        let is_bounded =
+            |operation: &Operation| operation.early_connect.is_some_and(|early_connect| early_connect.until.is_some());
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()

@@ -1,6 +1,5 @@
 use std::collections::BTreeSet;
 
-use super::catch_up::Arrears;
 use super::cleanup::Cleanups;
 use super::collective::Collectives;
 use super::config::Config;
@@ -13,6 +12,7 @@ use super::heartbeats::Heartbeats;
 use super::host::{CallId, HostCall, HostResult, Upcall, UpcallId};
 use super::interest::Listener;
 use super::io::{Input, Output, PeerId, Reason};
+use super::missed_fences::MissedFences;
 use super::outputs::Outputs;
 use super::peer::{Peers, Stage};
 use super::pending::{PendingUpcalls, Purpose};
@@ -23,14 +23,14 @@ use super::ties::Ties;
 use super::timers::{Timer, Timers};
 use super::tools::Tools;
 use super::waiting::Waiting;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::proto::{Request, Tag};
 use crate::topo::Inventories;
 use crate::types::{Namespace, ProcId, Status, Time};
 
 /// The server core over a datastore. See the module's documentation.
 #[derive(Debug)]
-pub struct Server<S: Publish> {
+pub struct Server<S: Datastore> {
     pub(super) config: Config,
     pub(super) store: S,
     pub(super) registry: Registry,
@@ -44,7 +44,7 @@ pub struct Server<S: Publish> {
     pub(super) vacancies: Vacancies,
     pub(super) mourning: Mourning,
     pub(super) exchanges: Exchanges,
-    pub(super) arrears: Arrears,
+    pub(super) missed_fences: MissedFences,
     pub(super) process_sets: ProcessSets,
     pub(super) forwarding: Forwarding,
     pub(super) events: Events,
@@ -60,7 +60,7 @@ pub struct Server<S: Publish> {
     pub(super) outputs: Outputs,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A server without any registrations, which publishes into `store`.
     #[must_use]
     pub fn new(config: Config, store: S) -> Self {
@@ -78,7 +78,7 @@ impl<S: Publish> Server<S> {
             vacancies: Vacancies::default(),
             mourning: Mourning::default(),
             exchanges: Exchanges::default(),
-            arrears: Arrears::default(),
+            missed_fences: MissedFences::default(),
             process_sets: ProcessSets::default(),
             forwarding: Forwarding::default(),
             events: Events::default(),

@@ -9,7 +9,7 @@ use super::io::{NodeHardware, Output, PeerId};
 use super::outputs::{CallTicket, Ticket};
 use super::query::{Questions, Topology};
 use super::waiting::{Asker, Wanted};
-use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest};
+use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
 use crate::topo::Machine;
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
@@ -79,7 +79,7 @@ pub(super) enum Derived {
     NeedsTopology,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Derives the value of a key.
     pub(super) fn derived(&self, wanted: Derivable, of: &Derivation<'_>, hardware: Hardware<'_>) -> Derived {
         let around = Here { server: self, asker: of.asker };
@@ -170,13 +170,13 @@ pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
 }
 
 /// This server's data about jobs.
-struct Here<'a, S: Publish> {
+struct Here<'a, S: Datastore> {
     server: &'a Server<S>,
     /// Its own job is local, even without data about it.
     asker: Option<&'a ProcId>,
 }
 
-impl<S: Publish> Surroundings for Here<'_, S> {
+impl<S: Datastore> Surroundings for Here<'_, S> {
     fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value> {
         let lookup = Lookup { rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
         self.server.store.lookup(job, &lookup).ok()
@@ -195,7 +195,7 @@ impl<S: Publish> Surroundings for Here<'_, S> {
     }
 }
 
-impl<S: Publish> Here<'_, S> {
+impl<S: Datastore> Here<'_, S> {
     fn is_on_own_node(&self, job: &Namespace, rank: u32) -> bool {
         let key = KeyRef::new(keys::NODEID.name());
         let here = RealmRequest::Node(NodeSelector::Implied);

@@ -9,13 +9,13 @@ use super::outputs::CallTicket;
 use super::pending::{Fetch, Purpose};
 use super::shares::Pool;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// The host asks for a local process's data on behalf of another node.
     pub(super) fn direct_modex_request(&mut self, now: Time, ticket: CallTicket, request: DirectModexRequest) {
         let DirectModexRequest { proc, key, timeout } = request;

@@ -18,7 +18,7 @@ use super::peer::{Peer, Stage};
 use super::pending::Purpose;
 use super::waiting::Asker;
 use crate::events::{Cache, Event, EventCacheLimits, is_of_environment, is_system};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
@@ -100,7 +100,7 @@ impl Default for Events {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Handles an event of a client.
     pub(super) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
         let proto::Notify { status, range, mut info } = notify;

@@ -9,11 +9,11 @@ use super::host::FenceData;
 use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
 use super::signature::{Kind, Participants};
-use crate::gds::{AsStatus, Audience, Publish};
+use crate::gds::{AsStatus, Audience, Datastore};
 use crate::proto;
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A participant arrives at a fence.
     pub(super) fn fence(&mut self, now: Time, ticket: Ticket, proc: ProcId, mut fence: proto::Collective) {
         if fence.procs.is_empty() {
@@ -84,7 +84,7 @@ impl<S: Publish> Server<S> {
         if brings_about(status)
             && let Some(operation) = self.collectives.get(id)
         {
-            let has_missed = self.arrears.is_missed(&operation.signature.procs);
+            let has_missed = self.missed_fences.is_missed(&operation.signature.procs);
             let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature, has_missed);
             let taken = intake.take(gathered, &operation.sizes);
             (filled, whole) = (taken.filled, taken.whole);
@@ -111,7 +111,7 @@ impl<S: Publish> Server<S> {
         let is_good = brings_about(status);
         if !is_good && operation.stage != Stage::Gathering && operation.collects() {
             self.exchanges.note_failed(&operation.signature.procs);
-            self.arrears.note(&operation.signature.procs);
+            self.missed_fences.note(&operation.signature.procs);
         }
     }
 }

@@ -16,7 +16,7 @@ use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::requests::{IofOutput, IofPull, Requester};
 use super::shares::Pool;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::types::codes::iof_channel;
@@ -56,7 +56,7 @@ struct Wanted {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts([usize; u16::BITS as usize]);
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn pull_output(&mut self, now: Time, ticket: Ticket, requester: Requester, pull: proto::IofPull) {
         let proto::IofPull { procs, directives, channels, local_id } = pull;
         if !self.config.capabilities.contains(Capabilities::IOF_PULL) || channels & iof_channel::FWD_STDIN_CHANNEL != 0

@@ -19,7 +19,7 @@ use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::qualified::{QUALIFIED_VALUE, is_same_place};
-use crate::gds::{AsStatus, Audience, KeyRef, Lookup, LookupError, Publish, RealmRequest};
+use crate::gds::{AsStatus, Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
@@ -44,7 +44,7 @@ enum For {
     Host,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
         let is_of_job = proc.rank == Rank::Wildcard

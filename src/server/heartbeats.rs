@@ -18,7 +18,7 @@ use super::io::{Output, PeerId};
 use super::outputs::Ticket;
 use super::timers::Timer;
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::types::codes::range;
@@ -108,7 +108,7 @@ impl Watch {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Answers a request about heartbeats; `None`: the request is for the host.
     pub(super) fn monitor(&mut self, now: Time, ticket: &Ticket, request: &proto::Monitor) -> Option<Reply> {
         let peer = ticket.peer();

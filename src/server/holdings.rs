@@ -1,9 +1,9 @@
 //! Number of entries in each table of a server: after the last deregistration all should be empty.
 
 use super::core::Server;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// The number of entries in each table, by name. It omits recent events, which are kept for a time, and the
     /// inventories of nodes, which outlive jobs. For tests and simulations.
     #[must_use]
@@ -23,7 +23,7 @@ impl<S: Publish> Server<S> {
             vacancies,
             mourning,
             exchanges,
-            arrears,
+            missed_fences,
             process_sets,
             forwarding,
             events,
@@ -52,7 +52,7 @@ impl<S: Publish> Server<S> {
             ("invitation without a leader", vacancies.len()),
             ("end to be told of", mourning.len()),
             ("remembered exchange", exchanges.len()),
-            ("fence to catch up with", arrears.len()),
+            ("fence to catch up with", missed_fences.len()),
             ("process set", process_sets.iter().count()),
             ("pull of output", forwarding.len()),
             ("interest in events", events.len()),

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::commit::split_number;
 use super::registry::Registry;
 use super::signature::Signature;
-use crate::gds::{AsStatus, Publish};
+use crate::gds::{AsStatus, Datastore};
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::exchange::{FenceSource, PackedFence};
 use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
@@ -49,7 +49,7 @@ pub(super) struct Taken {
     pub(super) failure: Option<Status>,
 }
 
-impl<'s, S: Publish> Intake<'s, S> {
+impl<'s, S: Datastore> Intake<'s, S> {
     pub(super) const fn new(
         store: &'s mut S,
         registry: &'s mut Registry,

@@ -5,7 +5,7 @@ use super::directives::find;
 use super::get::Verdict;
 use super::host::HostResult;
 use super::waiting::{Asker, Wanted};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::topo::InventoryError;
@@ -19,7 +19,7 @@ pub const INVENTORY: &str = "modex.inventory";
 /// Devices through which nodes reach each other.
 const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Stores inventories, all of them or none.
     pub(super) fn deliver_inventories(&mut self, blobs: &[Vec<u8>]) -> HostResult {
         match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {

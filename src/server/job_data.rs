@@ -1,6 +1,6 @@
 //! Answers to Gets that hold the description of a job.
 
-use crate::gds::{AsStatus, LookupError, Publish};
+use crate::gds::{AsStatus, Datastore, LookupError};
 use crate::proto::{self, RankData, Reply};
 use crate::types::{Namespace, ProcId, Rank};
 
@@ -21,7 +21,7 @@ impl JobData {
     ///
     /// # Errors
     /// [`LookupError`].
-    pub fn description<S: Publish>(&self, store: &S) -> Result<RankData, LookupError> {
+    pub fn description<S: Datastore>(&self, store: &S) -> Result<RankData, LookupError> {
         let mut entries = store.job_entries(&self.namespace)?;
         if !self.is_whole {
             entries.retain(proto::is_told);
@@ -30,7 +30,7 @@ impl JobData {
     }
 
     /// The whole answer.
-    pub fn into_reply<S: Publish>(self, store: &S) -> Reply {
+    pub fn into_reply<S: Datastore>(self, store: &S) -> Reply {
         match self.description(store) {
             Ok(description) => Reply::Data(std::iter::once(description).chain(self.rest).collect()),
             Err(error) => Reply::Status(error.status()),

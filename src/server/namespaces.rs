@@ -6,11 +6,11 @@ use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, Output, PeerId, Reason};
 use super::registry::{Client, Presence};
 use crate::gds::registration::Description;
-use crate::gds::{AsStatus, Publish};
+use crate::gds::{AsStatus, Datastore};
 use crate::keys;
 use crate::types::{Info, Namespace, ProcId, Status, Time, Value};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Describes a job. A repeated call replaces the values that it names; other values stay.
     pub(super) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
@@ -159,7 +159,7 @@ impl<S: Publish> Server<S> {
         self.given.forget_namespace(namespace);
         self.process_sets.forget_namespace(namespace);
         self.exchanges.forget_namespace(namespace);
-        self.arrears.forget_namespace(namespace, &self.registry);
+        self.missed_fences.forget_namespace(namespace, &self.registry);
         self.invitations.forget_namespace(namespace, |proc| self.registry.client(proc).is_some());
         self.vacancies.forget_namespace(namespace);
         if self.registry.end(namespace, self.config.limits.jobs_ended_max).is_some() {

@@ -21,7 +21,7 @@ pub(super) enum Purpose {
     Passed(Ticket, Expected),
     Operation(OperationId),
     /// Values of a process that a fence waits for.
-    CatchUp(OperationId, ProcId),
+    MissedFence(OperationId, ProcId),
     DirectModex(Fetch),
 }
 
@@ -107,7 +107,9 @@ impl PendingUpcalls {
             | Purpose::Abort(ticket)
             | Purpose::Passed(ticket, _)
             | Purpose::Notify(ticket) => ticket.peer() == peer,
-            Purpose::Operation(_) | Purpose::CatchUp(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => false,
+            Purpose::Operation(_) | Purpose::MissedFence(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
+                false
+            }
         };
         self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
     }
@@ -115,7 +117,7 @@ impl PendingUpcalls {
     /// Upcalls for the values that a fence must catch up with.
     pub(super) fn catching_up(&self, operation: OperationId) -> Vec<(UpcallId, ProcId)> {
         let of = |(id, upcall): (&UpcallId, &PendingUpcall)| match &upcall.purpose {
-            Purpose::CatchUp(of, proc) if *of == operation => Some((*id, proc.clone())),
+            Purpose::MissedFence(of, proc) if *of == operation => Some((*id, proc.clone())),
             _ => None,
         };
         self.pending.iter().filter_map(of).collect()

@@ -7,7 +7,7 @@ use super::core::Server;
 use super::events::Voice;
 use super::host::{HostResult, ProcessSet};
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
@@ -16,7 +16,7 @@ use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Stat
 #[derive(Debug, Default)]
 pub(super) struct ProcessSets(BTreeMap<Text, Vec<ProcId>>);
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Defines a set of the host. It replaces a set of the same name.
     pub(super) fn define_process_set(&mut self, now: Time, set: ProcessSet) -> HostResult {
         let ProcessSet { name, members, source } = set;

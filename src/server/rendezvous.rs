@@ -16,7 +16,7 @@ use super::signature::{Kind, Signature};
 use super::timers::Timer;
 use super::transitions::Phase;
 use super::upcalls::{settled, status_of};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
@@ -24,7 +24,7 @@ use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
 /// Directive with the local status: local participants are missing.
 const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A participant arrives at an operation.
     pub(super) fn arrive(&mut self, now: Time, ticket: Ticket, proc: ProcId, kind: Kind, request: proto::Collective) {
         if let Some(id) = self.find_and_enter(now, ticket, proc, kind, request) {
@@ -302,7 +302,8 @@ impl<S: Publish> Server<S> {
         tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
-        self.timers.disarm(operation.ahead.and_then(|ahead| ahead.until), Timer::Registration(id));
+        self.timers
+            .disarm(operation.early_connect.and_then(|early_connect| early_connect.until), Timer::Registration(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }

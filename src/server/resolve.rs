@@ -6,12 +6,12 @@ use super::access::{Action, Object};
 use super::core::Server;
 use super::io::PeerId;
 use super::outputs::Ticket;
-use crate::gds::{KeyRef, Lookup, LookupError, NodeSelector, Publish, RealmRequest};
+use crate::gds::{Datastore, KeyRef, Lookup, LookupError, NodeSelector, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::proto::{self, Reply};
 use crate::types::{Namespace, ProcId, Rank, Status, Text, ranks_in};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// The processes of a namespace, or of all, on a node.
     pub(super) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
         let reply = match self.peers_on(ticket.peer(), question) {

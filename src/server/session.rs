@@ -10,12 +10,12 @@ use super::pending::Purpose;
 use super::registry::Presence;
 use super::timers::Timer;
 use super::waiting::Asker;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn connect(&mut self, now: Time, id: PeerId, mut hello: Hello) {
         let (object, credentials) = match self.examine(id, &hello) {
             Ok(announced) => announced,
@@ -248,7 +248,7 @@ impl<S: Publish> Server<S> {
                     Purpose::ClientConnected(_)
                     | Purpose::ToolConnected(_)
                     | Purpose::Operation(_)
-                    | Purpose::CatchUp(..)
+                    | Purpose::MissedFence(..)
                     | Purpose::DirectModex(_)
                     | Purpose::RegisterEvents,
                 )

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::core::Server;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 
 /// A resource that all users share.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Pool {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Whether a user may take `more` units of a pool. Root and the server's user may take all: they could harm others
     /// anyway.
     pub(super) fn has_share(&self, uid: u32, pool: Pool, more: usize, of_user: impl FnOnce() -> usize) -> bool {

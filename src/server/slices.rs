@@ -12,7 +12,7 @@ use super::core::Server;
 use super::io::{Garbage, Output, PeerId};
 use super::outputs::Ticket;
 use super::query::Answering;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::types::Time;
 
 /// Unfinished requests of connections.
@@ -69,7 +69,7 @@ impl Slices {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Keeps the rest of a connection's request for its next step.
     pub(super) fn leave_rest(&mut self, peer: PeerId, rest: Rest) {
         self.slices.0.entry(peer).or_default().push_back(rest);

@@ -2,7 +2,6 @@
 
 mod access;
 mod bootstrap;
-mod catch_up;
 mod cleanup;
 mod commits;
 mod connections;
@@ -16,10 +15,11 @@ mod group_names;
 mod groups;
 mod harness;
 mod heartbeats;
+mod host_request;
 mod invitations;
 mod leavers;
 mod limits;
-mod passage;
+mod missed_fences;
 mod psets;
 mod queries;
 mod registrations;

@@ -15,7 +15,7 @@ use super::peer::Stage;
 use super::registry::Presence;
 use super::requests::GroupOperation;
 use super::signature::{Kind, Participants};
-use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
+use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
@@ -120,7 +120,7 @@ impl Ties {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Whether the whole set is connected, as far as this server knows.
     fn is_connected(&self, procs: &Participants, here: &BTreeSet<ProcId>) -> bool {
         let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {

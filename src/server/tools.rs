@@ -11,7 +11,7 @@ use super::peer::Stage;
 use super::pending::Purpose;
 use super::registry::{Client, Presence};
 use super::upcalls::settled;
-use crate::gds::{AsStatus, Publish};
+use crate::gds::{AsStatus, Datastore};
 use crate::keys::{self, TypedKey};
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -28,7 +28,7 @@ impl Tools {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         if let Err(refusal) = self.examine_tool(id, &hello) {
             self.outputs.push(Output::Refuse(id, refusal));

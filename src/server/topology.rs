@@ -5,7 +5,7 @@ use super::get::Verdict;
 use super::io::{StoreOffer, TopologyQuestion};
 use super::outputs::Ticket;
 use super::waiting::{Asker, Waiter, Wanted};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::types::{Key, ProcId, Rank, Status};
 
@@ -15,7 +15,7 @@ pub const TOPOLOGY: &str = "modex.topology";
 /// Keys that other libraries use for the topology as text.
 const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn pass_topology_question(&mut self, ticket: Ticket, proc: ProcId, key: Key) {
         if !self.config.answers_topology {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);

@@ -7,11 +7,11 @@ use super::host::{AbortUpcall, HostReply, Upcall, UpcallId};
 use super::outputs::Ticket;
 use super::pending::{PendingUpcall, Purpose};
 use super::timers::Timer;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::proto;
 use crate::types::{ProcId, Status, Time};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn complete_upcall(&mut self, now: Time, id: UpcallId, reply: HostReply) {
         // The host may answer twice, after the deadline, or after the requester has gone.
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
@@ -24,7 +24,7 @@ impl<S: Publish> Server<S> {
             }
             Purpose::RegisterEvents => self.complete_environment(now, id, status_of(&reply)),
             Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
-            Purpose::CatchUp(operation, proc) => self.caught_up(now, operation, proc, reply),
+            Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
             Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
             Purpose::DirectModex(fetch) => match reply {
                 HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),

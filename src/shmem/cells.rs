@@ -7,8 +7,8 @@ use super::error::GrowError;
 use super::header::TABLE_COUNT_MAX;
 use super::memory::HeaderWords;
 use super::offset::{CELL_BYTES, Offset, TableRef};
-use super::stretch::Gap;
 use super::sync::Ordering;
+use super::verified_range::Gap;
 
 /// A table and the end of its bytes.
 #[derive(Clone, Copy, Debug)]

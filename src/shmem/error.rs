@@ -4,7 +4,7 @@ use std::io;
 
 use super::offset::{Offset, RootIndex};
 use super::options::{BackingKind, Location};
-use crate::remedy::{explain, explain_mapping, is_shortage};
+use crate::os_error_hint::{explain, explain_mapping, is_shortage};
 
 /// Why a segment could not be made.
 #[derive(Debug, thiserror::Error)]

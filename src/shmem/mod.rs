@@ -60,8 +60,8 @@ mod options;
 mod publication;
 mod reader;
 mod region;
-mod stretch;
 mod sync;
+mod verified_range;
 mod writer;
 
 #[cfg(test)]
@@ -82,5 +82,5 @@ pub use header::{HEADER_BYTES, LABEL_BYTES_MAX, LayoutId, OWNER_BYTES_MAX, Pream
 pub use offset::{Align, Offset, ROOT_COUNT, RootIndex, TableRef};
 pub use options::{BackingKind, Location, Protection, ReaderOptions, SegmentOptions, SegmentState};
 pub use reader::{GenerationWait, SegmentReader};
-pub use stretch::{CellTable, Stretch};
+pub use verified_range::{CellTable, VerifiedRange};
 pub use writer::{Mark, SegmentWriter};

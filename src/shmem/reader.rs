@@ -15,9 +15,9 @@ use super::offset::{CELL_BYTES, Offset, ROOT_COUNT, RootIndex, TableRef};
 use super::options::{Protection, ReaderOptions, SegmentState};
 use super::publication::{self, Overclaim, Watermark};
 use super::region::Region;
-use super::stretch::{CellTable, Gap, KnownStretches, Stretch};
 use super::sync::Ordering;
 use super::sync::memory::AtomicU64;
+use super::verified_range::{CellTable, Gap, KnownRanges, VerifiedRange};
 
 /// Reads a segment. All access is O(1) or O(number of tables), takes no lock and allocates nothing.
 ///
@@ -32,7 +32,7 @@ pub struct SegmentReader {
     /// The table behind each root at the last visit, packed. Searching the header's list again would double the cost of
     /// a lookup.
     known_tables: [AtomicU64; ROOT_COUNT],
-    known_stretches: KnownStretches,
+    known_ranges: KnownRanges,
 }
 
 impl SegmentReader {
@@ -44,7 +44,7 @@ impl SegmentReader {
         let region = Region::map(source, object_bytes, info.span_bytes, options.wish_bytes(object_bytes))?;
         let known_tables = [const { AtomicU64::new(0) }; ROOT_COUNT];
         let watermark = Watermark::new();
-        let reader = Self { region, watermark, info, protection, known_tables, known_stretches: KnownStretches::new() };
+        let reader = Self { region, watermark, info, protection, known_tables, known_ranges: KnownRanges::new() };
         reader.first_look()?;
         Ok(reader)
     }
@@ -69,7 +69,7 @@ impl SegmentReader {
     /// Published bytes without cells.
     #[inline]
     pub fn slice(&self, offset: Offset, len: u64) -> Result<&[u8], Corrupt> {
-        let mut known = self.known_stretches.all(self.region.first());
+        let mut known = self.known_ranges.all(self.region.first());
         match known.find_map(|stretch| stretch.slice(offset.get(), len)) {
             Some(bytes) => Ok(bytes),
             None => self.look_up_slice(offset, len),
@@ -79,9 +79,9 @@ impl SegmentReader {
     /// The known stretch around a position, for cheaper reads nearby; empty if none is known.
     #[inline(always)]
     #[must_use]
-    pub fn stretch_around(&self, offset: u64) -> Stretch<'_> {
-        let mut known = self.known_stretches.all(self.region.first());
-        known.find(|stretch| stretch.slice(offset, 1).is_some()).unwrap_or(Stretch::EMPTY)
+    pub fn stretch_around(&self, offset: u64) -> VerifiedRange<'_> {
+        let mut known = self.known_ranges.all(self.region.first());
+        known.find(|stretch| stretch.slice(offset, 1).is_some()).unwrap_or(VerifiedRange::EMPTY)
     }
 
     #[cold]
@@ -92,7 +92,7 @@ impl SegmentReader {
         let stretch = Gap { start: gap.start.max(HEADER_BYTES), end: gap.end.min(reach), ..gap };
         // SAFETY: published and within the object as far as the watermark reaches (I1, I4), within the first mapping
         // (cut to it), and between the tables there are, or behind the last (I2).
-        unsafe { self.known_stretches.remember(stretch) };
+        unsafe { self.known_ranges.remember(stretch) };
         // SAFETY: `readable` has checked that the bytes are published (I1), within the object (I4) and the mapping;
         // they are no cells (I2, checked).
         Ok(unsafe { memory.bytes(start, len) })

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use modex::notices::printable;
+use modex::stderr_log::printable;
 use modex::types::{Info, Value};
 use serde_json::{Value as Json, json};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use modex::keys;
-use modex::notices::printable;
+use modex::stderr_log::printable;
 use modex::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use modex::keys;
-use modex::notices::printable;
+use modex::stderr_log::printable;
 use modex::types::{Info, Key, Query, Status, Text, Value};
 use serde_json::json;
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use clap::Args;
 use modex::gds::registration::JobDescription;
-use modex::gds::{JobSummary, KeyRef, Lookup, NamespaceReader, Publish, RealmRequest, Store, StoreOptions};
+use modex::gds::{Datastore, JobSummary, KeyRef, Lookup, NamespaceReader, RealmRequest, Store, StoreOptions};
 use modex::keys;
 use modex::types::{Info, Namespace, Rank, Value};
 

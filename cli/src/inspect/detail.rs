@@ -265,7 +265,7 @@ fn named(key: &str, value: ValueRef<'_>, is_shown: bool) -> Result<NamedValue, D
 
 #[cfg(test)]
 mod tests {
-    use modex::gds::{Publish as _, Store, StoreOptions};
+    use modex::gds::{Datastore as _, Store, StoreOptions};
     use modex::types::{DataType, Info, Key, Namespace};
 
     use super::*;

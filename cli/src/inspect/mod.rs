@@ -25,7 +25,7 @@ mod tests;
 
 use std::io::{self, IsTerminal, Write};
 
-use modex::notices::printable;
+use modex::stderr_log::printable;
 pub(super) use options::Options;
 pub(super) use value::to_json;
 

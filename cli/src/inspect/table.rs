@@ -1,7 +1,7 @@
 //! The report for people.
 
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle, presets};
-use modex::notices::printable;
+use modex::stderr_log::printable;
 use serde_json::Value as Json;
 
 use super::detail::{ColumnReport, KeyReport, NamedValue, PartReport, RankReport, RealmsReport};

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::LazyLock;
 
 use modex::gds::registration::JobDescription;
-use modex::gds::{Origin, Posted, Publish, Store, StoreOptions};
+use modex::gds::{Datastore, Origin, Posted, Store, StoreOptions};
 use modex::shmem::{BackingKind, HEADER_BYTES, ReaderHandle};
 use modex::types::{Info, InfoFlags, Key, Namespace, Scope, Value};
 use proptest::prelude::*;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::{JobDescription, RegisterError};
 use modex::keys;
-use modex::remedy::explain_start;
+use modex::os_error_hint::explain_start;
 use modex::types::{Info, Key, Namespace, ProcId, Time};
 use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;

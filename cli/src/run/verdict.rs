@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use modex::notices::printable;
+use modex::stderr_log::printable;
 use modex::types::Time;
 use nix::sys::signal::Signal;
 

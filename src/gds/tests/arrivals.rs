@@ -1,7 +1,7 @@
 //! Data of many remote processes, received in pieces.
 
 use super::*;
-use crate::gds::{AsStatus, Publish, StoreError, StoreLimits};
+use crate::gds::{AsStatus, Datastore, StoreError, StoreLimits};
 use crate::types::{LentEntry, LentKey, LentValue, Status};
 
 fn entry<'a>(key: &'a str, bytes: &'a [u8]) -> LentEntry<'a> {

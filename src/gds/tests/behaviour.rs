@@ -1,5 +1,5 @@
 use super::*;
-use crate::gds::{AsStatus, Origin, Publish, RecordError, Section, Shared, StoreError, StoreLimits};
+use crate::gds::{AsStatus, Datastore, Origin, RecordError, Section, Shared, StoreError, StoreLimits};
 use crate::types::{DataType, Info, Kval, Status};
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::gds::{NodeSelector, Origin, Publish};
+use crate::gds::{Datastore, NodeSelector, Origin};
 use crate::shmem::ReaderHandle;
 use crate::types::{Info, ProcId};
 

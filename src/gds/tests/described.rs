@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::gds::job_record::{AppRecord, JobRecord};
-use crate::gds::{NodeSelector, Origin, Publish};
+use crate::gds::{Datastore, NodeSelector, Origin};
 use crate::types::{DataType, Info};
 
 #[test]

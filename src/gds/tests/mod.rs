@@ -2,8 +2,8 @@
 
 mod arrivals;
 mod behaviour;
-mod board;
 mod columns;
+mod completion_table;
 mod damage;
 mod described;
 mod model;

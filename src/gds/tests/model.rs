@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gds::job_record::AppRecord;
-use crate::gds::{NodeSelector, Origin, Publish, StoreError};
+use crate::gds::{Datastore, NodeSelector, Origin, StoreError};
 use crate::keys::{DefaultRealm, default_realm};
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, LentEntry, LentKey, LentText, LentValue, ProcId, Timeval};

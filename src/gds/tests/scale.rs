@@ -1,7 +1,7 @@
 //! The memory of a large job, in bytes.
 
 use super::*;
-use crate::gds::{Origin, Publish as _};
+use crate::gds::{Datastore as _, Origin};
 
 #[test]
 fn a_million_ranks_on_ten_thousand_nodes_cost_at_most_40_bytes_each() {

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::remedy::explain;
+use crate::os_error_hint::explain;
 
 /// Reason why a rendezvous file can't be made or used.
 #[derive(Debug, thiserror::Error)]

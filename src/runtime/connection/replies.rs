@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use super::{Connection, Dropped, Known, Stage};
-use crate::gds::{REQUESTS_END, Verdict};
+use crate::gds::{CompletionStatus, REQUESTS_END};
 use crate::proto::frame::Asleep;
 use crate::proto::{Command, Reply, Tag};
-use crate::runtime::burdens::Account;
-use crate::runtime::lines::{Lines, WriteError};
+use crate::runtime::message_codec::{MessageCodec, WriteError};
+use crate::runtime::request_quota::Account;
 use crate::types::{Namespace, Status};
 
 /// Replies that wait, and replies that the peer does not read.
@@ -72,7 +72,7 @@ impl Replies {
 
 impl Connection {
     /// Answers a request. If the peer sleeps, returns the verdict for the board.
-    pub(in crate::runtime) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<Option<Verdict>, Dropped> {
+    pub(in crate::runtime) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<Option<CompletionStatus>, Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(None) };
         let Some(command) = known.open.close(tag) else { return Ok(None) };
         let is_success = *reply == Reply::Status(Status::SUCCESS);
@@ -84,7 +84,7 @@ impl Connection {
             self.replies.withheld = Some(withheld);
             self.lose_patience();
             self.stream.discard();
-            return Ok(Some(Verdict::Succeeded));
+            return Ok(Some(CompletionStatus::Succeeded));
         }
         let Stage::Known(known) = &self.stage else { return Ok(None) };
         let before_bytes = self.stream.queued_bytes();
@@ -94,7 +94,7 @@ impl Connection {
             self.replies.patient_bytes = self.stream.queued_bytes();
             self.replies.last_patient = Some(Patient { tag, is_lone_success: is_success && before_bytes == 0 });
         }
-        Ok(asleep.map(|_| Verdict::InMessage))
+        Ok(asleep.map(|_| CompletionStatus::InMessage))
     }
 
     /// The replies that the verdict on the board replaces. `None` if the peer has not yet read an earlier message. If a
@@ -114,7 +114,7 @@ impl Connection {
 
     /// Closes a request that [`Connection::send_encoded`] answers soon. Returns its command and how the reply is
     /// written.
-    pub(in crate::runtime) fn close_request(&mut self, tag: Tag) -> Option<(Command, Lines)> {
+    pub(in crate::runtime) fn close_request(&mut self, tag: Tag) -> Option<(Command, MessageCodec)> {
         let Stage::Known(known) = &mut self.stage else { return None };
         Some((known.open.close(tag)?, known.lines))
     }

@@ -1,9 +1,9 @@
 use std::os::unix::net::UnixStream;
 
-use super::super::lines::message_buffer;
+use super::super::message_codec::message_buffer;
 use super::*;
 use crate::bfrops::DecodeLimits;
-use crate::gds::Verdict;
+use crate::gds::CompletionStatus;
 use crate::proto::frame::{self, Asleep};
 use crate::ptl::StreamLimits;
 use crate::types::Namespace;
@@ -21,7 +21,7 @@ fn admitted() -> (Connection, Stream) {
     let credentials = Credentials::of_peer(&ours).unwrap();
     let [ours, theirs] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
     let known = Known {
-        lines: Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
+        lines: MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
         expects: Expects::Index,
         wants_refusal: false,
         inbox: message_buffer(),
@@ -139,7 +139,7 @@ fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
         if has_commit {
             assert_eq!(connection.reply(COMMIT, &SUCCESS).unwrap(), None);
         }
-        assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+        assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
         connection.flush().unwrap();
         assert_eq!(tags_sent(&mut client), []);
         // The client woke a moment too early.
@@ -163,7 +163,7 @@ fn who_has_woken_gets_the_message() {
 #[test]
 fn what_was_told_is_forgotten_with_the_next_request() {
     let (mut connection, mut client) = sleeping(false);
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
     fall_asleep(&mut connection, 0, false);
     assert_eq!(awake(&mut connection, &mut client), []);
 }
@@ -172,12 +172,12 @@ fn what_was_told_is_forgotten_with_the_next_request() {
 fn a_sleeper_reads_what_is_no_mere_success() {
     let failure = Reply::Status(Status::ERR_TIMEOUT);
     let (mut connection, mut client) = sleeping(false);
-    assert_eq!(connection.reply(FENCE, &failure).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &failure).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [FENCE]);
     let (mut connection, mut client) = sleeping(true);
     connection.reply(COMMIT, &failure).unwrap();
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
 }
@@ -189,7 +189,7 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     let announce = |connection: &mut Connection| connection.send_segment(Tag::SEGMENT, &notice, None).unwrap();
     let (mut connection, mut client) = sleeping(false);
     announce(&mut connection);
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
     // The message is on its way.
@@ -198,11 +198,11 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     announce(&mut connection);
     connection.flush().unwrap();
     fall_asleep(&mut connection, 0, false);
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
     fall_asleep(&mut connection, client.received_bytes(), false);
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::Succeeded));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
 }
 
 /// Another thread of the process waits for that commit's reply.
@@ -211,12 +211,12 @@ fn the_commit_of_another_thread_does_not_go_without_saying() {
     let (mut connection, mut client) = sleeping(false);
     open(&mut connection, COMMIT, Command::Commit);
     connection.reply(COMMIT, &SUCCESS).unwrap();
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
     // The same holds for an unanswered commit.
     let (mut connection, _client) = sleeping(true);
-    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(Verdict::InMessage));
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
 }
 
 #[test]

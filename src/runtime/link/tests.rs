@@ -6,12 +6,12 @@ use nix::errno::Errno;
 use super::*;
 use crate::client::FenceDirectives;
 use crate::gds::AsStatus;
-use crate::gds::{Publish, Store, StoreOptions, Told};
+use crate::gds::{CompletionNotice, Datastore, Store, StoreOptions};
 use crate::proto::frame::{Asleep, FrameBuffer};
 use crate::proto::{Command, Commit, Dialect, Reply, Tag};
 use crate::ptl::{Received, Stream, StreamLimits};
-use crate::runtime::lines::{Lines, message_buffer};
-use crate::runtime::manners::Manners;
+use crate::runtime::message_codec::{MessageCodec, message_buffer};
+use crate::runtime::peer_profile::PeerProfile;
 use crate::runtime::received::ReceivedData;
 use crate::types::{Key, Kval, Namespace, ProcId, Scope, Status, Value};
 
@@ -40,7 +40,7 @@ fn seated(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let [ours, stream] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
     let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
-    let state = LinkState::new(ours, ProcId::new(job(), 0), CONNECTION, Manners::ours(), received);
+    let state = LinkState::new(ours, ProcId::new(job(), 0), CONNECTION, PeerProfile::ours(), received);
     let link = Link { sleep_time_max, ..Link::new(state, Clock::start()) };
     (link, reader, ByHand { store, stream, inbox: message_buffer() })
 }
@@ -61,12 +61,12 @@ impl ByHand {
         }
     }
 
-    fn tell(&mut self, tag: Tag, verdict: Verdict) {
-        self.store.tell(&job(), &[Told { connection: CONNECTION, request: tag.0, verdict }]).unwrap();
+    fn tell(&mut self, tag: Tag, verdict: CompletionStatus) {
+        self.store.tell(&job(), &[CompletionNotice { connection: CONNECTION, request: tag.0, verdict }]).unwrap();
     }
 
     fn answer(&mut self, tag: Tag, status: Status) {
-        let lines = Lines::to_client(Dialect::OWN, 1 << 20, true);
+        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 20, true);
         let bytes = lines.write_reply(tag, &Reply::Status(status), Command::Fence).unwrap();
         self.stream.queue(bytes, None).unwrap();
         self.stream.flush().unwrap();
@@ -116,7 +116,7 @@ fn what_is_told_needs_no_message() {
     let (_, fenced) = fence(None, LONG, |server| {
         let (tag, asleep) = server.next();
         assert!(!asleep.unwrap().has_forerunner && asleep.unwrap().has_received(0));
-        server.tell(tag, Verdict::Succeeded);
+        server.tell(tag, CompletionStatus::Succeeded);
     });
     assert!(fenced.is_ok());
     let (committed, fenced) = fence(Some(commit_call()), LONG, |server| {
@@ -124,7 +124,7 @@ fn what_is_told_needs_no_message() {
         assert!(commit.is_patient() && asleep.is_none());
         let (tag, asleep) = server.next();
         assert!(asleep.unwrap().has_forerunner);
-        server.tell(tag, Verdict::Succeeded);
+        server.tell(tag, CompletionStatus::Succeeded);
     });
     assert!(committed.unwrap().is_ok() && fenced.is_ok());
 }
@@ -134,7 +134,7 @@ fn a_failure_is_read() {
     let (_, fenced) = fence(None, LONG, |server| {
         let (tag, _) = server.next();
         server.answer(tag, Status::ERR_TIMEOUT);
-        server.tell(tag, Verdict::InMessage);
+        server.tell(tag, CompletionStatus::InMessage);
     });
     assert_eq!(fenced.unwrap_err().status(), Status::ERR_TIMEOUT);
 }
@@ -188,7 +188,7 @@ fn what_a_server_has_told_before_its_end_counts() {
             }
             let (tag, _) = server.next();
             server.next();
-            server.tell(tag, Verdict::Succeeded);
+            server.tell(tag, CompletionStatus::Succeeded);
             server.stream.shutdown();
         });
         assert!(fenced.is_ok());
@@ -225,7 +225,7 @@ fn one_thread_sleeps_at_a_time() {
         let requests = [server.next(), server.next()];
         assert!(requests[0].1.is_some() && requests[1].1.is_none());
         server.answer(requests[1].0, Status::SUCCESS);
-        server.tell(requests[0].0, Verdict::Succeeded);
+        server.tell(requests[0].0, CompletionStatus::Succeeded);
         assert!(callers.into_iter().all(|caller| caller.join().unwrap().1.is_ok()));
     });
 }
@@ -245,7 +245,7 @@ fn commits_without_a_sleeping_fence_are_forgotten() {
         let (tag, asleep) = server.next();
         let sent_bytes = server.stream.sent_bytes();
         assert!(asleep.is_some_and(|asleep| !asleep.has_forerunner && asleep.has_received(sent_bytes)));
-        server.tell(tag, Verdict::Succeeded);
+        server.tell(tag, CompletionStatus::Succeeded);
         let ((committed, fenced), later) = caller.join().unwrap();
         assert!(committed.unwrap().is_ok() && fenced.is_ok() && later.1.is_ok());
     });

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::proto::Dialect;
     use crate::ptl::{Arrival, Stream, StreamLimits};
-    use crate::runtime::manners::Manners;
+    use crate::runtime::peer_profile::PeerProfile;
     use crate::runtime::received::ReceivedData;
     use crate::types::ProcId;
 
@@ -200,7 +200,7 @@ mod tests {
         let limits = StreamLimits { descriptors_max: 1, ..StreamLimits::default() };
         let received = ReceivedData::new("node0".to_owned(), Dialect::OWN);
         let own = ProcId::new(Namespace::new("job").unwrap(), 0);
-        let state = LinkState::new(Stream::new(ours, limits), own, 0, Manners::ours(), received);
+        let state = LinkState::new(Stream::new(ours, limits), own, 0, PeerProfile::ours(), received);
         (state, Stream::new(theirs, StreamLimits::default()))
     }
 

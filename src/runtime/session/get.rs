@@ -12,7 +12,7 @@ use crate::keys;
 use crate::proto::{Command, RankData};
 use crate::runtime::derived;
 use crate::runtime::fetched::Fetched;
-use crate::runtime::gifts::Meant;
+use crate::runtime::group_info::Meant;
 use crate::runtime::inflated::{inflated, inflated_entries};
 use crate::runtime::link::CallResult;
 use crate::runtime::stores::SessionStores;
@@ -210,7 +210,7 @@ impl Session {
             Some(number) => Some(number.as_u64()?),
             None => None,
         };
-        self.groups.gifts.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
+        self.groups.group_info.find(Meant { group, context_id }, &request.proc, key).filter(|_| is_plain)
     }
 
     /// Facts about the server that this process has, if the host has registered none. As in other libraries, they are

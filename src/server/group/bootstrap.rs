@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{ABORTED, membership_in};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::collective::{size_of_infos, size_of_procs};
@@ -116,7 +116,7 @@ impl Bootstrap {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A process helps to form a group without naming its members, and no host can find them.
     pub(super) fn gather_bootstrap(
         &mut self,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::invitations::{Bereaved, Invited};
 use super::{group_of, name_of};
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Command};
 use crate::server::collective::{OperationId, Stage};
@@ -22,7 +22,7 @@ use crate::server::signature::{Kind, Signature};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Joins and leaves; invitations are events, and have no request of their own.
     pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: &proto::Group) {
         let Some(id) = name_of(group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-mod books;
 mod bootstrap;
 mod given;
+mod group_table;
 mod invitations;
 mod leavers;
 mod life;
@@ -14,9 +14,9 @@ mod mourning;
 mod naming;
 mod verdicts;
 
-pub(super) use books::{Group, Groups};
 pub(super) use bootstrap::{BootstrapId, Bootstraps};
 pub(super) use given::Given;
+pub(super) use group_table::{Group, Groups};
 pub(super) use invitations::Invitations;
 pub(super) use mourning::Mourning;
 pub(super) use verdicts::Vacancies;
@@ -33,7 +33,7 @@ use super::requests::GroupOperation;
 use super::signature::Kind;
 use super::waiting::Wanted;
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{self, RankData, Reply, info_signed_by};
@@ -46,7 +46,7 @@ pub(super) struct Formed {
     info: Vec<Info>,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     pub(super) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         if self.is_a_jobs_name(&id) {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::is_told_of_deaths;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::server::collective::{OperationId, Stage};
 use crate::server::core::Server;
 use crate::server::requests::GroupOperation;
@@ -45,7 +45,7 @@ impl Mourning {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
     pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
         let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::server::core::Server;
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Processes that a request names, each once, with groups replaced by their members. A rank that a group does not
     /// have stays as named, because an empty list may mean all processes.
     pub(in crate::server) fn with_members(&self, procs: Vec<ProcId>, caller: &ProcId) -> Result<Vec<ProcId>, Status> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{ABORTED, group_of, name_of};
 use crate::events::Event;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::collective::{Operation, OperationId, Stage};
@@ -152,7 +152,7 @@ pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// An event asks its receivers for decisions about a construction.
     pub(super) fn await_verdicts(&mut self, now: Time, id: OperationId, event: &Event) {
         let Some(operation) = self.collectives.get(id) else { return };

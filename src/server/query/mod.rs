@@ -8,16 +8,16 @@ mod sets;
 
 use scope::{Asking, Scope, about_self};
 
-use crate::gds::{KeyRef, Lookup, NodeSelector, Publish, RealmRequest, qualified};
+use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
 use crate::proto::Reply;
 use crate::server::access::{Action, Object};
 use crate::server::core::Server;
 use crate::server::derived::{Derivation, Derived, Hardware, may_be_derived};
+use crate::server::host_request::with_status;
 use crate::server::inventory::INVENTORY;
 use crate::server::io::{Garbage, Output};
 use crate::server::outputs::Ticket;
-use crate::server::passage::with_status;
 use crate::server::registry::{Client, Job, Presence};
 use crate::server::requests::Requester;
 use crate::server::slices::Rest;
@@ -166,7 +166,7 @@ fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// The queries for the host. A query about a job that the requester may not query does not go up. It gets the
     /// answer for an unknown job.
     pub(in crate::server) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {

@@ -1,7 +1,7 @@
 //! Requests about process sets and groups, by queries and by Gets.
 
 use super::{Asking, Server};
-use crate::gds::{KeyRef, Lookup, Publish, RealmRequest};
+use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::server::access::{Action, Object};
@@ -28,7 +28,7 @@ pub(super) const KEYS: [&str; 9] = [
 /// The keys about one process or group, which a Get may request, too.
 const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// A fact about sets and groups that the requester may know.
     pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let Asking { requester, scope, wanted, .. } = asking;

@@ -7,7 +7,7 @@ use tracing::span;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::gds::{Audience, Publish};
+use crate::gds::{Audience, Datastore};
 use crate::proto::{Commit, Reply, Request};
 use crate::server::{Capabilities, Config, Input, Output};
 use crate::types::{Info, InfoFlags, Key, Kval, Scope, Status, Value};

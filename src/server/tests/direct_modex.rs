@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::gds::{Audience, Publish};
+use crate::gds::{Audience, Datastore};
 use crate::proto::{RankData, Reply};
 use crate::server::{
     Capabilities, Config, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::gds::{Audience, Publish};
+use crate::gds::{Audience, Datastore};
 use crate::proto::exchange::{ExchangeForm, PackedFence};
 use crate::server::{Capabilities, Config, FenceData, HostReply, Output};
 use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};

@@ -1,5 +1,5 @@
 use super::harness::*;
-use crate::gds::Publish as _;
+use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
 use crate::proto::{Abort, Reply, Request, Tag};
 use crate::server::{

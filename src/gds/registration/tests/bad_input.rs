@@ -1,7 +1,7 @@
 //! Contradictions are refused, and the error names the key and its place in the description.
 
 use super::*;
-use crate::gds::{KeyRef, Lookup, Publish, RealmRequest, Store, StoreOptions};
+use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest, Store, StoreOptions};
 use crate::keys::ValueKind;
 use crate::shmem::BackingKind;
 use crate::types::{Envar, InfoFlags, LocalAddress, Text, Timeval};

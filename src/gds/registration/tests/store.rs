@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::gds::{
-    KeyRef, Lookup, NodeSelector, Origin, Posted, Publish, RealmRequest, Store, StoreError, StoreOptions,
+    Datastore, KeyRef, Lookup, NodeSelector, Origin, Posted, RealmRequest, Store, StoreError, StoreOptions,
 };
 use crate::shmem::BackingKind;
 use crate::types::Scope;

@@ -1,7 +1,7 @@
 //! A correct description can be too large for a segment: the refusal names the entry, too.
 
 use super::*;
-use crate::gds::{Publish, Store, StoreError, StoreLimits, StoreOptions};
+use crate::gds::{Datastore, Store, StoreError, StoreLimits, StoreOptions};
 use crate::shmem::BackingKind;
 use crate::types::InfoFlags;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::fingerprint::fingerprint;
-use super::model::{Model, Told};
+use super::model::{CompletionNotice, Model};
 use super::{Pair, RANKS, Step};
 use crate::gds::model::MapStore;
 use crate::proto::{Reply, Request, Tag};
@@ -126,8 +126,8 @@ impl World {
     }
 
     /// The replies since the last call.
-    fn told(&mut self) -> Result<Told, String> {
-        let mut told = Told::new();
+    fn told(&mut self) -> Result<CompletionNotice, String> {
+        let mut told = CompletionNotice::new();
         while let Some(output) = self.server.poll_output() {
             match output {
                 Output::Reply(_, tag, reply) if tag.0 < 1_000_000 => {
@@ -167,10 +167,10 @@ impl World {
         // No step here changes the configuration or publishes data.
         let Server { config: _, store: _, registry, peers, waiting, collectives, groups, invitations, .. } =
             &self.server;
-        let Server { bootstraps, vacancies, exchanges, arrears, process_sets, forwarding, .. } = &self.server;
+        let Server { bootstraps, vacancies, exchanges, missed_fences, process_sets, forwarding, .. } = &self.server;
         let Server { events, cleanups, upcalls, tools, ties, inventories, timers, outputs, .. } = &self.server;
         let first = (registry, peers, waiting, collectives, groups, invitations, bootstraps, vacancies, exchanges);
-        let second = (arrears, process_sets, forwarding, events, cleanups, upcalls, tools, ties, inventories);
+        let second = (missed_fences, process_sets, forwarding, events, cleanups, upcalls, tools, ties, inventories);
         (self.model.fingerprint(), fingerprint(&(first, second, timers, outputs)))
     }
 

@@ -2,9 +2,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::gds::Publish;
-use crate::gds::publish::Origin;
-use crate::gds::{REQUESTS_END, Seat, StoreError, StoreLimits, Told, Verdict};
+use crate::gds::Datastore;
+use crate::gds::datastore::Origin;
+use crate::gds::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END, StoreError, StoreLimits};
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(600);
@@ -22,11 +22,11 @@ fn one_seated() -> (Store, NamespaceReader) {
     (store, reader)
 }
 
-fn tell(store: &mut Store, connection: u32, request: u32, verdict: Verdict) {
-    store.tell(&namespace(), &[Told { connection, request, verdict }]).unwrap();
+fn tell(store: &mut Store, connection: u32, request: u32, verdict: CompletionStatus) {
+    store.tell(&namespace(), &[CompletionNotice { connection, request, verdict }]).unwrap();
 }
 
-fn sleep(seat: Seat<'_>, request: u32) -> Option<Verdict> {
+fn sleep(seat: CompletionSlot<'_>, request: u32) -> Option<CompletionStatus> {
     seat.sleep(request, || LONG)
 }
 
@@ -49,12 +49,12 @@ fn a_seat_has_one_owner_at_a_time() {
     assert!(store.take_seat(&namespace(), 1, 4).unwrap());
     assert!(!store.take_seat(&namespace(), 65, 4).unwrap(), "64 seats: it would be the same one");
     let reader = attached(&mut store);
-    tell(&mut store, 65, 101, Verdict::Succeeded);
+    tell(&mut store, 65, 101, CompletionStatus::Succeeded);
     assert!(reader.seat(65).is_none());
     let seat = reader.seat(1).unwrap();
-    tell(&mut store, 1, 101, Verdict::Succeeded);
+    tell(&mut store, 1, 101, CompletionStatus::Succeeded);
     store.leave_seat(&namespace(), 1);
-    assert_eq!(seat.look(101), Some(Verdict::Succeeded), "what was told last stays");
+    assert_eq!(seat.look(101), Some(CompletionStatus::Succeeded), "what was told last stays");
     assert!(store.take_seat(&namespace(), 65, 4).unwrap());
     assert!(reader.seat(1).is_none() && reader.seat(65).is_some());
     assert_eq!(reader.seat(65).unwrap().look(101), None, "that was told to somebody else");
@@ -65,10 +65,10 @@ fn what_is_told_is_about_one_request() {
     let (mut store, reader) = one_seated();
     let seat = reader.seat(1).unwrap();
     assert_eq!(seat.look(101), None);
-    tell(&mut store, 1, 101, Verdict::Succeeded);
-    assert_eq!((seat.look(101), seat.look(102)), (Some(Verdict::Succeeded), None));
-    tell(&mut store, 1, REQUESTS_END - 1, Verdict::InMessage);
-    assert_eq!((seat.look(REQUESTS_END - 1), seat.look(101)), (Some(Verdict::InMessage), None));
+    tell(&mut store, 1, 101, CompletionStatus::Succeeded);
+    assert_eq!((seat.look(101), seat.look(102)), (Some(CompletionStatus::Succeeded), None));
+    tell(&mut store, 1, REQUESTS_END - 1, CompletionStatus::InMessage);
+    assert_eq!((seat.look(REQUESTS_END - 1), seat.look(101)), (Some(CompletionStatus::InMessage), None));
     let later = reader.seat(1).unwrap();
     assert_eq!(later.look(REQUESTS_END - 1), None, "it was told before the request with this number was made");
 }
@@ -79,10 +79,10 @@ fn a_sleeper_wakes_when_it_is_told() {
     let seat = reader.seat(1).unwrap();
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(seat, 101));
-        tell(&mut store, 1, 101, Verdict::InMessage);
-        assert_eq!(sleeper.join().unwrap(), Some(Verdict::InMessage));
+        tell(&mut store, 1, 101, CompletionStatus::InMessage);
+        assert_eq!(sleeper.join().unwrap(), Some(CompletionStatus::InMessage));
     });
-    assert_eq!(sleep(seat, 101), Some(Verdict::InMessage), "who comes late does not sleep");
+    assert_eq!(sleep(seat, 101), Some(CompletionStatus::InMessage), "who comes late does not sleep");
     assert_eq!(seat.sleep(102, || Duration::ZERO), None);
 }
 
@@ -105,11 +105,11 @@ fn who_is_not_told_sleeps_on() {
         });
         for request in 101..201 {
             let told = scope.spawn(move || sleep(other, request));
-            tell(&mut store, 2, request, Verdict::Succeeded);
-            assert_eq!(told.join().unwrap(), Some(Verdict::Succeeded));
+            tell(&mut store, 2, request, CompletionStatus::Succeeded);
+            assert_eq!(told.join().unwrap(), Some(CompletionStatus::Succeeded));
         }
-        tell(&mut store, 1, 101, Verdict::Succeeded);
-        assert_eq!(sleeper.join().unwrap(), Some(Verdict::Succeeded));
+        tell(&mut store, 1, 101, CompletionStatus::Succeeded);
+        assert_eq!(sleeper.join().unwrap(), Some(CompletionStatus::Succeeded));
     });
     // The sleep may have begun at any time, so each earlier change may cause one more look.
     assert!(looks.load(Ordering::Relaxed) < 100, "{looks:?}");
@@ -120,7 +120,7 @@ fn who_is_not_told_sleeps_on() {
 fn a_board_has_its_limits() {
     let mut store = job_store();
     assert!(store.take_seat(&namespace(), 1, u32::MAX).unwrap());
-    let board = store.statistics(&namespace()).unwrap().section(Section::Board);
+    let board = store.statistics(&namespace()).unwrap().section(Section::CompletionTable);
     assert_eq!(board, 8 << 16);
     let limits = StoreLimits { segment_bytes_max: 64 << 10, ..StoreLimits::default() };
     let mut store = Store::new(StoreOptions { limits, ..options(BackingKind::Memfd) });
@@ -130,7 +130,7 @@ fn a_board_has_its_limits() {
     let reader = attached(&mut store);
     assert_eq!(get(&reader, 0, "endpoint"), Ok(Value::from(7_u32)));
     assert!(reader.seat(1).is_none());
-    tell(&mut store, 1, 101, Verdict::Succeeded);
+    tell(&mut store, 1, 101, CompletionStatus::Succeeded);
 }
 
 /// Number zero is shared by all connections once other numbers are used up.

@@ -20,12 +20,12 @@ use super::requests::Connect;
 use super::signature::Kind;
 use super::timers::Timer;
 use super::transitions::Table;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::types::{ProcId, Status, Time};
 
 /// The state of an operation that lacked nothing but registrations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ahead {
+pub(super) struct EarlyConnect {
     /// The host has been asked. Some jobs are not registered yet, or some of their processes have not arrived.
     is_gathering: bool,
     /// Number of participants that had ended without arriving when the host was asked; the host knows these.
@@ -56,19 +56,19 @@ impl Operation {
 
     /// Whether the host's answer must wait: the host was asked ahead, and some participants have not arrived.
     pub(super) const fn is_ahead(&self) -> bool {
-        matches!(self.ahead, Some(Ahead { is_gathering: true, .. }))
+        matches!(self.early_connect, Some(EarlyConnect { is_gathering: true, .. }))
     }
 
     /// The host's status, corrected if participants have ended since the request.
     pub(super) fn in_view_of_losses(&self, status: Status) -> Status {
-        match self.ahead {
-            Some(Ahead { is_short: true, .. }) if status == Status::SUCCESS => Status::ERR_PARTIAL_SUCCESS,
+        match self.early_connect {
+            Some(EarlyConnect { is_short: true, .. }) if status == Status::SUCCESS => Status::ERR_PARTIAL_SUCCESS,
             _ => status,
         }
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// If the host does not register each job with each server, asks it although registrations are missing.
     pub(super) fn ask_ahead(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
@@ -87,11 +87,11 @@ impl<S: Publish> Server<S> {
 
     fn ask_late(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let ahead = operation.ahead.get_or_insert_default();
-        if !ahead.has_waited {
-            if ahead.until.is_none() {
-                ahead.until = Some(now + REGISTRATION_WAIT_MAX);
-                self.timers.arm(ahead.until, Timer::Registration(id));
+        let early_connect = operation.early_connect.get_or_insert_default();
+        if !early_connect.has_waited {
+            if early_connect.until.is_none() {
+                early_connect.until = Some(now + REGISTRATION_WAIT_MAX);
+                self.timers.arm(early_connect.until, Timer::Registration(id));
             }
             return;
         }
@@ -108,7 +108,7 @@ impl<S: Publish> Server<S> {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let status = local_status(operation, &self.registry);
         let departed = operation.departed.len();
-        operation.ahead = Some(Ahead { is_gathering: true, departed, ..Ahead::default() });
+        operation.early_connect = Some(EarlyConnect { is_gathering: true, departed, ..EarlyConnect::default() });
         let procs = operation.signature.procs.to_vec();
         let directives = operation.directives_for_host(status);
         let upcall = Upcall::Connect(Connect { procs, directives });
@@ -122,7 +122,7 @@ impl<S: Publish> Server<S> {
     pub(super) fn advance_ahead(&mut self, now: Time, id: OperationId, is_complete: bool) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let Some(Ahead { has_waited, until, .. }) = operation.ahead else { return };
+        let Some(EarlyConnect { has_waited, until, .. }) = operation.early_connect else { return };
         let lacks_only_jobs = !is_complete && operation.lacks_only_jobs(&self.registry, table);
         if is_complete || has_waited && lacks_only_jobs {
             return self.catch_up_with_host(now, id);
@@ -130,24 +130,27 @@ impl<S: Publish> Server<S> {
         let is_agreed = operation.answer.as_ref().is_some_and(|answer| brings_about(answer.status));
         if is_agreed && lacks_only_jobs && until.is_none() {
             let until = Some(now + REGISTRATION_WAIT_MAX);
-            operation.ahead.iter_mut().for_each(|ahead| ahead.until = until);
+            operation.early_connect.iter_mut().for_each(|early_connect| early_connect.until = until);
             self.timers.arm(until, Timer::Registration(id));
         }
     }
 
     /// The host has registered no job in its time.
     pub(super) fn expire_registration(&mut self, now: Time, id: OperationId) {
-        let Some(ahead) = self.collectives.get_mut(id).and_then(|operation| operation.ahead.as_mut()) else { return };
-        (ahead.until, ahead.has_waited) = (None, true);
+        let Some(early_connect) = self.collectives.get_mut(id).and_then(|operation| operation.early_connect.as_mut())
+        else {
+            return;
+        };
+        (early_connect.until, early_connect.has_waited) = (None, true);
         self.advance_operation(now, id);
     }
 
     fn catch_up_with_host(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let Some(ahead) = &mut operation.ahead else { return };
-        ahead.is_gathering = false;
-        ahead.is_short = operation.departed.len() > ahead.departed;
-        let (until, deadline) = (ahead.until.take(), operation.deadline.take());
+        let Some(early_connect) = &mut operation.early_connect else { return };
+        early_connect.is_gathering = false;
+        early_connect.is_short = operation.departed.len() > early_connect.departed;
+        let (until, deadline) = (early_connect.until.take(), operation.deadline.take());
         let signature = operation.signature.clone();
         self.timers.disarm(until, Timer::Registration(id));
         self.timers.disarm(deadline, Timer::Operation(id));

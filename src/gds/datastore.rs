@@ -241,7 +241,7 @@ pub struct JobSummary {
 }
 
 /// A datastore as the server core sees it. A failed call leaves earlier data unchanged.
-pub trait Publish {
+pub trait Datastore {
     /// Why a registration or commit was refused, with its PMIx status.
     type Error: std::error::Error + AsStatus;
 
@@ -251,10 +251,10 @@ pub trait Publish {
     /// Malformed description, or no memory left.
     fn register(&mut self, namespace: &Namespace, description: &[Info]) -> Result<JobSummary, Self::Error>;
 
-    /// As [`Publish::register`], for a description whose process arrays are in tables.
+    /// As [`Datastore::register`], for a description whose process arrays are in tables.
     ///
     /// # Errors
-    /// As [`Publish::register`].
+    /// As [`Datastore::register`].
     fn register_description(
         &mut self,
         namespace: &Namespace,
@@ -282,11 +282,11 @@ pub trait Publish {
     ) -> Result<bool, Self::Error>;
 
     /// Takes over the block of a remote process, lent for the length of the call. It becomes visible with the next
-    /// [`Publish::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not published
+    /// [`Datastore::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not published
     /// yet, this one included.
     ///
     /// # Errors
-    /// As [`Publish::commit`]; what is published stays.
+    /// As [`Datastore::commit`]; what is published stays.
     fn take_arrival(
         &mut self,
         namespace: &Namespace,
@@ -359,11 +359,11 @@ pub trait Publish {
     /// [`LookupError::UnknownNamespace`] or [`LookupError::Damaged`].
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError>;
 
-    /// As [`Publish::posted`], for these stored names only, in this order. The time does not depend on the process's
+    /// As [`Datastore::posted`], for these stored names only, in this order. The time does not depend on the process's
     /// other keys.
     ///
     /// # Errors
-    /// As [`Publish::posted`].
+    /// As [`Datastore::posted`].
     fn posted_of(
         &self,
         namespace: &Namespace,

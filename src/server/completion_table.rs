@@ -1,7 +1,7 @@
 //! Notices of the runtime to connections without a message. The core decides their content only.
 
 use super::core::Server;
-use crate::gds::{Store, StoreError, Told};
+use crate::gds::{CompletionNotice, Store, StoreError};
 use crate::types::Namespace;
 
 impl Server<Store> {
@@ -31,7 +31,7 @@ impl Server<Store> {
     ///
     /// # Errors
     /// As [`Store::tell`].
-    pub fn tell_sleepers(&mut self, namespace: &Namespace, all_told: &[Told]) -> Result<(), StoreError> {
+    pub fn tell_sleepers(&mut self, namespace: &Namespace, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
         self.store.tell(namespace, all_told)
     }
 }

@@ -16,7 +16,7 @@ type Given = BTreeMap<(ProcId, Key), Value>;
 
 /// Contributions of the members of groups. A Get looks at them after the segment, and before it asks the server.
 #[derive(Debug, Default)]
-pub(super) struct Gifts {
+pub(super) struct GroupInfo {
     /// The oldest group first.
     groups: Mutex<Vec<Contributions>>,
     /// Whether there are contributions: most processes need no lock.
@@ -40,7 +40,7 @@ pub(super) struct Meant<'a> {
     pub(super) context_id: Option<u64>,
 }
 
-impl Gifts {
+impl GroupInfo {
     /// Takes the contributions of a new group. An older group of that name has ended.
     pub(super) fn take(&self, group: &[u8], reply: &Reply) {
         let Some((infos, context_id)) = described_in(reply) else { return };
@@ -144,8 +144,8 @@ mod tests {
 
     const PORT: Key = Key::from_static("port");
 
-    fn port(gifts: &Gifts, meant: Meant<'_>, rank: u32) -> Option<u64> {
-        gifts.find(meant, &proc(rank), &PORT).and_then(|value| value.as_u64())
+    fn port(group_info: &GroupInfo, meant: Meant<'_>, rank: u32) -> Option<u64> {
+        group_info.find(meant, &proc(rank), &PORT).and_then(|value| value.as_u64())
     }
 
     #[test]
@@ -156,12 +156,12 @@ mod tests {
             info(keys::GROUP_INFO_ARRAY.name(), Value::info_array(vec![given(1, vec![info("port", 8_u32)])])),
             info(keys::GROUP_INFO.name(), Value::info_array(vec![info("port", 9_u32)])),
         ];
-        let gifts = Gifts::default();
-        assert_eq!(port(&gifts, Meant::default(), 0), None);
-        gifts.take(b"g", &group(None, bundles));
-        assert_eq!([0, 1, 2].map(|rank| port(&gifts, Meant::default(), rank)), [Some(7), Some(8), None]);
-        assert_eq!(gifts.find(Meant::default(), &proc(0), &host_name), None, "the host's to say");
-        assert_eq!([named(b"g"), named(b"h")].map(|meant| port(&gifts, meant, 1)), [Some(8), None]);
+        let group_info = GroupInfo::default();
+        assert_eq!(port(&group_info, Meant::default(), 0), None);
+        group_info.take(b"g", &group(None, bundles));
+        assert_eq!([0, 1, 2].map(|rank| port(&group_info, Meant::default(), rank)), [Some(7), Some(8), None]);
+        assert_eq!(group_info.find(Meant::default(), &proc(0), &host_name), None, "the host's to say");
+        assert_eq!([named(b"g"), named(b"h")].map(|meant| port(&group_info, meant, 1)), [Some(8), None]);
     }
 
     /// Programs of OpenPMIx 6 read contributions with the context number of the group, some of them after its end. Here
@@ -169,30 +169,31 @@ mod tests {
     #[test]
     fn contributions_are_found_by_the_number_of_their_group_and_after_its_end() {
         let of = |number: u64, port: u32| group(Some(number), vec![given(0, vec![info("port", port)])]);
-        let gifts = Gifts::default();
-        gifts.take(b"g", &of(5, 7));
-        let every_way = |id: u64| [numbered(id), named(b"g"), Meant::default()].map(|meant| port(&gifts, meant, 0));
+        let group_info = GroupInfo::default();
+        group_info.take(b"g", &of(5, 7));
+        let every_way =
+            |id: u64| [numbered(id), named(b"g"), Meant::default()].map(|meant| port(&group_info, meant, 0));
         assert_eq!(every_way(5), [Some(7); 3]);
-        gifts.end(b"g");
+        group_info.end(b"g");
         assert_eq!(every_way(5), [Some(7); 3]);
-        gifts.take(b"g", &of(6, 8));
+        group_info.take(b"g", &of(6, 8));
         assert_eq!(every_way(6), [Some(8); 3], "the newest group of a name is meant");
-        assert_eq!(port(&gifts, numbered(5), 0), Some(7));
-        assert_eq!(port(&gifts, numbered(4), 0), None);
-        gifts.take(b"g", &of(6, 9));
+        assert_eq!(port(&group_info, numbered(5), 0), Some(7));
+        assert_eq!(port(&group_info, numbered(4), 0), None);
+        group_info.take(b"g", &of(6, 9));
         assert_eq!(every_way(6), [Some(9); 3]);
     }
 
     #[test]
     fn the_oldest_groups_that_have_ended_make_room() {
-        let gifts = Gifts::default();
+        let group_info = GroupInfo::default();
         let large = || Value::ByteObject(vec![7; ENDED_BYTES_MAX / 2]);
-        gifts.take(b"lives", &group(Some(0), vec![given(0, vec![info("port", large())])]));
+        group_info.take(b"lives", &group(Some(0), vec![given(0, vec![info("port", large())])]));
         for id in 1..=3 {
-            gifts.take(b"g", &group(Some(id), vec![given(0, vec![info("port", large())])]));
-            gifts.end(b"g");
+            group_info.take(b"g", &group(Some(id), vec![given(0, vec![info("port", large())])]));
+            group_info.end(b"g");
         }
-        let is_there = |id: u64| gifts.find(numbered(id), &proc(0), &PORT).is_some();
+        let is_there = |id: u64| group_info.find(numbered(id), &proc(0), &PORT).is_some();
         assert_eq!([0, 1, 2, 3].map(is_there), [true, false, false, true]);
     }
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::manners::Manners;
+use super::peer_profile::PeerProfile;
 use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
@@ -11,7 +11,7 @@ use crate::types::Status;
 
 /// How messages are written and read on one connection: the dialect of its two ends and the reader's limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lines {
+pub(super) struct MessageCodec {
     dialect: Dialect,
     limits: DecodeLimits,
     /// Largest payload that the peer takes; it closes the connection after a larger one.
@@ -31,7 +31,7 @@ pub(super) enum WriteError {
     Frame(#[from] FrameError),
 }
 
-impl Lines {
+impl MessageCodec {
     /// To a client that takes messages of this size. Values for clients of other libraries are plain.
     pub(super) fn to_client(dialect: Dialect, message_bytes_max: usize, is_ours: bool) -> Self {
         let limits = DecodeLimits::default();
@@ -39,8 +39,8 @@ impl Lines {
     }
 
     /// To a server with these manners.
-    pub(super) const fn to_server(manners: &Manners, index: u32) -> Self {
-        let Manners { dialect, limits, message_bytes_max, .. } = *manners;
+    pub(super) const fn to_server(peer_profile: &PeerProfile, index: u32) -> Self {
+        let PeerProfile { dialect, limits, message_bytes_max, .. } = *peer_profile;
         Self { dialect, limits, message_bytes_max, index, is_ours: true }
     }
 
@@ -98,7 +98,7 @@ impl Lines {
         Ok(FrameHeader { index: self.index, tag, size_bytes, padding: 0 }.encode().to_vec())
     }
 
-    /// All messages are written here, or their headers by [`Lines::write_header`].
+    /// All messages are written here, or their headers by [`MessageCodec::write_header`].
     fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, WriteError> {
         let mut bytes = self.write_header(tag, payload.len())?;
         bytes.extend_from_slice(payload);
@@ -226,12 +226,12 @@ mod tests {
         assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
     }
 
-    fn lines_to(release: Version) -> Lines {
-        Lines::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
+    fn lines_to(release: Version) -> MessageCodec {
+        MessageCodec::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
     }
 
     /// The reply as the peer reads it.
-    fn arriving(lines: &Lines, reply: &Reply, command: Command) -> Reply {
+    fn arriving(lines: &MessageCodec, reply: &Reply, command: Command) -> Reply {
         let mut buffer = message_buffer();
         buffer.feed(&lines.write_reply(Tag(101), reply, command).unwrap());
         let frame = buffer.next_frame().unwrap().unwrap();
@@ -252,7 +252,7 @@ mod tests {
     fn a_reply_that_the_peers_encoding_lacks_says_so() {
         let codec = Codec { generation: Generation::V3, described: false };
         let dialect = Dialect { codec, peer: Version::new(3, 2, 5) };
-        let lines = Lines::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
+        let lines = MessageCodec::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
         let reply = Reply::Infos(vec![Info::new(Key::from_static("k"), Value::ProcCpuset(None))]);
         assert_eq!(arriving(&lines, &reply, Command::Query), Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
@@ -261,7 +261,7 @@ mod tests {
     /// connection.
     #[test]
     fn a_reply_that_is_too_large_says_so() {
-        let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
+        let lines = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
         let entry = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; 33 << 20]) };
         let reply = Reply::JobInfo { namespace: Text::from("job"), entries: vec![entry] };
         assert_eq!(arriving(&lines, &reply, Command::StoreFallback), Reply::Status(Status::ERR_OUT_OF_RESOURCE));
@@ -304,7 +304,7 @@ mod tests {
             Reply::Data(vec![RankData { proc: proc.clone(), entries: entry(Value::Regex(b"raw:a,b\0".to_vec())) }]);
         let text = Reply::Data(vec![RankData { proc, entries: entry(Value::from("raw:a,b")) }]);
         for (is_ours, expected) in [(true, &reply), (false, &text)] {
-            let lines = Lines::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, is_ours);
+            let lines = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, is_ours);
             let mut buffer = message_buffer();
             buffer.feed(&lines.write_reply(Tag(101), &reply, Command::Get).unwrap());
             let frame = buffer.next_frame().unwrap().unwrap();

@@ -53,7 +53,7 @@ impl Speaker {
 pub fn install(speaker: Speaker, wanted: Option<&OsStr>) {
     let wanted = wanted.filter(|text| !text.is_empty());
     let level = wanted.and_then(level);
-    let notices = Notices::new(speaker, level, |line: &str| write_line(std::io::stderr().as_fd(), line));
+    let notices = StderrLog::new(speaker, level, |line: &str| write_line(std::io::stderr().as_fd(), line));
     if tracing::subscriber::set_global_default(notices).is_ok()
         && let (Some(wanted), None) = (wanted, level)
     {
@@ -86,7 +86,7 @@ pub fn printable(text: &str) -> String {
 }
 
 /// Writes lines for events of a level.
-struct Notices<W> {
+struct StderrLog<W> {
     speaker: Speaker,
     level: LevelFilter,
     /// Writes a line, and returns whether that succeeded.
@@ -94,14 +94,14 @@ struct Notices<W> {
     pace: Mutex<Pace>,
 }
 
-impl<W> Notices<W> {
+impl<W> StderrLog<W> {
     fn new(speaker: Speaker, level: Option<LevelFilter>, write: W) -> Self {
         let pace = Pace { is_bounded: level.is_none(), credit: LINES_AT_ONCE_MAX, since: Duration::ZERO, unsaid: 0 };
         Self { speaker, level: level.unwrap_or(speaker.default_level()), write, pace: Mutex::new(pace) }
     }
 }
 
-impl<W: Fn(&str) -> bool + 'static> Subscriber for Notices<W> {
+impl<W: Fn(&str) -> bool + 'static> Subscriber for StderrLog<W> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event() && *metadata.level() <= self.level
     }
@@ -268,7 +268,7 @@ mod tests {
             written.lock().push(line.to_owned());
             true
         };
-        (Notices::new(speaker, level, write), lines)
+        (StderrLog::new(speaker, level, write), lines)
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
         let takes = Arc::new(takes);
         let now_takes = Arc::clone(&takes);
         let relaxed = std::sync::atomic::Ordering::Relaxed;
-        let subscriber = Notices::new(Speaker::Command, Some(LevelFilter::WARN), move |line: &str| {
+        let subscriber = StderrLog::new(Speaker::Command, Some(LevelFilter::WARN), move |line: &str| {
             now_takes.load(relaxed) && write_line(writer.as_fd(), line)
         });
         tracing::subscriber::with_default(subscriber, || {

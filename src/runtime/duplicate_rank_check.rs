@@ -12,14 +12,14 @@ use crossbeam::channel::{Sender, bounded};
 
 use super::commands::{Command, CommandSender};
 use super::connections::Connections;
+use super::lifecycle_observer::LifecycleObserver;
 use super::threads::spawn;
-use super::witness::Witness;
 use crate::ptl::{self, PeerEnd};
 use crate::server::{Input, PeerId};
 use crate::types::{ProcId, Time};
 
 /// Searches for strangers when a name is claimed again, with a limit on the number of searches.
-pub(super) struct Claims {
+pub(super) struct DuplicateRankCheck {
     commands: CommandSender,
     /// Queue of the searching thread. The first search starts it.
     searches: Option<Sender<Search>>,
@@ -51,18 +51,18 @@ impl Search {
     }
 }
 
-impl Claims {
+impl DuplicateRankCheck {
     pub(super) const fn new(commands: CommandSender) -> Self {
         Self { commands, searches: None, waiting: BTreeMap::new(), search_count: 0, period_end: None }
     }
 
     /// Adds the strangers of the same name to an introduction. `None`: the introduction comes later from
-    /// [`Claims::settle`], or its connection was lost before.
+    /// [`DuplicateRankCheck::settle`], or its connection was lost before.
     pub(super) fn examine(
         &mut self,
         mut input: Input,
         connections: &Connections,
-        witness: &Witness,
+        lifecycle_observer: &LifecycleObserver,
         now: Time,
     ) -> Option<Input> {
         if let Input::Lost(peer) = &input
@@ -71,7 +71,7 @@ impl Claims {
             return None;
         }
         let Some((peer, proc, strangers)) = claim(&mut input) else { return Some(input) };
-        let others = witness.namesakes(peer, proc).into_iter().take(NAMESAKES_MAX);
+        let others = lifecycle_observer.namesakes(peer, proc).into_iter().take(NAMESAKES_MAX);
         let others: Vec<_> = others.map(|other| (other, connections.peer_end(other))).collect();
         let search = Search { peer, claimant: connections.peer_end(peer), others };
         if search.others.is_empty() {
@@ -82,7 +82,10 @@ impl Claims {
             return Some(input);
         }
         if !self.may_search(now) || !self.search(search) {
-            tracing::debug!(peer = peer.0, "too many claims to look at; whose child this is stays unknown");
+            tracing::debug!(
+                peer = peer.0,
+                "too many duplicate_rank_check to look at; whose child this is stays unknown"
+            );
             return Some(input);
         }
         self.waiting.insert(peer, input);
@@ -164,26 +167,26 @@ mod tests {
     use crate::server::{Credentials, Hello, StoreOffer, Version};
     use crate::types::Namespace;
 
-    fn claims() -> (Claims, CommandReceiver) {
+    fn duplicate_rank_check() -> (DuplicateRankCheck, CommandReceiver) {
         let poller = Poller::new().unwrap();
         let (commands, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
-        (Claims::new(commands), receiver)
+        (DuplicateRankCheck::new(commands), receiver)
     }
 
     #[test]
     fn processes_are_searched_so_many_times_in_a_period() {
-        let (mut claims, _receiver) = claims();
+        let (mut duplicate_rank_check, _receiver) = duplicate_rank_check();
         let start = Time::from_nanos(7);
-        assert!((0..SEARCHES_PER_PERIOD_MAX).all(|_| claims.may_search(start)));
-        assert!(!claims.may_search(start));
-        assert!(claims.may_search(start + PERIOD));
+        assert!((0..SEARCHES_PER_PERIOD_MAX).all(|_| duplicate_rank_check.may_search(start)));
+        assert!(!duplicate_rank_check.may_search(start));
+        assert!(duplicate_rank_check.may_search(start + PERIOD));
     }
 
     /// A second connection of a rank over TCP made the server's own thread look at up to 16,384 processes and
     /// descriptors. All clients waited for 169 ms. Now the result comes as a command, and only the introduction waits.
     #[test]
     fn a_search_is_done_beside_the_loop() {
-        let (mut claims, receiver) = claims();
+        let (mut duplicate_rank_check, receiver) = duplicate_rank_check();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = PeerEnd::Socket { inode: fstat(&client).unwrap().st_ino, uid: geteuid().as_raw() };
@@ -198,12 +201,12 @@ mod tests {
             version: Version { major: 5, minor: 0 },
             strangers: BTreeSet::new(),
         };
-        assert!(claims.search(search));
-        claims.waiting.insert(PeerId(3), Input::Connected(PeerId(3), hello));
+        assert!(duplicate_rank_check.search(search));
+        duplicate_rank_check.waiting.insert(PeerId(3), Input::Connected(PeerId(3), hello));
         let command = std::iter::from_fn(|| Some(receiver.take())).flatten().next();
         let Some(Command::Searched(peer, strangers)) = command else { panic!("no result") };
         assert_eq!((peer, strangers.contains(&PeerId(4))), (PeerId(3), false), "a process is family of itself");
-        assert!(matches!(claims.settle(peer, strangers), Some(Input::Connected(PeerId(3), _))));
-        assert!(claims.settle(peer, BTreeSet::new()).is_none());
+        assert!(matches!(duplicate_rank_check.settle(peer, strangers), Some(Input::Connected(PeerId(3), _))));
+        assert!(duplicate_rank_check.settle(peer, BTreeSet::new()).is_none());
     }
 }

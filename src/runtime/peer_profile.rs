@@ -7,7 +7,7 @@ use crate::types::{DataType, Value, descend};
 
 /// How to treat a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Manners {
+pub(super) struct PeerProfile {
     /// Encoding and release of the server.
     pub(super) dialect: Dialect,
     /// Whether it is one of ours, with segments.
@@ -18,7 +18,7 @@ pub(super) struct Manners {
     pub(super) message_bytes_max: usize,
 }
 
-impl Manners {
+impl PeerProfile {
     /// The manners of our own server.
     pub(super) fn ours() -> Self {
         let limits = DecodeLimits::default();
@@ -86,22 +86,22 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_tell_its_release_has_that_of_its_encoding() {
-        let told = Manners::of_reference(Generation::V41, Some(Version::new(5, 0, 11)));
+        let told = PeerProfile::of_reference(Generation::V41, Some(Version::new(5, 0, 11)));
         assert_eq!(told.dialect.peer, Version::new(5, 0, 11));
         for untold in [None, Some(Version::default())] {
-            assert_eq!(Manners::of_reference(Generation::V3, untold).dialect.peer.major, 3);
-            assert_eq!(Manners::of_reference(Generation::V61, untold).dialect.peer.major, 6);
+            assert_eq!(PeerProfile::of_reference(Generation::V3, untold).dialect.peer.major, 3);
+            assert_eq!(PeerProfile::of_reference(Generation::V61, untold).dialect.peer.major, 6);
         }
     }
 
     #[test]
     fn a_value_of_a_type_that_a_release_does_not_know_is_not_for_it() {
         let info = |value| Value::info_array(vec![Info::new(Key::from_static("k"), value)]);
-        let manners = |generation| Manners::of_reference(generation, None);
+        let peer_profile = |generation| PeerProfile::of_reference(generation, None);
         let device = Value::DeviceType(7);
-        assert!(manners(Generation::V41).takes(&info(device.clone())));
-        assert!(!manners(Generation::V3).takes(&device) && !manners(Generation::V3).takes(&info(device)));
-        assert!(!manners(Generation::V3).takes(&Value::AllocDirective(1)));
-        assert!(manners(Generation::V3).takes(&info(Value::from("text"))));
+        assert!(peer_profile(Generation::V41).takes(&info(device.clone())));
+        assert!(!peer_profile(Generation::V3).takes(&device) && !peer_profile(Generation::V3).takes(&info(device)));
+        assert!(!peer_profile(Generation::V3).takes(&Value::AllocDirective(1)));
+        assert!(peer_profile(Generation::V3).takes(&info(Value::from("text"))));
     }
 }

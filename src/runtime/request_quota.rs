@@ -19,7 +19,7 @@ pub(super) enum Account {
 
 /// Limits of the host's work on one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BurdenLimits {
+pub(super) struct RequestQuotaLimits {
     /// Number of requests and events.
     pub(super) count_max: usize,
     /// Their bytes, as sent. One message may exceed it.
@@ -46,9 +46,9 @@ pub(super) struct Origin {
 
 /// The pending work of the host, by account.
 #[derive(Debug)]
-pub(super) struct Burdens {
-    limits: BurdenLimits,
-    accounts: BTreeMap<Account, Burden>,
+pub(super) struct RequestQuota {
+    limits: RequestQuotaLimits,
+    accounts: BTreeMap<Account, RequestCost>,
     /// The same by user: number and bytes.
     users: [UserShares; 2],
     duties: BTreeMap<Duty, Origin>,
@@ -56,21 +56,21 @@ pub(super) struct Burdens {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Burden {
+struct RequestCost {
     count: usize,
     bytes: usize,
 }
 
-impl Burdens {
-    pub(super) fn new(limits: BurdenLimits) -> Self {
+impl RequestQuota {
+    pub(super) fn new(limits: RequestQuotaLimits) -> Self {
         let users = Default::default();
         Self { limits, accounts: BTreeMap::new(), users, duties: BTreeMap::new(), last_event: 0 }
     }
 
     /// Whether this account or this user has reached its limit.
     pub(super) fn is_full(&self, Origin { uid, account, .. }: &Origin) -> bool {
-        let BurdenLimits { count_max, bytes_max } = self.limits;
-        let is_full = |burden: &Burden| burden.count >= count_max || burden.bytes >= bytes_max;
+        let RequestQuotaLimits { count_max, bytes_max } = self.limits;
+        let is_full = |burden: &RequestCost| burden.count >= count_max || burden.bytes >= bytes_max;
         let wholes = [count_max, bytes_max].map(|max| max.saturating_mul(USERS_PARTS));
         let mut of_user = self.users.iter().zip(wholes);
         self.accounts.get(account).is_some_and(is_full) || of_user.any(|(shares, whole)| !shares.permit(*uid, 1, whole))
@@ -122,42 +122,47 @@ mod tests {
 
     #[test]
     fn each_process_has_its_own_bounds_on_number_and_bytes() {
-        let mut burdens = Burdens::new(BurdenLimits { count_max: 2, bytes_max: 100 });
+        let mut request_quota = RequestQuota::new(RequestQuotaLimits { count_max: 2, bytes_max: 100 });
         let [small, large, other] = [origin(0, 1), origin(1, 99), origin(2, 0)];
-        let [first, second] = [Duty::Upcall(UpcallId(1)), burdens.event()];
-        burdens.add(first, &small);
-        assert!(!burdens.is_full(&small));
-        burdens.add(second, &small);
-        assert!(burdens.is_full(&small));
-        burdens.add(Duty::Upcall(UpcallId(2)), &large);
-        assert!(!burdens.is_full(&large));
-        burdens.add(Duty::Upcall(UpcallId(3)), &Origin { size_bytes: 1, ..large.clone() });
-        assert!(burdens.is_full(&large) && !burdens.is_full(&other));
-        burdens.remove(second);
-        burdens.remove(second);
-        burdens.remove(Duty::Upcall(UpcallId(2)));
-        assert!(!burdens.is_full(&small) && !burdens.is_full(&large));
-        burdens.remove(first);
-        burdens.remove(Duty::Upcall(UpcallId(3)));
-        assert!(burdens.accounts.is_empty() && burdens.duties.is_empty());
+        let [first, second] = [Duty::Upcall(UpcallId(1)), request_quota.event()];
+        request_quota.add(first, &small);
+        assert!(!request_quota.is_full(&small));
+        request_quota.add(second, &small);
+        assert!(request_quota.is_full(&small));
+        request_quota.add(Duty::Upcall(UpcallId(2)), &large);
+        assert!(!request_quota.is_full(&large));
+        request_quota.add(Duty::Upcall(UpcallId(3)), &Origin { size_bytes: 1, ..large.clone() });
+        assert!(request_quota.is_full(&large) && !request_quota.is_full(&other));
+        request_quota.remove(second);
+        request_quota.remove(second);
+        request_quota.remove(Duty::Upcall(UpcallId(2)));
+        assert!(!request_quota.is_full(&small) && !request_quota.is_full(&large));
+        request_quota.remove(first);
+        request_quota.remove(Duty::Upcall(UpcallId(3)));
+        assert!(request_quota.accounts.is_empty() && request_quota.duties.is_empty());
     }
 
     /// A user with many processes had the limit of one process many times over, without an end.
     #[test]
     fn a_user_with_many_processes_leaves_something_for_others() {
-        let mut burdens = Burdens::new(BurdenLimits { count_max: 2, bytes_max: 100 });
-        let add_all = |burdens: &mut Burdens, uid: u32| {
+        let mut request_quota = RequestQuota::new(RequestQuotaLimits { count_max: 2, bytes_max: 100 });
+        let add_all = |request_quota: &mut RequestQuota, uid: u32| {
             let origins = (0..100).map(|rank| Origin { uid, ..origin(uid * 100 + rank, 1) });
-            let duty = |burdens: &mut Burdens, origin| {
-                let duty = burdens.event();
-                burdens.add(duty, &origin);
+            let duty = |request_quota: &mut RequestQuota, origin| {
+                let duty = request_quota.event();
+                request_quota.add(duty, &origin);
                 duty
             };
-            origins.map_while(|origin| (!burdens.is_full(&origin)).then(|| duty(burdens, origin))).collect::<Vec<_>>()
+            origins
+                .map_while(|origin| (!request_quota.is_full(&origin)).then(|| duty(request_quota, origin)))
+                .collect::<Vec<_>>()
         };
-        let first = add_all(&mut burdens, 1000);
-        assert_eq!((first.len(), add_all(&mut burdens, 1001).len(), add_all(&mut burdens, 1002).len()), (8, 3, 2));
-        first.into_iter().for_each(|duty| burdens.remove(duty));
-        assert!(!burdens.is_full(&origin(0, 1)) && !add_all(&mut burdens, 1001).is_empty());
+        let first = add_all(&mut request_quota, 1000);
+        assert_eq!(
+            (first.len(), add_all(&mut request_quota, 1001).len(), add_all(&mut request_quota, 1002).len()),
+            (8, 3, 2)
+        );
+        first.into_iter().for_each(|duty| request_quota.remove(duty));
+        assert!(!request_quota.is_full(&origin(0, 1)) && !add_all(&mut request_quota, 1001).is_empty());
     }
 }

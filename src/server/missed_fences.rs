@@ -19,23 +19,23 @@ use super::pending::Purpose;
 use super::registry::Registry;
 use super::signature::Participants;
 use super::upcalls::status_of;
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::types::{Info, Namespace, ProcId, Status, Time};
 
 /// Sets of participants with a fence that this server missed, and the recovery.
 #[derive(Debug, Default)]
-pub(super) struct Arrears {
+pub(super) struct MissedFences {
     sets: BTreeSet<Participants>,
     /// Jobs with too many missed sets: any of their sets counts as missed.
     overrun: BTreeSet<Namespace>,
-    running: BTreeMap<OperationId, CatchUp>,
+    running: BTreeMap<OperationId, MissedFence>,
     /// Processes whose values the host is fetching.
     asked: BTreeSet<ProcId>,
 }
 
 /// One fence that waits for the values of an earlier one.
 #[derive(Debug)]
-struct CatchUp {
+struct MissedFence {
     /// The fence's result.
     status: Status,
     info: Vec<Info>,
@@ -48,7 +48,7 @@ struct CatchUp {
     deadline: Option<Time>,
 }
 
-impl Arrears {
+impl MissedFences {
     pub(super) fn len(&self) -> usize {
         let Self { sets, overrun, running, asked } = self;
         [sets.len(), overrun.len(), running.len(), asked.len()].into_iter().fold(0, usize::saturating_add)
@@ -81,12 +81,12 @@ impl Arrears {
     /// Whether a fence must still ask for a process, and no open request would continue it.
     pub(super) fn is_stuck(&self, operation: OperationId) -> bool {
         let is_stuck =
-            |running: &CatchUp| running.open == 0 && running.left.iter().all(|proc| !self.asked.contains(proc));
+            |running: &MissedFence| running.open == 0 && running.left.iter().all(|proc| !self.asked.contains(proc));
         self.running.get(&operation).is_some_and(is_stuck)
     }
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Starts to fetch the values of a missed earlier fence of these participants. `whole`: processes whose values this
     /// fence brought completely. Returns whether the fence must wait for the fetches.
     pub(super) fn must_catch_up(
@@ -99,7 +99,8 @@ impl<S: Publish> Server<S> {
     ) -> bool {
         let is_good = brings_about(status);
         let operation = self.collectives.get(id).filter(|operation| is_good && operation.collects());
-        let Some(operation) = operation.filter(|operation| self.arrears.is_missed(&operation.signature.procs)) else {
+        let Some(operation) = operation.filter(|operation| self.missed_fences.is_missed(&operation.signature.procs))
+        else {
             return false;
         };
         let mut left = VecDeque::new();
@@ -115,8 +116,8 @@ impl<S: Publish> Server<S> {
         let patience = left.len().saturating_add(PATIENCE);
         tracing::debug!(operation = id.0, ranks = left.len(), "fetches what an earlier fence has brought to others");
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);
-        let catch_up = CatchUp { status, info: info.to_vec(), left, open: 0, patience, deadline };
-        self.arrears.running.insert(id, catch_up);
+        let catch_up = MissedFence { status, info: info.to_vec(), left, open: 0, patience, deadline };
+        self.missed_fences.running.insert(id, catch_up);
         self.collectives.catch_up(id);
         self.go_on_catching_up(now);
         true
@@ -127,7 +128,7 @@ impl<S: Publish> Server<S> {
         let can_ask = self.config.capabilities.contains(Capabilities::DIRECT_MODEX);
         let mut done = Vec::new();
         let mut questions = Vec::new();
-        let Arrears { running, asked, .. } = &mut self.arrears;
+        let MissedFences { running, asked, .. } = &mut self.missed_fences;
         for (&id, running) in running {
             if running.left.is_empty() && running.open == 0 {
                 done.push((id, running.status));
@@ -151,7 +152,7 @@ impl<S: Publish> Server<S> {
         }
         for (id, deadline, proc) in questions {
             let upcall = Upcall::DirectModex { proc: proc.clone(), directives: Vec::new() };
-            self.ask_host_until(deadline, Purpose::CatchUp(id, proc), upcall);
+            self.ask_host_until(deadline, Purpose::MissedFence(id, proc), upcall);
         }
         for (id, status) in done {
             self.end_catch_up(now, id, status);
@@ -160,14 +161,14 @@ impl<S: Publish> Server<S> {
 
     /// The host has fetched a process's values for a fence, or has failed to.
     pub(super) fn caught_up(&mut self, now: Time, id: OperationId, proc: ProcId, reply: HostReply) {
-        self.arrears.asked.remove(&proc);
+        self.missed_fences.asked.remove(&proc);
         let result = match reply {
             HostReply::DirectModex(_) if self.registry.client(&proc).is_some() => Ok(Arrival::Changes),
             HostReply::DirectModex(entries) => self.publish_remote(&proc, entries),
             other => Err(Some(status_of(&other)).filter(|status| *status != Status::SUCCESS).unwrap_or(Status::ERROR)),
         };
         self.review_target(now, &proc);
-        let Some(running) = self.arrears.running.get_mut(&id) else { return self.go_on_catching_up(now) };
+        let Some(running) = self.missed_fences.running.get_mut(&id) else { return self.go_on_catching_up(now) };
         running.open = running.open.saturating_sub(1);
         match result {
             Ok(arrival) => {
@@ -189,23 +190,23 @@ impl<S: Publish> Server<S> {
     }
 
     fn end_catch_up(&mut self, now: Time, id: OperationId, status: Status) {
-        let Some(running) = self.arrears.running.get_mut(&id) else { return };
+        let Some(running) = self.missed_fences.running.get_mut(&id) else { return };
         let info = std::mem::take(&mut running.info);
         let is_complete = running.left.is_empty() && running.open == 0;
         if is_complete && let Some(operation) = self.collectives.get(id) {
-            self.arrears.sets.remove(&operation.signature.procs);
+            self.missed_fences.sets.remove(&operation.signature.procs);
         }
         self.finish_with(now, id, status, info);
     }
 
     /// A fence has ended; cancels its fetches.
     pub(super) fn abandon_catch_up(&mut self, id: OperationId) {
-        if self.arrears.running.remove(&id).is_none() {
+        if self.missed_fences.running.remove(&id).is_none() {
             return;
         }
         for (upcall, proc) in self.upcalls.catching_up(id) {
             self.cancel_upcall(upcall);
-            self.arrears.asked.remove(&proc);
+            self.missed_fences.asked.remove(&proc);
         }
     }
 }

@@ -14,12 +14,12 @@ use super::sync::memory::AtomicU64;
 
 /// Published bytes without any cell.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch<'a> {
+pub struct VerifiedRange<'a> {
     start: u64,
     bytes: &'a [u8],
 }
 
-impl<'a> Stretch<'a> {
+impl<'a> VerifiedRange<'a> {
     /// An empty stretch.
     pub const EMPTY: Self = Self { start: 0, bytes: &[] };
 
@@ -81,7 +81,7 @@ impl<'a> CellTable<'a> {
 
 /// Stretches that a reader has found.
 #[derive(Debug)]
-pub(super) struct KnownStretches([AtomicU64; KNOWN_COUNT]);
+pub(super) struct KnownRanges([AtomicU64; KNOWN_COUNT]);
 
 /// One behind the last table, and eight between tables. A reader alternates between registered and posted data, with
 /// the dictionary's larger tables in between. Eight neighbouring gaps have places of their own.
@@ -99,20 +99,20 @@ pub(super) struct Gap {
     pub(super) tables_before: usize,
 }
 
-impl KnownStretches {
+impl KnownRanges {
     pub(super) const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; KNOWN_COUNT])
     }
 
     /// The known stretches, in `memory`, the reader's first mapping.
     #[inline(always)]
-    pub(super) fn all<'a>(&self, memory: &'a Memory) -> impl Iterator<Item = Stretch<'a>> {
+    pub(super) fn all<'a>(&self, memory: &'a Memory) -> impl Iterator<Item = VerifiedRange<'a>> {
         self.0.iter().map(|word| {
             // Acquire pairs with the Release in `remember`: the Acquire of `published` by another thread of this
             // process extends to this thread.
             let (start, end) = unpacked(word.load(Ordering::Acquire));
             // SAFETY: the contract of `remember` covers these bytes; or the word is zero, and the range is empty.
-            Stretch { start, bytes: unsafe { memory.bytes(start, end - start) } }
+            VerifiedRange { start, bytes: unsafe { memory.bytes(start, end - start) } }
         })
     }
 
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_stretch_gives_what_lies_in_it_and_nothing_else() {
         let words = [1_u64, 2, 3];
-        let stretch = Stretch { start: 4096, bytes: zerocopy::IntoBytes::as_bytes(&words) };
+        let stretch = VerifiedRange { start: 4096, bytes: zerocopy::IntoBytes::as_bytes(&words) };
         assert_eq!(stretch.slice(4104, 16), Some(&stretch.bytes[8..]));
         assert_eq!((stretch.read::<u64>(4112), stretch.array::<u64>(4104, 2)), (Some(&3), Some(&words[1..])));
         assert_eq!(
@@ -183,6 +183,6 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(stretch.array::<u64>(4096, 1 << 61), None);
-        assert_eq!(Stretch::EMPTY.slice(1, 0), None);
+        assert_eq!(VerifiedRange::EMPTY.slice(1, 0), None);
     }
 }

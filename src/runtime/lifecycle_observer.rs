@@ -3,14 +3,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::burdens::{Account, Origin};
 use super::host::{Host, Moment};
+use super::request_quota::{Account, Origin};
 use crate::proto::Tag;
 use crate::server::{Input, PeerId, ToolHello};
 use crate::types::{ProcId, footprint};
 
 /// Knows the process of each connection, and reports to the host the moments that it may want to time.
-pub(super) struct Witness {
+pub(super) struct LifecycleObserver {
     host: Arc<dyn Host>,
     known: BTreeMap<PeerId, Known>,
 }
@@ -32,7 +32,7 @@ impl Known {
     }
 }
 
-impl Witness {
+impl LifecycleObserver {
     pub(super) fn new(host: Arc<dyn Host>) -> Self {
         Self { host, known: BTreeMap::new() }
     }
@@ -176,17 +176,17 @@ mod tests {
     #[test]
     fn tools_are_on_their_users_account_however_often_and_by_whatever_name_they_come() {
         let host = Arc::new(Noting::default());
-        let mut witness = Witness::new(Arc::clone(&host) as Arc<dyn Host>);
+        let mut lifecycle_observer = LifecycleObserver::new(Arc::clone(&host) as Arc<dyn Host>);
         let named = ProcId::new(Namespace::new("t").unwrap(), 3);
         for (peer, claimed) in [(1, None), (2, Some(named))] {
             let input = arrival(peer, claimed);
-            assert_eq!(witness.origin(&input, |_, _| (7, 0)).unwrap().account, Account::Tools(7));
-            witness.see(&input, |_| None);
+            assert_eq!(lifecycle_observer.origin(&input, |_, _| (7, 0)).unwrap().account, Account::Tools(7));
+            lifecycle_observer.see(&input, |_| None);
             let request = Input::Request(PeerId(peer), Tag(101), Request::JobInfo);
-            let origin = witness.origin(&request, |_, _| (7, 5)).unwrap();
+            let origin = lifecycle_observer.origin(&request, |_, _| (7, 5)).unwrap();
             assert_eq!((origin.uid, origin.account, origin.size_bytes), (7, Account::Tools(7), 5));
         }
-        witness.see(&Input::Lost(PeerId(1)), |_| None);
+        lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
         assert!(host.0.lock().unwrap().is_empty(), "tools are no processes of the host's");
     }
 
@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn an_announced_process_in_a_tools_role_is_that_process() {
         let host = Arc::new(Noting::default());
-        let mut witness = Witness::new(Arc::clone(&host) as Arc<dyn Host>);
+        let mut lifecycle_observer = LifecycleObserver::new(Arc::clone(&host) as Arc<dyn Host>);
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
-        witness.see(&arrival(1, Some(proc.clone())), |_| None);
-        witness.admitted(PeerId(1));
+        lifecycle_observer.see(&arrival(1, Some(proc.clone())), |_| None);
+        lifecycle_observer.admitted(PeerId(1));
         let request = Input::Request(PeerId(1), Tag(101), Request::JobInfo);
-        assert_eq!(witness.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
-        witness.see(&Input::Lost(PeerId(1)), |_| None);
+        assert_eq!(lifecycle_observer.origin(&request, |_, _| (7, 0)).unwrap().account, Account::Process(proc));
+        lifecycle_observer.see(&Input::Lost(PeerId(1)), |_| None);
         assert_eq!(*host.0.lock().unwrap(), [Moment::Connected, Moment::Admitted, Moment::Left]);
     }
 }

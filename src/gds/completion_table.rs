@@ -17,18 +17,18 @@ use crate::shmem::{CellTable, GenerationWait, TableRef};
 
 /// The verdict on a request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct CompletionNotice {
     /// The number that the server gave to the connection.
     pub connection: u32,
     /// The tag of its request: not zero, and below [`REQUESTS_END`].
     pub request: u32,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: CompletionStatus,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CompletionStatus {
     /// The request has succeeded. No message follows.
     Succeeded,
     /// A message brings the outcome.
@@ -39,11 +39,11 @@ pub enum Verdict {
 pub const REQUESTS_END: u32 = IN_MESSAGE;
 const IN_MESSAGE: u32 = 1 << 31;
 
-impl Told {
+impl CompletionNotice {
     const fn word(self) -> u64 {
         let flag = match self.verdict {
-            Verdict::Succeeded => 0,
-            Verdict::InMessage => IN_MESSAGE,
+            CompletionStatus::Succeeded => 0,
+            CompletionStatus::InMessage => IN_MESSAGE,
         };
         seated(self.connection) | (self.request | flag) as u64
     }
@@ -69,7 +69,7 @@ const fn classes_of(connection: u32) -> NonZeroU32 {
 
 /// The server's side of a board.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct CompletionTable {
     seats: TableRef,
     /// Connections that have their seats.
     seated: BTreeSet<u32>,
@@ -86,11 +86,11 @@ impl NamespaceWriter {
             self.publish_arrivals()?;
             let seat_count = connections.saturating_mul(SEATS_PER_CONNECTION).clamp(SEATS_MIN, SEATS_MAX);
             let seats = self.new_table(u64::from(seat_count.next_power_of_two()))?;
-            self.count(Section::Board, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
+            self.count(Section::CompletionTable, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
             self.set_root(root::BOARD, seats.offset().get())?;
-            self.board = Some(Board { seats, seated: BTreeSet::new() });
+            self.board = Some(CompletionTable { seats, seated: BTreeSet::new() });
         }
-        let Some(Board { seats, seated: all_seated }) = &mut self.board else { return Ok(false) };
+        let Some(CompletionTable { seats, seated: all_seated }) = &mut self.board else { return Ok(false) };
         let seat = seat_of(connection, seats.cell_count());
         let owner = u32::try_from(self.segment.load(*seats, seat)? >> 32).unwrap_or_default();
         if all_seated.contains(&owner) {
@@ -109,8 +109,8 @@ impl NamespaceWriter {
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
-    pub(super) fn tell(&mut self, all_told: &[Told]) -> Result<(), StoreError> {
-        let Some(Board { seats, seated }) = &self.board else { return Ok(()) };
+    pub(super) fn tell(&mut self, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
+        let Some(CompletionTable { seats, seated }) = &self.board else { return Ok(()) };
         let mut classes = None;
         for told in all_told.iter().filter(|told| seated.contains(&told.connection)) {
             self.segment.store(*seats, seat_of(told.connection, seats.cell_count()), told.word())?;
@@ -126,7 +126,7 @@ impl NamespaceWriter {
 
 /// The seat of a connection at the board of its namespace.
 #[derive(Clone, Copy, Debug)]
-pub struct Seat<'a> {
+pub struct CompletionSlot<'a> {
     reader: &'a NamespaceReader,
     cells: CellTable<'a>,
     connection: u32,
@@ -137,27 +137,29 @@ pub struct Seat<'a> {
 impl NamespaceReader {
     /// A connection's seat at the board, if it has one. Take it anew before each request.
     #[must_use]
-    pub fn seat(&self, connection: u32) -> Option<Seat<'_>> {
+    pub fn seat(&self, connection: u32) -> Option<CompletionSlot<'_>> {
         let cells = self.segment().root_cells(root::BOARD).ok().flatten()?;
         let before = cells.load(seat_of(connection, cells.cell_count()))?;
         let is_own = before >> 32 == u64::from(connection) && connection != 0;
-        is_own.then_some(Seat { reader: self, cells, connection, before })
+        is_own.then_some(CompletionSlot { reader: self, cells, connection, before })
     }
 }
 
-impl Seat<'_> {
+impl CompletionSlot<'_> {
     /// The verdict on a request, if there is one.
     #[must_use]
-    pub fn look(&self, request: u32) -> Option<Verdict> {
+    pub fn look(&self, request: u32) -> Option<CompletionStatus> {
         let word = self.cells.load(seat_of(self.connection, self.cells.cell_count()))?;
-        let says = |verdict| Told { connection: self.connection, request, verdict }.word() == word;
+        let says = |verdict| CompletionNotice { connection: self.connection, request, verdict }.word() == word;
         // Request numbers repeat. The earlier word was about another request with this number.
-        [Verdict::Succeeded, Verdict::InMessage].into_iter().find(|&verdict| word != self.before && says(verdict))
+        [CompletionStatus::Succeeded, CompletionStatus::InMessage]
+            .into_iter()
+            .find(|&verdict| word != self.before && says(verdict))
     }
 
     /// Sleeps until there is a verdict on a request; `None` once `left` returns zero. `left` is called after each other
     /// wake-up.
-    pub fn sleep(&self, request: u32, left: impl Fn() -> Duration) -> Option<Verdict> {
+    pub fn sleep(&self, request: u32, left: impl Fn() -> Duration) -> Option<CompletionStatus> {
         loop {
             // Read before `look`: a later verdict changes the generation.
             let seen = self.reader.segment().generation();

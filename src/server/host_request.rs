@@ -12,19 +12,19 @@ use super::pending::{Expected, Purpose};
 use super::query::Questions;
 use super::requests::{self, Requester};
 use super::upcalls::{settled, status_of};
-use crate::gds::Publish;
+use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply, Request};
 use crate::types::{Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
 
 /// A request in the host's form.
-struct Passage {
+struct HostRequest {
     needs: Capabilities,
     upcall: Upcall,
     expected: Expected,
 }
 
-impl<S: Publish> Server<S> {
+impl<S: Datastore> Server<S> {
     /// Any request that the server does not answer itself.
     pub(super) fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
         let Some(requester) = self.requester(&ticket, proc) else { return self.outputs.forget(ticket) };
@@ -84,7 +84,7 @@ impl<S: Publish> Server<S> {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(Taken::Nothing | Taken::Part) => {
                 let upcall = job_control_upcall(requester, control);
-                let passage = Passage { needs: Capabilities::JOB_CONTROL, upcall, expected: Expected::Infos };
+                let passage = HostRequest { needs: Capabilities::JOB_CONTROL, upcall, expected: Expected::Infos };
                 self.pass_up(now, ticket, Ok(passage));
             }
             Err(status) => self.outputs.reply_status(ticket, status),
@@ -115,9 +115,9 @@ impl<S: Publish> Server<S> {
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
-    fn pass_up(&mut self, now: Time, ticket: Ticket, passage: Result<Passage, Status>) {
+    fn pass_up(&mut self, now: Time, ticket: Ticket, passage: Result<HostRequest, Status>) {
         match passage {
-            Ok(Passage { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
+            Ok(HostRequest { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
                 self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
             }
             Ok(_) => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
@@ -207,7 +207,7 @@ const fn is_incomplete(status: Status) -> bool {
 }
 
 /// The upcall for a request; an error for an invalid or unknown one.
-fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<Passage, Status> {
+fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<HostRequest, Status> {
     let (needs, expected, upcall) = match request {
         Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
         Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
@@ -238,7 +238,7 @@ fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<P
         }
         _ => return Err(Status::ERR_NOT_SUPPORTED),
     };
-    Ok(Passage { needs, upcall, expected })
+    Ok(HostRequest { needs, upcall, expected })
 }
 
 fn publish_upcall(requester: Requester, publish: proto::Publish) -> Upcall {
