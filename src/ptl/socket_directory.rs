@@ -162,12 +162,10 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Removes the socket in a directory, and the directory if nothing else is in it and nobody has moved it.
+/// Removes the socket in a directory, and the directory if nothing else is in it. A link in the directory's place stays.
 fn remove(directory: &File, path: &Path) {
     let _ = unlinkat(directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
-    if is_still_at(directory, path) {
-        let _ = fs::remove_dir(path);
-    }
+    let _ = fs::remove_dir(path);
 }
 
 /// Opens a directory, never the target of a symbolic link.
