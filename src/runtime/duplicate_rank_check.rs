@@ -84,7 +84,7 @@ impl DuplicateRankCheck {
         if !self.may_search(now) || !self.search(search) {
             tracing::debug!(
                 peer = peer.0,
-                "too many duplicate_rank_check to look at; whose child this is stays unknown"
+                "too many claims to look at; whose child this is stays unknown"
             );
             return Some(input);
         }

@@ -97,7 +97,7 @@ pub(super) enum GreetingError {
     Credential { size_bytes: usize },
     #[error("the peer can't prove who it is: {0}")]
     Proof(#[from] ProofError),
-    #[error("the peer duplicate_rank_check to be user {claimed}, but its socket belongs to user {owner}")]
+    #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },
 }
 

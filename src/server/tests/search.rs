@@ -323,7 +323,7 @@ fn a_defect_in_the_table_is_found() {
                 (happening == Happening::Die).then_some(Effect::Nothing)
             })
         }),
-        ("who races early_connect waits along", |phase, standing, happening| {
+        ("who races ahead waits along", |phase, standing, happening| {
             mutant(phase, standing, happening, |_, standing, happening| {
                 (standing == Standing::Arrived && happening == Happening::Arrive).then_some(Effect::Next)
             })
