@@ -82,10 +82,7 @@ impl DuplicateRankCheck {
             return Some(input);
         }
         if !self.may_search(now) || !self.search(search) {
-            tracing::debug!(
-                peer = peer.0,
-                "too many claims to look at; whose child this is stays unknown"
-            );
+            tracing::debug!(peer = peer.0, "too many claims to look at; whose child this is stays unknown");
             return Some(input);
         }
         self.waiting.insert(peer, input);
