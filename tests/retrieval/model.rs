@@ -121,8 +121,7 @@ impl Model {
         puts().find(|put| is_visible(put.1)).map(|put| put.3.clone()).ok_or(missing)
     }
 
-    /// All puts of a process, and without a scope all values registered for it. A registered value of a reserved key
-    /// comes before a put.
+    /// All puts of a process; without a scope also its registered values, whose reserved keys come first.
     fn everything(&self, own: &ProcId, whose: &ProcId, scope: Option<Scope>) -> Result<Value, Status> {
         let put = self.puts.iter().filter(|put| put.0 == *whose).map(|put| put.2.as_str());
         let mut all: BTreeMap<&str, Value> =
@@ -154,8 +153,7 @@ impl Model {
             () => app.map(|_| Realm::App),
         };
         let realm = named.unwrap_or_else(|| default_realm(&question.key));
-        // With a directive, the session is the caller's, for any process. Without one, it is the session of the named
-        // job.
+        // With a directive, the session is the caller's; without one, it is the named job's.
         let is_of_session = named == Some(Realm::Session);
         let (namespace, rank) = match &question.proc {
             _ if is_of_session => (own_name, Rank::Wildcard),
@@ -415,8 +413,7 @@ impl Job {
         })
     }
 
-    /// A process's own value, else a derived one; then the value of its application, node or session. Never a value of
-    /// the job.
+    /// A process's own value, else a derived one, else its application's, node's or session's; never the job's.
     fn of_process(&self, rank: u32, realm: Realm, key: &str) -> Option<Value> {
         if self.size().is_some_and(|size| rank >= size) {
             return None;
