@@ -76,7 +76,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What the command prints on success.
+/// The output of a successful command.
 fn text(arguments: &[&str]) -> String {
     let output = inspect(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
@@ -472,7 +472,7 @@ fn the_topology_of_a_node_and_an_inventory_are_shown() {
     assert!(complaint(&["--inventory", utf8(&file)]).contains("no inventory"));
 }
 
-/// Who waits for a server waits for its longest turn. It is told where the segments are.
+/// Clients of a busy server wait for its longest turn, so the command shows it beside the segments.
 #[test]
 fn the_longest_turn_of_a_server_is_shown_with_its_cause() {
     let server = modex::Server::builder().hostname("n0").start(modex::LocalHost).unwrap();

@@ -1,4 +1,4 @@
-//! What strace sees of a process of a real job: a hot Get makes no system call, and a fence as few as there can be.
+//! System calls of a process of a real job, as strace shows them: none for a hot Get, as few as possible for a fence.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a trace that can't be read fails the test")]
 
@@ -41,13 +41,13 @@ fn calls_between_the_marks_would_be_seen() {
 #[test]
 fn a_fence_or_commit_costs_a_client_one_send_and_one_wait() {
     let is_undisturbed = |added: &BTreeMap<String, i64>| {
-        // Who comes to a fence last may find that it is over, and a commit may move what another one was about to sleep on.
+        // The last process of a fence may find it complete, and a commit may change the word that another one sleeps on.
         assert!(added.keys().all(|call| ["futex", "recvmsg", "sendmsg"].contains(&call.as_str())), "{added:?}");
         let waits = added.get("futex").copied().unwrap_or_default();
         let others = added.iter().filter(|(call, _)| *call != "futex").map(|(call, &count)| (call.as_str(), count));
         (1..=160).contains(&waits) && others.eq([("recvmsg", 40), ("sendmsg", 160)])
     };
-    // Where others take the processors a fence may take so long that a sleeper asks for a message. Not each time.
+    // With other load a fence may take so long that a sleeping process asks for a message, but not each time.
     let mut disturbed = Vec::new();
     while disturbed.len() < 20 {
         let added = calls_of_more_samples();
@@ -59,7 +59,7 @@ fn a_fence_or_commit_costs_a_client_one_send_and_one_wait() {
     panic!("{disturbed:?}");
 }
 
-/// What two clients call more often in 40 samples than in 20.
+/// The system calls that two clients make more often in 40 samples than in 20.
 fn calls_of_more_samples() -> BTreeMap<String, i64> {
     let (few, many) = (calls_of_fencing_clients(20), calls_of_fencing_clients(40));
     assert_eq!((few.len(), many.len()), (2, 2), "each process has one thread that sends and never waits with epoll");

@@ -615,7 +615,7 @@ struct New<'v> {
     behind: Option<usize>,
 }
 
-/// What a large value takes in the segment: zeros follow it.
+/// Bytes of a large value in the segment, with the zeros behind it.
 fn room_for(bytes: &[u8]) -> u64 {
     let size_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX).saturating_add(1);
     size_bytes.checked_next_multiple_of(Image::ALIGN).unwrap_or(u64::MAX)

@@ -201,7 +201,7 @@ pub(super) struct Newcomer {
     pub(super) info: Vec<Info>,
     /// Makes credentials of munge.
     pub(super) prover: Option<Arc<dyn Prover>>,
-    /// Whose server may be trusted.
+    /// The users whose servers may be trusted.
     pub(super) trust: Trust,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Places {
 /// A server to connect to.
 pub(super) struct Chosen {
     pub(super) offer: ServerOffer,
-    /// Whose server may be trusted.
+    /// The users whose servers may be trusted.
     pub(super) trust: Trust,
 }
 

@@ -116,7 +116,7 @@ fn names_socket_in(environment: &[u8], directory_name: &[u8]) -> bool {
 fn kill(id: Identity) {
     let Some(number) = Pid::from_raw(id.number) else { return };
     let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
-    // Whoever has the number now is the one the handle means.
+    // The handle means the process that has the number now.
     let is_same = standing(&PathBuf::from(format!("/proc/{}", id.number))).is_some_and(|(_, _, s)| s == id.started);
     if is_same {
         // One that has ended needs no signal; one that may not be signalled can't be helped.

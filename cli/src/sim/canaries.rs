@@ -22,7 +22,7 @@ pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
     output::show(&all, &caught, options.json)?;
     Ok(match found {
         found if found == kinds.len() => 1,
-        // Whoever expects a failure is not to be content with half of it.
+        // A failure is expected of every planted defect, so some are not enough.
         _ => 0,
     })
 }

@@ -166,7 +166,7 @@ fn a_server_is_asked_what_it_knows() {
     job.end();
 }
 
-/// Of several servers the one is asked that has given the job its name.
+/// The command asks the server of the named job, among several servers.
 #[test]
 fn a_jobs_name_says_which_of_several_servers_is_asked() {
     let first = Job::start();
@@ -184,7 +184,7 @@ fn a_jobs_name_says_which_of_several_servers_is_asked() {
     first.end();
 }
 
-/// What the machine is like is read when somebody asks, and only then.
+/// A server reads the hardware at the first question about it, not before.
 #[test]
 fn a_live_job_tells_its_topology() {
     let job = Job::start();
@@ -204,7 +204,7 @@ fn where_bound_ranks_run_can_be_asked() {
     let list = set.strip_prefix("hwloc:").unwrap();
     assert!(of_rank("PMIX_CPUSET_BITMAP").contains(list), "{set}");
     assert!(job.got(&["PMIX_TOPOLOGY2"]).contains("PU"));
-    // Where there is one core for both, neither is bound to a part of the machine.
+    // On a machine with one core, neither process is bound to a part of it.
     let locality = job.get(&["-r", "1", "PMIX_LOCALITY_STRING"]);
     let is_part = job.got(&["-r", "0", "PMIX_CPUSET"]).trim() != set;
     assert_eq!(locality.out.starts_with("hwloc:"), is_part, "{locality:?}");

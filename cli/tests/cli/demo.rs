@@ -55,7 +55,7 @@ fn the_report_of_programs_that_are_no_clients_has_no_figures_for_them() {
     assert!(ended.err.lines().nth(2).is_some_and(|row| row.contains('-') && row.ends_with(" 0")), "{ended:?}");
 }
 
-/// What a client says that has these variables and no others of a launcher.
+/// The error of a client with these variables and no others of a launcher.
 fn complaint(variables: &[(&str, &OsStr)]) -> String {
     let launch = modex(["demo"]).without(&["PMIX_NAMESPACE", "PMIX_RANK", "MODEX_SERVER_URI", "PMIX_SECURITY_MODE"]);
     let ended = variables.iter().fold(launch, |launch, (name, value)| launch.env(name, value)).run();

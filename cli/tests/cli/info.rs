@@ -12,7 +12,7 @@ fn info_tells_versions_features_and_paths() {
         line.split_once(' ').unwrap().1.trim().to_owned()
     };
     assert_eq!(value("version"), env!("CARGO_PKG_VERSION"));
-    // What programs are compiled for, and what the command says, is one number.
+    // The version in the header and the version that the command prints are one number.
     let header =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../libpmix/include/pmix_version.h")).unwrap();
     let number = |name: &str| {

@@ -54,7 +54,7 @@ pub(crate) fn modex_with_signals<S: AsRef<OsStr>>(signals: &[&str], arguments: i
     static LAST: AtomicU32 = AtomicU32::new(0);
     let temporary = tempfile::tempdir().unwrap();
     let mark = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
-    // Whoever runs the tests in the background may have them ignore interrupts, and processes inherit that.
+    // A shell that runs the tests in the background may ignore interrupts for them, and processes inherit that.
     let mut command = Command::new("env");
     command
         .arg("--default-signal=INT,QUIT")
@@ -81,7 +81,7 @@ impl Launch {
         self
     }
 
-    /// What it finds on its standard input.
+    /// Bytes for its standard input.
     pub(crate) fn input(mut self, bytes: &str) -> Self {
         self.command.stdin(Stdio::piped());
         self.input = Some(bytes.as_bytes().to_vec());
@@ -194,7 +194,7 @@ impl Running {
         processes(&self.mark)
     }
 
-    /// Where its files are.
+    /// The directory of its files.
     pub(crate) fn temporary(&self) -> &Path {
         self.temporary.path()
     }

@@ -1,4 +1,4 @@
-//! What reaches the launcher's outputs and what ranks find on their inputs.
+//! The launcher's outputs, and the standard input of ranks.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Which programs are started, with which environment, where.
+//! The programs that the launcher starts, their environment and their directory.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -82,7 +82,7 @@ fn a_list_may_be_written_as_its_default_is_shown() {
     }
 }
 
-/// What a process's first connection takes in jobs of several sizes, beside the first of them.
+/// Times of a process's first and later connections in jobs of several sizes, compared with the smallest job.
 #[test]
 fn connecting_is_measured_in_jobs_of_several_sizes() {
     let words = ["bench", "init", "--json", "--processes", "2", "--again", "1", "--ranks", "1,1000"];

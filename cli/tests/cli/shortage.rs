@@ -39,7 +39,7 @@ fn too_few_descriptors() {
     says_what_to_do_until_there_is_enough(|limit| format!("ulimit -n {limit}"), 6, "(ulimit -n)");
 }
 
-/// Of a file system that has no room for one more file only "No space left on device" was said.
+/// Regression: the error of a full file system was only "No space left on device", without a way out.
 #[test]
 fn a_full_temporary_directory() {
     if !nix::unistd::geteuid().is_root() {

@@ -42,7 +42,7 @@ fn what_is_no_fault_is_refused() {
     assert!(names_canaries && !ended.err.contains("loss"), "{ended:?}");
 }
 
-/// Whoever draws shapes and finds something needs the shape that failed: its replay names all of it.
+/// A finding among drawn shapes is useless without its shape, so the replay command names all of it.
 #[test]
 fn drawn_shapes_are_the_seeds_own_and_exclude_given_ones() {
     let hash = |words: &[&str]| {

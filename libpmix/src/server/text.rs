@@ -44,5 +44,5 @@ unsafe extern "C" fn map_if_own(info: *mut dl_phdr_info, _size: usize, _data: *m
 /// The smallest there are: the start of what is loaded is a multiple of the real ones.
 const PAGE_BYTES: usize = 4096;
 
-/// What is in order, and about as much again of what is not.
+/// Bytes to map ahead: the functions of the list, and about as many bytes of others.
 const AHEAD_BYTES_MAX: usize = 1 << 20;

@@ -116,7 +116,7 @@ impl ReceivedJob {
             self.loose_app.insert(0, Info::new(Key::from_static(keys::APPNUM.name()), 0_u32));
             self.description.prepend(vec![array(keys::APP_INFO_ARRAY.name(), self.loose_app)]);
         }
-        // The first session becomes the job's, so a placeholder goes first if the own session is unknown.
+        // The first session becomes the job's. If the job names none, a session without a number goes first.
         let is_in_some = self.has_session || previous.is_some_and(|previous| previous.session_id.is_some());
         if !self.other_sessions.is_empty() && !is_in_some {
             let none = Info::new(Key::from_static(keys::SESSION_ID.name()), SESSION_NONE);
