@@ -345,3 +345,32 @@ fn one_that_finalizes_does_not_lose_its_server() {
     zero.finalize().unwrap();
     assert_eq!(heard.iter().count(), 0);
 }
+
+/// Regression: a turn writes a bounded number of bytes, and a server that ended then dropped the rest. Clients missed an
+/// event whose notification had succeeded.
+#[test]
+fn a_server_that_ends_writes_all_that_it_has_accepted() {
+    const CLIENTS: u32 = 40;
+    let node = TestServer::local();
+    node.register_local_job("job", CLIENTS);
+    let clients: Vec<Client> = (0..CLIENTS).map(|rank| node.connect("job", rank)).collect();
+    let hearings: Vec<mpsc::Receiver<Status>> = clients
+        .iter()
+        .map(|client| {
+            let (tell, heard) = mpsc::channel();
+            let tell = Mutex::new(tell);
+            client
+                .register_event_handler(&[CODE, Status::ERR_LOST_CONNECTION], &[], move |call| {
+                    tell.lock().unwrap().send(call.status).unwrap();
+                    call.complete(DONE, Vec::new());
+                })
+                .unwrap();
+            heard
+        })
+        .collect();
+    let large = info("large", vec![7_u8; 100_000]);
+    node.server.notify_event(CODE, None, range::RANGE_LOCAL, &[large]).unwrap();
+    drop(node);
+    let first: Vec<Status> = hearings.iter().map(|heard| heard.recv().unwrap()).collect();
+    assert_eq!(first, vec![CODE; CLIENTS as usize]);
+}

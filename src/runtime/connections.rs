@@ -540,6 +540,13 @@ impl Connections {
         }
     }
 
+    /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the rest.
+    pub(super) fn flush_all(&mut self) {
+        for connection in self.connections.values_mut() {
+            let _ = connection.flush();
+        }
+    }
+
     /// Ends finished connections. Messages sent to their peers before must arrive earlier than the end.
     pub(super) fn end(&mut self, poller: &Poller) {
         for (id, connection) in self.ended.drain(..) {

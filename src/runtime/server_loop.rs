@@ -503,6 +503,7 @@ impl ServerLoop {
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
+        self.connections.flush_all();
         for cleanup in self.core.take_cleanups() {
             self.clean_up(cleanup);
         }
