@@ -3,12 +3,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
+
 use super::cpu_set::{CpuSet, CpuSetError};
 use super::format::{NO_DEPTH, NONE, OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, WORDS_MAX};
 use super::kind::Kind;
 use super::levels;
 use super::rows::{RowError, Rows};
-use super::xml::{Attributes, Token, Tokens, XmlError};
 use crate::types::codes::device_type;
 
 /// The rows of a topology in this process's memory.
@@ -25,9 +27,20 @@ pub(super) struct Digest {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DigestError {
-    /// It is not XML of hwloc.
-    #[error(transparent)]
-    Xml(#[from] XmlError),
+    /// Longer than [`XML_BYTES_MAX`].
+    #[error("the topology is {found} bytes of XML; at most {XML_BYTES_MAX} are read")]
+    TooLong {
+        /// Its length.
+        found: usize,
+    },
+    /// It is not XML.
+    #[error("the topology's XML cannot be read at byte {offset}: {reason}")]
+    Malformed {
+        /// Start of the element or other part.
+        offset: u64,
+        /// The XML reader's message.
+        reason: String,
+    },
     /// The format of another release of hwloc.
     #[error("the topology is in the form of hwloc {found}; forms 2 and 3 are read: export it with hwloc 2 or 3")]
     Version {
@@ -42,7 +55,7 @@ pub enum DigestError {
         /// Its text.
         value: String,
         /// Start of its element.
-        offset: usize,
+        offset: u64,
     },
     /// A set of processors is not valid.
     #[error("the topology has a set of processors that can't be read: {0}")]
@@ -66,21 +79,27 @@ pub enum DigestError {
 impl Digest {
     /// Reads the XML of hwloc 2 or 3.
     pub(super) fn of_xml(xml: &str) -> Result<Self, DigestError> {
+        if xml.len() > XML_BYTES_MAX {
+            return Err(DigestError::TooLong { found: xml.len() });
+        }
         let mut builder = Builder::default();
-        let mut tokens = Tokens::of(xml)?;
+        let mut reader = Reader::from_str(xml);
         loop {
-            let offset = tokens.offset();
-            match tokens.next()? {
-                None => break,
-                Some(Token::Close) => {
+            let offset = reader.buffer_position();
+            match reader.read_event().map_err(|error| malformed(offset, error))? {
+                Event::Eof => break,
+                Event::End(_) => {
                     builder.open.pop();
                 }
-                Some(Token::Open { name, attributes, is_closed }) => {
-                    let inside = builder.element(name, attributes, offset)?;
-                    if !is_closed {
-                        builder.enter(inside)?;
-                    }
+                Event::Empty(element) => {
+                    builder.element(&element, offset)?;
                 }
+                Event::Start(element) => {
+                    let inside = builder.element(&element, offset)?;
+                    builder.enter(inside)?;
+                }
+                // Text between elements, declarations and comments.
+                _ => {}
             }
         }
         builder.finish()
@@ -132,19 +151,20 @@ impl Builder {
     }
 
     /// Adds an element; returns its object, if it is one.
-    fn element(&mut self, name: &str, attributes: Attributes<'_>, offset: usize) -> Result<Option<u32>, DigestError> {
-        match name {
+    fn element(&mut self, element: &BytesStart<'_>, offset: u64) -> Result<Option<u32>, DigestError> {
+        let mut attributes = attributes(element, offset);
+        match element.name().as_ref() {
             "topology" => self.topology(attributes).map(|()| None),
             "object" => self.object(attributes, offset).map(Some),
             "info" => self.remark(attributes).map(|()| None),
             _ => {
-                attributes.into_iter().try_for_each(|attribute| attribute.map(drop))?;
+                attributes.try_for_each(|attribute| attribute.map(drop))?;
                 Ok(None)
             }
         }
     }
 
-    fn topology(&mut self, attributes: Attributes<'_>) -> Result<(), DigestError> {
+    fn topology<'a>(&mut self, attributes: impl Attributes<'a>) -> Result<(), DigestError> {
         let mut found = String::new();
         for attribute in attributes {
             let (name, value) = attribute?;
@@ -156,7 +176,7 @@ impl Builder {
         if matches!(self.release, 2 | 3) { Ok(()) } else { Err(DigestError::Version { found }) }
     }
 
-    fn object(&mut self, attributes: Attributes<'_>, offset: usize) -> Result<u32, DigestError> {
+    fn object<'a>(&mut self, attributes: impl Attributes<'a>, offset: u64) -> Result<u32, DigestError> {
         if self.release == 0 {
             return Err(DigestError::Version { found: String::new() });
         }
@@ -188,7 +208,7 @@ impl Builder {
         Ok(index)
     }
 
-    fn remark(&mut self, attributes: Attributes<'_>) -> Result<(), DigestError> {
+    fn remark<'a>(&mut self, attributes: impl Attributes<'a>) -> Result<(), DigestError> {
         let (mut name, mut value) = (Cow::Borrowed(""), Cow::Borrowed(""));
         for attribute in attributes {
             match attribute? {
@@ -265,7 +285,7 @@ impl Builder {
 }
 
 impl Said {
-    fn take(&mut self, name: &str, value: Cow<'_, str>, release: u32, offset: usize) -> Result<(), DigestError> {
+    fn take(&mut self, name: &str, value: Cow<'_, str>, release: u32, offset: u64) -> Result<(), DigestError> {
         match name {
             "type" => self.row.kind = Kind::of_name(&value).number(),
             "os_index" => self.row.os_index = u32::try_from(number("os_index", &value, offset)?).unwrap_or(NONE),
@@ -285,7 +305,26 @@ impl Said {
     }
 }
 
-fn number(attribute: &'static str, value: &str, offset: usize) -> Result<u64, DigestError> {
+/// Names and values of an element's attributes.
+trait Attributes<'a>: Iterator<Item = Result<(&'a str, Cow<'a, str>), DigestError>> {}
+impl<'a, I: Iterator<Item = Result<(&'a str, Cow<'a, str>), DigestError>>> Attributes<'a> for I {}
+
+fn attributes<'a>(element: &'a BytesStart<'_>, offset: u64) -> impl Attributes<'a> {
+    let mut attributes = element.attributes();
+    // To find a name that stands twice, the reader compares each name with all before it.
+    attributes.with_checks(false);
+    attributes.map(move |attribute| {
+        let attribute = attribute.map_err(|error| malformed(offset, error.into()))?;
+        let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| malformed(offset, error))?;
+        Ok((attribute.key.into_inner(), value))
+    })
+}
+
+fn malformed(offset: u64, error: quick_xml::Error) -> DigestError {
+    DigestError::Malformed { offset, reason: error.to_string() }
+}
+
+fn number(attribute: &'static str, value: &str, offset: u64) -> Result<u64, DigestError> {
     let refuse = |_| DigestError::Number { attribute, value: value.chars().take(32).collect(), offset };
     value.parse().map_err(refuse)
 }
@@ -325,6 +364,8 @@ fn pci_numbers(text: &str) -> Option<u64> {
     Some(hexadecimal(class)? << 48 | hexadecimal(vendor)? << 32 | hexadecimal(device)? << 16 | revision)
 }
 
+/// Limit of the XML; the largest machines have a few MiB.
+pub const XML_BYTES_MAX: usize = 16 << 20;
 /// The remark that holds the address of a PCI device or bridge (`0000:3b:00.0`).
 pub(super) const PCI_ADDRESS: &str = "pci_busid";
 /// Limit of kinds of groups: each level of a machine costs a pass over all remaining objects.

@@ -1,12 +1,11 @@
 //! The read interface of a machine's topology.
 
 use super::cpu_set::{self, CpuSet};
-use super::digest::{Digest, DigestError};
+use super::digest::{Digest, DigestError, XML_BYTES_MAX};
 use super::format::{OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, SET_WORDS_MAX, TopologyHead, WORDS_MAX, layout};
 use super::kind::Kind;
 use super::locality::locality_string;
 use super::rows::{Object, RowError, Rows};
-use super::xml::XML_BYTES_MAX;
 use crate::shmem::{AttachError, Corrupt, LayoutId, Offset, ReaderHandle, ReaderOptions, RootIndex, SegmentReader};
 
 /// The topology of a node.

@@ -1,9 +1,9 @@
 //! The node's hardware. One process reads the machine, through hwloc; all others read the result that it shares.
 //!
 //! ```text
-//! hwloc's XML --> xml --> digest, levels --> rows --> segment (shared)
-//!                                             |          |
-//!                                             +-- Machine <--- Object, CpuSet, localities, distances
+//! hwloc's XML --> digest, levels --> rows --> segment (shared)
+//!                                     |          |
+//!                                     +-- Machine <--- Object, CpuSet, localities, distances
 //! ```
 //!
 //! A [`Machine`] answers from rows of fixed width, checked once. The rows are in the server's segment or were made here
@@ -27,10 +27,9 @@ mod rows;
 mod segment;
 #[cfg(test)]
 mod tests;
-mod xml;
 
 pub use cpu_set::{CpuSet, CpuSetError, PROCESSORS_MAX};
-pub use digest::DigestError;
+pub use digest::{DigestError, XML_BYTES_MAX};
 pub use error::TopologyError;
 pub use inventory::{Inventories, Inventory, InventoryError};
 pub use kind::Kind;
@@ -38,7 +37,6 @@ pub use locality::{LocalityError, locality_string, relative_locality};
 pub use machine::{DeviceDistance, Machine, MachineError, layout_id};
 pub use rows::{Object, RowError};
 pub use segment::{LABEL, ShareError, SharedMachine};
-pub use xml::{XML_BYTES_MAX, XmlError};
 
 /// The operating system's processor numbers of each core this process may run on, in hwloc's logical order.
 ///

@@ -140,9 +140,38 @@ fn what_is_no_topology_is_refused_with_what_is_wrong() {
     let groups: String = (0..65).map(|kind| format!("<object type='Group' subkind='{kind}'/>")).collect();
     let groups = inside(&format!("<object type='Machine'>{groups}</object>"));
     assert!(matches!(refused(&groups), DigestError::TooMany { what: "kinds of groups", .. }));
-    assert!(matches!(refused(&" ".repeat(XML_BYTES_MAX + 1)), DigestError::Xml(XmlError::TooLong { .. })));
+    assert!(matches!(refused(&" ".repeat(XML_BYTES_MAX + 1)), DigestError::TooLong { .. }));
     let absent = SharedMachine::publish(&Topology { xml: None, support: Vec::new() }, &SegmentOptions::new("", "s.0"));
     assert!(matches!(absent, Err(ShareError::Absent)));
+}
+
+#[test]
+fn references_are_read_and_text_comments_and_declarations_are_passed_over() {
+    let machine = Machine::of_xml(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\" [<!ENTITY e 'e'>]>\n<!-- <object> -->\
+         <topology version='2.0'>text<object type='Machine' name='1 &amp; &#10;2' subtype='&lt;&quot;&gt;&#x41;'/></topology>",
+    )
+    .unwrap();
+    let object = machine.of_kind(Kind::Machine).next().unwrap();
+    assert_eq!((object.name(), object.subtype()), ("1 & \n2", "<\">A"));
+}
+
+#[test]
+fn xml_that_does_not_end_or_is_damaged_is_refused_with_its_place() {
+    let refused = |xml: &str| match Machine::of_xml(xml).unwrap_err() {
+        DigestError::Malformed { offset, reason } => (offset, reason),
+        other => panic!("{xml}: {other}"),
+    };
+    assert_eq!(refused("<a/><b").0, 4);
+    assert_eq!(refused("<a/><b></a>").0, 7);
+    for text in
+        ["<!-- <a>", "<!DOCTYPE a", "<a b>", "<a b=c>", "<a b=\"c>", "<a =\"1\">", "<a b c=\"1\">", "<a b='&e;'>"]
+    {
+        assert_eq!(refused(text).0, 0, "{text}");
+    }
+    // Entities that a document declares are not expanded.
+    let declared = "<!DOCTYPE a [<!ENTITY e 'e'>]>";
+    assert_eq!(refused(&format!("{declared}<a b='&e;'/>")).0, declared.len() as u64);
 }
 
 /// The rows of a segment are untrusted: for any value of one byte the reader answers or refuses.
