@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
-use crate::gds::{AsStatus, KeyRef};
+use crate::gds::KeyRef;
 use crate::keys::{self, TypedKey};
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session};
-use crate::types::{DataType, Info, InfoFlags, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{
+    AsStatus, DataType, Info, InfoFlags, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value,
+};
 
 use super::options::{FenceOptions, GetOptions};
 use super::typed::KeyType;

@@ -1,7 +1,6 @@
 use crate::client::{CallError, StagingError};
-use crate::gds::AsStatus;
 use crate::runtime::{ConnectError, EventError};
-use crate::types::Status;
+use crate::types::{AsStatus, Status};
 
 use super::asks::RequestError;
 use super::client::{FenceError, GetError};

@@ -17,7 +17,6 @@ mod typed;
 
 pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
 pub use crate::events::{Event, RegistrationError};
-pub use crate::gds::AsStatus;
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
@@ -37,6 +36,7 @@ pub use crate::server::{
     QueryRequest, RegisterEvents, Requester, Spawn, ToolAdmission, ToolKind, ToolUpcall, Unpublish, ValidateRequest,
 };
 pub use crate::shmem::BackingKind;
+pub use crate::types::AsStatus;
 pub use asks::{Answered, Group, RequestError};
 pub use client::{Client, ClientBuilder, FenceError, GetError};
 pub use error::Error;

@@ -1,7 +1,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::gds::AsStatus;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
@@ -10,7 +9,7 @@ use crate::server::{
     Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
 };
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
 
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///

@@ -2,14 +2,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::gds::{AsStatus, StoreLimits, StoreOptions};
+use crate::gds::{StoreLimits, StoreOptions};
 use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
     self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
 };
 use crate::server::Config;
 use crate::shmem::BackingKind;
-use crate::types::{Namespace, NamespaceError, ProcId, Status};
+use crate::types::{AsStatus, Namespace, NamespaceError, ProcId, Status};
 
 use super::server::Server;
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::client::CallError;
-use crate::gds::AsStatus;
 use crate::runtime::{self, SystemServer, ToolDirections, ToolError};
-use crate::types::{Info, Namespace, ProcId, Status};
+use crate::types::{AsStatus, Info, Namespace, ProcId, Status};
 
 use super::client::Client;
 use super::server::Server;

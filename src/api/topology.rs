@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Client, Server, ServerBuilder, ServerError};
-use crate::gds::AsStatus;
 use crate::runtime::{TopologySharing, TopologySource, kernel_inventory};
 use crate::server::HostCall;
 use crate::topo::{self, Inventory, Machine, SharedMachine, TopologyError};
-use crate::types::{Status, Topology};
+use crate::types::{AsStatus, Status, Topology};
 
 /// Reads the machine through hwloc, in this process; needs feature `topology`.
 ///

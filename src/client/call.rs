@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use super::directives::FenceDirectives;
 use super::resolve::GetRequest;
-use crate::gds::AsStatus;
 use crate::proto::{Abort, Command, Commit, RankData, Reply, Request, Tag};
-use crate::types::{Namespace, ProcId, Status};
+use crate::types::{AsStatus, Namespace, ProcId, Status};
 
 /// A call's id, chosen by the caller. It must not be used again before the call is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

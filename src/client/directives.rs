@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::attribute;
 pub use crate::gds::RealmName as RealmDirective;
-use crate::gds::{AsStatus, RealmQualifiers, RealmRequest, qualified};
+use crate::gds::{RealmQualifiers, RealmRequest, qualified};
 use crate::proto::Get;
-use crate::types::{Info, Key, Scope, Status, Value};
+use crate::types::{AsStatus, Info, Key, Scope, Status, Value};
 
 /// Directives of a Get.
 ///

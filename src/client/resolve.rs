@@ -3,10 +3,10 @@
 use super::attribute;
 use super::directives::GetDirectives;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
-use crate::gds::{AsStatus, KeyRef, RealmRequest};
+use crate::gds::{KeyRef, RealmRequest};
 use crate::keys::{DefaultRealm, default_realm};
 use crate::proto::RankData;
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Value};
 
 /// A Get.
 #[derive(Clone, Debug, PartialEq)]

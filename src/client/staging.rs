@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::gds::AsStatus;
 use crate::gds::qualified::{self, QUALIFIED_VALUE, Qualified};
 use crate::proto::Commit;
-use crate::types::{Info, Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
+use crate::types::{AsStatus, Info, Key, KeyError, Kval, ProcId, Rank, Scope, Status, Value, footprint};
 
 /// Values of this process that need no server.
 ///

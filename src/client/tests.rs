@@ -8,9 +8,8 @@ mod requests;
 use std::time::Duration;
 
 use super::*;
-use crate::gds::AsStatus;
 use crate::proto::{self, Abort, Collective, Command, Commit, Get, RankData, Reply, Request, Tag};
-use crate::types::{Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 fn proc(rank: impl Into<Rank>) -> ProcId {
     ProcId::new(Namespace::new("job").unwrap(), rank)

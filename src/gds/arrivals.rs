@@ -6,11 +6,11 @@
 
 use super::block;
 use super::cell::Encoded;
-use super::datastore::{KeyRef, Origin, Posted};
 use super::dictionary::{self, KeyId};
 use super::error::StoreError;
 use super::format::Entry;
 use super::image::Image;
+use super::lookup::{KeyRef, Origin, Posted};
 use super::statistics::Section;
 use super::writer::{NO_BLOCK, NamespaceWriter, push_block};
 use crate::types::{DataType, LentEntry, LentValue, Scope};
@@ -33,40 +33,45 @@ pub(super) struct Arrivals {
     entries: Vec<Entry>,
 }
 
-impl NamespaceWriter {
+impl Arrivals {
     /// Takes over the block of a remote process; the next piece publishes it. Returns the number of blocks not
     /// published yet.
-    pub(crate) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
-        self.check_block(rank, entries.len())?;
-        let ids = self.ids_of(entries)?;
-        if self.larger_modex_table(rank.saturating_add(1)).is_some() {
-            self.publish_arrivals()?;
-            self.ensure_modex_table(rank.saturating_add(1))?;
+    pub(super) fn take(
+        &mut self,
+        writer: &mut NamespaceWriter,
+        rank: u32,
+        entries: &[LentEntry<'_>],
+    ) -> Result<usize, StoreError> {
+        writer.check_block(rank, entries.len())?;
+        let ids = self.ids_of(writer, entries)?;
+        if writer.larger_modex_table(rank.saturating_add(1)).is_some() {
+            self.publish(writer)?;
+            writer.ensure_modex_table(rank.saturating_add(1))?;
         }
         // A block refers to the previous one, which must have been linked.
-        if self.arrivals.links.last().is_some_and(|&(last, _)| rank <= last) {
-            self.publish_arrivals()?;
+        if self.links.last().is_some_and(|&(last, _)| rank <= last) {
+            self.publish(writer)?;
         }
-        let mut image = self.arrivals.image.take().unwrap_or_else(|| self.next_image());
+        let mut image = self.image.take().unwrap_or_else(|| self.next_image(writer));
         let before_bytes = image.size_bytes();
-        let mut block = std::mem::take(&mut self.arrivals.entries);
+        let mut block = std::mem::take(&mut self.entries);
         block.clear();
-        let placed = self.place_block(&mut image, &mut block, rank, entries, &ids);
-        self.arrivals.known = ids;
-        self.arrivals.entries = block;
+        let placed = place_block(writer, &mut image, &mut block, rank, entries, &ids);
+        self.known = ids;
+        self.entries = block;
         match placed {
             Ok(Placed::At { offset, payload_bytes }) => {
-                self.arrivals.links.push((rank, offset));
-                self.arrivals.payload_bytes = self.arrivals.payload_bytes.saturating_add(payload_bytes);
+                self.links.push((rank, offset));
+                self.payload_bytes = self.payload_bytes.saturating_add(payload_bytes);
             }
             Ok(Placed::Nothing | Placed::Ambiguous) | Err(_) => image.truncate(before_bytes),
         }
         let is_full = image.size_bytes() >= PIECE_BYTES;
         self.keep(image);
         let placed = placed?;
-        self.arrivals.count = if self.arrivals.image.is_some() { self.arrivals.count.saturating_add(1) } else { 0 };
+        self.count = if self.image.is_some() { self.count.saturating_add(1) } else { 0 };
         if is_full {
-            self.publish_arrivals()?;
+            self.publish(writer)?;
         }
         if matches!(placed, Placed::Ambiguous) {
             let posted = |entry: &LentEntry<'_>| Posted {
@@ -75,46 +80,51 @@ impl NamespaceWriter {
                 value: entry.value.to_value(),
             };
             let values: Vec<Posted> = entries.iter().map(posted).collect();
-            self.append_block(rank, Origin::Remote, &values)?;
+            self.publish(writer)?;
+            writer.append_block(rank, Origin::Remote, &values)?;
         }
-        Ok(self.arrivals.count)
+        Ok(self.count)
     }
 
     /// Publishes the received blocks. Returns their number.
-    pub(crate) fn publish_arrivals(&mut self) -> Result<usize, StoreError> {
-        let count = std::mem::take(&mut self.arrivals.count);
-        let Some(mut image) = self.arrivals.image.take() else { return Ok(0) };
-        let payload_bytes = std::mem::take(&mut self.arrivals.payload_bytes);
-        let mut links = std::mem::take(&mut self.arrivals.links);
-        let published = self.publish_image(&image).and_then(|()| {
-            let table = self.ensure_modex_table(0)?;
-            links.iter().try_for_each(|&(rank, offset)| Ok(self.segment.store(table, rank.into(), offset)?))
+    pub(super) fn publish(&mut self, writer: &mut NamespaceWriter) -> Result<usize, StoreError> {
+        let count = std::mem::take(&mut self.count);
+        let Some(mut image) = self.image.take() else { return Ok(0) };
+        let payload_bytes = std::mem::take(&mut self.payload_bytes);
+        let mut links = std::mem::take(&mut self.links);
+        let published = writer.publish_image(&image).and_then(|()| {
+            let table = writer.ensure_modex_table(0)?;
+            links.iter().try_for_each(|&(rank, offset)| Ok(writer.segment.store(table, rank.into(), offset)?))
         });
         let size_bytes = image.size_bytes();
         image.restart(&Image::new(0, 0));
         links.clear();
-        (self.arrivals.spare, self.arrivals.links) = (Some(image), links);
+        (self.spare, self.links) = (Some(image), links);
         published?;
-        self.count(Section::Payload, payload_bytes)?;
-        self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
-        self.segment.bump_generation(false);
+        writer.count(Section::Payload, payload_bytes)?;
+        writer.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
+        writer.segment.bump_generation(false);
         Ok(count)
     }
 
     /// The ids of all keys. A new key needs memory of the segment, so the piece is published first.
-    fn ids_of(&mut self, entries: &[LentEntry<'_>]) -> Result<Vec<(String, KeyId)>, StoreError> {
-        let mut known = std::mem::take(&mut self.arrivals.known);
+    fn ids_of(
+        &mut self,
+        writer: &mut NamespaceWriter,
+        entries: &[LentEntry<'_>],
+    ) -> Result<Vec<(String, KeyId)>, StoreError> {
+        let mut known = std::mem::take(&mut self.known);
         for (place, entry) in entries.iter().enumerate() {
             let key = entry.key.as_str();
             if known.get(place).is_some_and(|(name, _)| name == key) {
                 continue;
             }
-            let found = dictionary::find(self.memory(), &KeyRef::new(key))?.map(|found| found.id);
+            let found = dictionary::find(writer.memory(), &KeyRef::new(key))?.map(|found| found.id);
             let id = match found {
                 Some(id) => id,
                 None => {
-                    self.publish_arrivals()?;
-                    self.intern(key, None)?
+                    self.publish(writer)?;
+                    writer.intern(key, None)?
                 }
             };
             let here = (key.to_owned(), id);
@@ -126,54 +136,10 @@ impl NamespaceWriter {
         Ok(known)
     }
 
-    /// Adds a rank's block to the image, with the values that readers would not find yet.
-    fn place_block(
-        &self,
-        image: &mut Image,
-        block: &mut Vec<Entry>,
-        rank: u32,
-        entries: &[LentEntry<'_>],
-        ids: &[(String, KeyId)],
-    ) -> Result<Placed, StoreError> {
-        let (before_bytes, scope) = (image.size_bytes(), Scope::Remote.to_raw());
-        let table = self.modex.filter(|table| u64::from(rank) < table.cell_count());
-        let newest = table.map(|table| self.segment.load(table, rank.into())).transpose()?;
-        let is_first = newest.unwrap_or(NO_BLOCK) == NO_BLOCK;
-        let value_bytes_max = usize::try_from(self.limits.value_bytes_max).unwrap_or(usize::MAX);
-        for (LentEntry { key, value }, &(_, id)) in entries.iter().zip(ids) {
-            let cell = match value {
-                // The usual case, a new byte object: it is written to its final place.
-                LentValue::ByteObject(bytes) if is_first && bytes.len() <= value_bytes_max => {
-                    image.push_bytes(DataType::ByteObject, bytes, false)?
-                }
-                _ => {
-                    let value = Encoded::lent(value, self.limits.value_bytes_max)
-                        .map_err(|reason| StoreError::Value { key: key.to_key(), reason })?;
-                    if !is_first && self.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)? {
-                        continue;
-                    }
-                    image.push_value(&value)?
-                }
-            };
-            let origin = block::stored_origin(Origin::Remote);
-            block.push(Entry { id: id.0, scope, origin, reserved: 0, cell });
-        }
-        block.sort_unstable_by_key(|entry| entry.id);
-        if block.windows(2).any(|pair| matches!(pair, [one, next] if one.id == next.id)) {
-            return Ok(Placed::Ambiguous);
-        }
-        if block.is_empty() {
-            return Ok(Placed::Nothing);
-        }
-        let payload_bytes = image.size_bytes().saturating_sub(before_bytes);
-        let offset = if is_first { push_block(image, NO_BLOCK, block)? } else { self.push_block(image, rank, block)? };
-        Ok(Placed::At { offset, payload_bytes })
-    }
-
     /// An image in memory that was used before.
-    fn next_image(&mut self) -> Image {
-        let mut image = self.image_from_elsewhere();
-        if let Some(mut spare) = self.arrivals.spare.take() {
+    fn next_image(&mut self, writer: &NamespaceWriter) -> Image {
+        let mut image = writer.image_from_elsewhere();
+        if let Some(mut spare) = self.spare.take() {
             spare.restart(&image);
             image = spare;
         }
@@ -183,11 +149,55 @@ impl NamespaceWriter {
     /// Keeps the image if it is not empty.
     fn keep(&mut self, image: Image) {
         if image.size_bytes() == 0 {
-            self.arrivals.spare = Some(image);
+            self.spare = Some(image);
         } else {
-            self.arrivals.image = Some(image);
+            self.image = Some(image);
         }
     }
+}
+
+/// Adds a rank's block to the image, with the values that readers would not find yet.
+fn place_block(
+    writer: &NamespaceWriter,
+    image: &mut Image,
+    block: &mut Vec<Entry>,
+    rank: u32,
+    entries: &[LentEntry<'_>],
+    ids: &[(String, KeyId)],
+) -> Result<Placed, StoreError> {
+    let (before_bytes, scope) = (image.size_bytes(), Scope::Remote.to_raw());
+    let table = writer.modex.filter(|table| u64::from(rank) < table.cell_count());
+    let newest = table.map(|table| writer.segment.load(table, rank.into())).transpose()?;
+    let is_first = newest.unwrap_or(NO_BLOCK) == NO_BLOCK;
+    let value_bytes_max = usize::try_from(writer.limits.value_bytes_max).unwrap_or(usize::MAX);
+    for (LentEntry { key, value }, &(_, id)) in entries.iter().zip(ids) {
+        let cell = match value {
+            // The usual case, a new byte object: it is written to its final place.
+            LentValue::ByteObject(bytes) if is_first && bytes.len() <= value_bytes_max => {
+                image.push_bytes(DataType::ByteObject, bytes, false)?
+            }
+            _ => {
+                let value = Encoded::lent(value, writer.limits.value_bytes_max)
+                    .map_err(|reason| StoreError::Value { key: key.to_key(), reason })?;
+                if !is_first && writer.is_stored(rank, Origin::Remote, key.as_str(), scope, &value)? {
+                    continue;
+                }
+                image.push_value(&value)?
+            }
+        };
+        let origin = block::stored_origin(Origin::Remote);
+        block.push(Entry { id: id.0, scope, origin, reserved: 0, cell });
+    }
+    block.sort_unstable_by_key(|entry| entry.id);
+    if block.windows(2).any(|pair| matches!(pair, [one, next] if one.id == next.id)) {
+        return Ok(Placed::Ambiguous);
+    }
+    if block.is_empty() {
+        return Ok(Placed::Nothing);
+    }
+    let payload_bytes = image.size_bytes().saturating_sub(before_bytes);
+    let offset = if is_first { push_block(image, NO_BLOCK, block)? } else { writer.push_block(image, rank, block)? };
+    Ok(Placed::At { offset, payload_bytes })
 }
 
 /// Result of placing a rank's values.

@@ -7,14 +7,11 @@
 //! A block of more than 131,072 entries stays as it is: a copy of a million cells takes 50 ms, and everybody else waits.
 //! Once a rank is more than 40 blocks deep, after some eight million values, its large blocks are absorbed, too.
 
-use super::datastore::{Audience, Origin};
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
-use super::memory::{Damage, Memory, root};
+use super::lookup::{Audience, Origin};
+use super::memory::{CHAIN_MAX, Damage, Memory, root};
 use super::value_ref::ValueRef;
-
-/// Blocks a reader follows at most: more than any chain the writer makes can have.
-pub(crate) const CHAIN_MAX: usize = 64;
 
 /// Bytes of a block's head; its entries follow.
 pub(crate) const HEAD_BYTES: u64 = 16;

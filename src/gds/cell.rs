@@ -4,17 +4,24 @@
 //! the form, except for a missing string or cpuset. So a reader can ask for the data it expects without decoding.
 
 use std::borrow::Cow;
+use std::num::NonZeroUsize;
 
+use rkyv::api::access_with_context;
 use rkyv::rancor;
 use rkyv::util::AlignedVec;
+use rkyv::validation::Validator;
+use rkyv::validation::archive::ArchiveValidator;
+use rkyv::validation::shared::SharedValidator;
 
-use super::error::ValueError;
 use super::format::{Cell, form};
-use crate::types::{DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint};
+use super::memory::Damage;
+use crate::types::{
+    ArchivedValue, DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint, with_stack,
+};
 
 /// Longest chain of out-of-line parts in an archive, which bounds the stack of its validation. A level of values takes
 /// at most two parts, an array in an array, and there are at most `NESTING_MAX` levels.
-pub(crate) const ARCHIVE_DEPTH_MAX: usize = 2 * (2 * 1024 + 1) + 64;
+const ARCHIVE_DEPTH_MAX: usize = 2 * (2 * 1024 + 1) + 64;
 
 /// A value in the form the segment stores.
 #[derive(Debug)]
@@ -159,7 +166,7 @@ fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
     footprint(value).ok_or(ValueError::TooDeep)?;
     let bytes = rkyv::to_bytes::<rancor::Error>(value).map_err(|_| ValueError::NotArchivable)?;
     // A value that readers would refuse must not be stored.
-    super::value_ref::access(&bytes).map_err(|_| ValueError::TooDeep)?;
+    access(&bytes).map_err(|_| ValueError::TooDeep)?;
     Ok(bytes)
 }
 
@@ -341,6 +348,49 @@ scalars! {
     Bool Byte Size Pid Int Int8 Int16 Int32 Int64 Uint Uint8 Uint16 Uint32 Uint64 Float Double Time Status Persistence
     Scope DataRange Command InfoDirectives DataType ProcState ProcRank AllocDirective IofChannel JobState LinkState
     DeviceType LocalityType StorageMedium StorageAccess StoragePersistence StorageAccessType ResblockDirective
+}
+
+/// Why one value cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// It is larger than allowed.
+    #[error("it has {size_bytes} bytes, the limit is {size_bytes_max}; raise StoreLimits::value_bytes_max")]
+    TooLarge {
+        /// Its size when stored.
+        size_bytes: usize,
+        /// The limit.
+        size_bytes_max: u32,
+    },
+    /// It is nested too deeply to be validated by readers.
+    #[error("it is nested more than {} levels deep; flatten it", crate::types::NESTING_MAX)]
+    TooDeep,
+    /// It could not be archived.
+    #[error("it is too large to be archived")]
+    NotArchivable,
+}
+
+/// Validates an archive, with bounded recursion.
+pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
+    const SHALLOW_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("the limit is not zero");
+    const DEPTH_MAX: NonZeroUsize = NonZeroUsize::new(ARCHIVE_DEPTH_MAX).expect("the limit is not zero");
+    // A value of unusual depth is validated again from the start, on a larger stack.
+    access_within(bytes, SHALLOW_MAX)
+        .or_else(|_| with_stack(VALIDATION_STACK_BYTES, || access_within(bytes, DEPTH_MAX)))
+}
+
+fn access_within(bytes: &[u8], depth_max: NonZeroUsize) -> Result<&ArchivedValue, Damage> {
+    let mut context = Validator::new(ArchiveValidator::with_max_depth(bytes, Some(depth_max)), SharedValidator::new());
+    access_with_context::<ArchivedValue, _, rancor::Error>(bytes, &mut context)
+        .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
+}
+
+/// Stack for validating the deepest archive in a build without optimisation, with a margin. Only used pages are
+/// touched.
+const VALIDATION_STACK_BYTES: usize = 24 << 20;
+
+pub(crate) fn size_of_bytes(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::memory::root;
 use super::reader::NamespaceReader;
 use super::statistics::Section;
 use super::writer::NamespaceWriter;
-use crate::shmem::{CellTable, GenerationWait, TableRef};
+use crate::shmem::{CellTable, GenerationWait, SegmentWriter, TableRef};
 
 /// The verdict on a request of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,50 +75,43 @@ pub(super) struct CompletionTable {
     seated: BTreeSet<u32>,
 }
 
-impl NamespaceWriter {
-    /// Gives a connection its seat, if the seat is free. The first call makes the board, with a size for about
-    /// `connections`.
-    pub(super) fn take_seat(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
-        if connection == 0 {
+impl CompletionTable {
+    /// Makes a board with a size for about `connections`.
+    pub(super) fn create(writer: &mut NamespaceWriter, connections: u32) -> Result<Self, StoreError> {
+        let seat_count = connections.saturating_mul(SEATS_PER_CONNECTION).clamp(SEATS_MIN, SEATS_MAX);
+        let seats = writer.new_table(u64::from(seat_count.next_power_of_two()))?;
+        writer.count(Section::CompletionTable, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
+        writer.set_root(root::BOARD, seats.offset().get())?;
+        Ok(Self { seats, seated: BTreeSet::new() })
+    }
+
+    /// Gives a connection its seat, if the seat is free.
+    pub(super) fn take_seat(&mut self, segment: &mut SegmentWriter, connection: u32) -> Result<bool, StoreError> {
+        let seat = seat_of(connection, self.seats.cell_count());
+        let owner = u32::try_from(segment.load(self.seats, seat)? >> 32).unwrap_or_default();
+        if self.seated.contains(&owner) {
             return Ok(false);
         }
-        if self.board.is_none() {
-            self.publish_arrivals()?;
-            let seat_count = connections.saturating_mul(SEATS_PER_CONNECTION).clamp(SEATS_MIN, SEATS_MAX);
-            let seats = self.new_table(u64::from(seat_count.next_power_of_two()))?;
-            self.count(Section::CompletionTable, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
-            self.set_root(root::BOARD, seats.offset().get())?;
-            self.board = Some(CompletionTable { seats, seated: BTreeSet::new() });
-        }
-        let Some(CompletionTable { seats, seated: all_seated }) = &mut self.board else { return Ok(false) };
-        let seat = seat_of(connection, seats.cell_count());
-        let owner = u32::try_from(self.segment.load(*seats, seat)? >> 32).unwrap_or_default();
-        if all_seated.contains(&owner) {
-            return Ok(false);
-        }
-        self.segment.store(*seats, seat, seated(connection))?;
-        all_seated.insert(connection);
+        segment.store(self.seats, seat, seated(connection))?;
+        self.seated.insert(connection);
         Ok(true)
     }
 
     /// Takes a seat back. The last verdict stays there until the seat has a new owner.
     pub(super) fn leave_seat(&mut self, connection: u32) {
-        if let Some(board) = &mut self.board {
-            board.seated.remove(&connection);
-        }
+        self.seated.remove(&connection);
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
-    pub(super) fn tell(&mut self, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
-        let Some(CompletionTable { seats, seated }) = &self.board else { return Ok(()) };
+    pub(super) fn tell(&self, segment: &mut SegmentWriter, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
         let mut classes = None;
-        for told in all_told.iter().filter(|told| seated.contains(&told.connection)) {
-            self.segment.store(*seats, seat_of(told.connection, seats.cell_count()), told.word())?;
+        for told in all_told.iter().filter(|told| self.seated.contains(&told.connection)) {
+            segment.store(self.seats, seat_of(told.connection, self.seats.cell_count()), told.word())?;
             let own = classes_of(told.connection);
             classes = Some(classes.map_or(own, |others: NonZeroU32| others | own));
         }
         if let Some(classes) = classes {
-            self.segment.wake_classes(classes);
+            segment.wake_classes(classes);
         }
         Ok(())
     }

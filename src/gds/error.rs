@@ -1,10 +1,10 @@
 //! Reasons why data could not be stored.
 
-use super::datastore::AsStatus;
+use super::cell::ValueError;
 use super::memory::Damage;
 use super::registration::RegisterError;
 use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
-use crate::types::{DataType, Key, Namespace, Rank, Status};
+use crate::types::{AsStatus, DataType, Key, Namespace, Rank, Status};
 
 /// Why a registration or commit was refused. Earlier data is unchanged.
 #[derive(Debug, thiserror::Error)]
@@ -144,26 +144,6 @@ impl Shared {
             Self::Bytes => "segment_bytes_max",
         }
     }
-}
-
-/// Why one value cannot be stored.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ValueError {
-    /// It is larger than allowed.
-    #[error("it has {size_bytes} bytes, the limit is {size_bytes_max}; raise StoreLimits::value_bytes_max")]
-    TooLarge {
-        /// Its size when stored.
-        size_bytes: usize,
-        /// The limit.
-        size_bytes_max: u32,
-    },
-    /// It is nested too deeply to be validated by readers.
-    #[error("it is nested more than {} levels deep; flatten it", crate::types::NESTING_MAX)]
-    TooDeep,
-    /// It could not be archived.
-    #[error("it is too large to be archived")]
-    NotArchivable,
 }
 
 /// A contradiction in a job record.

@@ -49,7 +49,7 @@ pub enum Damage {
         len: u64,
     },
     /// A chain of blocks that is too long or does not lead backwards.
-    #[error("the block at {offset:#x} of a chain does not lead backwards within {} steps", super::block::CHAIN_MAX)]
+    #[error("the block at {offset:#x} of a chain does not lead backwards within {} steps", CHAIN_MAX)]
     Chain {
         /// The last block followed.
         offset: u64,
@@ -179,3 +179,6 @@ impl<'a> Memory<'a> {
 fn position(offset: u64, what: &'static str) -> Result<Offset, Damage> {
     Offset::from_raw(offset).ok_or(Damage::Missing { what })
 }
+
+/// Blocks a reader follows at most: more than any chain the writer makes can have.
+pub(crate) const CHAIN_MAX: usize = 64;

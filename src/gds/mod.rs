@@ -28,8 +28,10 @@ mod job;
 mod job_entries;
 pub mod job_record;
 mod limits;
+mod lookup;
 mod memory;
 pub mod model;
+mod namespace;
 pub mod qualified;
 mod quick;
 mod reader;
@@ -46,16 +48,19 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use crate::types::AsStatus;
+pub use cell::ValueError;
 pub use completion_table::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END};
-pub use datastore::{
-    AsStatus, Audience, Datastore, JobSummary, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName,
-    RealmQualifiers, RealmRequest,
-};
-pub use error::{RecordError, Shared, StoreError, ValueError};
+pub use datastore::{Datastore, JobSummary};
+pub use error::{RecordError, Shared, StoreError};
 pub use job_entries::{JobEntry, OTHER_SESSIONS};
 pub use limits::StoreLimits;
+pub use lookup::{
+    Audience, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName, RealmQualifiers, RealmRequest,
+};
 pub use memory::Damage;
-pub use reader::{NamespaceReader, ReadError};
+pub use reader::NamespaceReader;
+pub use search::ReadError;
 pub use statistics::{Section, Statistics};
 pub use store::{Store, StoreOptions};
 pub use value_ref::ValueRef;

@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{AsStatus, Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted, qualified};
-use crate::types::{Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
+use super::{Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted, qualified};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` makes a snapshot.
 #[derive(Clone, Debug, Default)]

@@ -12,10 +12,11 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::block;
 use super::column::Stride;
-use super::datastore::KeyRef;
 use super::dictionary::{KeyId, unpack};
-use super::format::{Array, BlockHead, Cell, ColumnHead, Entry, JobHead, KeyHead, NONE, SLOT_ID_BITS};
-use super::format::{form, function, meaning, realm};
+use super::format::{
+    Array, BlockHead, Cell, ColumnHead, Entry, JobHead, KeyHead, NONE, SLOT_ID_BITS, form, function, meaning, realm,
+};
+use super::lookup::KeyRef;
 use super::memory::root;
 use super::value_ref::ValueRef;
 use crate::shmem::{Offset, SegmentReader, VerifiedRange};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::block::{self, Chain, Posting};
-use super::datastore::{Audience, KeyRef, Lookup, RealmRequest};
 use super::dictionary::{self, KeyId};
 use super::format::{self, Cell, Entry};
+use super::lookup::{Audience, KeyRef, Lookup, RealmRequest};
 use super::memory::{Damage, Memory};
-use super::search::Search;
+use super::search::{ReadError, Search};
 use super::value_ref::ValueRef;
 use super::{qualified, quick};
 use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
@@ -35,20 +35,6 @@ pub struct NamespaceReader {
     segment: SegmentReader,
     /// The reading process, if it belongs to this namespace.
     own_rank: Option<u32>,
-}
-
-/// Why a value was not read. Does not allocate, so a failed lookup costs as little as a successful one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadError {
-    /// The key is not stored.
-    #[error("the key is not stored there")]
-    NotFound,
-    /// The value is not visible to this reader.
-    #[error("the key was posted with a scope that excludes this reader")]
-    OutsideScope,
-    /// The stored bytes are damaged.
-    #[error("the segment is damaged: {0}")]
-    Damaged(#[from] Damage),
 }
 
 impl NamespaceReader {

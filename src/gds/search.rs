@@ -3,12 +3,11 @@
 //! Source: PMIx Standard, chapter "Data Access and Sharing" (data realms); `spec/semantics.md` section 3.
 
 use super::block::{self, Posting};
-use super::datastore::{Lookup, NodeSelector, RealmRequest};
 use super::dictionary::KnownKey;
 use super::format::PartHead;
 use super::job::JobView;
+use super::lookup::{Lookup, NodeSelector, RealmRequest};
 use super::memory::{Damage, root};
-use super::reader::ReadError;
 use super::value_ref::ValueRef;
 use crate::keys::{self, DefaultRealm};
 use crate::shmem::CellTable;
@@ -249,4 +248,18 @@ impl<'a> Search<'a, '_> {
 /// Whether the job lacks this process. A job of unknown size has every process.
 fn is_outside(job: JobView<'_>, rank: u32) -> bool {
     job.head().rank_count != 0 && rank >= job.head().rank_count
+}
+
+/// Why a value was not read. Does not allocate, so a failed lookup costs as little as a successful one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The key is not stored.
+    #[error("the key is not stored there")]
+    NotFound,
+    /// The value is not visible to this reader.
+    #[error("the key was posted with a scope that excludes this reader")]
+    OutsideScope,
+    /// The stored bytes are damaged.
+    #[error("the segment is damaged: {0}")]
+    Damaged(#[from] Damage),
 }

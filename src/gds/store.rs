@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::completion_table::CompletionNotice;
-use super::datastore::{Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted};
+use super::datastore::{Datastore, JobSummary};
 use super::error::StoreError;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
+use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
+use super::namespace::NamespaceData;
 use super::qualified::{self, QUALIFIED_VALUE};
-use super::reader::{NamespaceReader, ReadError};
+use super::reader::NamespaceReader;
 use super::registration::{self, Context, Description};
+use super::search::ReadError;
 use super::statistics::Statistics;
 use super::value_ref::ValueRef;
 use super::walk::NamedValues;
@@ -74,7 +77,7 @@ impl StoreOptions {
 #[derive(Debug)]
 pub struct Store {
     options: StoreOptions,
-    namespaces: BTreeMap<Namespace, NamespaceWriter>,
+    namespaces: BTreeMap<Namespace, NamespaceData>,
 }
 
 impl Store {
@@ -97,7 +100,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; the namespace is then as it was, or still unknown.
     pub fn register_record(&mut self, namespace: &Namespace, record: &JobRecord) -> Result<JobSummary, StoreError> {
-        match self.namespaces.get_mut(namespace).map(|writer| (writer.is_private(), writer.write_record(record))) {
+        match self.namespaces.get_mut(namespace).map(|data| (data.writer.is_private(), data.write_record(record))) {
             // It has outgrown its first, private memory.
             Some((true, Err(StoreError::Grow(GrowError::SpanExhausted { .. })))) => {
                 self.shared(namespace)?.write_record(record)?;
@@ -109,10 +112,10 @@ impl Store {
     }
 
     /// A new namespace with its description, in private memory if it is small.
-    fn create(&self, namespace: &Namespace, record: &JobRecord) -> Result<NamespaceWriter, StoreError> {
+    fn create(&self, namespace: &Namespace, record: &JobRecord) -> Result<NamespaceData, StoreError> {
         let written = |options: &SegmentOptions| {
             let mut writer = NamespaceWriter::create(options, self.options.limits)?;
-            writer.write_record(record).map(|()| writer)
+            writer.write_record(record).map(|()| NamespaceData::new(writer))
         };
         let shared = self.options.segment(namespace);
         let is_small = record.rank_count.saturating_add(record.node_count) <= PRIVATE_PARTS_MAX;
@@ -134,14 +137,14 @@ impl Store {
         self.shared(namespace).map(drop)
     }
 
-    /// The writer of a namespace, in the segment that its processes read.
-    fn shared(&mut self, namespace: &Namespace) -> Result<&mut NamespaceWriter, StoreError> {
+    /// The data of a namespace, in the segment that its processes read.
+    fn shared(&mut self, namespace: &Namespace) -> Result<&mut NamespaceData, StoreError> {
         let options = self.options.segment(namespace);
-        let writer = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
-        if writer.is_private() && options.backing != BackingKind::Heap {
-            writer.move_to(&options)?;
+        let data = self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?;
+        if data.writer.is_private() && options.backing != BackingKind::Heap {
+            data.writer.move_to(&options)?;
         }
-        Ok(writer)
+        Ok(data)
     }
 
     /// A reader's handle for the namespace's segment, which this call [shares](Store::share).
@@ -149,13 +152,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::UnknownNamespace`], or [`StoreError::Handle`] if no descriptor is available.
     pub fn handle(&mut self, namespace: &Namespace) -> Result<ReaderHandle, StoreError> {
-        self.shared(namespace)?.handle()
+        self.shared(namespace)?.writer.handle()
     }
 
     /// The reading side of a namespace; `None` if it is unknown.
     #[must_use]
     pub fn reader(&self, namespace: &Namespace) -> Option<&NamespaceReader> {
-        self.namespaces.get(namespace).map(NamespaceWriter::reader)
+        self.namespaces.get(namespace).map(|data| data.writer.reader())
     }
 
     /// Sizes of a namespace's segment.
@@ -172,14 +175,13 @@ impl Store {
     /// # Errors
     /// [`StoreError`]; the connection has no seat, and nothing else has changed.
     pub fn take_seat(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
-        let writer = self.shared(namespace)?;
-        writer.take_seat(connection, connections)
+        self.shared(namespace)?.take_seat(connection, connections)
     }
 
     /// Takes a connection's seat back.
     pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
-        if let Some(writer) = self.namespaces.get_mut(namespace) {
-            writer.leave_seat(connection);
+        if let Some(data) = self.namespaces.get_mut(namespace) {
+            data.leave_seat(connection);
         }
     }
 
@@ -197,7 +199,7 @@ impl Store {
     }
 
     fn writer(&self, namespace: &Namespace) -> Result<&NamespaceWriter, StoreError> {
-        self.namespaces.get(namespace).ok_or_else(|| unknown(namespace))
+        self.namespaces.get(namespace).map(|data| &data.writer).ok_or_else(|| unknown(namespace))
     }
 
     /// The present description, read back from the segment to update it. Few hosts register twice, so a second copy in
@@ -241,8 +243,8 @@ impl Datastore for Store {
     }
 
     fn share_among(&mut self, namespace: &Namespace, processes: u32) {
-        if let Some(writer) = self.namespaces.get_mut(namespace) {
-            writer.share_among(processes);
+        if let Some(data) = self.namespaces.get_mut(namespace) {
+            data.writer.share_among(processes);
         }
     }
 
@@ -253,10 +255,10 @@ impl Datastore for Store {
         origin: Origin,
         values: &[Posted],
     ) -> Result<bool, StoreError> {
-        let writer = self.shared(namespace)?;
+        let data = self.shared(namespace)?;
         match values.iter().any(|posted| posted.key.as_str() == QUALIFIED_VALUE) {
-            true => writer.append_block(rank, origin, &values.iter().map(stored).collect::<Vec<_>>()),
-            false => writer.append_block(rank, origin, values),
+            true => data.append_block(rank, origin, &values.iter().map(stored).collect::<Vec<_>>()),
+            false => data.append_block(rank, origin, values),
         }
     }
 
@@ -266,16 +268,16 @@ impl Datastore for Store {
         rank: u32,
         entries: &[LentEntry<'_>],
     ) -> Result<usize, StoreError> {
-        let writer = self.shared(namespace)?;
+        let data = self.shared(namespace)?;
         if !entries.iter().any(|entry| entry.key.as_str() == QUALIFIED_VALUE) {
-            return writer.take_arrival(rank, entries);
+            return data.take_arrival(rank, entries);
         }
         let posted = |entry: &LentEntry<'_>| {
             let (key, value) = qualified::stored(entry.key.to_key(), entry.value.to_value());
             Posted { scope: Scope::Remote, key, value }
         };
-        writer.publish_arrivals()?;
-        writer.append_block(rank, Origin::Remote, &entries.iter().map(posted).collect::<Vec<_>>())?;
+        data.publish_arrivals()?;
+        data.append_block(rank, Origin::Remote, &entries.iter().map(posted).collect::<Vec<_>>())?;
         Ok(0)
     }
 
@@ -284,8 +286,8 @@ impl Datastore for Store {
     }
 
     fn deregister(&mut self, namespace: &Namespace) -> bool {
-        let Some(mut writer) = self.namespaces.remove(namespace) else { return false };
-        writer.retire();
+        let Some(mut data) = self.namespaces.remove(namespace) else { return false };
+        data.writer.retire();
         true
     }
 
@@ -300,9 +302,9 @@ impl Datastore for Store {
     }
 
     fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
-        let writer = self.namespaces.get(namespace);
+        let data = self.namespaces.get(namespace);
         let unknown = || LookupError::UnknownNamespace { namespace: namespace.clone() };
-        Ok(writer.ok_or_else(unknown)?.qualified_names(key))
+        Ok(data.ok_or_else(unknown)?.writer.qualified_names(key))
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {

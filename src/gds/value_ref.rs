@@ -1,20 +1,17 @@
 //! A stored value, borrowed from the segment.
 
 use std::ffi::CStr;
-use std::num::NonZeroUsize;
 
-use rkyv::api::access_with_context;
 use rkyv::rancor;
-use rkyv::validation::Validator;
-use rkyv::validation::archive::ArchiveValidator;
-use rkyv::validation::shared::SharedValidator;
 use zerocopy::IntoBytes;
 
-use super::cell::{ARCHIVE_DEPTH_MAX, Identity, is_scalar_of, null_of, unsigned_of, value_of_bytes, value_of_scalar};
+use super::cell::{
+    Identity, access, is_scalar_of, null_of, size_of_bytes, unsigned_of, value_of_bytes, value_of_scalar,
+};
 use super::format::{Cell, INLINE_BYTES_MAX, form};
 use super::memory::{Damage, Memory};
 use crate::regex::DealtRanks;
-use crate::types::{ArchivedValue, DataType, Value, with_stack};
+use crate::types::{ArchivedValue, DataType, Value};
 
 /// A value in its stored place. A copy is a copy of the reference.
 ///
@@ -259,25 +256,6 @@ impl<'a> ValueRef<'a> {
     }
 }
 
-/// Validates an archive, with bounded recursion.
-pub(crate) fn access(bytes: &[u8]) -> Result<&ArchivedValue, Damage> {
-    const SHALLOW_MAX: NonZeroUsize = NonZeroUsize::new(64).expect("the limit is not zero");
-    const DEPTH_MAX: NonZeroUsize = NonZeroUsize::new(ARCHIVE_DEPTH_MAX).expect("the limit is not zero");
-    // A value of unusual depth is validated again from the start, on a larger stack.
-    access_within(bytes, SHALLOW_MAX)
-        .or_else(|_| with_stack(VALIDATION_STACK_BYTES, || access_within(bytes, DEPTH_MAX)))
-}
-
-fn access_within(bytes: &[u8], depth_max: NonZeroUsize) -> Result<&ArchivedValue, Damage> {
-    let mut context = Validator::new(ArchiveValidator::with_max_depth(bytes, Some(depth_max)), SharedValidator::new());
-    access_with_context::<ArchivedValue, _, rancor::Error>(bytes, &mut context)
-        .map_err(|_| Damage::Archive { len: size_of_bytes(bytes) })
-}
-
-/// Stack for validating the deepest archive in a build without optimisation, with a margin. Only used pages are
-/// touched.
-const VALIDATION_STACK_BYTES: usize = 24 << 20;
-
 #[inline(always)]
 fn data_type_of(raw: u16) -> Result<DataType, Damage> {
     DataType::from_raw(raw).ok_or(Damage::Code { what: "a data type", code: raw.into() })
@@ -300,8 +278,4 @@ const fn before_nul(with_nul: &[u8]) -> &[u8] {
         Some((_, bytes)) => bytes,
         None => &[],
     }
-}
-
-fn size_of_bytes(bytes: &[u8]) -> u64 {
-    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }

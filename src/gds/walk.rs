@@ -2,10 +2,10 @@
 
 use super::block::Chain;
 use super::column::ColumnView;
-use super::datastore::Origin;
 use super::dictionary::{self, KeyId};
 use super::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
 use super::job::JobView;
+use super::lookup::Origin;
 use super::memory::{Damage, Memory, root};
 use super::reader::NamespaceReader;
 use super::value_ref::ValueRef;

@@ -3,17 +3,15 @@
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-use super::arrivals::Arrivals;
 use super::block::{self, Chain, Posting};
 use super::cell::Encoded;
-use super::completion_table::CompletionTable;
-use super::datastore::{Audience, KeyRef, Origin, Posted};
 use super::dictionary::{self, KeyId};
 use super::error::{Shared, StoreError};
 use super::format::{self, BlockHead, Entry, KEY_ALIGN};
 use super::image::Image;
 use super::job_record::JobRecord;
 use super::limits::StoreLimits;
+use super::lookup::{Audience, KeyRef, Origin, Posted};
 use super::memory::{Damage, Memory, root};
 use super::qualified;
 use super::reader::NamespaceReader;
@@ -40,15 +38,11 @@ pub(crate) struct NamespaceWriter {
     /// keys.
     qualified_names: BTreeSet<String>,
     pub(super) modex: Option<TableRef>,
-    /// The board, once a connection has a seat.
-    pub(super) board: Option<CompletionTable>,
     /// Number of processes of the job according to the host or its maps. A process map may have more than the host's
     /// number.
     job_size: Option<u32>,
     /// Number of processes in the job record.
     rank_count: u32,
-    /// Received values that are not published yet. They are published before any other allocation.
-    pub(super) arrivals: Arrivals,
     /// Number of keys that each process introduced, and bytes that it posted.
     key_shares: Shares,
     byte_shares: Shares,
@@ -91,10 +85,8 @@ impl NamespaceWriter {
             key_count: 0,
             qualified_names: BTreeSet::new(),
             modex: None,
-            board: None,
             job_size: None,
             rank_count: 0,
-            arrivals: Arrivals::default(),
             key_shares: Shares::new(limits.keys_max.into()),
             byte_shares: Shares::new(limits.segment_bytes_max / 2),
         };
@@ -138,7 +130,6 @@ impl NamespaceWriter {
     /// Replaces the job record.
     pub(crate) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
         record::check(job, &self.limits)?;
-        self.publish_arrivals()?;
         let (mut ids, unknown) = self.known_keys(job)?;
         while unknown.len().checked_sub(1).is_some_and(|others| self.is_dictionary_full(others)) {
             self.grow_dictionary()?;
@@ -172,7 +163,6 @@ impl NamespaceWriter {
     /// Publishes a rank's commit. Returns whether it had new values.
     pub(crate) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
         self.check_commit(rank, values)?;
-        self.publish_arrivals()?;
         let news = self.news(rank, origin, values)?;
         if news.is_empty() {
             return Ok(false);

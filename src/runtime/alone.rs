@@ -112,7 +112,7 @@ mod tests {
         let other = ProcId::new(Namespace::new("other").unwrap(), 0);
         let error = session.fence(vec![other], FenceDirectives::default()).unwrap_err();
         assert!(matches!(error, CallError::Lost { reason: LossReason::Alone, .. }), "{error}");
-        assert_eq!(crate::gds::AsStatus::status(&error), Status::ERR_UNREACH);
+        assert_eq!(crate::types::AsStatus::status(&error), Status::ERR_UNREACH);
         session.finalize().unwrap();
     }
 

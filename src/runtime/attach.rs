@@ -18,7 +18,6 @@ use super::readers::{Source, map_segment};
 use super::received::ReceivedData;
 use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
-use crate::gds::AsStatus;
 use crate::os_error_hint::is_shortage;
 use crate::proto::handshake::{
     Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX,
@@ -29,7 +28,7 @@ use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
     StreamError, StreamLimits, Trust,
 };
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client, unless the client sets another limit.
 pub const CONNECT_TIME_MAX: Duration = Duration::from_secs(60);

@@ -14,7 +14,6 @@ use super::poller::{Interest, Poller, Token};
 use super::prover::ProofError;
 use super::request_quota::Account;
 use super::turns::Share;
-use crate::gds::AsStatus;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::Output;
@@ -22,7 +21,7 @@ use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::server::{Input, PeerId, Refusal};
-use crate::types::{ProcId, Status, Time};
+use crate::types::{AsStatus, ProcId, Status, Time};
 use nix::errno::Errno;
 
 /// A client's connection at the server.

@@ -1,8 +1,7 @@
 use super::server_handle::Stopped;
 use crate::client::CallError;
 use crate::events::RegistrationError;
-use crate::gds::AsStatus;
-use crate::types::Status;
+use crate::types::{AsStatus, Status};
 
 /// Why a call about event handlers failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::bfrops::DecodeLimits;
-use crate::gds::AsStatus;
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
     Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_MUNGE,
@@ -11,7 +10,7 @@ use crate::proto::handshake::{
 use crate::proto::{Dialect, Version};
 use crate::ptl::Credentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
-use crate::types::{ProcId, Status};
+use crate::types::{AsStatus, ProcId, Status};
 
 use super::clock::node_time;
 use super::message_codec::{MessageCodec, message_buffer};

@@ -3,8 +3,7 @@
 use super::event_error::EventError;
 use super::session::FetchError;
 use crate::client::{CallError, DirectiveError};
-use crate::gds::AsStatus;
-use crate::types::{Namespace, ProcId, Status};
+use crate::types::{AsStatus, Namespace, ProcId, Status};
 
 /// Why a group was not formed, or why this process is not a member.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::message_codec::MessageCodec;
 use crate::bfrops::{Codec, EncodeError};
-use crate::gds::{AsStatus, Damage, JobEntry, Store};
+use crate::gds::{Damage, JobEntry, Store};
 use crate::keys::{self, TypedKey};
 use crate::proto::{Command, Dialect, JobInfoWriter, Reply};
 use crate::server::JobData;
-use crate::types::{Key, Kval, Namespace, Status, Text, Value};
+use crate::types::{AsStatus, Key, Kval, Namespace, Status, Text, Value};
 
 /// The replies written so far. A client chooses its dialect, so one client can request every possible reply. The kept
 /// replies together have a size limit.
@@ -245,9 +245,8 @@ fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gds::Datastore;
-    use crate::gds::StoreOptions;
     use crate::gds::registration::JobDescription;
+    use crate::gds::{Datastore, StoreOptions};
     use crate::types::{Info, ProcId, Rank};
 
     use crate::bfrops::{DecodeLimits, Generation};

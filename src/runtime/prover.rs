@@ -15,10 +15,9 @@ use crossbeam::channel::{Sender, TrySendError, bounded};
 use super::clock::Clock;
 use super::commands::{Command, CommandSender};
 use super::threads::spawn;
-use crate::gds::AsStatus;
 use crate::proto::handshake::Ids;
 use crate::server::PeerId;
-use crate::types::{Status, Time};
+use crate::types::{AsStatus, Status, Time};
 
 /// Makes and checks credentials of munge.
 ///

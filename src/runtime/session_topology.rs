@@ -4,12 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::session::{FetchError, Session};
 use crate::client::{Call, CallError, GetDirectives, GetRequest, Outcome};
-use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::{Get, Reply, Request};
 use crate::shmem::ReaderHandle;
 use crate::topo::{Machine, TopologyError};
-use crate::types::{Info, Key, ProcId, Rank, Status};
+use crate::types::{AsStatus, Info, Key, ProcId, Rank, Status};
 
 /// This process's knowledge of its node's topology. The first outcome is kept, unless the server could not be reached
 /// or was too slow.

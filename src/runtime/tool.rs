@@ -9,13 +9,12 @@ use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newco
 use super::local::hostname;
 use super::session::Session;
 use super::tool_search::{Chosen, Places};
-use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};
 use crate::ptl::rendezvous::RendezvousError;
 use crate::ptl::{AddressError, ClientEnvironment, Trust};
-use crate::types::{Info, Key, Namespace, ProcId, Status, Value};
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status, Value};
 
 /// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
 /// namespace, system server. Without any, it is the server that started this process, or else the only server in the

@@ -22,12 +22,11 @@ use rustix::thread::gettid;
 use super::clock::Clock;
 use super::commands::{Command, CommandSender};
 use super::threads::spawn;
-use crate::gds::AsStatus;
 use crate::proto::Tag;
 use crate::server::{PeerId, TopologyQuestion};
 use crate::shmem::SegmentOptions;
 use crate::topo::{SharedMachine, TopologyError};
-use crate::types::{Namespace, Status, Time, Topology};
+use crate::types::{AsStatus, Namespace, Status, Time, Topology};
 
 /// Reads the machine, or gets the topology elsewhere. A server calls it at most once.
 pub trait TopologySource: fmt::Debug + Send + Sync + 'static {

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use super::server_loop::ServerLoop;
 use super::topology::{Said, Waiting, Wish};
-use crate::gds::AsStatus;
 use crate::proto::{RankData, Reply, Tag};
 use crate::server::{Input, NodeHardware, PeerId, TOPOLOGY, TopologyQuestion};
 use crate::topo::{SharedMachine, TopologyError};
-use crate::types::{Kval, Namespace, Status, Value};
+use crate::types::{AsStatus, Kval, Namespace, Status, Value};
 
 impl ServerLoop {
     pub(super) fn answer_topology(&mut self, peer: PeerId, tag: Tag, question: TopologyQuestion) {

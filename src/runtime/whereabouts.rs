@@ -3,10 +3,9 @@
 
 use super::session::{FetchError, Session};
 use crate::client::{CallError, GetDirectives, GetRequest};
-use crate::gds::AsStatus;
 use crate::keys;
 use crate::proto::{Command, Reply, Request, ResolvePeers};
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl Session {
     /// The answer to a request that needs no server, or that the server can't answer; `None` for other requests.

@@ -11,10 +11,10 @@ use super::outputs::Ticket;
 use super::registry::Job;
 use super::slices::Rest;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
-use crate::gds::{AsStatus, Audience, Datastore, Origin, Posted};
+use crate::gds::{Audience, Datastore, Origin, Posted};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
 
 /// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
 /// commits.

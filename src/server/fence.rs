@@ -9,9 +9,9 @@ use super::host::FenceData;
 use super::intake::{Gathered, Intake};
 use super::outputs::Ticket;
 use super::signature::{Kind, Participants};
-use crate::gds::{AsStatus, Audience, Datastore};
+use crate::gds::{Audience, Datastore};
 use crate::proto;
-use crate::types::{Namespace, ProcId, Rank, Status, Time};
+use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> Server<S> {
     /// A participant arrives at a fence.

@@ -19,10 +19,10 @@ use super::timers::Timer;
 use super::topology::TOPOLOGY;
 use super::waiting::{Asker, WaitId, Waiter, Wanted};
 use crate::gds::qualified::{QUALIFIED_VALUE, is_same_place};
-use crate::gds::{AsStatus, Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
+use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Possible handling of a request for data now.
 #[derive(Debug, PartialEq, Eq)]

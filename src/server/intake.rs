@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use super::commit::split_number;
 use super::registry::Registry;
 use super::signature::Signature;
-use crate::gds::{AsStatus, Datastore};
+use crate::gds::Datastore;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::exchange::{FenceSource, PackedFence};
-use crate::types::{Kval, LentEntry, Namespace, ProcId, Rank, Status};
+use crate::types::{AsStatus, Kval, LentEntry, Namespace, ProcId, Rank, Status};
 
 /// The contributions of all servers to a fence.
 #[derive(Debug)]

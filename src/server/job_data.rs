@@ -1,8 +1,8 @@
 //! Answers to Gets that hold the description of a job.
 
-use crate::gds::{AsStatus, Datastore, LookupError};
+use crate::gds::{Datastore, LookupError};
 use crate::proto::{self, RankData, Reply};
-use crate::types::{Namespace, ProcId, Rank};
+use crate::types::{AsStatus, Namespace, ProcId, Rank};
 
 /// The answer to a Get that begins with the description of a job. It is as large as the job, and the same for many
 /// peers.

@@ -5,10 +5,10 @@ use super::directives::find;
 use super::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
 use super::io::{Credentials, Output, PeerId, Reason};
 use super::registry::{Client, Presence};
+use crate::gds::Datastore;
 use crate::gds::registration::Description;
-use crate::gds::{AsStatus, Datastore};
 use crate::keys;
-use crate::types::{Info, Namespace, ProcId, Status, Time, Value};
+use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> Server<S> {
     /// Describes a job. A repeated call replaces the values that it names; other values stay.

@@ -11,9 +11,9 @@ use super::peer::Stage;
 use super::pending::Purpose;
 use super::registry::{Client, Presence};
 use super::upcalls::settled;
-use crate::gds::{AsStatus, Datastore};
+use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
-use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Tools that wait for the host, and the number of assigned names.
 #[derive(Debug, Default)]

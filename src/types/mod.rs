@@ -33,7 +33,7 @@ pub use namespace::{Namespace, NamespaceError};
 pub use rank::{ProcId, Rank, RankError};
 pub use rank_list::{RANKS_MAX, ranks_in};
 pub use scope::Scope;
-pub use status::Status;
+pub use status::{AsStatus, Status};
 pub use text::{Text, TextError};
 pub use time::Time;
 pub use value::{

@@ -84,6 +84,18 @@ impl fmt::Debug for Status {
     }
 }
 
+/// An error with a PMIx status.
+pub trait AsStatus {
+    /// The status a peer receives.
+    fn status(&self) -> Status;
+}
+
+impl AsStatus for Status {
+    fn status(&self) -> Status {
+        *self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

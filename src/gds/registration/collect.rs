@@ -16,7 +16,7 @@ use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::processes::ProcessTable;
 use super::sessions::Sessions;
-use super::table::Table;
+use super::table::{NodeArray, PartFacts, Table};
 
 /// The facts of a description, sorted by realm.
 #[derive(Debug, Default)]
@@ -77,30 +77,6 @@ fn repeated(ranks: &[u32]) -> Option<u32> {
 
 /// Bits of the table for each rank given, at most. Sparser ranks go to a hash set.
 const BITS_A_RANK_MAX: usize = 64;
-
-/// The facts about one application or one session.
-#[derive(Debug, Default)]
-pub(super) struct PartFacts<'a> {
-    pub(super) table: Table,
-    pub(super) nodes: Vec<NodeArray<'a>>,
-    /// Values of the node arrays, once the nodes are placed.
-    pub(super) columns: Columns<'a>,
-}
-
-/// A node array, to be read once all nodes are known by name.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NodeArray<'a> {
-    /// Its position among all node arrays.
-    pub(super) position: u64,
-    pub(super) infos: Infos<'a>,
-}
-
-impl NodeArray<'_> {
-    /// The anchor of this array.
-    pub(super) const fn anchor(&self) -> Anchor {
-        Anchor::NodeArray(self.position)
-    }
-}
 
 /// Sorts a description.
 pub(super) fn collect<'a>(

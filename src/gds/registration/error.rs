@@ -1,12 +1,9 @@
 //! Why a description was refused.
 
-use crate::gds::AsStatus;
-use crate::gds::error::ValueError;
+use crate::gds::cell::ValueError;
 use crate::regex::MapError;
-use crate::types::{Info, Namespace, Rank, Status};
+use crate::types::{AsStatus, Namespace, Rank, Status};
 
-use super::container::Container;
-use super::description::Part;
 use super::place::{Anchor, Place};
 
 /// Why a host's description of a job was refused. No part of it was stored.
@@ -293,30 +290,10 @@ impl RegisterError {
         }
     }
 
-    /// Adds an entry of the description around the place.
-    pub(super) fn in_entry(self, info: &Info, position: u64) -> Self {
-        let key = info.key.as_str();
-        // A value that is not an array has no entries.
-        let is_inside = Container::of(key).is_some() && !matches!(&self, Self::Type { key: wrong, .. } if wrong == key);
-        match self {
-            Self::At { place, error } if is_inside => Self::At { place: place.inside(key, position), error },
-            error if is_inside => Self::At { place: Place::default().inside(key, position), error: Box::new(error) },
-            error => error.about(key),
-        }
-    }
-
     /// Marks the place as one in the resources, which the server adds to every description.
     pub(super) fn in_resources(self) -> Self {
         match self {
             Self::At { place, error } => Self::At { place: place.in_resources(), error },
-            error => error,
-        }
-    }
-
-    /// Replaces anchors by the positions in the description.
-    pub(super) fn located<'a>(self, parts: impl Iterator<Item = Part<'a>>) -> Self {
-        match self {
-            Self::At { place, error } => Self::At { place: place.located(parts), error },
             error => error,
         }
     }

@@ -227,7 +227,7 @@ impl<'r> EarlierHomes<'r> {
             return Ok(None);
         }
         let mut nodes = Nodes::new(limits);
-        previous::add_nodes(&mut nodes, self.record, Some(self), limits)?;
+        previous::add_nodes(&mut nodes, self.record, self.has_followed, limits)?;
         nodes.settle_ids()?;
         nodes.fill_identities();
         let map = map(&self.nodes, nodes.count(), limits)?;

@@ -4,9 +4,10 @@ use crate::keys;
 use crate::types::{Info, Value};
 
 use super::coerce::{Rule, text_of};
-use super::collect::{NodeArray, u32_of};
+use super::collect::u32_of;
 use super::error::RegisterError;
 use super::place::Anchor;
+use super::table::NodeArray;
 
 /// The values of a node array that identify its node.
 #[derive(Debug, Default)]

@@ -68,6 +68,7 @@ mod error;
 mod front;
 mod homes;
 mod identity;
+mod locate;
 mod named_ranks;
 mod nodes;
 mod parse;
@@ -79,7 +80,6 @@ mod resources;
 mod runs;
 mod sessions;
 mod table;
-mod unstorable;
 
 #[cfg(test)]
 mod tests;
@@ -90,9 +90,9 @@ pub use describe::JobDescription;
 pub use description::Description;
 pub(in crate::gds) use doubts::warn_of_doubts;
 pub use error::RegisterError;
+pub(in crate::gds) use locate::{located_in, located_in_infos};
 pub use parse::{parse, parse_description};
 pub use place::Place;
 pub use processes::{ColumnId, Given, ProcessTable, TableCell};
 pub use received::ReceivedJob;
 pub use resources::{check_resources, resources_for};
-pub(in crate::gds) use unstorable::{located_in, located_in_infos};

@@ -4,11 +4,12 @@ use crate::keys;
 use crate::types::{Info, Rank, Value};
 
 use super::coerce::{Rule, text_of};
-use super::collect::{Facts, NodeArray};
+use super::collect::Facts;
 use super::context::Limits;
 use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::sessions::Settled;
+use super::table::NodeArray;
 
 /// Confirms that local peers and leaders in a description are ranks, and in the job if its size is known. Reads each
 /// value once.

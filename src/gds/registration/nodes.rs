@@ -10,13 +10,13 @@ use crate::regex::NodeList;
 use crate::types::{Info, Key, Value};
 
 use super::coerce::Rule;
-use super::collect::{NodeArray, PartFacts};
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
 use super::error::{RegisterError, within};
 use super::identity::Identity;
 use super::place::{Anchor, Place};
+use super::table::{NodeArray, PartFacts};
 
 /// All nodes: first those of the node map, in its order, then nodes known from arrays only.
 #[derive(Debug)]

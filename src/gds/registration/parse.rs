@@ -229,7 +229,10 @@ fn told_nodes<'m, 'a>(
     let mut nodes = Nodes::new(limits);
     match (&maps.nodes, earlier) {
         (Some(map), _) => nodes.add_map(map).map_err(|error| error.anchored(Anchor::job(maps.nodes_key)))?,
-        (None, Some((previous, homes))) => previous::add_nodes(&mut nodes, previous, homes, limits)?,
+        (None, Some((previous, homes))) => {
+            let has_followed = homes.is_some_and(|homes| homes.has_followed);
+            previous::add_nodes(&mut nodes, previous, has_followed, limits)?;
+        }
         (None, None) => {}
     }
     nodes.add_arrays(&sessions.own.nodes)?;

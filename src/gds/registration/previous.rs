@@ -5,21 +5,19 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
-use crate::keys;
-use crate::regex;
 use crate::types::{Rank, Value};
+use crate::{keys, regex};
 
 use super::coerce::{Cell, number_value, text_of};
-use super::collect::{Facts, PartFacts};
+use super::collect::Facts;
 use super::columns::{ColumnBuilder, Columns};
 use super::context::Limits;
 use super::derive::{Maps, map_bytes};
 use super::error::RegisterError;
-use super::homes::EarlierHomes;
 use super::identity::{Identity, names_in};
 use super::nodes::Nodes;
 use super::sessions::Settled;
-use super::table::Table;
+use super::table::{PartFacts, Table};
 
 /// Adds earlier values of job and applications, except values derived from a map that is replaced.
 ///
@@ -48,17 +46,14 @@ pub(super) fn fill_tables(facts: &mut Facts<'_>, previous: &JobRecord, fresh: &M
 
 /// Adds the earlier nodes, each at its index and with the names and the number it had.
 ///
-/// `homes`: the nodes of the processes, if there was no map.
+/// `has_followed`: without a map, the derived nodes followed the processes.
 pub(super) fn add_nodes(
     nodes: &mut Nodes<'_, '_>,
     previous: &JobRecord,
-    homes: Option<&EarlierHomes<'_>>,
+    has_followed: bool,
     limits: &Limits,
 ) -> Result<(), RegisterError> {
-    let mapped_count = match homes {
-        Some(homes) if homes.has_followed => previous.node_count,
-        _ => mapped_count(previous, limits)?,
-    };
+    let mapped_count = if has_followed { previous.node_count } else { mapped_count(previous, limits)? };
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
         let identity = Identity {

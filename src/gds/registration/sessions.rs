@@ -6,9 +6,8 @@ use crate::gds::job_record::JobRecord;
 use crate::keys;
 use crate::types::{Key, Value};
 
-use super::collect::PartFacts;
 use super::error::{RegisterError, within};
-use super::table::Table;
+use super::table::{PartFacts, Table};
 
 /// The sessions of a description.
 ///

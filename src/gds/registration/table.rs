@@ -1,4 +1,4 @@
-//! A small realm: each key once, in the order of first mention.
+//! A small realm: each key once, in the order of first mention. And the facts about an application or session.
 
 use rustc_hash::FxHashMap;
 
@@ -6,8 +6,10 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::types::{Info, Key, Value};
 
 use super::coerce::{Rule, record_key};
-use super::container::qualified;
+use super::columns::Columns;
+use super::container::{Infos, qualified};
 use super::error::RegisterError;
+use super::place::Anchor;
 
 /// The values of the session, the job or an application.
 #[derive(Clone, Debug, Default)]
@@ -60,5 +62,29 @@ impl Table {
     /// All entries, in the order of first mention.
     pub(super) fn into_entries(self) -> Vec<(Key, Value)> {
         self.entries
+    }
+}
+
+/// The facts about one application or one session.
+#[derive(Debug, Default)]
+pub(super) struct PartFacts<'a> {
+    pub(super) table: Table,
+    pub(super) nodes: Vec<NodeArray<'a>>,
+    /// Values of the node arrays, once the nodes are placed.
+    pub(super) columns: Columns<'a>,
+}
+
+/// A node array, to be read once all nodes are known by name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeArray<'a> {
+    /// Its position among all node arrays.
+    pub(super) position: u64,
+    pub(super) infos: Infos<'a>,
+}
+
+impl NodeArray<'_> {
+    /// The anchor of this array.
+    pub(super) const fn anchor(&self) -> Anchor {
+        Anchor::NodeArray(self.position)
     }
 }

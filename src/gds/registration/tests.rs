@@ -18,10 +18,9 @@ mod updates;
 mod values;
 
 use super::*;
-use crate::gds::AsStatus;
 use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
+use crate::types::{AsStatus, DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
 
 fn namespace() -> Namespace {
     Namespace::new("job").unwrap()

@@ -1,8 +1,8 @@
 //! Data of many remote processes, received in pieces.
 
 use super::*;
-use crate::gds::{AsStatus, Datastore, StoreError, StoreLimits};
-use crate::types::{LentEntry, LentKey, LentValue, Status};
+use crate::gds::{Datastore, StoreError, StoreLimits};
+use crate::types::{AsStatus, LentEntry, LentKey, LentValue, Status};
 
 fn entry<'a>(key: &'a str, bytes: &'a [u8]) -> LentEntry<'a> {
     LentEntry { key: LentKey::new(key.as_bytes()).unwrap(), value: LentValue::ByteObject(bytes) }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::gds::{AsStatus, Datastore, Origin, RecordError, Section, Shared, StoreError, StoreLimits};
-use crate::types::{DataType, Info, Kval, Status};
+use crate::gds::{Datastore, Origin, RecordError, Section, Shared, StoreError, StoreLimits};
+use crate::types::{AsStatus, DataType, Info, Kval, Status};
 
 #[test]
 fn what_was_read_before_is_found_the_short_way() {

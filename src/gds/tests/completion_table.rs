@@ -2,9 +2,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::gds::Datastore;
-use crate::gds::datastore::Origin;
-use crate::gds::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END, StoreError, StoreLimits};
+use crate::gds::lookup::Origin;
+use crate::gds::{
+    CompletionNotice, CompletionSlot, CompletionStatus, Datastore, REQUESTS_END, StoreError, StoreLimits,
+};
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(600);

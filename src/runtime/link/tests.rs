@@ -5,7 +5,6 @@ use nix::errno::Errno;
 
 use super::*;
 use crate::client::FenceDirectives;
-use crate::gds::AsStatus;
 use crate::gds::{CompletionNotice, Datastore, Store, StoreOptions};
 use crate::proto::frame::{Asleep, FrameBuffer};
 use crate::proto::{Command, Commit, Dialect, Reply, Tag};
@@ -13,7 +12,7 @@ use crate::ptl::{Received, Stream, StreamLimits};
 use crate::runtime::message_codec::{MessageCodec, message_buffer};
 use crate::runtime::peer_profile::PeerProfile;
 use crate::runtime::received::ReceivedData;
-use crate::types::{Key, Kval, Namespace, ProcId, Scope, Status, Value};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Scope, Status, Value};
 
 const CONNECTION: u32 = 5;
 /// Longer than any test.

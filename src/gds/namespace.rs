@@ -1,0 +1,79 @@
+//! All that a server holds of one namespace: the segment, received values that are not in it yet, and the board.
+//!
+//! The place of received values in the segment is fixed in advance. So they are published before anything else is
+//! allocated.
+
+use super::arrivals::Arrivals;
+use super::completion_table::{CompletionNotice, CompletionTable};
+use super::error::StoreError;
+use super::job_record::JobRecord;
+use super::lookup::{Origin, Posted};
+use super::writer::NamespaceWriter;
+use crate::types::LentEntry;
+
+/// The data of one namespace.
+#[derive(Debug)]
+pub(super) struct NamespaceData {
+    /// For calls that allocate nothing in the segment.
+    pub(super) writer: NamespaceWriter,
+    arrivals: Arrivals,
+    /// The board, once a connection has a seat.
+    board: Option<CompletionTable>,
+}
+
+impl NamespaceData {
+    /// A namespace without received values and without a board.
+    pub(super) fn new(writer: NamespaceWriter) -> Self {
+        Self { writer, arrivals: Arrivals::default(), board: None }
+    }
+
+    /// Replaces the job record.
+    pub(super) fn write_record(&mut self, job: &JobRecord) -> Result<(), StoreError> {
+        self.publish_arrivals()?;
+        self.writer.write_record(job)
+    }
+
+    /// Publishes a rank's commit. Returns whether it had new values.
+    pub(super) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
+        self.publish_arrivals()?;
+        self.writer.append_block(rank, origin, values)
+    }
+
+    /// Takes over the block of a remote process. Returns the number of blocks that are not published yet.
+    pub(super) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
+        self.arrivals.take(&mut self.writer, rank, entries)
+    }
+
+    /// Publishes the received blocks. Returns their number.
+    pub(super) fn publish_arrivals(&mut self) -> Result<usize, StoreError> {
+        self.arrivals.publish(&mut self.writer)
+    }
+
+    /// Gives a connection its seat, if the seat is free. The first call makes the board, with a size for about
+    /// `connections`.
+    pub(super) fn take_seat(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
+        if connection == 0 {
+            return Ok(false);
+        }
+        let board = match self.board.take() {
+            Some(board) => board,
+            None => {
+                self.publish_arrivals()?;
+                CompletionTable::create(&mut self.writer, connections)?
+            }
+        };
+        self.board.insert(board).take_seat(&mut self.writer.segment, connection)
+    }
+
+    /// Takes a seat back. The last verdict stays there until the seat has a new owner.
+    pub(super) fn leave_seat(&mut self, connection: u32) {
+        if let Some(board) = &mut self.board {
+            board.leave_seat(connection);
+        }
+    }
+
+    /// Writes verdicts, and wakes their connections if they sleep.
+    pub(super) fn tell(&mut self, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+        self.board.as_ref().map_or(Ok(()), |board| board.tell(&mut self.writer.segment, notices))
+    }
+}
