@@ -240,7 +240,7 @@ impl<'a> ValueRef<'a> {
 
     fn unarchived(&self, bytes: &[u8]) -> Result<Value, Damage> {
         let damage = Damage::Archive { len: size_of_bytes(bytes) };
-        let value = rkyv::deserialize::<Value, rancor::Error>(access(bytes)?).map_err(|_| damage)?;
+        let value = access(bytes)?.to_value().ok_or(damage)?;
         if value.data_type() == self.data_type { Ok(value) } else { Err(damage) }
     }
 

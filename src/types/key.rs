@@ -1,10 +1,7 @@
 use std::borrow::{Borrow, Cow};
 use std::fmt;
 
-use rkyv::rancor::{Fallible, Source};
-use rkyv::ser::Writer;
-use rkyv::string::{ArchivedString, StringResolver};
-use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
+use super::archive::archived_as_string;
 
 /// The name of a key: 1 to 511 bytes of UTF-8 without a NUL.
 ///
@@ -163,35 +160,7 @@ impl fmt::Display for Key {
     }
 }
 
-impl Archive for Key {
-    type Archived = ArchivedString;
-    type Resolver = StringResolver;
-
-    fn resolve(&self, resolver: Self::Resolver, out: Place<Self::Archived>) {
-        ArchivedString::resolve_from_str(&self.0, resolver, out);
-    }
-}
-
-impl<S> Serialize<S> for Key
-where
-    S: Fallible + Writer + ?Sized,
-    S::Error: Source,
-    str: SerializeUnsized<S>,
-{
-    fn serialize(&self, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
-        ArchivedString::serialize_from_str(&self.0, serializer)
-    }
-}
-
-impl<D> Deserialize<Key, D> for ArchivedString
-where
-    D: Fallible + ?Sized,
-    D::Error: Source,
-{
-    fn deserialize(&self, _: &mut D) -> Result<Key, D::Error> {
-        Key::of_info(self.as_bytes()).map_err(D::Error::new)
-    }
-}
+archived_as_string!(Key, Key::of_info, Key::from_static("?"));
 
 #[cfg(test)]
 mod tests {

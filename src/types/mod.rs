@@ -6,6 +6,7 @@
 //!
 //! Source: PMIx Standard, chapter "Data Structures and Types".
 
+mod archive;
 pub mod codes;
 mod data_type;
 mod deep;

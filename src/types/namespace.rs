@@ -3,10 +3,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use rkyv::rancor::{Fallible, Source};
-use rkyv::ser::Writer;
-use rkyv::string::{ArchivedString, StringResolver};
-use rkyv::{Archive, Deserialize, Place, Serialize, SerializeUnsized};
+use super::archive::archived_as_string;
 
 /// The name of a job: 1 to 255 bytes of UTF-8 without a NUL. Cheap to clone.
 ///
@@ -130,36 +127,7 @@ impl fmt::Display for Namespace {
     }
 }
 
-// Archived as a plain string: shared ownership is meaningless inside a segment.
-impl Archive for Namespace {
-    type Archived = ArchivedString;
-    type Resolver = StringResolver;
-
-    fn resolve(&self, resolver: Self::Resolver, out: Place<Self::Archived>) {
-        ArchivedString::resolve_from_str(&self.0, resolver, out);
-    }
-}
-
-impl<S> Serialize<S> for Namespace
-where
-    S: Fallible + Writer + ?Sized,
-    S::Error: Source,
-    str: SerializeUnsized<S>,
-{
-    fn serialize(&self, serializer: &mut S) -> Result<Self::Resolver, S::Error> {
-        ArchivedString::serialize_from_str(&self.0, serializer)
-    }
-}
-
-impl<D> Deserialize<Namespace, D> for ArchivedString
-where
-    D: Fallible + ?Sized,
-    D::Error: Source,
-{
-    fn deserialize(&self, _: &mut D) -> Result<Namespace, D::Error> {
-        Namespace::in_value(self.as_str().as_bytes()).map_err(D::Error::new)
-    }
-}
+archived_as_string!(Namespace, Namespace::in_value, Namespace(Arc::from("")));
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,10 @@
 use std::fmt;
 
 use rkyv::Deserialize;
-use rkyv::rancor::{Fallible, Source};
+use rkyv::rancor::Fallible;
 
 use super::Namespace;
+use super::archive::Checking;
 
 /// A process of a namespace. Special ranks are variants, so that their numbers cannot be mistaken for processes.
 ///
@@ -35,21 +36,21 @@ pub struct RankError {
 /// An archive is foreign data: a number beyond the last process is refused.
 impl<D> Deserialize<Rank, D> for ArchivedRank
 where
-    D: Fallible + ?Sized,
-    D::Error: Source,
+    D: Fallible + Checking + ?Sized,
 {
-    fn deserialize(&self, _: &mut D) -> Result<Rank, D::Error> {
-        match self {
-            Self::Process(rank) if rank.to_native() > Rank::PROCESS_MAX => {
-                Err(D::Error::new(RankError { raw: rank.to_native() }))
+    fn deserialize(&self, copier: &mut D) -> Result<Rank, D::Error> {
+        Ok(match self {
+            Self::Process(rank) => {
+                let raw = rank.to_native();
+                let rank = if raw <= Rank::PROCESS_MAX { Ok(Rank::Process(raw)) } else { Err(RankError { raw }) };
+                copier.checked(rank, Rank::Invalid)
             }
-            Self::Process(rank) => Ok(Rank::Process(rank.to_native())),
-            Self::Invalid => Ok(Rank::Invalid),
-            Self::LocalPeers => Ok(Rank::LocalPeers),
-            Self::LocalNode => Ok(Rank::LocalNode),
-            Self::Wildcard => Ok(Rank::Wildcard),
-            Self::Undefined => Ok(Rank::Undefined),
-        }
+            Self::Invalid => Rank::Invalid,
+            Self::LocalPeers => Rank::LocalPeers,
+            Self::LocalNode => Rank::LocalNode,
+            Self::Wildcard => Rank::Wildcard,
+            Self::Undefined => Rank::Undefined,
+        })
     }
 }
 

@@ -3,7 +3,9 @@ use std::fmt;
 use std::str::Utf8Error;
 
 use rkyv::Deserialize;
-use rkyv::rancor::{Fallible, Source};
+use rkyv::rancor::Fallible;
+
+use super::archive::Checking;
 
 /// A PMIx string: bytes without a NUL, in any encoding (usually UTF-8).
 ///
@@ -25,11 +27,10 @@ pub struct TextError {
 /// An archive is foreign data: a NUL in it is refused.
 impl<D> Deserialize<Text, D> for ArchivedText
 where
-    D: Fallible + ?Sized,
-    D::Error: Source,
+    D: Fallible + Checking + ?Sized,
 {
-    fn deserialize(&self, _: &mut D) -> Result<Text, D::Error> {
-        Text::new(&*self.0).map_err(D::Error::new)
+    fn deserialize(&self, copier: &mut D) -> Result<Text, D::Error> {
+        Ok(copier.checked(Text::new(&*self.0), Text::default()))
     }
 }
 

@@ -31,7 +31,7 @@ bitflags::bitflags! {
 #[derive(rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
-    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
     bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
 )]
 pub struct DataArray {
@@ -117,7 +117,7 @@ const fn is_container(value: &Value) -> bool {
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
-    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
     bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
 )]
 pub struct Kval {
@@ -135,7 +135,7 @@ pub struct Kval {
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
-    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
     bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
 )]
 pub struct Info {
@@ -172,7 +172,7 @@ impl Info {
 #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
-    deserialize_bounds(__D::Error: rkyv::rancor::Source),
+    deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
     bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
 )]
 #[expect(missing_docs, reason = "each variant is the data type of the same name, documented at DataType")]
@@ -398,7 +398,7 @@ macro_rules! recursive_record {
         #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
         #[rkyv(
             serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
-            deserialize_bounds(__D::Error: rkyv::rancor::Source),
+            deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
             bytecheck(bounds(__C: rkyv::validation::ArchiveContext, __C::Error: rkyv::rancor::Source))
         )]
         pub struct $name {
@@ -688,6 +688,6 @@ mod tests {
         ]);
         let bytes = rkyv::to_bytes::<rkyv::rancor::Error>(&value).unwrap();
         let archived = rkyv::access::<ArchivedValue, rkyv::rancor::Error>(&bytes).unwrap();
-        assert_eq!(rkyv::deserialize::<Value, rkyv::rancor::Error>(archived).unwrap(), value);
+        assert_eq!(archived.to_value(), Some(value));
     }
 }

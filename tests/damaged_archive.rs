@@ -1,0 +1,37 @@
+//! A nested value of a segment whose content is damaged is refused, and nothing of it stays in memory.
+
+#[expect(dead_code, reason = "the peak is of no interest here")]
+#[path = "support/counting.rs"]
+mod counting;
+
+use modex::types::{ArchivedValue, Info, Key, Namespace, ProcId, Value};
+use rkyv::rancor::Error;
+
+/// What broke: a client that reads a damaged nested value again and again lost memory at each read, up to the size of
+/// the value. Why: rkyv frees nothing of a copy when a part of it is refused. The rule: the copy goes on with a
+/// placeholder and is refused at its end, as a whole.
+#[test]
+fn a_refused_copy_leaves_no_memory() {
+    let text = Info::new(Key::from_static("text"), "a string that is not inline");
+    let process = ProcId::new(Namespace::new("the job's name").unwrap(), 0x00AB_CDEF);
+    let process = Info::new(Key::from_static("process"), Value::Proc(Box::new(process)));
+    let value = Value::info_array(vec![text, process]);
+    let good = rkyv::to_bytes::<Error>(&value).unwrap();
+    let reserved = 0xFFFF_FFFE_u32.to_le_bytes();
+    let damages: [(&[u8], &[u8]); 4] = [
+        (b"not inline", b"not\0inline"),
+        (b"the job's name", b"the\0job's name"),
+        (b"process", b"pro\0ess"),
+        (&0x00AB_CDEF_u32.to_le_bytes(), &reserved),
+    ];
+    for (from, to) in damages {
+        let mut bytes = good.clone();
+        let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+        bytes.get_mut(at..at + to.len()).unwrap().copy_from_slice(to);
+        let before = counting::used_bytes();
+        let copy = rkyv::access::<ArchivedValue, Error>(&bytes).unwrap().to_value();
+        assert_eq!(copy, None);
+        assert_eq!(counting::used_bytes(), before, "{}", from.escape_ascii());
+    }
+    assert_eq!(rkyv::access::<ArchivedValue, Error>(&good).unwrap().to_value(), Some(value));
+}
