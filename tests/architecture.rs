@@ -110,7 +110,7 @@ fn the_document_of_the_segment_format_shows_the_layout_of_the_code() {
     }
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let document = words(&document);
-    for file in ["src/gds/format.rs", "src/topo/format.rs"] {
+    for file in ["src/gds/layout/format.rs", "src/topo/format.rs"] {
         let format = fs::read_to_string(root().join(file)).unwrap();
         let structures = format.split("\nstructures! {").nth(1).unwrap().split("\n}").next().unwrap();
         for structure in structures.split_inclusive('}').map(words).filter(|text| !text.is_empty()) {

@@ -10,57 +10,42 @@
 //! - the *board*, an atomic cell for each connection whose process may sleep until a verdict;
 //! - the *statistics*, a few counters.
 //!
+//! Its rooms: `layout` has the structures of a segment, `read` and `write` its two sides, `registration` the host's
+//! description of a job. `read` and `write` stand on `layout`; `write` reads its own segment through `read`.
+//!
 //! Data is prepared outside the segment, appended in one piece, published, and then linked by one release store. A
 //! failed call leaves nothing readable behind, except perhaps interned keys, the modex table or a larger table of keys.
 //! Readers take no lock, make no system call and check every offset, length and code.
 
-mod arrivals;
-mod block;
-mod cell;
-mod column;
-mod completion_table;
 mod datastore;
-mod dictionary;
 mod error;
-mod format;
-mod image;
-mod job;
-mod job_entries;
 pub mod job_record;
+mod layout;
 mod limits;
 mod lookup;
-mod memory;
 pub mod model;
-mod namespace;
 pub mod qualified;
-mod quick;
-mod reader;
-mod record;
+mod read;
 pub mod registration;
-mod search;
-mod shares;
-mod statistics;
-mod store;
-mod value_ref;
-pub mod walk;
-mod writer;
+mod write;
 
 #[cfg(test)]
 mod tests;
 
 pub use crate::types::AsStatus;
-pub use cell::ValueError;
-pub use completion_table::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END};
 pub use datastore::{Datastore, JobSummary};
 pub use error::{RecordError, Shared, StoreError};
-pub use job_entries::{JobEntry, OTHER_SESSIONS};
+pub use layout::cell::ValueError;
+pub use layout::memory::Damage;
+pub use layout::value_ref::ValueRef;
 pub use limits::StoreLimits;
 pub use lookup::{
     Audience, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName, RealmQualifiers, RealmRequest,
 };
-pub use memory::Damage;
-pub use reader::NamespaceReader;
-pub use search::ReadError;
-pub use statistics::{Section, Statistics};
-pub use store::{Store, StoreOptions};
-pub use value_ref::ValueRef;
+pub use read::job_entries::{JobEntry, OTHER_SESSIONS};
+pub use read::reader::NamespaceReader;
+pub use read::search::ReadError;
+pub use read::statistics::{Section, Statistics};
+pub use read::walk;
+pub use write::completion_table::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END};
+pub use write::store::{Store, StoreOptions};

@@ -14,7 +14,7 @@ use std::borrow::Borrow;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::cell::Encoded;
+use super::layout::cell::Encoded;
 use crate::keys;
 use crate::types::{Info, InfoFlags, Key, KeyError, Kval, Value};
 

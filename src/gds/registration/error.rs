@@ -1,6 +1,6 @@
 //! Why a description was refused.
 
-use crate::gds::cell::ValueError;
+use crate::gds::layout::cell::ValueError;
 use crate::regex::MapError;
 use crate::types::{AsStatus, Namespace, Rank, Status};
 

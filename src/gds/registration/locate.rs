@@ -1,7 +1,7 @@
 //! The search for the place of an error in a description. It follows the failure, so that valid values cost nothing.
 
 use crate::gds::StoreError;
-use crate::gds::cell::Encoded;
+use crate::gds::layout::cell::Encoded;
 use crate::gds::qualified::{QUALIFIED_VALUE, Qualified};
 use crate::keys;
 use crate::types::{Info, Rank, Value, descend};

@@ -1,8 +1,8 @@
 //! Makes a record of job information from another server.
 
-use crate::gds::job_entries::OTHER_SESSIONS;
 use crate::gds::job_record::JobRecord;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
+use crate::gds::read::job_entries::OTHER_SESSIONS;
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
 

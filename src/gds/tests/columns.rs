@@ -17,10 +17,10 @@ fn stored(values: ColumnValues, rank_count: u32) -> &'static str {
             _ if rank == rank_count => None,
             ColumnValues::Constant(value) => Some(value.clone()),
             ColumnValues::Numbers { data_type, values } => {
-                Some(crate::gds::cell::value_of_scalar(*data_type, values[index]).unwrap())
+                Some(crate::gds::layout::cell::value_of_scalar(*data_type, values[index]).unwrap())
             }
             ColumnValues::Counting { data_type, first } => {
-                Some(crate::gds::cell::value_of_scalar(*data_type, first + u64::from(rank)).unwrap())
+                Some(crate::gds::layout::cell::value_of_scalar(*data_type, first + u64::from(rank)).unwrap())
             }
             ColumnValues::Texts(texts) => texts.get(index).map(Value::from),
             ColumnValues::Values(values) => values[index].clone(),

@@ -99,7 +99,7 @@ fn the_sample_is_whole_before_it_is_damaged() {
 
 #[test]
 fn an_archive_cannot_make_a_value_that_no_constructor_makes() {
-    use crate::gds::cell::access;
+    use crate::gds::layout::cell::access;
     // A C reader would cut a string with a NUL inside, and a number beyond the last rank would be the wildcard.
     let changed = |value: &Value, from: &[u8], to: &[u8]| {
         let mut bytes = rkyv::to_bytes::<rkyv::rancor::Error>(value).unwrap();

@@ -11,7 +11,7 @@ mod rank_lists;
 mod scale;
 
 use super::job_record::{Column, ColumnValues, JobRecord, Texts};
-use super::walk::StoredColumn;
+use super::read::walk::StoredColumn;
 use super::{Audience, KeyRef, Lookup, NamespaceReader, Posted, ReadError, RealmRequest, Section, Store, StoreOptions};
 use crate::shmem::BackingKind;
 use crate::types::{Key, Namespace, Rank, Scope, Value};

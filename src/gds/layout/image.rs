@@ -9,8 +9,8 @@ use std::mem::offset_of;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::cell::Encoded;
-use super::error::StoreError;
 use super::format::{Array, Cell, DealtMap, INLINE_BYTES_MAX, form};
+use crate::gds::error::StoreError;
 use crate::regex::DealtRanks;
 use crate::types::DataType;
 

@@ -1,14 +1,14 @@
 //! Walks over the whole contents of a segment, for `modex inspect` and for the server's own answers.
 
-use super::block::Chain;
-use super::column::ColumnView;
-use super::dictionary::{self, KeyId};
-use super::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
 use super::job::JobView;
-use super::lookup::Origin;
-use super::memory::{Damage, Memory, root};
 use super::reader::NamespaceReader;
-use super::value_ref::ValueRef;
+use crate::gds::layout::block::Chain;
+use crate::gds::layout::column::ColumnView;
+use crate::gds::layout::dictionary::{self, KeyId};
+use crate::gds::layout::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
+use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::value_ref::ValueRef;
+use crate::gds::lookup::Origin;
 use crate::types::Scope;
 
 /// Keys with their values, in the order of the segment.

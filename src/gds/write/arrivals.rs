@@ -4,15 +4,15 @@
 //! A piece is an image with the blocks of many ranks. Its memory is bounded and reused, so any amount of data is
 //! received without a second copy in ordinary memory. A piece has at most one block of each rank.
 
-use super::block;
-use super::cell::Encoded;
-use super::dictionary::{self, KeyId};
-use super::error::StoreError;
-use super::format::Entry;
-use super::image::Image;
-use super::lookup::{KeyRef, Origin, Posted};
-use super::statistics::Section;
 use super::writer::{NO_BLOCK, NamespaceWriter, push_block};
+use crate::gds::error::StoreError;
+use crate::gds::layout::block;
+use crate::gds::layout::cell::Encoded;
+use crate::gds::layout::dictionary::{self, KeyId};
+use crate::gds::layout::format::Entry;
+use crate::gds::layout::image::Image;
+use crate::gds::lookup::{KeyRef, Origin, Posted};
+use crate::gds::read::statistics::Section;
 use crate::types::{DataType, LentEntry, LentValue, Scope};
 
 /// Received values that are not published yet.

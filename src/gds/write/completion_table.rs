@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::error::StoreError;
-use super::memory::root;
-use super::reader::NamespaceReader;
-use super::statistics::Section;
 use super::writer::NamespaceWriter;
+use crate::gds::error::StoreError;
+use crate::gds::layout::memory::root;
+use crate::gds::read::reader::NamespaceReader;
+use crate::gds::read::statistics::Section;
 use crate::shmem::{CellTable, GenerationWait, SegmentWriter, TableRef};
 
 /// The verdict on a request of a connection.

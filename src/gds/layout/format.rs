@@ -33,7 +33,7 @@ pub(crate) mod form {
     pub(crate) const ABSENT: u16 = 0;
     /// A number of the cell's data type, sign-extended; floating point as its bits.
     pub(crate) const SCALAR: u16 = 1;
-    /// Up to [`super::INLINE_BYTES_MAX`] bytes and a NUL, in the payload itself.
+    /// Up to [`crate::gds::INLINE_BYTES_MAX`] bytes and a NUL, in the payload itself.
     pub(crate) const INLINE: u16 = 2;
     /// The offset of `len` bytes, which a NUL follows.
     pub(crate) const BYTES: u16 = 3;
@@ -41,7 +41,7 @@ pub(crate) mod form {
     pub(crate) const ARCHIVE: u16 = 4;
     /// A string or cpuset that is a null pointer.
     pub(crate) const NULL: u16 = 5;
-    /// The offset of a [`super::DealtMap`], whose text is the value.
+    /// The offset of a [`crate::gds::DealtMap`], whose text is the value.
     pub(crate) const DEALT: u16 = 6;
 }
 
@@ -244,14 +244,14 @@ pub(crate) mod function {
     pub(crate) const STRIDE: u16 = 1;
     /// `base + array[index]`; parameters: base, offset of the array.
     pub(crate) const NARROW: u16 = 2;
-    /// The [`super::Run`] of the index; parameters: offset, number of runs.
+    /// The [`crate::gds::Run`] of the index; parameters: offset, number of runs.
     pub(crate) const RUNS: u16 = 3;
-    /// An [`super::Entry`] of the index holds the value; parameters: offset, number of entries.
+    /// An [`crate::gds::Entry`] of the index holds the value; parameters: offset, number of entries.
     pub(crate) const SPARSE: u16 = 4;
     /// The value of the process's node under the same key; no parameters.
     pub(crate) const OF_NODE: u16 = 5;
     /// The list of ranks of the index, if the ranks below an end are dealt to the column's indexes in turns.
-    /// Parameters: ranks at a time, the end, the index whose list is in the first cell (or [`super::NONE`]).
+    /// Parameters: ranks at a time, the end, the index whose list is in the first cell (or [`crate::gds::NONE`]).
     pub(crate) const RANK_LISTS: u16 = 6;
 }
 
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn the_document_of_the_format_shows_the_structures_as_they_are() {
-        let document = include_str!("../../docs/segment-format.md");
+        let document = include_str!("../../../docs/segment-format.md");
         for structure in STRUCTURES.lines() {
             assert!(
                 document.lines().any(|line| line == structure),

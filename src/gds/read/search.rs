@@ -2,13 +2,13 @@
 //!
 //! Source: PMIx Standard, chapter "Data Access and Sharing" (data realms); `spec/semantics.md` section 3.
 
-use super::block::{self, Posting};
-use super::dictionary::KnownKey;
-use super::format::PartHead;
 use super::job::JobView;
-use super::lookup::{Lookup, NodeSelector, RealmRequest};
-use super::memory::{Damage, root};
-use super::value_ref::ValueRef;
+use crate::gds::layout::block::{self, Posting};
+use crate::gds::layout::dictionary::KnownKey;
+use crate::gds::layout::format::PartHead;
+use crate::gds::layout::memory::{Damage, root};
+use crate::gds::layout::value_ref::ValueRef;
+use crate::gds::lookup::{Lookup, NodeSelector, RealmRequest};
 use crate::keys::{self, DefaultRealm};
 use crate::shmem::CellTable;
 use crate::types::Rank;

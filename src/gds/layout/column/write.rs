@@ -3,12 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::plan::{Plan, Stride};
-use crate::gds::cell::{Encoded, Identity, value_of_scalar};
-use crate::gds::dictionary::KeyId;
 use crate::gds::error::{RecordError, StoreError};
-use crate::gds::format::{Array, ColumnHead, Entry, NONE, function, meaning};
-use crate::gds::image::Image;
 use crate::gds::job_record::{Column, ColumnValues, Texts};
+use crate::gds::layout::cell::{Encoded, Identity, value_of_scalar};
+use crate::gds::layout::dictionary::KeyId;
+use crate::gds::layout::format::{Array, ColumnHead, Entry, NONE, function, meaning};
+use crate::gds::layout::image::Image;
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Rank, Value};
 

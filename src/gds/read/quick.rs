@@ -10,15 +10,15 @@
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use super::block;
-use super::column::Stride;
-use super::dictionary::{KeyId, unpack};
-use super::format::{
+use crate::gds::layout::block;
+use crate::gds::layout::column::Stride;
+use crate::gds::layout::dictionary::{KeyId, unpack};
+use crate::gds::layout::format::{
     Array, BlockHead, Cell, ColumnHead, Entry, JobHead, KeyHead, NONE, SLOT_ID_BITS, form, function, meaning, realm,
 };
-use super::lookup::KeyRef;
-use super::memory::root;
-use super::value_ref::ValueRef;
+use crate::gds::layout::memory::root;
+use crate::gds::layout::value_ref::ValueRef;
+use crate::gds::lookup::KeyRef;
 use crate::shmem::{Offset, SegmentReader, VerifiedRange};
 use crate::types::{DataType, Rank};
 

@@ -8,8 +8,8 @@
 //! An id is the position of the key's entry, so finding the text of an id needs no table.
 
 use super::format::{KEY_ALIGN, KeyHead, SLOT_ID_BITS, realm};
-use super::lookup::KeyRef;
 use super::memory::{Damage, Memory, root};
+use crate::gds::lookup::KeyRef;
 use crate::keys::{DefaultRealm, default_realm};
 use crate::shmem::TableRef;
 

@@ -3,10 +3,10 @@
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 use super::plan::Stride;
-use crate::gds::dictionary::KeyId;
-use crate::gds::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
-use crate::gds::memory::{Damage, Memory};
-use crate::gds::value_ref::ValueRef;
+use crate::gds::layout::dictionary::KeyId;
+use crate::gds::layout::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
+use crate::gds::layout::memory::{Damage, Memory};
+use crate::gds::layout::value_ref::ValueRef;
 use crate::regex::DealtRanks;
 use crate::types::DataType;
 

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::block::{self, Chain, Posting};
-use super::dictionary::{self, KeyId};
-use super::format::{self, Cell, Entry};
-use super::lookup::{Audience, KeyRef, Lookup, RealmRequest};
-use super::memory::{Damage, Memory};
+use super::quick;
 use super::search::{ReadError, Search};
-use super::value_ref::ValueRef;
-use super::{qualified, quick};
+use crate::gds::layout::block::{self, Chain, Posting};
+use crate::gds::layout::dictionary::{self, KeyId};
+use crate::gds::layout::format::{self, Cell, Entry};
+use crate::gds::layout::memory::{Damage, Memory};
+use crate::gds::layout::value_ref::ValueRef;
+use crate::gds::lookup::{Audience, KeyRef, Lookup, RealmRequest};
+use crate::gds::qualified;
 use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
 use crate::types::{Info, Rank, Value};
 

@@ -1,10 +1,10 @@
 //! Reads the job record: the tables of session, job and applications, and the columns of nodes and processes.
 
-use super::column::ColumnView;
-use super::dictionary::KeyId;
-use super::format::{Array, ColumnHead, DealtMap, Entry, HostName, JobHead, NONE, NodeId, PartHead, form};
-use super::memory::{Damage, Memory, root};
-use super::value_ref::ValueRef;
+use crate::gds::layout::column::ColumnView;
+use crate::gds::layout::dictionary::KeyId;
+use crate::gds::layout::format::{Array, ColumnHead, DealtMap, Entry, HostName, JobHead, NONE, NodeId, PartHead, form};
+use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::value_ref::ValueRef;
 use crate::regex::DealtRanks;
 
 /// The job record of a segment at the time of the lookup.

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::cell::Encoded;
-use super::column::push_column;
-use super::dictionary::KeyId;
-use super::error::{RecordError, StoreError};
-use super::format::{Array, Cell, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId, PartHead, RANKS_MAX};
-use super::image::Image;
-use super::job_record::{Column, ColumnValues, JobRecord, Texts};
-use super::limits::StoreLimits;
+use crate::gds::error::{RecordError, StoreError};
+use crate::gds::job_record::{Column, ColumnValues, JobRecord, Texts};
+use crate::gds::layout::cell::Encoded;
+use crate::gds::layout::column::push_column;
+use crate::gds::layout::dictionary::KeyId;
+use crate::gds::layout::format::{
+    Array, Cell, ColumnHead, Entry, HostName, JobHead, NODES_MAX, NONE, NodeId, PartHead, RANKS_MAX,
+};
+use crate::gds::layout::image::Image;
+use crate::gds::limits::StoreLimits;
 use crate::keys;
 use crate::regex::DealtRanks;
 use crate::types::{Key, Value};

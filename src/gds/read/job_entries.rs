@@ -1,13 +1,13 @@
 //! The job record as key-values, for processes that cannot read segments and for registering again.
 
 use super::job::JobView;
-use super::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
-use super::memory::Damage;
-use super::qualified::{stored_key, told_name};
 use super::reader::NamespaceReader;
-use super::registration;
-use super::value_ref::ValueRef;
 use super::walk::{JobTables, StoredColumn};
+use crate::gds::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
+use crate::gds::layout::memory::Damage;
+use crate::gds::layout::value_ref::ValueRef;
+use crate::gds::qualified::{stored_key, told_name};
+use crate::gds::registration;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Kval, Rank, Value};
 
@@ -28,7 +28,7 @@ pub enum JobEntry<'a> {
 pub const OTHER_SESSIONS: &str = "modex.sessions";
 
 impl JobEntry<'_> {
-    pub(super) fn into_kval(self) -> Kval {
+    pub(in crate::gds) fn into_kval(self) -> Kval {
         match self {
             Self::One(entry) | Self::OtherSessions(entry) => entry,
             Self::Process(rank, values) => {

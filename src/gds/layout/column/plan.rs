@@ -1,6 +1,6 @@
 //! Finds the smallest encoding of one number for each index, in linear time.
 
-use crate::gds::format::Run;
+use crate::gds::layout::format::Run;
 
 /// The stored form of a column's numbers.
 #[derive(Debug, PartialEq, Eq)]

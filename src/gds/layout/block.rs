@@ -9,9 +9,9 @@
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
-use super::lookup::{Audience, Origin};
 use super::memory::{CHAIN_MAX, Damage, Memory, root};
 use super::value_ref::ValueRef;
+use crate::gds::lookup::{Audience, Origin};
 
 /// Bytes of a block's head; its entries follow.
 pub(crate) const HEAD_BYTES: u64 = 16;
@@ -185,7 +185,12 @@ mod tests {
     use super::*;
 
     fn entry(id: u32, scope: u8, payload: u64) -> Entry {
-        Entry { id, scope, cell: super::super::format::Cell { payload, ..Default::default() }, ..Entry::default() }
+        Entry {
+            id,
+            scope,
+            cell: crate::gds::layout::format::Cell { payload, ..Default::default() },
+            ..Entry::default()
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Use of a segment's bytes.
 
-use super::memory::{Damage, Memory, root};
 use super::reader::NamespaceReader;
+use crate::gds::layout::memory::{Damage, Memory, root};
 use crate::shmem::CellTable;
 
 /// A part of a segment.
@@ -105,7 +105,7 @@ impl NamespaceReader {
         for (counter, section) in sections.iter_mut().zip(Section::ALL) {
             *counter = section_bytes(memory, section)?;
         }
-        let key_count = super::dictionary::ids(memory)?.fold(0, |count, _| count + 1);
+        let key_count = crate::gds::layout::dictionary::ids(memory)?.fold(0, |count, _| count + 1);
         Ok(Statistics {
             sections,
             header_bytes: crate::shmem::HEADER_BYTES,

@@ -5,10 +5,10 @@
 
 use super::arrivals::Arrivals;
 use super::completion_table::{CompletionNotice, CompletionTable};
-use super::error::StoreError;
-use super::job_record::JobRecord;
-use super::lookup::{Origin, Posted};
 use super::writer::NamespaceWriter;
+use crate::gds::error::StoreError;
+use crate::gds::job_record::JobRecord;
+use crate::gds::lookup::{Origin, Posted};
 use crate::types::LentEntry;
 
 /// The data of one namespace.
