@@ -1,23 +1,10 @@
 //! Archived values are foreign data: their copies are checked.
 
-use rkyv::Deserialize;
-use rkyv::rancor::{Failure, Strategy};
-
-use super::{ArchivedValue, Value};
-
-impl ArchivedValue {
-    /// The value, copied out. `None` if it holds a string, key, namespace or rank that no constructor makes.
-    #[must_use]
-    pub fn to_value(&self) -> Option<Value> {
-        let mut copier = Copier { is_valid: true };
-        let value = self.deserialize(Strategy::<_, Failure>::wrap(&mut copier)).ok()?;
-        copier.is_valid.then_some(value)
-    }
-}
+use rkyv::rancor::Strategy;
 
 /// The state of a copy.
 pub(super) struct Copier {
-    is_valid: bool,
+    pub(super) is_valid: bool,
 }
 
 /// Checks the parts of a copy.

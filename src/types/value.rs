@@ -1,5 +1,9 @@
 use std::fmt;
 
+use rkyv::Deserialize;
+use rkyv::rancor::{Failure, Strategy};
+
+use super::archive::Copier;
 use super::deep::{Deeper, descend};
 use super::local_address::LocalAddress;
 use super::{DataType, Key, Namespace, ProcId, Rank, Text};
@@ -147,6 +151,16 @@ pub struct Info {
     /// The value.
     #[rkyv(omit_bounds)]
     pub value: Value,
+}
+
+impl ArchivedValue {
+    /// The value, copied out. `None` if it holds a string, key, namespace or rank that no constructor makes.
+    #[must_use]
+    pub fn to_value(&self) -> Option<Value> {
+        let mut copier = Copier { is_valid: true };
+        let value = self.deserialize(Strategy::<_, Failure>::wrap(&mut copier)).ok()?;
+        copier.is_valid.then_some(value)
+    }
 }
 
 impl Info {

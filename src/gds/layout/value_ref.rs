@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 
-use rkyv::rancor;
 use zerocopy::IntoBytes;
 
 use super::cell::{
