@@ -1,5 +1,8 @@
 //! The only threads and clocks of the library; they drive the cores.
 //!
+//! Rooms: `client` and `server` have the two sides, `shared` has what both need. `client` and `server` do not know each
+//! other.
+//!
 //! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and calls of other threads.
 //!   It does a bounded amount of work for each per turn.
 //! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
@@ -23,101 +26,41 @@
 //!                      └── link_state ◄──► socket
 //! ```
 
-mod alone;
-mod attach;
-mod cleaner;
-mod clock;
-mod commands;
-mod connection;
-mod connection_limits;
-mod connections;
-mod decoder;
-mod derived;
-mod duplicate_rank_check;
-mod event_error;
-mod events;
-mod exchange;
-mod fetched;
-mod forwarding;
-mod greeting;
-mod group_error;
-mod group_info;
-mod groups;
-pub(crate) mod handler_calls;
-mod held;
-mod host;
-mod host_thread;
-mod inflated;
-mod invite;
-mod job_info;
-mod job_queue;
-mod kernel_inventory;
-mod lifecycle_observer;
-mod link;
-mod link_state;
-mod listeners;
-mod local;
-mod message_codec;
-mod newcomers;
-mod peer_profile;
-mod pending;
-mod plain;
-mod poller;
-mod process_ends;
-mod progress;
-mod prover;
-mod readers;
-mod received;
-mod request_quota;
-mod server_events;
-mod server_handle;
-mod server_loop;
-mod session;
-mod session_events;
-mod session_topology;
-mod stores;
-mod threads;
-mod tool;
-mod tool_search;
-mod tool_support;
-mod topology;
-mod topology_answers;
-mod turns;
-mod watch;
-mod watchers;
-mod whereabouts;
-mod work;
-mod writes;
-mod written_event;
+mod client;
+mod server;
+mod shared;
 
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
-pub use alone::{alone, alone_as};
-pub use attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
-pub use connection_limits::ConnectionLimits;
-pub use event_error::EventError;
-pub use events::{Completion, EventCall, Handler};
-pub use fetched::{Borrowed, Fetched};
-pub use forwarding::OutputHandler;
-pub use group_error::GroupError;
-pub use host::{
+pub use client::alone::{alone, alone_as};
+pub use client::attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
+pub use client::fetched::{Borrowed, Fetched};
+pub use client::forwarding::OutputHandler;
+pub use client::group_error::GroupError;
+pub use client::invite::{Formed, GroupCallback};
+pub use client::pending::Pending;
+pub use client::session::{FetchError, Session};
+pub use client::tool::{
+    SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
+};
+pub use server::connection_limits::ConnectionLimits;
+pub use server::host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
-pub use invite::{Formed, GroupCallback};
-pub use kernel_inventory::kernel_inventory;
-pub use local::{
+pub use server::prover::{ProofError, Prover};
+pub use server::server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
+pub use server::tool_support::ToolSupport;
+pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
+#[doc(hidden)]
+pub use server::work::TURNS_REPORT;
+pub use server::work::{LongestTurn, Work};
+pub use shared::event_error::EventError;
+pub use shared::events::{Completion, EventCall, Handler};
+pub(crate) use shared::handler_calls;
+pub use shared::kernel_inventory::kernel_inventory;
+pub use shared::local::{
     environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, temporary_directory,
     trusted_variable,
 };
-pub use pending::Pending;
-pub use prover::{ProofError, Prover};
-pub use server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
-pub use session::{FetchError, Session};
-pub use threads::watch_for_end;
-pub use tool::{SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address};
-pub use tool_support::ToolSupport;
-pub use topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
-#[doc(hidden)]
-pub use work::TURNS_REPORT;
-pub use work::{LongestTurn, Work};
+pub use shared::threads::watch_for_end;

@@ -1,0 +1,28 @@
+//! A client and a tool: the session, its link to the server, and its Gets. Knows nothing of the server's side.
+
+pub(super) mod alone;
+pub(super) mod attach;
+pub(super) mod derived;
+pub(super) mod exchange;
+pub(super) mod fetched;
+pub(super) mod forwarding;
+pub(super) mod group_error;
+pub(super) mod group_info;
+pub(super) mod groups;
+pub(super) mod inflated;
+pub(super) mod invite;
+pub(super) mod link;
+pub(super) mod link_state;
+pub(super) mod pending;
+pub(super) mod progress;
+pub(super) mod readers;
+pub(super) mod received;
+pub(super) mod session;
+pub(super) mod session_events;
+pub(super) mod session_topology;
+pub(super) mod stores;
+pub(super) mod tool;
+pub(super) mod tool_search;
+pub(super) mod watch;
+pub(super) mod watchers;
+pub(super) mod whereabouts;

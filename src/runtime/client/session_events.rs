@@ -1,0 +1,173 @@
+//! Event handlers of a client.
+
+use std::sync::{Arc, Weak};
+
+use super::link::{CallResult, Link};
+use super::session::Session;
+use crate::client::{Call, CallError, CallId};
+use crate::events::{Decision, Event};
+use crate::keys;
+use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Request};
+use crate::runtime::shared::event_error::EventError;
+use crate::runtime::shared::events::{EventHub, Job, Outside};
+use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
+use crate::types::codes::range;
+use crate::types::{Info, Key, ProcId, Status, Value};
+
+/// The conversation of the handlers. It outlives them, except while the session is dropped.
+struct Talk {
+    link: Weak<Link>,
+    /// Whether the server is one of ours, which wants the decisions of handlers.
+    is_ours: bool,
+}
+
+/// The handlers of a client, connected to its conversation.
+pub(super) fn hub(proc: &ProcId, server: ProcId, link: &Arc<Link>) -> Arc<EventHub> {
+    let is_ours = link.with(|state| state.peer_profile()).is_ours;
+    let talk = Talk { link: Arc::downgrade(link), is_ours };
+    let hub = EventHub::new(proc.clone(), FIRST_HANDLER, link.clock(), Box::new(talk));
+    link.with(|state| state.set_events(Arc::downgrade(&hub), server));
+    hub
+}
+
+impl Outside for Talk {
+    fn defer(&self, job: Job) -> Result<(), Job> {
+        let Some(link) = self.link.upgrade() else { return Err(job) };
+        link.defer(job);
+        Ok(())
+    }
+
+    fn deregister(&self, codes: Vec<Status>) {
+        if let Some(link) = self.link.upgrade() {
+            // This request has no reply.
+            link.abandon(link.start(Call::Exchange(Request::DeregisterEvents(codes))));
+        }
+    }
+
+    fn listen(&self, is_listening: bool) {
+        if let Some(link) = self.link.upgrade() {
+            link.listen(is_listening);
+        }
+    }
+
+    fn decided(&self, decision: &Decision) {
+        if let Some(link) = self.link.upgrade().filter(|_| self.is_ours)
+            && let Some(verdict) = verdict(decision)
+        {
+            // The reply is not needed.
+            link.abandon(link.start(Call::Exchange(verdict)));
+        }
+    }
+}
+
+/// The decision of a member's handlers after the end of another member: to give the group up, to lead it, or neither.
+fn verdict(decision: &Decision) -> Option<Request> {
+    let Decision { event, results } = decision;
+    let find = |key: &str| event.info.iter().find(|info| info.key.as_str() == key);
+    let Some(Value::String(id)) = find(keys::GROUP_ID.name()).map(|info| &info.value) else { return None };
+    let is_abort = |info: &Info| info.value == Value::Status(Status::GROUP_CONSTRUCT_ABORT.to_raw());
+    let leads = |info: &Info| info.key.as_str() == keys::GROUP_LEADER.name() && info.value.as_bool().unwrap_or(true);
+    let verdict = match event.status {
+        _ if results.iter().any(is_abort) => Status::GROUP_CONSTRUCT_ABORT,
+        Status::GROUP_LEADER_FAILED if results.iter().any(leads) => Status::GROUP_LEADER_SELECTED,
+        _ => Status::SUCCESS,
+    };
+    let verdict = Info::new(Key::from_static(GROUP_VERDICT), Value::Status(verdict.to_raw()));
+    let directives = [verdict].into_iter().chain(find(keys::EVENT_AFFECTED_PROC.name()).cloned()).collect();
+    let command = Command::GroupInvite.to_raw();
+    Some(Request::GroupOther(Group { command, id: Some(id.clone()), procs: Vec::new(), directives }))
+}
+
+impl Conversation for Session {
+    type Asked = CallId;
+
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
+    }
+
+    fn begin<R>(&self, _: &[Status], _: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
+        self.progress.begin(&self.link, |_| begin()).map_err(|error| EventError::Thread(error.kind()))
+    }
+
+    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
+        Ok((!self.is_alone()).then(|| self.link.start(call_of(wanted))))
+    }
+
+    fn wait(&self, asked: Self::Asked) -> Result<(), EventError> {
+        answer_of(self.link.wait(asked))
+    }
+
+    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
+        match self.is_alone() {
+            true => self.link.defer(|| answer(Ok(()))),
+            false => {
+                self.link.start_with(call_of(wanted), Box::new(|result| answer(answer_of(result))));
+            }
+        }
+        Ok(())
+    }
+
+    fn defer(&self, job: Job) -> Result<(), EventError> {
+        self.link.defer(job);
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Sends an event to the processes in its range. This process's handlers are called on the progress thread.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn notify_event(&self, event: Event) -> Result<(), CallError> {
+        match self.share(event) {
+            Some(notify) => self.link.call(Call::Exchange(notify)).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Session::notify_event`]; `done` runs on the progress thread.
+    ///
+    /// # Errors
+    /// [`EventError::Thread`]: nothing was sent, and `done` will not run.
+    pub fn notify_event_with(
+        &self,
+        event: Event,
+        done: impl FnOnce(Result<(), CallError>) + Send + 'static,
+    ) -> Result<(), EventError> {
+        let begun = self.progress.begin(&self.link, |link| match self.share(event) {
+            Some(notify) => {
+                link.start_with(Call::Exchange(notify), Box::new(|result| done(result.map(drop))));
+            }
+            None => link.defer(|| done(Ok(()))),
+        });
+        begun.map_err(|error| EventError::Thread(error.kind()))
+    }
+
+    /// Calls this process's handlers on this thread, and sends nothing.
+    pub fn deliver_locally(&self, event: Event) {
+        self.events.deliver_here(event);
+    }
+
+    /// Raises an event for this process's handlers. Returns the request for other processes.
+    fn share(&self, event: Event) -> Option<Request> {
+        let Event { status, range, ref info, .. } = event;
+        let notify = (range != range::RANGE_PROC_LOCAL && !self.is_alone())
+            .then(|| Request::Notify(Notify { status, range, info: info.clone() }));
+        let is_valid = event.has_valid_range();
+        if is_valid && (notify.is_none() || event.is_meant_for(self.proc())) {
+            self.events.raise(event);
+        }
+        notify
+    }
+}
+
+fn call_of((codes, directives): Wanted) -> Call {
+    Call::Exchange(Request::RegisterEvents(RegisterEvents { codes, directives }))
+}
+
+fn answer_of(result: CallResult) -> Result<(), EventError> {
+    Ok(result.map(drop)?)
+}
+
+/// Clients count their handlers from 0.
+const FIRST_HANDLER: usize = 0;

@@ -1,0 +1,283 @@
+//! Tools: processes that choose their server themselves, and singletons, which take the node's system server.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
+use super::session::Session;
+use super::tool_search::{Chosen, Places};
+use crate::keys;
+use crate::proto::Version;
+use crate::proto::handshake::{Ids, Role};
+use crate::ptl::rendezvous::RendezvousError;
+use crate::ptl::{AddressError, ClientEnvironment, Trust};
+use crate::runtime::shared::local::hostname;
+use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Status, Value};
+
+/// A tool's name, and how to find its server. The first given one counts, in this order: file, address, process number,
+/// namespace, system server. Without any, it is the server that started this process, or else the only server in the
+/// directories.
+#[derive(Clone, Debug, Default)]
+pub struct ToolDirections {
+    /// The tool's name; without one the server chooses it.
+    pub name: Option<ProcId>,
+    /// Whether it starts jobs and has processes of its own.
+    pub is_launcher: bool,
+    /// A rendezvous file.
+    pub file: Option<PathBuf>,
+    /// The server's address, or `file:` and the path of a rendezvous file.
+    pub address: Option<String>,
+    /// The server's process number.
+    pub pid: Option<u32>,
+    /// The server's namespace.
+    pub namespace: Option<Namespace>,
+    /// The kind of the node's server.
+    pub system: SystemServer,
+    /// Directory of the session's files. Directories below it are searched too.
+    pub session_tmpdir: Option<PathBuf>,
+    /// Directory of the node's files.
+    pub system_tmpdir: Option<PathBuf>,
+    /// Number of retries while the server is missing.
+    pub retries: u32,
+    /// Time before each retry.
+    pub retry_delay: Duration,
+    /// Attributes for the server's host.
+    pub info: Vec<Info>,
+}
+
+/// The kind of the node's servers that a tool wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SystemServer {
+    /// No particular one.
+    #[default]
+    Any,
+    /// The system server if there is one.
+    First,
+    /// The system server alone.
+    Only,
+    /// The scheduler's.
+    Scheduler,
+    /// The system controller's.
+    Controller,
+}
+
+/// Why a tool could not connect to a server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// No living server has a file.
+    #[error("no server that admits tools was found below {}; start one, or say where it is", places.join(" and "))]
+    NoServer {
+        /// The searched directories.
+        places: Vec<String>,
+    },
+    /// The named process has no server.
+    #[error(
+        "process {pid} {}: nothing of it was found below {}; name the process that serves the job (its `modex run`, or the \
+         daemon of its launcher), or set TMPDIR to where that keeps its files",
+        if *is_there { "has no server that admits tools" } else { "is not there" },
+        places.join(" and ")
+    )]
+    NoServerOf {
+        /// The process number.
+        pid: u32,
+        /// Whether such a process exists.
+        is_there: bool,
+        /// The searched directories.
+        places: Vec<String>,
+    },
+    /// There are several servers.
+    #[error("several servers admit tools: {}; choose one by its process number, namespace or file", servers.join(", "))]
+    Ambiguous {
+        /// Their addresses.
+        servers: Vec<String>,
+    },
+    /// All servers belong to other users than this one and root, and none was named.
+    #[error(
+        "{} is of user {owner}'s server; to use another user's, name it by its process number, namespace, file or address",
+        path.display()
+    )]
+    OthersServers {
+        /// The file of one of them.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// The named file can't be used.
+    #[error(transparent)]
+    Rendezvous(#[from] RendezvousError),
+    /// The address can't be read.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The release of the server is too old.
+    #[error("the server at {address} is of release {version}; tools here need one of release 3.0 or later")]
+    TooOld {
+        /// Its address.
+        address: String,
+        /// Its release.
+        version: Version,
+    },
+    /// The server can't be reached.
+    #[error("the server at {address} can't be reached: {reason}")]
+    Unreachable {
+        /// Its address.
+        address: String,
+        /// Why not.
+        reason: UnreachableReason,
+    },
+    /// The server refused this tool.
+    #[error("the server at {address} refused this tool with {status}")]
+    Refused {
+        /// Its address.
+        address: String,
+        /// Why.
+        status: Status,
+    },
+    /// The server that started this process could not be used.
+    #[error(transparent)]
+    Started(ConnectError),
+}
+
+impl AsStatus for ToolError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::Address(_) => Status::ERR_BAD_PARAM,
+            Self::TooOld { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::Started(error) => error.status(),
+            Self::Unreachable { reason, .. } if reason.is_shortage() => Status::ERR_OUT_OF_RESOURCE,
+            Self::NoServer { .. }
+            | Self::NoServerOf { .. }
+            | Self::Ambiguous { .. }
+            | Self::OthersServers { .. }
+            | Self::Rendezvous(_)
+            | Self::Unreachable { .. } => Status::ERR_UNREACH,
+        }
+    }
+}
+
+/// Connects a tool.
+///
+/// # Errors
+/// [`ToolError`].
+pub fn connect_tool(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Session, ToolError> {
+    let places = Places::of(directions, environment)?;
+    let mut retries = directions.retries;
+    loop {
+        match connect_once(directions, &places, environment) {
+            Err(error) if retries > 0 && may_come(&error) => {
+                retries -= 1;
+                sleep(directions.retry_delay);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Connects a process without a launcher to the node's system server. `None`: there is no such server, or it refuses.
+#[must_use]
+pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
+    let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
+    let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
+    match join(Role::Singleton(own_ids(), proc), server, Vec::new()) {
+        Ok(session) => Some(session),
+        Err(error) => {
+            tracing::info!(%error, "this process has no launcher, and the system server does not take it: it is alone");
+            None
+        }
+    }
+}
+
+/// The name of the server that the directions lead to, without connecting. `None` if it is the server that started this
+/// process.
+///
+/// # Errors
+/// [`ToolError`].
+pub fn locate(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Result<Option<ProcId>, ToolError> {
+    let places = Places::of(directions, environment)?;
+    Ok(places.chosen(directions)?.map(|server| server.offer.address.server))
+}
+
+/// The address of the tool that started this one, if a tool did.
+#[must_use]
+pub fn parent_address(environment: &[(OsString, OsString)]) -> Option<String> {
+    let found = environment.iter().rev().find(|(name, _)| name.to_str() == Some(PARENT_URI));
+    found.and_then(|(_, address)| address.to_str()).filter(|address| !address.is_empty()).map(str::to_owned)
+}
+
+fn connect_once(
+    directions: &ToolDirections,
+    places: &Places,
+    environment: &[(OsString, OsString)],
+) -> Result<Session, ToolError> {
+    let server = match places.chosen(directions)? {
+        Some(server) => server,
+        None if let Some(server) = starter_of_other(directions, environment) => server,
+        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX, None) {
+            Ok(session) => return Ok(session),
+            Err(ConnectError::NotLaunched) => places.only_server()?,
+            Err(error) => return Err(ToolError::Started(error)),
+        },
+    };
+    join(role(directions), server, about(directions))
+}
+
+/// The server that started this process, if the tool's name differs from the process's. The process then connects as a
+/// tool.
+fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsString)]) -> Option<Chosen> {
+    let name = directions.name.as_ref()?;
+    let found = ClientEnvironment::parse(environment.iter().map(|(name, value)| (name, value))).ok()?;
+    let offer = found.server.without_munge().ok()?;
+    (found.proc != *name).then_some(Chosen { offer, trust: Trust::OwnAndRoot })
+}
+
+fn join(role: Role, server: Chosen, info: Vec<Info>) -> Result<Session, ToolError> {
+    let Chosen { offer, trust } = server;
+    let address = offer.address.to_string();
+    let newcomer =
+        Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover: None, trust };
+    match Attempt::start(CONNECT_TIME_MAX).join(&newcomer) {
+        Ok(Joined::Session(session)) => Ok(*session),
+        Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),
+        Err(reason) => Err(ToolError::Unreachable { address, reason }),
+    }
+}
+
+fn role(directions: &ToolDirections) -> Role {
+    let ids = own_ids();
+    match (&directions.name, directions.is_launcher) {
+        (None, false) => Role::Tool(ids),
+        (None, true) => Role::Launcher(ids),
+        (Some(proc), false) => Role::NamedTool(ids, proc.clone()),
+        (Some(proc), true) => Role::NamedLauncher(ids, proc.clone()),
+    }
+}
+
+fn own_ids() -> Ids {
+    Ids { uid: nix::unistd::geteuid().as_raw(), gid: nix::unistd::getegid().as_raw() }
+}
+
+/// The attributes of a tool that other libraries send too.
+fn about(directions: &ToolDirections) -> Vec<Info> {
+    let pid = Value::Pid(std::process::id());
+    let command = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    let mut info = directions.info.clone();
+    info.push(Info::new(Key::from_static(keys::PROC_PID.name()), pid));
+    info.push(Info::new(Key::from_static(keys::CMD_LINE.name()), command));
+    info
+}
+
+/// Whether the server may appear later.
+fn may_come(error: &ToolError) -> bool {
+    match error {
+        ToolError::NoServer { .. } | ToolError::NoServerOf { .. } | ToolError::Unreachable { .. } => true,
+        ToolError::Rendezvous(error) => error.is_absent(),
+        _ => false,
+    }
+}
+
+/// Variable of the standard: the address of the tool that starts a launcher.
+const PARENT_URI: &str = "PMIX_LAUNCHER_RNDZ_URI";

@@ -1,0 +1,168 @@
+//! The search for the address of a tool's server: by the tool's directions, or by files in directories.
+//!
+//! The trusted owner of a server depends on the search. A *named* server (by address, file, process number or
+//! namespace) may belong to anybody: root asks about a user's job, a user about a colleague's. The owner of its file
+//! must then own the answering server, and the process whose number was given. Files of this user and of root come
+//! first, so a file of the same name can't replace a server. A server that is merely *found* must be this user's or
+//! root's.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::tool::{SystemServer, ToolDirections, ToolError};
+use crate::bfrops::Generation;
+use crate::proto::Version;
+use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};
+use crate::ptl::{Proof, ServerAddress, ServerOffer, Trust};
+use crate::runtime::shared::local::hostname;
+
+/// The directories of servers' files.
+pub(super) struct Places {
+    names: Names,
+    session_tmpdir: Option<PathBuf>,
+    system_tmpdir: PathBuf,
+}
+
+/// A server to connect to.
+pub(super) struct Chosen {
+    pub(super) offer: ServerOffer,
+    /// The users whose servers may be trusted.
+    pub(super) trust: Trust,
+}
+
+impl Places {
+    pub(super) fn of(
+        directions: &ToolDirections,
+        environment: &[(OsString, OsString)],
+    ) -> Result<Self, RendezvousError> {
+        let variable = |name: &str| {
+            let found = environment.iter().rev().find(|(variable, _)| variable.as_os_str() == OsStr::new(name));
+            found.map(|(_, value)| PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty())
+        };
+        let session_tmpdir = directions.session_tmpdir.clone().or_else(|| variable("PMIX_SERVER_TMPDIR"));
+        let system_tmpdir = directions.system_tmpdir.clone();
+        let from_environment = || ["PMIX_SYSTEM_TMPDIR", "TMPDIR", "TEMP", "TMP"].into_iter().find_map(variable);
+        let system_tmpdir = system_tmpdir.or_else(from_environment).unwrap_or_else(|| PathBuf::from("/tmp"));
+        Ok(Self { names: Names::new(&hostname())?, session_tmpdir, system_tmpdir })
+    }
+
+    /// The server that the directions name; `None` if they name no server.
+    pub(super) fn chosen(&self, directions: &ToolDirections) -> Result<Option<Chosen>, ToolError> {
+        if let Some(path) = &directions.file {
+            return of_file(&rendezvous::read_named(path)?).map(Some);
+        }
+        if let Some(address) = &directions.address {
+            return match address.strip_prefix("file:") {
+                Some(path) => of_file(&rendezvous::read_named(Path::new(path))?).map(Some),
+                None => at(address, None, Trust::Everybody).map(Some),
+            };
+        }
+        if let Some(pid) = directions.pid {
+            let owner = owner_of_process(pid);
+            let found = self.only_named(&self.names.of_pid(pid), |found| owner == Some(found.owner));
+            let found = found.map_err(|error| match error {
+                ToolError::NoServer { places } => ToolError::NoServerOf { pid, is_there: owner.is_some(), places },
+                other => other,
+            });
+            return of_file(&found?).map(Some);
+        }
+        if let Some(namespace) = &directions.namespace {
+            return of_file(&self.only_named(&self.names.of_namespace(namespace)?, |_| true)?).map(Some);
+        }
+        let name = match directions.system {
+            SystemServer::Any => return Ok(None),
+            SystemServer::First | SystemServer::Only => self.names.system(),
+            SystemServer::Scheduler => self.names.scheduler(),
+            SystemServer::Controller => self.names.controller(),
+        };
+        match rendezvous::read(&self.system_tmpdir.join(name), Belief::OwnAndRoot) {
+            Err(error) if directions.system == SystemServer::First && error.is_absent() => Ok(None),
+            found => of_file(&found?).map(Some),
+        }
+    }
+
+    /// The system server of the node.
+    pub(super) fn system_server(&self) -> Result<Chosen, ToolError> {
+        of_file(&rendezvous::read(&self.system_tmpdir.join(self.names.system()), Belief::OwnAndRoot)?)
+    }
+
+    /// The only server in the directories.
+    pub(super) fn only_server(&self) -> Result<Chosen, ToolError> {
+        let is_wanted = |name: &str| self.names.is_tool_file(name);
+        let error = match self.only(self.search(Belief::OwnAndRoot, is_wanted)) {
+            Ok(found) => return of_file(&found),
+            Err(error) => error,
+        };
+        let others = self.search(Belief::Everybody, is_wanted);
+        match (error, others.first()) {
+            (ToolError::NoServer { .. }, Some(found)) => {
+                Err(ToolError::OthersServers { path: found.path.clone(), owner: found.owner })
+            }
+            (error, _) => Err(error),
+        }
+    }
+
+    /// The only file of this name: first of this user or root, then any other that fits.
+    fn only_named(&self, name: &str, fits: impl Fn(&Found) -> bool) -> Result<Found, ToolError> {
+        let own = self.search(Belief::OwnAndRoot, |found| found == name);
+        if !own.is_empty() {
+            return self.only(own);
+        }
+        let found = self.search(Belief::Everybody, |found| found == name);
+        self.only(found.into_iter().filter(fits).collect())
+    }
+
+    /// The only server among the found ones.
+    fn only(&self, found: Vec<Found>) -> Result<Found, ToolError> {
+        let mut found = found.into_iter();
+        match (found.next(), found.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => Err(ToolError::NoServer { places: self.told() }),
+            (Some(first), Some(second)) => {
+                let all = [first, second].into_iter().chain(found);
+                Err(ToolError::Ambiguous {
+                    servers: all.map(|found| found.contents.address).take(SERVERS_TOLD_MAX).collect(),
+                })
+            }
+        }
+    }
+
+    /// Files below the session's directory. If there are none, files below the node's directory.
+    fn search(&self, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+        let in_session = self.session_tmpdir.iter();
+        let in_session = in_session.flat_map(|place| rendezvous::search(place, belief, &is_wanted));
+        let in_session: Vec<Found> = in_session.collect();
+        if in_session.is_empty() { rendezvous::search(&self.system_tmpdir, belief, is_wanted) } else { in_session }
+    }
+
+    fn told(&self) -> Vec<String> {
+        let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
+        places.map(|place| place.display().to_string()).collect()
+    }
+}
+
+/// The owner of a process; `None` if it is on another node or in another pid namespace.
+fn owner_of_process(pid: u32) -> Option<u32> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|process| process.uid())
+}
+
+fn of_file(found: &Found) -> Result<Chosen, ToolError> {
+    at(&found.contents.address, Some(found.contents.peer_version()), Trust::AlsoOf(found.owner))
+}
+
+/// A server with the encoding of its release. An unknown release counts as a current one.
+fn at(address: &str, version: Option<Version>, trust: Trust) -> Result<Chosen, ToolError> {
+    let codec = match version {
+        None => Generation::V41,
+        Some(version) if version.major < 3 => return Err(ToolError::TooOld { address: address.to_owned(), version }),
+        Some(version) if version.major == 3 => Generation::V3,
+        Some(version) if (version.major, version.minor) == (4, 0) => Generation::V4,
+        Some(_) => Generation::V41,
+    };
+    let offer = ServerOffer { address: address.parse::<ServerAddress>()?, codec, version, proofs: vec![Proof::Native] };
+    Ok(Chosen { offer, trust })
+}
+
+/// Limit of the servers that a message names.
+const SERVERS_TOLD_MAX: usize = 8;

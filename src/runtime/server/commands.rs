@@ -1,0 +1,185 @@
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
+use std::sync::Arc;
+
+use crossbeam::channel::{Receiver, Sender, unbounded};
+use parking_lot::{Mutex, RwLock};
+
+use crate::proto::handshake::Ids;
+use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
+
+use super::decoder::Decoded;
+use super::poller::Waker;
+use super::prover::ProofError;
+use super::request_quota::Duty;
+use super::server_loop::ServerLoop;
+use crate::runtime::shared::events::Job;
+use crate::runtime::shared::message_codec::WriteError;
+use crate::runtime::shared::threads::without_signals;
+
+/// A message of another thread to the server's loop.
+pub(super) enum Command {
+    /// The host calls.
+    Call(HostCall, Completion),
+    /// The host answers an upcall.
+    Completed(UpcallId, HostReply),
+    /// A job for the thread that calls the host.
+    Run(Job),
+    /// The handlers have got an event.
+    Heard(Duty),
+    /// The result of a credential check.
+    Proven(PeerId, Result<Ids, ProofError>),
+    /// The connections with the same name whose processes are strangers to a new connection's process.
+    Searched(PeerId, BTreeSet<PeerId>),
+    /// A large request was decoded.
+    Decoded(PeerId, Box<Decoded>),
+    /// A large answer was encoded.
+    Encoded(PeerId, Result<Vec<u8>, WriteError>),
+    /// The reading of the topology has ended.
+    TopologyRead,
+    /// Close everything and end.
+    Shutdown,
+}
+
+/// The receiver of a host call's result.
+pub(super) enum Completion {
+    /// A waiting thread.
+    Waiter(Sender<HostResult>),
+    /// A function for the host's thread.
+    Callback(Callback),
+}
+
+/// Takes the result of a host's call.
+pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
+
+/// The server's loop between turns, for the next thread that takes one. Empty before the first turn and after the last.
+pub(super) type Desk = Arc<Mutex<Option<ServerLoop>>>;
+
+/// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
+/// That is faster for most calls than to wake the loop's thread and wait for it. Otherwise the loop is woken.
+///
+/// The number of commands is limited by their senders: a waiting caller has one, and the core limits upcalls and held
+/// requests.
+#[derive(Clone)]
+pub(super) struct CommandSender {
+    commands: Sender<Command>,
+    /// Whether the loop takes no more commands. Held during a send, so that no command comes after the loop's last
+    /// look.
+    is_closed: Arc<RwLock<bool>>,
+    waker: Waker,
+    desk: Desk,
+    /// A forked child has a copy of the loop, but its sockets belong to the parent.
+    creator_pid: u32,
+}
+
+/// The loop's end of the queue.
+pub(super) struct CommandReceiver {
+    commands: Receiver<Command>,
+    is_closed: Arc<RwLock<bool>>,
+}
+
+/// The loop has ended and takes no more commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoopEnded;
+
+impl CommandSender {
+    pub(super) fn new(waker: Waker) -> (Self, CommandReceiver) {
+        let (commands, receiver) = unbounded();
+        let is_closed = Arc::new(RwLock::new(false));
+        let receiver = CommandReceiver { commands: receiver, is_closed: Arc::clone(&is_closed) };
+        (Self { commands, is_closed, waker, desk: Desk::default(), creator_pid: process::id() }, receiver)
+    }
+
+    /// The place of the loop between its turns.
+    pub(super) const fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Sends a command. Success means that the loop will handle it.
+    pub(super) fn send(&self, command: Command) -> Result<(), LoopEnded> {
+        self.give(command).map_err(|_| LoopEnded)
+    }
+
+    /// As [`CommandSender::send`]; a late command is returned.
+    pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
+        let may_take_turn = command.may_take_turn();
+        let is_closed = self.is_closed.read();
+        if *is_closed {
+            return Err(Box::new(command));
+        }
+        self.commands.send(command).map_err(|unsent| Box::new(unsent.0))?;
+        drop(is_closed);
+        if !may_take_turn || !self.take_turn() {
+            self.waker.wake();
+        }
+        Ok(())
+    }
+
+    /// Takes a turn of the loop on this thread, unless another thread takes one. A panic ends the loop, as on its own
+    /// thread.
+    fn take_turn(&self) -> bool {
+        let turn = || {
+            if process::id() != self.creator_pid {
+                return false;
+            }
+            let Some(mut desk) = self.desk.try_lock() else { return false };
+            let Some(server_loop) = &mut *desk else { return false };
+            let is_whole = catch_unwind(AssertUnwindSafe(|| server_loop.turn_of_caller())).is_ok();
+            if !is_whole {
+                *desk = None;
+            }
+            is_whole
+        };
+        without_signals(turn).unwrap_or(false)
+    }
+}
+
+impl Command {
+    /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
+    /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
+    const fn may_take_turn(&self) -> bool {
+        matches!(self, Self::Call(..) | Self::Run(_))
+    }
+}
+
+impl CommandReceiver {
+    /// The next command, if there is one.
+    pub(super) fn take(&self) -> Option<Command> {
+        self.commands.try_recv().ok()
+    }
+
+    /// Takes no more commands. All accepted commands are in the queue now.
+    pub(super) fn close(&self) {
+        *self.is_closed.write() = true;
+    }
+}
+
+impl Drop for CommandReceiver {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::server::poller::{Poller, Token};
+
+    /// A command that came behind the loop's last look was accepted and then dropped, so its callback never ran. Now
+    /// sending and closing exclude each other.
+    #[test]
+    fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
+        for _ in 0..50 {
+            let poller = Poller::new().unwrap();
+            let (sender, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
+            let sending = std::thread::Builder::new()
+                .spawn(move || (0..).take_while(|_| sender.send(Command::Shutdown).is_ok()).count());
+            while receiver.take().is_none() {}
+            receiver.close();
+            let taken = std::iter::from_fn(|| receiver.take()).count() + 1;
+            let still_there = receiver.take().is_some();
+            assert_eq!((sending.unwrap().join().unwrap(), still_there), (taken, false));
+        }
+    }
+}

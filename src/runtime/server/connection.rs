@@ -1,0 +1,651 @@
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::replies::Replies;
+use super::decoder::{Decoded, LARGE_BYTES_MIN};
+use super::greeting::{
+    self, Expects, Greeted, Greeting, GreetingError, Introduced, Introduction, Origin, Rejected, Unproven,
+};
+use super::held::Part;
+use super::job_info::JobInfoError;
+use super::poller::{Interest, Poller, Token};
+use super::prover::ProofError;
+use super::request_quota::Account;
+use super::turns::Share;
+use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
+use crate::proto::handshake::Ids;
+use crate::proto::notification::Output;
+use crate::proto::request::RequestError;
+use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
+use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
+use crate::runtime::shared::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
+use crate::server::{Input, PeerId, Refusal};
+use crate::types::{AsStatus, ProcId, Status, Time};
+use nix::errno::Errno;
+
+/// A client's connection at the server.
+pub(super) struct Connection {
+    stream: Stream,
+    credentials: Credentials,
+    /// Whether credentials of munge can be checked.
+    checks_munge: bool,
+    stage: Stage,
+    /// The age of the peer's Init at its introduction, if the peer sent it.
+    init_age: Option<Duration>,
+    /// When the connection is dropped unless something happens before.
+    pub(super) deadline: Option<Time>,
+    /// The end of the peer, to be handled behind its earlier requests.
+    ending: Option<Dropped>,
+    /// The events that the poller reports.
+    interest: Interest,
+    /// Messages of other processes that the peer missed because it did not read earlier ones.
+    missed_count: u64,
+    replies: Replies,
+    /// A large request on its way through the decoder.
+    large: Large,
+    /// Whether the last request takes another turn.
+    is_unfinished: bool,
+    /// The peer's introduction, until its turn comes.
+    introduction: Option<Introduction>,
+}
+
+/// The state of a large request. Later requests wait until it is handled.
+#[derive(Default)]
+enum Large {
+    #[default]
+    None,
+    Waiting(OwnedFrame),
+    /// In the decoder; its size in bytes.
+    Away(usize),
+    Decoded(Box<Decoded>),
+}
+
+enum Stage {
+    /// The introduction is incomplete.
+    Greeting(Greeting),
+    /// The credential is being checked. It is still here until the check starts.
+    Proving(Box<Unproven>, Option<Vec<u8>>),
+    /// The core knows it.
+    Known(Known),
+    /// The peer has been refused. It closes the connection, or is dropped at its next message or its deadline. Tools of
+    /// release 4.2 whose connection ends before their first request would wait for its reply for ever.
+    Refused,
+    /// Queued messages are still sent, but nothing is read any more.
+    Closing,
+}
+
+struct Known {
+    /// The form of messages to the peer.
+    lines: MessageCodec,
+    /// The form of its admission.
+    expects: Expects,
+    /// Whether the peer reads a refusal.
+    wants_refusal: bool,
+    inbox: FrameBuffer,
+    open: OpenRequests,
+    /// The account of its memory.
+    account: Account,
+    /// The number of its admission.
+    index: Option<u32>,
+}
+
+/// Why a connection was dropped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum Dropped {
+    /// The peer closed the connection.
+    #[error("the peer closed the connection")]
+    End,
+    /// The socket failed.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The peer does not read its messages.
+    #[error(transparent)]
+    Queue(#[from] QueueFull),
+    /// The introduction is invalid.
+    #[error("the connect message can't be read: {0}")]
+    Greeting(#[from] GreetingError),
+    /// The peer sent more during the check of its credential.
+    #[error("the peer sent more before it was admitted")]
+    Early,
+    /// A message is invalid.
+    #[error("the stream of messages can't be read: {0}")]
+    Frame(#[from] FrameError),
+    /// Two requests have the same tag.
+    #[error(transparent)]
+    Tag(#[from] TagInUse),
+    /// The peer's encoding has no form for a reply.
+    #[error("an answer can't be written for this peer: {0}")]
+    Write(#[from] WriteError),
+    /// A reply is too large for this peer and has no place for a status.
+    #[error("the peer's release does not accept its job information: {0}")]
+    ReplyTooLarge(FrameError),
+    /// A reply can't be made and has no place for a status.
+    #[error(transparent)]
+    JobInfo(#[from] JobInfoError),
+    /// The peer took too long.
+    #[error("the peer did not introduce itself, did not finish a message, or did not read its last bytes, in time")]
+    Deadline,
+    /// Its process has too many requests with the host.
+    #[error("the host has yet to answer too many requests of this process, or too large ones; it may come again later")]
+    Burdensome,
+    /// All connections together hold too much memory.
+    #[error(
+        "all connections together hold {bytes} bytes, more than the limit of {bytes_max}, and those of this process most; it \
+         should read what it asks for, and end the messages that it begins"
+    )]
+    Greedy {
+        /// The bytes that they hold.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// There are too many connections without an introduction.
+    #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
+    Crowded {
+        /// The limit.
+        handshakes_max: usize,
+    },
+}
+
+impl Dropped {
+    /// Whether the peer has gone, whether or not it had read everything: that is no fault.
+    pub(super) fn is_end_of_peer(&self) -> bool {
+        match self {
+            Self::End => true,
+            Self::Stream(error) => error.is_end_of_peer(),
+            _ => false,
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: Stream, credentials: Credentials, checks_munge: bool) -> Self {
+        let stage = Stage::Greeting(Greeting::default());
+        Self {
+            stream,
+            credentials,
+            checks_munge,
+            stage,
+            init_age: None,
+            deadline: None,
+            ending: None,
+            interest: Interest::default(),
+            missed_count: 0,
+            replies: Replies::default(),
+            large: Large::None,
+            is_unfinished: false,
+            introduction: None,
+        }
+    }
+
+    pub(super) fn credentials(&self) -> Credentials {
+        self.credentials
+    }
+
+    pub(super) fn peer_end(&self) -> PeerEnd {
+        self.stream.peer_end(self.credentials)
+    }
+
+    pub(super) fn init_age(&self) -> Option<Duration> {
+        self.init_age
+    }
+
+    /// Whether the peer still owes the rest of a message.
+    pub(super) fn owes_bytes(&self) -> bool {
+        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message() && !known.inbox.has_frame())
+    }
+
+    /// Whether a message waits for its turn, or the end behind the last one.
+    pub(super) fn has_work(&self) -> bool {
+        match self.large {
+            Large::Waiting(_) | Large::Away(_) => false,
+            Large::None | Large::Decoded(_) => self.has_messages() || self.ending.is_some(),
+        }
+    }
+
+    /// Whether messages wait to be handled, or handled further.
+    pub(super) fn has_messages(&self) -> bool {
+        let has_frame = matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame());
+        has_frame || self.introduction.is_some() || self.is_unfinished || !matches!(self.large, Large::None)
+    }
+
+    /// Notes that the last request takes another turn.
+    pub(super) const fn note_unfinished(&mut self) {
+        self.is_unfinished = true;
+    }
+
+    /// Whether a request waits for the decoder.
+    pub(super) const fn has_undecoded(&self) -> bool {
+        matches!(self.large, Large::Waiting(_))
+    }
+
+    /// Takes a request for the decoder; it comes back by [`Connection::accept`].
+    pub(super) fn take_undecoded(&mut self) -> Option<(OwnedFrame, MessageCodec)> {
+        match (&self.stage, std::mem::take(&mut self.large)) {
+            (Stage::Known(known), Large::Waiting(frame)) => {
+                self.large = Large::Away(frame.frame().payload.len());
+                Some((frame, known.lines))
+            }
+            (_, large) => {
+                self.large = large;
+                None
+            }
+        }
+    }
+
+    /// Takes a decoded request that was not handled.
+    pub(super) fn take_decoded(&mut self) -> Option<Box<Decoded>> {
+        match std::mem::take(&mut self.large) {
+            Large::Decoded(decoded) => Some(decoded),
+            Large::None | Large::Waiting(_) | Large::Away(_) => None,
+        }
+    }
+
+    /// Takes a request back from the decoder.
+    pub(super) fn accept(&mut self, decoded: Box<Decoded>) {
+        self.large = Large::Decoded(decoded);
+    }
+
+    /// The share of the server's time for its requests. An introduction is on the tools' share, so that nobody pays for
+    /// a false name.
+    pub(super) fn share(&self) -> Share {
+        let uid = self.credentials.uid;
+        let account = if self.introduction.is_some() { Account::Tools(uid) } else { self.account() };
+        Share { uid, account }
+    }
+
+    /// Ends a connection to a peer that has gone. Its earlier requests are still handled.
+    pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
+        self.stream.discard();
+        self.ending.get_or_insert(dropped);
+    }
+
+    /// Whether the peer has gone.
+    pub(super) const fn is_ending(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// The account of its memory: the process that it claims to be, or before that its user.
+    pub(super) fn account(&self) -> Account {
+        match &self.stage {
+            Stage::Known(known) => known.account.clone(),
+            _ => Account::Tools(self.credentials.uid),
+        }
+    }
+
+    /// The user and the account of its memory.
+    pub(super) fn holder(&self) -> (u32, Account) {
+        (self.credentials.uid, self.account())
+    }
+
+    /// Memory of partial messages and queued output.
+    pub(super) fn held(&self) -> Part {
+        let received = match &self.stage {
+            Stage::Greeting(greeting) => greeting.size_bytes(),
+            Stage::Known(known) => known.inbox.pending().saturating_add(self.large.size_bytes()),
+            Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
+        };
+        Part { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
+    }
+
+    /// Whether the peer has not been introduced, or has been refused.
+    pub(super) fn is_greeting(&self) -> bool {
+        self.introduction.is_some() || matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
+    }
+
+    /// Whether nothing more is read, but queued messages are still sent.
+    pub(super) const fn is_closing(&self) -> bool {
+        matches!(self.stage, Stage::Closing)
+    }
+
+    /// Reads once; introductions and messages wait for their turn. Reads at most one buffer per turn, so that other
+    /// connections come next.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<(), Dropped> {
+        let count = match self.stream.receive(buffer)? {
+            Received::Bytes(count) => count,
+            Received::Nothing => return Ok(()),
+            Received::End => return Err(Dropped::End),
+        };
+        let bytes = buffer.get(..count).unwrap_or_default();
+        match &mut self.stage {
+            Stage::Greeting(greeting) => {
+                let carries_descriptors = self.stream.carries_descriptors();
+                let origin =
+                    Origin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
+                match greeting.push(bytes, origin) {
+                    Ok(Some(Introduced::Whole(greeted))) => self.know(*greeted),
+                    Ok(Some(Introduced::Unproven(mut unproven))) => {
+                        let credential = unproven.take_credential();
+                        self.stage = Stage::Proving(unproven, Some(credential));
+                        return Ok(());
+                    }
+                    Ok(None) => return Ok(()),
+                    Err(rejected) => return Err(self.reject(rejected)),
+                }
+            }
+            Stage::Proving(..) => return Err(Dropped::Early),
+            Stage::Known(known) => known.inbox.feed(bytes),
+            // The peer has read its refusal, and gets no other reply.
+            Stage::Refused => return Err(Dropped::End),
+            Stage::Closing => {}
+        }
+        Ok(())
+    }
+
+    /// Stops receiving, because no process is left to send: the end is read behind the bytes that have come.
+    pub(super) fn expect_no_more(&self) {
+        self.stream.shutdown_receiving();
+    }
+
+    /// Takes the credential to be checked, once.
+    pub(super) fn take_credential(&mut self) -> Option<Vec<u8>> {
+        match &mut self.stage {
+            Stage::Proving(_, credential) => credential.take(),
+            _ => None,
+        }
+    }
+
+    /// Takes the result of a credential check.
+    pub(super) fn prove(&mut self, id: PeerId, proven: Result<Ids, ProofError>) -> Result<(), Dropped> {
+        match std::mem::replace(&mut self.stage, Stage::Closing) {
+            Stage::Proving(unproven, _) => {
+                if let Ok(ids) = &proven {
+                    tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge proves a peer");
+                }
+                let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
+                self.know(greeted);
+                Ok(())
+            }
+            other => {
+                self.stage = other;
+                Ok(())
+            }
+        }
+    }
+
+    fn know(&mut self, greeted: Greeted) {
+        let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
+        self.init_age = init_age;
+        let (expects, account) = (introduction.expects(), introduction.account());
+        self.introduction = Some(introduction);
+        self.stage = Stage::Known(Known {
+            lines,
+            expects,
+            wants_refusal,
+            inbox,
+            open: OpenRequests::default(),
+            account,
+            index: None,
+        });
+    }
+
+    /// Sends a rejection to a peer that reads it. A new connection has room for a status.
+    fn reject(&mut self, rejected: Rejected) -> Dropped {
+        let Rejected { error, wants_refusal } = rejected;
+        if wants_refusal && self.stream.queue(greeting::refusal(error.status()), None).is_ok() {
+            // A peer that has gone reads nothing.
+            let _ = self.stream.flush();
+        }
+        Dropped::Greeting(error)
+    }
+
+    /// Takes the next message. Returns a request for the core, unless the connection handles the message itself. Behind
+    /// the last message comes the end of a peer that has gone.
+    pub(super) fn next_request(&mut self, id: PeerId) -> Result<Option<Input>, Dropped> {
+        if !self.has_messages()
+            && let Some(ending) = self.ending.take()
+        {
+            return Err(ending);
+        }
+        if let Some(introduction) = self.introduction.take() {
+            return Ok(Some(introduction.into_input(id)));
+        }
+        if std::mem::take(&mut self.is_unfinished) {
+            return Ok(Some(Input::Proceed(id)));
+        }
+        if let Large::Decoded(decoded) = std::mem::take(&mut self.large) {
+            let Decoded { header, size_bytes, request, .. } = *decoded;
+            return self.begin_request(id, header, size_bytes, request);
+        }
+        let Stage::Known(Known { lines, inbox, .. }) = &mut self.stage else { return Ok(None) };
+        if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
+            self.large = Large::Waiting(frame);
+            return Ok(None);
+        }
+        let Some(frame) = inbox.next_frame()? else { return Ok(None) };
+        let tag = frame.header.tag;
+        if tag == Tag::HEARTBEAT {
+            return Ok(Some(Input::Heartbeat(id)));
+        }
+        if tag == Tag::AWAKE && self.replies.is_seated() {
+            if let Some(woken) = Tag::from_bytes(frame.payload) {
+                for (tag, command) in self.replies.wake(woken) {
+                    self.stream.queue(lines.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
+                }
+            }
+            return Ok(None);
+        }
+        let (header, size_bytes, request) = (frame.header, frame.payload.len(), lines.read_request(&frame));
+        self.begin_request(id, header, size_bytes, request)
+    }
+
+    fn begin_request(
+        &mut self,
+        id: PeerId,
+        header: FrameHeader,
+        size_bytes: usize,
+        request: Result<Request, RequestError>,
+    ) -> Result<Option<Input>, Dropped> {
+        let Stage::Known(Known { lines, open, .. }) = &mut self.stage else { return Ok(None) };
+        let tag = header.tag;
+        match request {
+            Ok(request) => {
+                open.open(tag, request.command(), size_bytes)?;
+                self.replies.note(tag, request.command(), header.padding);
+                Ok(Some(Input::Request(id, tag, request)))
+            }
+            Err(error) => {
+                tracing::warn!(peer = id.0, %error, "a request can't be read");
+                if error.expects_reply() {
+                    // A lone status has the same form for every command.
+                    let answer = Reply::Status(error.status());
+                    self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Queues the peer's admission, with its name if the server assigned one.
+    pub(super) fn admit(&mut self, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Result<(), Dropped> {
+        let Stage::Known(known) = &mut self.stage else { return Ok(()) };
+        known.index = Some(index);
+        let expects = known.expects;
+        Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
+    }
+
+    /// Queues a refusal if the peer's release reads it; otherwise closes the connection.
+    pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
+        if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
+            self.stream.queue(greeting::refusal(refusal.status()), None)?;
+            self.stage = Stage::Refused;
+            return Ok(());
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// The command of an unanswered request.
+    pub(super) fn asked(&self, tag: Tag) -> Option<Command> {
+        match &self.stage {
+            Stage::Known(known) => known.open.command(tag),
+            _ => None,
+        }
+    }
+
+    /// The size of an unanswered request.
+    pub(super) fn size_bytes_of(&self, tag: Tag) -> usize {
+        match &self.stage {
+            Stage::Known(known) => known.open.size_bytes(tag),
+            _ => 0,
+        }
+    }
+
+    /// The dialect of an introduced peer, and the largest payload that it takes.
+    pub(super) fn reading(&self) -> Option<(Dialect, usize)> {
+        match &self.stage {
+            Stage::Known(known) => Some(known.lines.reading()),
+            _ => None,
+        }
+    }
+
+    /// The form of messages to an introduced peer.
+    pub(super) const fn lines(&self) -> Option<&MessageCodec> {
+        match &self.stage {
+            Stage::Known(known) => Some(&known.lines),
+            _ => None,
+        }
+    }
+
+    /// Queues an event that was written once for all peers with the same dialect.
+    pub(super) fn notify(&mut self, event: Arc<[u8]>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        if self.may_queue_unasked(event.len(), unasked_bytes_max) {
+            self.stream.queue_copied(event)?;
+        }
+        Ok(())
+    }
+
+    /// Announces a segment, under the tag of its kind. Without a descriptor the layout is 0, so that the peer does not
+    /// take the next descriptor for this segment.
+    pub(super) fn send_segment(
+        &mut self,
+        tag: Tag,
+        notice: &SegmentNotice,
+        descriptor: Option<Arc<OwnedFd>>,
+    ) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        let layout_id = if descriptor.is_some() { notice.layout_id } else { 0 };
+        let notice = SegmentNotice { layout_id, ..notice.clone() };
+        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor)?)
+    }
+
+    /// Forwards output. The peer misses output that exceeds its limit.
+    pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        let Stage::Known(known) = &self.stage else { return Ok(()) };
+        match known.lines.write_output(output) {
+            Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),
+            Err(error) => {
+                tracing::warn!(source = %output.source, %error, "output can't be written for a peer");
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues a message of other processes if that leaves room for replies. A process that is stopped in a debugger
+    /// must not lose its connection because its peers are busy; it misses their messages.
+    fn queue_unasked(&mut self, bytes: Vec<u8>, unasked_bytes_max: usize) -> Result<(), Dropped> {
+        if self.may_queue_unasked(bytes.len(), unasked_bytes_max) {
+            self.stream.queue(bytes, None)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an unrequested message may be queued. If not, the peer misses it.
+    fn may_queue_unasked(&mut self, size_bytes: usize, unasked_bytes_max: usize) -> bool {
+        let queued_bytes = self.stream.queued_bytes();
+        if queued_bytes > 0 && queued_bytes.saturating_add(size_bytes) > unasked_bytes_max {
+            if self.missed_count == 0 {
+                let pid = self.credentials.pid;
+                tracing::warn!(pid, queued_bytes, "a client does not read; it misses events and output of others");
+            }
+            self.missed_count = self.missed_count.saturating_add(1);
+            return false;
+        }
+        if self.missed_count > 0 {
+            let pid = self.credentials.pid;
+            tracing::warn!(
+                pid,
+                missed_count = self.missed_count,
+                "a client reads again; it has missed messages of others"
+            );
+            self.missed_count = 0;
+        }
+        true
+    }
+
+    /// Reads no more; queued messages are still sent.
+    pub(super) fn close(&mut self) {
+        self.stage = Stage::Closing;
+    }
+
+    /// Writes queued messages. Returns whether the connection is finished.
+    pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+        if self.is_ending() {
+            self.stream.discard();
+            return Ok(false);
+        }
+        if self.is_patient() {
+            return Ok(false);
+        }
+        self.lose_patience();
+        let flushed = self.stream.flush()?;
+        Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
+    }
+
+    /// Bytes that wait to be written.
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.stream.queued_bytes()
+    }
+
+    /// Drops queued messages.
+    pub(super) fn discard(&mut self) {
+        self.stream.discard();
+    }
+
+    /// Ends the connection. A forked child may hold a copy of the socket; without the shutdown the peer would wait, and
+    /// the poller would report it.
+    pub(super) fn end(&self, poller: &Poller) {
+        // Fails only for a socket that the poller does not know.
+        let _ = poller.forget(&self.stream);
+        self.stream.shutdown();
+    }
+
+    /// Watches for room while output is queued, and for input while the connection is not full.
+    pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
+        let interest = Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_patient() };
+        if interest != self.interest {
+            poller.rewatch(&self.stream, token, interest)?;
+            self.interest = interest;
+        }
+        Ok(())
+    }
+
+    /// Whether reading stops until earlier messages are handled. The kernel then stops the peer.
+    pub(super) fn is_full(&self) -> bool {
+        let Stage::Known(known) = &self.stage else { return self.is_ending() };
+        // A full connection must become half empty first, because each change is a system call.
+        let bytes_max = if self.interest.readable { UNHANDLED_BYTES_MAX } else { UNHANDLED_BYTES_MAX / 2 };
+        self.is_ending() || (known.inbox.pending() >= bytes_max && known.inbox.has_frame())
+    }
+}
+
+impl Large {
+    /// Memory of the request as it was sent.
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Waiting(frame) => frame.frame().payload.len(),
+            Self::Away(size_bytes) => *size_bytes,
+            Self::Decoded(decoded) => decoded.size_bytes,
+        }
+    }
+}
+
+/// Limit of waiting messages in bytes. Above it, the connection is not read.
+const UNHANDLED_BYTES_MAX: usize = 64 << 10;
+
+mod replies;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::bfrops::DecodeLimits;
+use crate::gds::CompletionStatus;
+use crate::proto::frame::{self, Asleep};
+use crate::ptl::StreamLimits;
+use crate::runtime::shared::message_codec::message_buffer;
+use crate::types::Namespace;
+
+const COMMIT: Tag = Tag(101).patient();
+const FENCE: Tag = Tag(102);
+
+fn job() -> Namespace {
+    Namespace::new("job").unwrap()
+}
+
+/// An admitted client, and its end of the connection.
+fn admitted() -> (Connection, Stream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let credentials = Credentials::of_peer(&ours).unwrap();
+    let [ours, theirs] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
+    let known = Known {
+        lines: MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
+        expects: Expects::Index,
+        wants_refusal: false,
+        inbox: message_buffer(),
+        open: OpenRequests::default(),
+        account: Account::Process(ProcId::new(job(), 0)),
+        index: Some(7),
+    };
+    (Connection { stage: Stage::Known(known), ..Connection::new(ours, credentials, false) }, theirs)
+}
+
+fn open(connection: &mut Connection, tag: Tag, command: Command) {
+    let Stage::Known(known) = &mut connection.stage else { panic!("it was admitted") };
+    known.open.open(tag, command, 0).unwrap();
+}
+
+/// The tags of the messages that the client can read now.
+fn tags_sent(client: &mut Stream) -> Vec<Tag> {
+    let (mut inbox, mut buffer) = (message_buffer(), [0; 256]);
+    while let Received::Bytes(count) = client.receive(&mut buffer).unwrap() {
+        inbox.feed(&buffer[..count]);
+    }
+    let mut tags = Vec::new();
+    while let Some(frame) = inbox.next_frame().unwrap() {
+        tags.push(frame.header.tag);
+    }
+    tags
+}
+
+#[test]
+fn an_answer_that_may_wait_goes_out_with_the_next_one() {
+    let (mut connection, mut client) = admitted();
+    let success = Reply::Status(Status::SUCCESS);
+    let poller = Poller::new().unwrap();
+    poller.watch(&connection.stream, Token(9)).unwrap();
+    open(&mut connection, COMMIT, Command::Commit);
+    open(&mut connection, FENCE, Command::Fence);
+    connection.reply(COMMIT, &success).unwrap();
+    assert!(!connection.flush().unwrap());
+    // The poller must not report room all the time either.
+    connection.watch(&poller, Token(9)).unwrap();
+    assert!(!connection.interest.writable);
+    assert_eq!(tags_sent(&mut client), []);
+    connection.reply(FENCE, &success).unwrap();
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+}
+
+#[test]
+fn an_answer_that_nothing_is_to_follow_does_not_wait() {
+    let (mut connection, mut client) = admitted();
+    let success = Reply::Status(Status::SUCCESS);
+    open(&mut connection, COMMIT, Command::Commit);
+    connection.reply(COMMIT, &success).unwrap();
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT]);
+    // A reply to another thread of the process takes the waiting one along.
+    for (tag, command) in [(COMMIT, Command::Commit), (FENCE, Command::Fence), (Tag(103), Command::Commit)] {
+        open(&mut connection, tag, command);
+    }
+    connection.reply(COMMIT, &success).unwrap();
+    connection.reply(Tag(103), &success).unwrap();
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, Tag(103)]);
+}
+
+/// The process waited in a Get, so it could not send the fence, and the commit's reply waited for ever.
+#[test]
+fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
+    let (mut connection, mut client) = admitted();
+    open(&mut connection, Tag(100), Command::Get);
+    open(&mut connection, COMMIT, Command::Commit);
+    connection.reply(COMMIT, &Reply::Status(Status::SUCCESS)).unwrap();
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT]);
+}
+
+/// A client that has a seat, and has asked for a fence that it awaits asleep, with a commit before it or not.
+fn sleeping(has_commit: bool) -> (Connection, Stream) {
+    let (mut connection, client) = admitted();
+    connection.be_seated();
+    if has_commit {
+        open(&mut connection, COMMIT, Command::Commit);
+    }
+    fall_asleep(&mut connection, 0, has_commit);
+    (connection, client)
+}
+
+fn fall_asleep(connection: &mut Connection, received_bytes: u64, has_forerunner: bool) {
+    open(connection, FENCE, Command::Fence);
+    let mut message = frame::encode(0, FENCE, &[]).unwrap();
+    Asleep::new(received_bytes, has_forerunner).mark(&mut message);
+    let mut inbox = message_buffer();
+    inbox.feed(&message);
+    let padding = inbox.next_frame().unwrap().unwrap().header.padding;
+    connection.replies.note(FENCE, Command::Fence, padding);
+}
+
+fn awake(connection: &mut Connection, client: &mut Stream) -> Vec<Tag> {
+    client.queue(frame::encode(0, Tag::AWAKE, &FENCE.to_bytes()).unwrap(), None).unwrap();
+    client.flush().unwrap();
+    connection.receive(&mut [0; 256]).unwrap();
+    while connection.has_work() {
+        assert!(connection.next_request(PeerId(1)).unwrap().is_none());
+    }
+    connection.flush().unwrap();
+    tags_sent(client)
+}
+
+const SUCCESS: Reply = Reply::Status(Status::SUCCESS);
+
+#[test]
+fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
+    for has_commit in [false, true] {
+        let (mut connection, mut client) = sleeping(has_commit);
+        if has_commit {
+            assert_eq!(connection.reply(COMMIT, &SUCCESS).unwrap(), None);
+        }
+        assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
+        connection.flush().unwrap();
+        assert_eq!(tags_sent(&mut client), []);
+        // The client woke a moment too early.
+        let expected = if has_commit { vec![COMMIT, FENCE] } else { vec![FENCE] };
+        assert_eq!(awake(&mut connection, &mut client), expected);
+        assert_eq!(awake(&mut connection, &mut client), [], "once");
+    }
+}
+
+#[test]
+fn who_has_woken_gets_the_message() {
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(awake(&mut connection, &mut client), []);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+    assert_eq!(awake(&mut connection, &mut client), []);
+}
+
+/// Tags are used again. A question about the later request must not be answered for the earlier one.
+#[test]
+fn what_was_told_is_forgotten_with_the_next_request() {
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(awake(&mut connection, &mut client), []);
+}
+
+#[test]
+fn a_sleeper_reads_what_is_no_mere_success() {
+    let failure = Reply::Status(Status::ERR_TIMEOUT);
+    let (mut connection, mut client) = sleeping(false);
+    assert_eq!(connection.reply(FENCE, &failure).unwrap(), Some(CompletionStatus::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+    let (mut connection, mut client) = sleeping(true);
+    connection.reply(COMMIT, &failure).unwrap();
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+}
+
+/// A segment or event that was sent before the end of a fence must arrive before it.
+#[test]
+fn a_sleeper_reads_first_what_was_sent_first() {
+    let notice = SegmentNotice { namespace: job(), layout_id: 0 };
+    let announce = |connection: &mut Connection| connection.send_segment(Tag::SEGMENT, &notice, None).unwrap();
+    let (mut connection, mut client) = sleeping(false);
+    announce(&mut connection);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
+    // The message is on its way.
+    let (mut connection, mut client) = admitted();
+    connection.be_seated();
+    announce(&mut connection);
+    connection.flush().unwrap();
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
+    fall_asleep(&mut connection, client.received_bytes(), false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
+}
+
+/// Another thread of the process waits for that commit's reply.
+#[test]
+fn the_commit_of_another_thread_does_not_go_without_saying() {
+    let (mut connection, mut client) = sleeping(false);
+    open(&mut connection, COMMIT, Command::Commit);
+    connection.reply(COMMIT, &SUCCESS).unwrap();
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
+    // The same holds for an unanswered commit.
+    let (mut connection, _client) = sleeping(true);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
+}
+
+#[test]
+fn who_has_no_seat_is_told_nothing() {
+    let (mut connection, mut client) = admitted();
+    fall_asleep(&mut connection, 0, false);
+    assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
+    connection.flush().unwrap();
+    assert_eq!(tags_sent(&mut client), [FENCE]);
+}
+
+/// The host may have deregistered the process, and the seat must be free for the next one.
+#[test]
+fn a_seat_is_left_by_who_is_closed() {
+    let (mut connection, _client) = sleeping(false);
+    connection.close();
+    assert_eq!(connection.leave_seat(), Some((job(), 7)));
+    assert_eq!(connection.leave_seat(), None);
+}

@@ -1,0 +1,645 @@
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::connection::{Connection, Dropped};
+use super::connection_limits::ConnectionLimits;
+use super::decoder::{Answer, Decoded, Decoder};
+use super::held::{Held, Part};
+use super::job_info::JobInfoAnswers;
+use super::listeners::Listeners;
+use super::newcomers::{Greeting, Refusals};
+use super::poller::{Poller, Readiness, Token};
+use super::process_ends::{Liveness, ProcessEnds};
+use super::prover::{ProofError, Proofs};
+use super::turns::{Share, Turns};
+use super::writes::{WriteBudget, Writes};
+use super::written_event::WrittenEvent;
+use crate::gds::{CompletionNotice, NamespaceReader, Store};
+use crate::proto::handshake::Ids;
+use crate::proto::notification::{Event, Output};
+use crate::proto::{Command, Reply, SegmentNotice, Tag};
+use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
+use crate::runtime::shared::message_codec::WriteError;
+use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
+use crate::shmem::ReaderHandle;
+use crate::topo::{self, SharedMachine};
+use crate::types::{Namespace, ProcId, Time};
+
+/// All connections of a server, by their numbers in the core.
+pub(super) struct Connections {
+    /// The server's own name.
+    server: ProcId,
+    limits: ConnectionLimits,
+    /// Checks credentials of munge; without it they are refused.
+    proofs: Option<Proofs>,
+    last: u64,
+    connections: BTreeMap<PeerId, Connection>,
+    deadlines: BTreeSet<(Time, PeerId)>,
+    /// Connections whose requests wait to be handled.
+    turns: Turns,
+    /// Decodes their large requests.
+    decoder: Decoder,
+    /// Connections that have not introduced themselves.
+    greeting: Greeting,
+    /// Connections with output to write.
+    writes: Writes,
+    /// Connections that end in this turn.
+    ended: Vec<(PeerId, Connection)>,
+    process_ends: ProcessEnds,
+    /// Verdicts for sleeping processes, to be written in this turn.
+    told: BTreeMap<Namespace, Vec<CompletionNotice>>,
+    /// Seats that are free again.
+    left: Vec<(Namespace, u32)>,
+    inputs: VecDeque<Input>,
+    job_info: JobInfoAnswers,
+    written_event: WrittenEvent,
+    buffer: Box<[u8]>,
+    refusals: Refusals,
+    held: Held,
+    /// The end of a pause after a lack of descriptors: no connection is accepted before.
+    accept_pause_end: Option<Time>,
+}
+
+impl Connections {
+    pub(super) fn new(
+        server: ProcId,
+        limits: ConnectionLimits,
+        greeting: Greeting,
+        proofs: Option<Proofs>,
+        decoder: Decoder,
+    ) -> Self {
+        Self {
+            server,
+            limits,
+            proofs,
+            last: FIRST_PEER - 1,
+            connections: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            turns: Turns::default(),
+            decoder,
+            greeting,
+            writes: Writes::default(),
+            ended: Vec::new(),
+            process_ends: ProcessEnds::default(),
+            told: BTreeMap::new(),
+            left: Vec::new(),
+            inputs: VecDeque::new(),
+            job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
+            written_event: WrittenEvent::default(),
+            buffer: vec![0; BUFFER_SIZE_BYTES].into(),
+            refusals: Refusals::default(),
+            held: Held::new(limits.held_bytes_max),
+            accept_pause_end: None,
+        }
+    }
+
+    /// The next input for the core.
+    pub(super) fn poll_input(&mut self) -> Option<Input> {
+        self.inputs.pop_front()
+    }
+
+    pub(super) fn has_input(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    pub(super) fn next_deadline(&self) -> Option<Time> {
+        let first = self.deadlines.first().map(|&(deadline, _)| deadline);
+        first.into_iter().chain(self.accept_pause_end).min()
+    }
+
+    /// Accepts waiting connections of one listener, up to a limit.
+    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
+        let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
+        for _ in 0..ACCEPTS_PER_TURN {
+            match listeners.accept(token, limits) {
+                Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
+                Ok(Some((_, Err(error)))) => {
+                    if let Some(refused_count) = self.refusals.report(now) {
+                        tracing::warn!(%error, refused_count, "connection dropped, and perhaps others since the last report");
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "can't take a connection; trying again in a moment");
+                    // Otherwise the listeners would be ready, and fail, in every turn.
+                    listeners.forget(poller);
+                    self.accept_pause_end = Some(now + ACCEPT_PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: Stream, credentials: Credentials, poller: &Poller, now: Time) {
+        self.last += 1;
+        let id = PeerId(self.last);
+        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+            return tracing::warn!(%errno, "can't watch a connection; it is dropped");
+        }
+        self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
+        self.expect_by(id, Some(now + self.limits.handshake_time_max));
+        self.greeting.insert(id, credentials.uid);
+        self.make_room();
+    }
+
+    /// Watches the process of a connection: a forked copy may keep the connection open after its end.
+    pub(super) fn watch_process(&mut self, id: PeerId, poller: &Poller) {
+        let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
+        if self.process_ends.watch(id, pid, poller) == Liveness::Ended {
+            self.outlive(id, poller);
+        }
+    }
+
+    /// The process of a connection has ended. The bytes that it sent are still read, and then the end.
+    pub(super) fn outlive(&mut self, id: PeerId, poller: &Poller) {
+        self.process_ends.forget(id, poller);
+        if let Some(connection) = self.connections.get(&id) {
+            connection.expect_no_more();
+        }
+    }
+
+    /// Reads from or writes to a connection that is ready.
+    pub(super) fn serve(&mut self, id: PeerId, readiness: Readiness, now: Time) {
+        if readiness.is_writable {
+            self.writes.insert(id);
+        }
+        let Some(connection) = self.connections.get_mut(&id).filter(|_| readiness.is_readable) else { return };
+        if connection.is_full() {
+            return;
+        }
+        let mut result = connection.receive(&mut self.buffer);
+        if let (Some(credential), Some(proofs)) = (connection.take_credential(), &self.proofs) {
+            let asked = proofs.check(id, credential, self.limits.handshake_time_max);
+            result = result.and(asked.or_else(|error| connection.prove(id, Err(error))));
+        }
+        self.follow(id, result, now);
+    }
+
+    /// Takes the result of a credential check; its peer may be gone.
+    pub(super) fn settle_proof(&mut self, id: PeerId, proven: Result<Ids, ProofError>, now: Time) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let result = connection.prove(id, proven);
+        self.follow(id, result, now);
+    }
+
+    /// Continues after a connection was read, or after one of its requests was handled.
+    fn follow(&mut self, id: PeerId, result: Result<(), Dropped>, now: Time) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let is_greeting = connection.is_greeting();
+        let was_greeting = !is_greeting && self.greeting.remove(id);
+        let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
+        if was_greeting || (!is_greeting && !connection.is_closing()) {
+            self.expect_by(id, owed_until);
+        }
+        // The refusal of an unreadable request may be queued.
+        self.writes.insert(id);
+        self.settle(id, result);
+        self.await_turn(id);
+        self.weigh(id);
+    }
+
+    /// Sets when a connection is dropped unless something happens before.
+    fn expect_by(&mut self, id: PeerId, deadline: Option<Time>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut connection.deadline, deadline);
+        if before != deadline {
+            before.map(|before| self.deadlines.remove(&(before, id)));
+            self.deadlines.extend(deadline.map(|deadline| (deadline, id)));
+        }
+    }
+
+    /// Puts a connection in the line if one of its requests waits.
+    fn await_turn(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_work()) {
+            self.turns.join(id, connection.share());
+        }
+    }
+
+    /// Whether requests wait to be handled.
+    pub(super) fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+    }
+
+    /// Number of processes with waiting requests.
+    pub(super) fn turn_count(&self) -> usize {
+        self.turns.process_count()
+    }
+
+    /// The next connection in the line. It returns to the line with [`Connections::end_turn`].
+    pub(super) fn next_turn(&mut self) -> Option<(PeerId, Share)> {
+        self.turns.next()
+    }
+
+    /// Takes the next request of a connection into the inputs; `false`: there is none.
+    pub(super) fn take_request(&mut self, id: PeerId) -> bool {
+        let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
+            return false;
+        };
+        match connection.next_request(id) {
+            Ok(input) => self.inputs.extend(input),
+            Err(dropped) => self.part(id, &dropped),
+        }
+        self.await_decoder(id);
+        true
+    }
+
+    /// Sends a large request of a connection to the decoder.
+    fn await_decoder(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.has_undecoded()) {
+            self.decoder.join(id, connection.share());
+            self.decode_next();
+        }
+    }
+
+    fn decode_next(&mut self) {
+        while let Some(id) = self.decoder.next() {
+            let connection = self.connections.get_mut(&id);
+            let Some((frame, lines)) = connection.and_then(Connection::take_undecoded) else {
+                self.decoder.pass();
+                continue;
+            };
+            if let Some(decoded) = self.decoder.decode(id, frame, lines) {
+                self.accept_decoded(id, Box::new(decoded));
+            }
+        }
+    }
+
+    fn accept_decoded(&mut self, id: PeerId, decoded: Box<Decoded>) {
+        self.decoder.settle(&decoded);
+        match self.connections.get_mut(&id) {
+            Some(connection) => connection.accept(decoded),
+            None => self.decoder.discard(decoded),
+        }
+        self.await_turn(id);
+    }
+
+    /// Takes a decoded large request; its connection may be gone.
+    pub(super) fn settle_decoded(&mut self, id: PeerId, decoded: Box<Decoded>) {
+        self.accept_decoded(id, decoded);
+        self.decode_next();
+    }
+
+    /// Puts the last request of a connection in the line again, because it takes another turn.
+    pub(super) fn note_unfinished(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.note_unfinished();
+            self.await_turn(id);
+        }
+    }
+
+    /// Ends a connection's turn, with the number of handled requests and their time.
+    pub(super) fn end_turn(&mut self, id: PeerId, share: &Share, requests: u64, time: Duration, now: Time) {
+        self.turns.charge(share, requests, time);
+        self.follow(id, Ok(()), now);
+    }
+
+    /// The most requests of other processes that were handled while a process within its share waited.
+    pub(super) const fn requests_waited_max(&self) -> u64 {
+        self.turns.requests_waited_max()
+    }
+
+    /// Drops connections that took too long, and accepts connections again after a pause.
+    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
+        for _ in 0..DEADLINES_PER_TURN {
+            let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) else { break };
+            self.deadlines.remove(&(deadline, id));
+            self.settle(id, Err(Dropped::Deadline));
+        }
+        if self.accept_pause_end.is_some_and(|end| end <= now) {
+            self.accept_pause_end = None;
+            if let Err(errno) = listeners.watch(poller) {
+                tracing::error!(%errno, "can't watch for connections; trying again in a moment");
+                self.accept_pause_end = Some(now + ACCEPT_PAUSE);
+            }
+        }
+    }
+
+    /// Sends a peer its admission, and its name if the server assigned one.
+    pub(super) fn admit(&mut self, id: PeerId, index: u32, proc: Option<&ProcId>) {
+        let server = self.server.clone();
+        self.write(id, |connection| connection.admit(index, proc, &server));
+    }
+
+    pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
+        let owner = self.connections.get(&id).map(Connection::credentials);
+        let (pid, uid) = (owner.and_then(|owner| owner.pid), owner.map(|owner| owner.uid));
+        if refusal.is_of_rank() {
+            tracing::error!(pid, uid, %refusal, "connection refused");
+        } else {
+            tracing::warn!(pid, uid, %refusal, "connection refused");
+        }
+        self.write(id, |connection| connection.refuse(refusal));
+        self.expect_by(id, Some(now + self.limits.handshake_time_max));
+        // It may still send something, so it counts as a connection without introduction.
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_greeting()) {
+            self.greeting.insert(id, connection.credentials().uid);
+            self.make_room();
+        }
+    }
+
+    /// The age of a peer's Init at its introduction, if the peer sent it.
+    pub(super) fn init_age(&self, id: PeerId) -> Option<Duration> {
+        self.connections.get(&id)?.init_age()
+    }
+
+    /// The owner of a connection, for messages.
+    pub(super) fn name(&self, id: PeerId) -> Option<String> {
+        self.connections.get(&id).map(|connection| format!("a connection of user {}", connection.credentials().uid))
+    }
+
+    /// The process or socket at the other end.
+    pub(super) fn peer_end(&self, id: PeerId) -> PeerEnd {
+        self.connections.get(&id).map_or(PeerEnd::Unknown, Connection::peer_end)
+    }
+
+    /// The command of an unanswered request.
+    pub(super) fn asked(&self, id: PeerId, tag: Tag) -> Option<Command> {
+        self.connections.get(&id)?.asked(tag)
+    }
+
+    /// The user and the size of an unanswered request.
+    pub(super) fn size_of(&self, id: PeerId, tag: Tag) -> (u32, usize) {
+        let connection = self.connections.get(&id);
+        connection.map_or((u32::MAX, 0), |connection| (connection.credentials().uid, connection.size_bytes_of(tag)))
+    }
+
+    /// Drops a connection whose process has too many requests with the host.
+    pub(super) fn turn_away(&mut self, id: PeerId) {
+        self.settle(id, Err(Dropped::Burdensome));
+    }
+
+    pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
+        let mut verdict = None;
+        self.write(id, |connection| connection.reply(tag, reply).map(|told| verdict = told));
+        let seat = self.connections.get(&id).and_then(Connection::seat);
+        if let (Some(verdict), Some((namespace, number))) = (verdict, seat) {
+            let told = CompletionNotice { connection: *number, request: tag.0, verdict };
+            match self.told.get_mut(namespace) {
+                Some(all_told) => all_told.push(told),
+                None => drop(self.told.insert(namespace.clone(), vec![told])),
+            }
+        }
+    }
+
+    /// Answers a request after a long encoding on another thread.
+    pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, reply: Reply) {
+        let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
+        let Some((command, lines)) = asked else { return };
+        if let Some(encoded) = self.decoder.encode(id, Answer { tag, command, reply, lines }) {
+            self.send_encoded(id, encoded);
+        }
+    }
+
+    /// Sends an encoded reply.
+    pub(super) fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+        self.write(id, |connection| connection.send_encoded(encoded));
+    }
+
+    /// Frees memory on the decoder's thread.
+    pub(super) fn discard(&mut self, garbage: Garbage) {
+        self.decoder.discard(Box::new(garbage));
+    }
+
+    /// Takes the verdicts for sleeping processes.
+    pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<CompletionNotice>> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// The number under which a peer may have a seat at this board.
+    pub(super) fn candidate(&self, id: PeerId, namespace: &Namespace) -> Option<u32> {
+        let (own, number) = self.connections.get(&id)?.candidacy()?;
+        (own == namespace).then_some(number)
+    }
+
+    /// Gives a peer its seat.
+    pub(super) fn be_seated(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.be_seated();
+        }
+    }
+
+    /// Takes the seats that are free again.
+    pub(super) fn take_left(&mut self) -> Vec<(Namespace, u32)> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// Answers a request for job information.
+    pub(super) fn reply_job_info(
+        &mut self,
+        id: PeerId,
+        tag: Tag,
+        namespace: &Namespace,
+        store: &Store,
+        topology: Option<&str>,
+    ) {
+        let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
+        let payload = self.job_info.payload(namespace, reading, store, topology);
+        self.write(id, |connection| connection.reply_shared(tag, &payload?));
+    }
+
+    /// Answers a Get with data that begins with the description of a job.
+    pub(super) fn reply_job_data(&mut self, id: PeerId, tag: Tag, data: &JobData, store: &Store) {
+        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
+        match self.job_info.data_payload(data, lines, store) {
+            Ok(payload) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
+            Err(status) => self.reply(id, tag, &Reply::Status(status)),
+        }
+    }
+
+    /// Forgets the replies of a namespace, because its description changed.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+        self.job_info.forget(namespace);
+    }
+
+    /// Sends an event to a peer. Without a form in the peer's encoding, or above its size limit, the peer misses the
+    /// event.
+    pub(super) fn notify(&mut self, id: PeerId, event: &Arc<Event>) {
+        let unasked_bytes_max = self.unasked_bytes_max();
+        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
+        match self.written_event.write(event, lines) {
+            Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
+            Err(error) => tracing::warn!(status = %event.status, %error, "an event can't be written for a peer"),
+        }
+    }
+
+    /// Sends a namespace's segment. A client without a segment learns that and requests each value.
+    pub(super) fn send_segment(&mut self, id: PeerId, namespace: &Namespace, store: &Store) {
+        let segment = store.reader(namespace).map(NamespaceReader::segment);
+        // All clients get the descriptor that the server itself reads: to open another one costs more than to send it.
+        let descriptor = segment.and_then(|segment| segment.handle().share_descriptor());
+        if segment.is_none() {
+            tracing::warn!(%namespace, "there is no segment to be handed over; its client will ask for each value");
+        }
+        let layout_id = segment.map_or(0, |segment| segment.info().layout_id.get());
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
+        self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, descriptor));
+    }
+
+    /// Makes a client forget the segment of another job, because there is none any more.
+    pub(super) fn withdraw_segment(&mut self, id: PeerId, namespace: Namespace) {
+        let notice = SegmentNotice { namespace, layout_id: 0 };
+        self.write(id, |connection| connection.send_segment(Tag::SEGMENT, &notice, None));
+    }
+
+    /// Sends the segment of the node's topology.
+    pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
+        let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the topology can't be handed over; its client will ask for the text");
+            None
+        });
+        let notice = SegmentNotice { namespace: namespace.clone(), layout_id: topo::layout_id().get() };
+        self.write(id, |connection| connection.send_segment(Tag::TOPOLOGY, &notice, descriptor.map(Arc::new)));
+    }
+
+    /// Forwards output to a client.
+    pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
+        let unasked_bytes_max = self.unasked_bytes_max();
+        self.write(id, |connection| connection.send_output(output, unasked_bytes_max));
+    }
+
+    pub(super) fn close(&mut self, id: PeerId, reason: Reason, now: Time) {
+        tracing::debug!(peer = id.0, %reason, "closing a connection");
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.close();
+            self.writes.insert(id);
+            // A peer that is gone keeps its turn: only that turn removes the connection before its deadline.
+            if !connection.is_ending() {
+                self.turns.leave(id);
+            }
+            self.expect_by(id, Some(now + self.limits.handshake_time_max));
+        }
+    }
+
+    /// Writes to the connections with output, up to the limit of a turn. The poller reports the others, because their
+    /// sockets have room.
+    pub(super) fn flush(&mut self, poller: &Poller) {
+        self.written_event.forget();
+        let mut budget = WriteBudget::new();
+        for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
+            let Some(connection) = self.connections.get_mut(&id) else { continue };
+            let flushed = if budget.is_spent() && !connection.is_ending() {
+                Ok(false) // The poller reports its room.
+            } else {
+                let before_bytes = connection.queued_bytes();
+                let flushed = connection.flush();
+                budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
+                flushed
+            };
+            match flushed {
+                Ok(true) => self.remove(id),
+                Ok(false) => {
+                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                    }
+                }
+                Err(dropped) => self.settle(id, Err(dropped)),
+            }
+            self.weigh(id);
+        }
+    }
+
+    /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the rest.
+    pub(super) fn flush_all(&mut self) {
+        for connection in self.connections.values_mut() {
+            let _ = connection.flush();
+        }
+    }
+
+    /// Ends finished connections. Messages sent to their peers before must arrive earlier than the end.
+    pub(super) fn end(&mut self, poller: &Poller) {
+        for (id, connection) in self.ended.drain(..) {
+            self.process_ends.forget(id, poller);
+            connection.end(poller);
+        }
+    }
+
+    fn write(&mut self, id: PeerId, write: impl FnOnce(&mut Connection) -> Result<(), Dropped>) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let result = write(connection);
+            self.writes.insert(id);
+            self.settle(id, result);
+            self.weigh(id);
+        }
+    }
+
+    /// Notes the memory of a connection. Drops the greediest connections as long as all together hold too much.
+    fn weigh(&mut self, id: PeerId) {
+        self.held.set(id, self.connections.get(&id).map_or_else(Part::default, Connection::held));
+        self.held.set_shared(self.job_info.held_bytes());
+        if self.held.is_exceeded() {
+            self.job_info.give_way();
+            self.held.set_shared(self.job_info.held_bytes());
+        }
+        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::holder)) {
+            let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
+            self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
+            self.held.set(greediest, Part::default());
+            self.held.set_shared(self.job_info.held_bytes());
+        }
+    }
+
+    /// Limit of a client's queue for messages without a request.
+    const fn unasked_bytes_max(&self) -> usize {
+        if self.held.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
+    }
+
+    /// Drops a failed connection and gives the core the loss.
+    fn settle(&mut self, id: PeerId, result: Result<(), Dropped>) {
+        let Err(dropped) = result else { return };
+        if !dropped.is_end_of_peer() {
+            return self.part(id, &dropped);
+        }
+        // Requests that came before the end of a process still count. The end itself takes time of the process's share.
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.end_behind_messages(dropped);
+            self.await_turn(id);
+        }
+    }
+
+    /// Removes a connection and gives the core the loss.
+    fn part(&mut self, id: PeerId, dropped: &Dropped) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            let pid = connection.credentials().pid;
+            if dropped.is_end_of_peer() {
+                tracing::debug!(peer = id.0, pid, "connection ended");
+            } else {
+                tracing::warn!(peer = id.0, pid, reason = %dropped, "connection dropped");
+            }
+            self.remove(id);
+            self.inputs.push_back(Input::Lost(id));
+        }
+    }
+
+    fn remove(&mut self, id: PeerId) {
+        if let Some(mut connection) = self.connections.remove(&id) {
+            connection.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
+            connection.discard();
+            connection.take_decoded().into_iter().for_each(|decoded| self.decoder.discard(decoded));
+            self.left.extend(connection.leave_seat());
+            self.ended.push((id, connection));
+        }
+        self.held.set(id, Part::default());
+        self.greeting.remove(id);
+        self.turns.leave(id);
+        self.decoder.leave(id);
+    }
+
+    fn make_room(&mut self) {
+        while let Some((oldest, handshakes_max)) = self.greeting.surplus(self.connections.len()) {
+            self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
+        }
+    }
+}
+
+/// Numbers below are the poller's own tokens.
+const FIRST_PEER: u64 = 3;
+/// The part of all memory that may be kept job information: a quarter.
+const JOB_INFO_SHARE: usize = 4;
+/// Bytes read from one connection per turn.
+const BUFFER_SIZE_BYTES: usize = 64 << 10;
+const ACCEPTS_PER_TURN: usize = 16;
+/// Connections dropped in one turn for lateness.
+const DEADLINES_PER_TURN: usize = 64;
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,280 @@
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crossbeam::channel::Sender;
+
+use crate::server::{HostResult, Upcall, UpcallId};
+use crate::types::{Namespace, ProcId, Rank};
+
+use super::commands::{Callback, CommandSender};
+use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+use super::job_queue::{JobReceiver, JobSender, queue};
+use super::request_quota::{Account, Origin};
+use crate::runtime::shared::events;
+use crate::runtime::shared::threads::spawn;
+
+/// The thread that calls the host's functions, so that they may call the server and wait for it without stopping its
+/// loop.
+///
+/// The thread ends after this is dropped. It is not joined: a host's function may wait for ever, and the end of the
+/// server does not wait for it.
+pub(super) struct HostThread {
+    commands: CommandSender,
+    jobs: JobSender<Lane, Job>,
+}
+
+/// Work for the thread.
+pub(super) enum Job {
+    /// A function of the host.
+    Upcall(UpcallId, Upcall),
+    /// The result of a call of the host.
+    Complete(Callback, HostResult),
+    /// A job, such as event handlers of the host's process.
+    Run(events::Job),
+}
+
+/// A line of jobs. Jobs with a common lane keep their order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lane {
+    /// Work of the host itself.
+    Host,
+    /// Requests of a process, and events about it.
+    Of(Account),
+    /// Changes of the events of the environment that this server needs.
+    Environment,
+    /// Fetches of a job's data. Several processes may wait for one fetch.
+    Fetches(Namespace),
+}
+
+/// The place of a job in the queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    /// The user whose turns it takes; `None`: the host.
+    pub(super) uid: Option<u32>,
+    /// The lanes of the job; empty: the lane of the host.
+    pub(super) lanes: BTreeSet<Lane>,
+}
+
+impl Place {
+    /// The place of a job that a request may have caused, and that may be about a process.
+    pub(super) fn new(origin: Option<&Origin>, about: Option<&ProcId>) -> Self {
+        let about = about.map(|proc| Account::Process(proc.clone()));
+        let lanes = origin.map(|origin| origin.account.clone()).into_iter().chain(about).map(Lane::Of).collect();
+        Self { uid: origin.map(|origin| origin.uid), lanes }
+    }
+
+    /// The place of an upcall.
+    pub(super) fn of(upcall: &Upcall, origin: Option<&Origin>) -> Self {
+        match upcall {
+            Upcall::ClientConnected { proc, .. } | Upcall::ClientFinalized { proc, .. } => {
+                Self::new(origin, Some(proc))
+            }
+            Upcall::NotifyEvent(event) => Self::new(origin, event.source.as_ref()),
+            Upcall::IofPull(request) => Self::new(origin, Some(&request.requester.proc)),
+            Upcall::RegisterEvents(_) | Upcall::DeregisterEvents(_) => Self::new(origin, None).and(Lane::Environment),
+            Upcall::DirectModex { proc, .. } => {
+                let lanes = BTreeSet::from([Lane::Fetches(proc.namespace.clone())]);
+                Self { uid: origin.map(|origin| origin.uid), lanes }
+            }
+            _ => Self::new(origin, None),
+        }
+    }
+
+    /// Adds a lane.
+    pub(super) fn and(mut self, lane: Lane) -> Self {
+        self.lanes.insert(lane);
+        self
+    }
+}
+
+impl Lane {
+    /// Whether the lane may be about a process, or about processes of a job (the wildcard rank).
+    fn concerns(&self, proc: &ProcId) -> bool {
+        match self {
+            Self::Of(Account::Process(other)) => {
+                other == proc || proc.rank == Rank::Wildcard && other.namespace == proc.namespace
+            }
+            Self::Fetches(namespace) => *namespace == proc.namespace,
+            Self::Host | Self::Environment | Self::Of(Account::Tools(_)) => false,
+        }
+    }
+}
+
+impl HostThread {
+    /// Starts the thread. It holds `is_alive` until its last job.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub(super) fn start(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> io::Result<Self> {
+        let (jobs, receiver) = queue();
+        let of_thread = commands.clone();
+        spawn("modex-host", move || {
+            IS_HOST_THREAD.set(true);
+            serve(&*host, &of_thread, receiver);
+            drop(is_alive);
+        })?;
+        Ok(Self { commands, jobs })
+    }
+
+    /// The thread's way to the server's loop.
+    pub(super) const fn commands(&self) -> &CommandSender {
+        &self.commands
+    }
+
+    /// Runs a job after earlier ones with a common lane.
+    pub(super) fn run_at(&self, mut place: Place, job: Job) {
+        if place.lanes.is_empty() {
+            place.lanes.insert(Lane::Host);
+        }
+        self.jobs.send(place.uid, place.lanes, job);
+    }
+
+    /// Runs the completion of a host's call that ends a process or a job (the wildcard rank). The host may then free
+    /// its object of the process, so all upcalls with the object come before.
+    pub(super) fn run_behind(&self, ended: &ProcId, job: Job) {
+        self.jobs.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
+    }
+}
+
+thread_local! {
+    static IS_HOST_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller runs on the thread that calls the host.
+pub(super) fn is_host_thread() -> bool {
+    IS_HOST_THREAD.get()
+}
+
+fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Job>) {
+    for job in jobs {
+        // A panic fails this one request: its responder is dropped and answers with an error.
+        let outcome = catch_unwind(AssertUnwindSafe(|| match job {
+            Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
+            Job::Complete(callback, result) => callback(result),
+            Job::Run(job) => job(),
+        }));
+        if outcome.is_err() {
+            tracing::error!("a function of the host panicked; the request it served has failed");
+        }
+    }
+}
+
+fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upcall) {
+    let commands = commands.clone();
+    match upcall {
+        Upcall::ClientConnected { proc, object, directives } => {
+            host.client_connected(ClientConnected { proc, object, directives }, Responder::new(id, commands));
+        }
+        Upcall::ClientFinalized { proc, object } => {
+            host.client_finalized(ClientFinalized { proc, object }, Responder::new(id, commands));
+        }
+        Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
+        Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
+        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(id, commands)),
+        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(id, commands)),
+        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(id, commands)),
+        Upcall::DirectModex { proc, directives } => {
+            host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
+        }
+        Upcall::Publish(request) => host.publish(request, Responder::new(id, commands)),
+        Upcall::Lookup(request) => host.lookup(request, Responder::new(id, commands)),
+        Upcall::Unpublish(request) => host.unpublish(request, Responder::new(id, commands)),
+        Upcall::Spawn(request) => host.spawn(request, Responder::new(id, commands)),
+        Upcall::Connect(request) => host.connect(request, Responder::new(id, commands)),
+        Upcall::Disconnect(request) => host.disconnect(request, Responder::new(id, commands)),
+        Upcall::Query(request) => host.query(request, Responder::new(id, commands)),
+        Upcall::Log(request) => host.log(request, Responder::new(id, commands)),
+        Upcall::Allocate(request) => host.allocate(request, Responder::new(id, commands)),
+        Upcall::JobControl(request) => host.job_control(request, Responder::new(id, commands)),
+        Upcall::Monitor(request) => host.monitor(request, Responder::new(id, commands)),
+        Upcall::GetCredential(request) => host.get_credential(request, Responder::new(id, commands)),
+        Upcall::ValidateCredential(request) => host.validate_credential(request, Responder::new(id, commands)),
+        Upcall::IofPull(request) => host.iof_pull(request, Responder::new(id, commands)),
+        Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
+        Upcall::ToolConnected(tool) => host.tool_connected(tool, Responder::new(id, commands)),
+        Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Event;
+    use crate::server::AbortUpcall;
+    use crate::types::Status;
+    use crate::types::codes::range;
+
+    fn proc(job: &str, rank: u32) -> ProcId {
+        ProcId::new(Namespace::new(job).unwrap(), rank)
+    }
+
+    fn origin(uid: u32, proc: &ProcId) -> Origin {
+        Origin { uid, account: Account::Process(proc.clone()), size_bytes: 0 }
+    }
+
+    fn abort(requester: &ProcId) -> Upcall {
+        let (requester, procs) = (requester.clone(), Vec::new());
+        Upcall::Abort(AbortUpcall { requester, object: 0, status: Status::ERROR, message: None, procs })
+    }
+
+    fn event(source: &ProcId) -> Event {
+        Event { status: Status::GROUP_LEFT, source: Some(source.clone()), range: range::RANGE_GLOBAL, info: Vec::new() }
+    }
+
+    /// Aborts, events, fences and group operations had one line to the host, in order of arrival. So one user's fences
+    /// waited for all earlier events of another user. Now all upcalls of a request take its user's turns.
+    #[test]
+    fn what_one_user_asks_waits_for_few_requests_of_another() {
+        let (sender, mut receiver) = queue();
+        let send = |place: Place, name: &'static str| sender.send(place.uid, place.lanes, name);
+        for rank in 0..16 {
+            let (bob, bobs) = (proc("bob", rank), origin(66, &proc("bob", rank)));
+            for _ in 0..100 {
+                send(Place::of(&abort(&bob), Some(&bobs)), "abort");
+                send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)), "event");
+                send(Place::new(Some(&bobs), None).and(Lane::Of(Account::Process(proc("bob", 99)))), "fence");
+            }
+        }
+        assert_eq!(receiver.next(), Some("abort"));
+        let (alice, alices) = (proc("alice", 0), origin(1000, &proc("alice", 0)));
+        send(Place::of(&abort(&alice), Some(&alices)), "alice");
+        assert!(receiver.by_ref().position(|name| name == "alice").unwrap() < 20);
+    }
+
+    /// All upcalls of one process keep their order, including its part in collective operations and the loss of its
+    /// connection. Its user's turns do not change that.
+    #[test]
+    fn news_of_one_process_keep_their_order() {
+        let (sender, receiver) = queue();
+        let [bob, other] = [0, 1].map(|rank| proc("bob", rank));
+        let [bobs, others] = [&bob, &other].map(|proc| origin(66, proc));
+        let mut sent = Vec::new();
+        let mut send = |place: Place| {
+            sent.push(sent.len());
+            sender.send(place.uid, place.lanes, sent.len() - 1);
+        };
+        for _ in 0..5 {
+            send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)));
+            send(Place::of(&abort(&bob), Some(&bobs)));
+            // A fence of both processes, completed by the other one.
+            send(Place::new(Some(&others), None).and(Lane::Of(Account::Process(bob.clone()))));
+            // The loss of the process, without a request.
+            send(Place::new(None, Some(&bob)));
+        }
+        sender.send_behind(|lane| lane.concerns(&proc("bob", 0)), Lane::Host, sent.len());
+        drop(sender);
+        assert_eq!(receiver.collect::<Vec<_>>(), (0..=20).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_end_of_a_job_concerns_its_processes_and_fetches() {
+        let job = ProcId { rank: Rank::Wildcard, ..proc("bob", 0) };
+        let lane = |proc: ProcId| Lane::Of(Account::Process(proc));
+        let lanes = [lane(proc("bob", 7)), Lane::Fetches(job.namespace.clone()), lane(proc("alice", 7)), Lane::Host];
+        assert_eq!(lanes.clone().map(|lane| lane.concerns(&job)), [true, true, false, false]);
+        assert_eq!(lanes.map(|lane| lane.concerns(&proc("bob", 7))), [true, true, false, false]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Proofs of identity by another service: credentials of munge.
+//!
+//! This library does not call munge itself: its user passes in a [`Prover`], as the C library does, which loads
+//! libmunge. A hanging service must not stop the server's loop, so a thread of its own checks the proofs one by one. A
+//! peer waits for its proof no longer than the limit of its introduction.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam::channel::{Sender, TrySendError, bounded};
+
+use super::commands::{Command, CommandSender};
+use crate::proto::handshake::Ids;
+use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::threads::spawn;
+use crate::server::PeerId;
+use crate::types::{AsStatus, Status, Time};
+
+/// Makes and checks credentials of munge.
+///
+/// Source: munge_encode(3), munge_decode(3).
+pub trait Prover: fmt::Debug + Send + Sync + 'static {
+    /// A credential of the calling process in its wire form: the text and its NUL. May wait for the service.
+    ///
+    /// # Errors
+    /// [`ProofError`].
+    fn credential(&self) -> Result<Vec<u8>, ProofError>;
+
+    /// The user and the group that the credential proves. May wait for the service.
+    ///
+    /// # Errors
+    /// [`ProofError`], also for an invalid credential, or one that is too old or was used before.
+    fn check(&self, credential: &[u8]) -> Result<(u32, u32), ProofError>;
+}
+
+/// Why there is no proof.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProofError {
+    /// The library is missing.
+    #[error("libmunge.so.2 can't be loaded; install it, or have the server offer \"native\"")]
+    Absent,
+    /// The library or its service refused.
+    #[error("munge can't {doing}: {reason}; see whether munged runs on this node")]
+    Refused {
+        /// The failed operation.
+        doing: &'static str,
+        /// The reason, in munge's words.
+        reason: String,
+    },
+    /// The credential is no text with a single NUL at its end.
+    #[error("the credential of {size_bytes} bytes is no text of munge")]
+    Garbled {
+        /// Its size.
+        size_bytes: usize,
+    },
+    /// The service proved another user.
+    #[error("munge takes this process for user {uid} group {gid}")]
+    OtherUser {
+        /// The proven user.
+        uid: u32,
+        /// The proven group.
+        gid: u32,
+    },
+    /// The service did not answer.
+    #[error("munge did not answer within {} seconds; see whether munged runs on this node", .0.as_secs())]
+    TimedOut(Duration),
+    /// The prover panicked.
+    #[error("what was to check the credential panicked")]
+    Panicked,
+    /// Too many credentials wait.
+    #[error("{0} credentials wait to be checked by munge already")]
+    Busy(usize),
+    /// The thread could not be started.
+    #[error("no thread can be started to talk to munge: {0}")]
+    Thread(io::ErrorKind),
+}
+
+impl AsStatus for ProofError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Absent => Status::ERR_NOT_SUPPORTED,
+            Self::Refused { .. } | Self::Garbled { .. } | Self::OtherUser { .. } => Status::ERR_INVALID_CRED,
+            Self::TimedOut(_) => Status::ERR_TIMEOUT,
+            Self::Panicked => Status::ERROR,
+            Self::Busy(_) | Self::Thread(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
+/// The thread that checks proofs.
+#[derive(Debug)]
+pub(super) struct Proofs {
+    jobs: Sender<Job>,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Job {
+    peer: PeerId,
+    credential: Vec<u8>,
+    /// The end of the peer's patience.
+    deadline: Time,
+}
+
+impl Proofs {
+    /// Starts the thread, which first proves its own process. So a server never offers a service that does not work.
+    pub(super) fn start(
+        prover: Arc<dyn Prover>,
+        commands: CommandSender,
+        clock: Clock,
+        time_max: Duration,
+    ) -> Result<Self, ProofError> {
+        let (jobs, receiver) = bounded::<Job>(WAITING_MAX);
+        let (trial, tried) = bounded(1);
+        let body = move || {
+            let outcome = try_out(&*prover);
+            let works = outcome.is_ok();
+            if trial.send(outcome).is_err() || !works {
+                return;
+            }
+            for Job { peer, credential, deadline } in receiver {
+                if clock.now() < deadline {
+                    // A panic fails this one proof and leaves the thread running.
+                    let checked = catch_unwind(AssertUnwindSafe(|| prover.check(&credential)));
+                    let proven = checked.unwrap_or(Err(ProofError::Panicked)).map(|(uid, gid)| Ids { uid, gid });
+                    // A server that has ended needs no result.
+                    let _ = commands.send(Command::Proven(peer, proven));
+                }
+            }
+        };
+        spawn("modex-proofs", body).map_err(|error| ProofError::Thread(error.kind()))?;
+        tried.recv_timeout(time_max).unwrap_or(Err(ProofError::TimedOut(time_max)))?;
+        Ok(Self { jobs, clock })
+    }
+
+    /// Queues the check of a credential; the result is a command to the loop.
+    pub(super) fn check(&self, peer: PeerId, credential: Vec<u8>, time_max: Duration) -> Result<(), ProofError> {
+        let job = Job { peer, credential, deadline: self.clock.now() + time_max };
+        self.jobs.try_send(job).map_err(|error| match error {
+            TrySendError::Full(_) => ProofError::Busy(WAITING_MAX),
+            TrySendError::Disconnected(_) => ProofError::Thread(io::ErrorKind::BrokenPipe),
+        })
+    }
+}
+
+fn try_out(prover: &dyn Prover) -> Result<(), ProofError> {
+    let (uid, gid) = prover.check(&prover.credential()?)?;
+    let is_own = (uid, gid) == (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+    if is_own { Ok(()) } else { Err(ProofError::OtherUser { uid, gid }) }
+}
+
+/// Credentials that may wait; each is no larger than a connect message.
+const WAITING_MAX: usize = 512;
+/// How long the trial at a server's start may take.
+pub(super) const TRIAL_TIME_MAX: Duration = Duration::from_secs(5);

@@ -1,0 +1,105 @@
+//! Event handlers in the server's own process.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crossbeam::channel::{Receiver, bounded};
+
+use super::commands::{Command, CommandSender, Completion};
+use super::host_thread::is_host_thread;
+use super::server_handle::{ServerHandle, Stopped};
+use crate::events::{Event, is_of_environment};
+use crate::runtime::shared::event_error::EventError;
+use crate::runtime::shared::events::{EventHub, Job, Outside};
+use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
+use crate::server::{HostCall, HostResult, RegisterEvents};
+use crate::types::Status;
+
+/// The server, for the handlers in its process. They run on the thread that calls the host.
+pub(super) struct HostProcess(pub(super) CommandSender);
+
+impl Outside for HostProcess {
+    fn defer(&self, job: Job) -> Result<(), Job> {
+        match self.0.give(Command::Run(job)).map_err(|unsent| *unsent) {
+            Err(Command::Run(job)) => Err(job),
+            _ => Ok(()),
+        }
+    }
+
+    fn deregister(&self, codes: Vec<Status>) {
+        // The result is not needed.
+        let (waiter, _) = bounded(1);
+        let _ = self.0.send(Command::Call(HostCall::DeregisterEvents(codes), Completion::Waiter(waiter)));
+    }
+
+    fn listen(&self, _: bool) {}
+}
+
+impl Conversation for ServerHandle {
+    type Asked = Receiver<HostResult>;
+
+    fn events(&self) -> &Arc<EventHub> {
+        &self.events
+    }
+
+    fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
+        // A call to the host for events of its environment needs the thread that would wait here.
+        if waits
+            && self.asks_host.load(Ordering::Relaxed)
+            && is_host_thread()
+            && codes.iter().any(|code| is_of_environment(*code))
+        {
+            return Err(EventError::WouldBlock);
+        }
+        Ok(begin())
+    }
+
+    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
+        let (waiter, result) = bounded(1);
+        self.commands.send(Command::Call(call_of(wanted), Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        Ok(Some(result))
+    }
+
+    fn wait(&self, asked: Self::Asked) -> Result<(), EventError> {
+        answer_of(asked.recv().map_err(|_| Stopped)?)
+    }
+
+    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
+        let callback = Box::new(|result| answer(answer_of(result)));
+        let call = Command::Call(call_of(wanted), Completion::Callback(callback));
+        Ok(self.commands.send(call).map_err(|_| Stopped)?)
+    }
+
+    fn defer(&self, job: Job) -> Result<(), EventError> {
+        Ok(self.run(job)?)
+    }
+}
+
+impl ServerHandle {
+    /// Runs a job on the thread that calls the host.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the job will not run.
+    pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
+        self.commands.send(Command::Run(job)).map_err(|_| Stopped)
+    }
+
+    /// Raises an event for the handlers of this process only.
+    pub fn raise_event(&self, event: Event) {
+        self.events.raise(event);
+    }
+}
+
+fn call_of((codes, directives): Wanted) -> HostCall {
+    HostCall::RegisterEvents(RegisterEvents { codes, directives })
+}
+
+fn answer_of(result: HostResult) -> Result<(), EventError> {
+    match result {
+        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+        HostResult::Status(status) | HostResult::Failed { status, .. } => Err(EventError::Refused(status)),
+    }
+}
+
+/// Servers count their handlers from 1, as C programs expect.
+pub(super) const FIRST_HANDLER: usize = 1;

@@ -1,0 +1,316 @@
+use std::io;
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, bounded};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit};
+use parking_lot::Mutex;
+
+use super::cleaner::Cleaner;
+use super::commands::{Callback, Command, CommandSender, Completion};
+use super::connection_limits::ConnectionLimits;
+use super::connections::Connections;
+use super::decoder::Decoder;
+use super::duplicate_rank_check::DuplicateRankCheck;
+use super::host::Host;
+use super::host_thread::{HostThread, is_host_thread};
+use super::lifecycle_observer::LifecycleObserver;
+use super::listeners::Listeners;
+use super::newcomers::Greeting;
+use super::poller::{Poller, Waker};
+use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
+use super::request_quota::RequestQuota;
+use super::server_events::{FIRST_HANDLER, HostProcess};
+use super::server_loop::{Calls, ServerLoop};
+use super::tool_support::ToolSupport;
+use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
+use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
+use crate::gds::{Store, StoreOptions};
+use crate::os_error_hint::{explain, explain_start};
+use crate::ptl::rendezvous::{Files, RendezvousError};
+use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
+use crate::runtime::shared::clock::{Clock, calendar_time};
+use crate::runtime::shared::events::EventHub;
+use crate::runtime::shared::local::environment;
+use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, Server};
+use crate::shmem::SegmentOptions;
+use crate::types::{ProcId, Text};
+
+/// The options of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The server's own name.
+    pub server: ProcId,
+    /// Its name for the node.
+    pub hostname: String,
+    /// Directory for the files of the session; the socket's directory is made in it.
+    pub session_tmpdir: PathBuf,
+    /// Directory for the files of the node.
+    pub system_tmpdir: PathBuf,
+    /// The users who can reach the socket.
+    pub access: SocketAccess,
+    /// Whether clients of other PMIx libraries can connect, over a TCP socket on the loopback interface.
+    pub foreign_clients: ForeignClients,
+    /// The tools that may connect, and the files by which they find the server.
+    pub tools: ToolSupport,
+    /// Checks credentials of munge. If it works at the server's start, clients may prove themselves by munge.
+    /// Otherwise, or without a prover, the kernel's facts identify them.
+    pub prover: Option<Arc<dyn Prover>>,
+    /// The source of the node's topology, and its sharing.
+    pub topology: TopologyOptions,
+    /// Limits of what connections can hold.
+    pub connections: ConnectionLimits,
+    /// Limits and times of the core. The host's capabilities replace these.
+    pub core: Config,
+    /// Options of the segments.
+    pub store: StoreOptions,
+}
+
+impl ServerOptions {
+    fn node_topology(&self, clock: Clock, commands: CommandSender) -> NodeTopology {
+        let segment = SegmentOptions {
+            backing: self.store.backing,
+            directory: self.store.directory.clone(),
+            ..SegmentOptions::new("", self.store.owner.clone())
+        };
+        NodeTopology::new(self.topology.clone(), segment, clock, commands)
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The socket could not be made.
+    #[error("the server has no socket: {0}")]
+    Listen(#[from] ListenError),
+    /// The server has nothing to wait with.
+    #[error("the operating system gives the server nothing to wait with: {}", explain(&(*.0).into()))]
+    Poll(#[from] Errno),
+    /// The file for tools could not be written.
+    #[error("tools can't be told of the server: {0}")]
+    Rendezvous(#[from] RendezvousError),
+    /// The thread could not be started.
+    #[error("the server's thread can't be started: {}", explain_start(.0))]
+    Thread(#[source] io::Error),
+    /// Clients could not get the name of a directory.
+    #[error("{path:?} is not UTF-8 and can't be put into the environment of clients; choose another directory")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+/// The server has ended, or ended before it answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server has ended")]
+pub struct Stopped;
+
+/// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
+pub struct ServerHandle {
+    pub(super) commands: CommandSender,
+    pub(super) environment: ServerEnvironment,
+    pub(super) events: Arc<EventHub>,
+    /// Whether the host is asked for events of the environment.
+    pub(super) asks_host: AtomicBool,
+    /// The files by which tools find the server.
+    files: Mutex<Files>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Closed when the host's thread has no more jobs.
+    drained: Receiver<()>,
+    topology: Arc<NodeTopology>,
+    work: WorkRecord,
+    /// A forked child has no thread to wait for.
+    creator_pid: u32,
+}
+
+impl ServerHandle {
+    /// Makes the socket and starts the server's thread. Clients can connect when this returns.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, StartError> {
+        let listeners = Listeners::bind(&options.session_tmpdir, options.access, options.foreign_clients)?;
+        let server = options.server.clone();
+        let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
+        let files = Mutex::new(options.tools.announce(&options, &address)?);
+        let tools = options.tools.policy(&options);
+        let poller = Arc::new(Poller::new()?);
+        let waker = Waker::new(&poller, ServerLoop::WAKER)?;
+        let (commands, receiver) = CommandSender::new(waker.clone());
+        let clock = Clock::start();
+        let topology = Arc::new(options.node_topology(clock, commands.clone()));
+        let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
+        listeners.watch(&poller)?;
+        // The address is also passed on as text.
+        text(listeners.path().to_owned())?;
+        let proofs = prover.and_then(|prover| start_proofs(prover, commands.clone(), clock));
+        let environment = ServerEnvironment {
+            address,
+            session_tmpdir: text(session_tmpdir)?,
+            system_tmpdir: text(system_tmpdir)?,
+            hostname,
+            leftovers: ServerEnvironment::find_leftovers(environment()),
+            offers_munge: proofs.is_some(),
+        };
+        let outside = Box::new(HostProcess(commands.clone()));
+        let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
+        let (running, drained) = bounded(0);
+        let answers_topology = topology.is_for_clients();
+        // Room for 2^30 commits of a process per second; the highest bit has another meaning.
+        let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
+        let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
+        let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
+        let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
+        let work = WorkRecord::default();
+        let decoder = Decoder::new(commands.clone(), clock);
+        let greeting = Greeting::new(connections.handshakes_max, core.limits.peers_max);
+        let server_loop = ServerLoop {
+            meter: WorkMeter::new(work.clone()),
+            core: Server::new(core, Store::new(store)),
+            lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
+            duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
+            host: HostThread::start(host, commands.clone(), running).map_err(StartError::Thread)?,
+            clock,
+            poller,
+            waker,
+            listeners,
+            commands: receiver,
+            connections: Connections::new(environment.address.server.clone(), connections, greeting, proofs, decoder),
+            calls: Calls::default(),
+            is_ending: false,
+            wakes_at: None,
+            events: Arc::clone(&events),
+            cleaner: Cleaner::default(),
+            request_quota: RequestQuota::new(connections.request_quota()),
+            topology: TopologyDesk::open(Arc::clone(&topology)),
+        };
+        let thread = server_loop.start(commands.desk()).map_err(StartError::Thread)?;
+        Ok(Self {
+            commands,
+            environment,
+            events,
+            asks_host,
+            files,
+            thread: Mutex::new(Some(thread)),
+            drained,
+            topology,
+            work,
+            creator_pid: process::id(),
+        })
+    }
+
+    /// The topology of this node.
+    #[must_use]
+    pub const fn topology(&self) -> &Arc<NodeTopology> {
+        &self.topology
+    }
+
+    /// The work of the server's thread so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        self.work.read()
+    }
+
+    /// Takes the longest turn. The record starts again with the next turn.
+    pub fn take_longest_turn(&self) -> Option<LongestTurn> {
+        self.work.take_longest()
+    }
+
+    /// The contents of the clients' environment.
+    #[must_use]
+    pub const fn environment(&self) -> &ServerEnvironment {
+        &self.environment
+    }
+
+    /// Makes a call and waits for its result.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
+        let (waiter, result) = bounded(1);
+        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        result.recv().map_err(|_| Stopped)
+    }
+
+    /// Changes the capabilities of the host.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
+        // Relaxed: no other data depends on it. It only shows that a wait would not end.
+        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
+        self.call(HostCall::Capabilities(capabilities)).map(|_| ())
+    }
+
+    /// Makes a call whose result goes to `callback`, on the thread that calls the host.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the callback will not run.
+    pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
+        self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+    }
+
+    /// Ends the server; pending calls get an error. Later calls do nothing.
+    pub fn close(&self) {
+        let Some(thread) = self.thread.lock().take() else { return };
+        if process::id() != self.creator_pid {
+            return;
+        }
+        // Tools must not find a server that is about to end.
+        drop(std::mem::take(&mut *self.files.lock()));
+        self.topology.abandon();
+        let _ = self.commands.send(Command::Shutdown);
+        // The panic hook has reported a panic of the thread; there is nothing more to end.
+        let _ = thread.join();
+    }
+
+    /// After [`ServerHandle::close`], waits until the host's functions have been called for the end of everything.
+    /// Gives up after `time_max`, and does not wait on the host's thread itself.
+    pub fn wait_drained(&self, time_max: Duration) {
+        if process::id() == self.creator_pid && !is_host_thread() {
+            let _ = self.drained.recv_timeout(time_max);
+        }
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for ServerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerHandle").field("address", &self.environment.address).finish()
+    }
+}
+
+/// The server's name and address, by which processes find it.
+fn contact(environment: &ServerEnvironment) -> Contact {
+    Contact { proc: environment.address.server.clone(), uri: Text::from(environment.uri()) }
+}
+
+fn text(path: PathBuf) -> Result<String, StartError> {
+    path.into_os_string().into_string().map_err(|path| StartError::Directory { path: path.into() })
+}
+
+/// The thread that checks credentials of munge; `None` if munge does not work.
+fn start_proofs(prover: Arc<dyn Prover>, commands: CommandSender, clock: Clock) -> Option<Proofs> {
+    let proofs = Proofs::start(prover, commands, clock, TRIAL_TIME_MAX);
+    proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
+}
+
+/// Users share the descriptors if the process may have only few. Otherwise one user can take all, and another user's
+/// first commit, which needs one for the segment, is refused.
+fn within_descriptors(core: Config) -> Config {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
+    let shared = usize::try_from(soft / 8 * 7).unwrap_or(usize::MAX);
+    let limits = Limits { peers_max: core.limits.peers_max.min(shared), ..core.limits };
+    Config { limits, ..core }
+}

@@ -1,0 +1,568 @@
+//! The server's one thread: waits for sockets, other threads and deadlines, and drives the core. While it waits, a call
+//! of the host takes a turn on the host's own thread.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::cleaner::{Cleaner, FINISH_TIME_MAX};
+use super::commands::{Command, CommandReceiver, Completion, Desk};
+use super::connections::Connections;
+use super::decoder::Answer;
+use super::duplicate_rank_check::DuplicateRankCheck;
+use super::host::Moment;
+use super::host_thread::{HostThread, Job, Lane, Place};
+use super::lifecycle_observer::LifecycleObserver;
+use super::listeners::Listeners;
+use super::poller::{Poller, Readiness, Token, Waker};
+use super::process_ends::ProcessEnds;
+use super::request_quota::{Account, Duty, Origin, RequestQuota};
+use super::topology::TopologyDesk;
+use super::work::{Task, WorkMeter};
+use crate::events::Event;
+use crate::gds::Store;
+use crate::proto::{Command as Asked, Reply, Request, Tag};
+use crate::runtime::shared::clock::Clock;
+use crate::runtime::shared::events::{self, EventHub};
+use crate::runtime::shared::threads::spawn;
+use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
+use crate::types::{Namespace, ProcId, Rank, Status, Time};
+
+/// The state of the loop.
+pub(super) struct ServerLoop {
+    pub(super) core: Server<Store>,
+    pub(super) host: HostThread,
+    pub(super) clock: Clock,
+    pub(super) poller: Arc<Poller>,
+    pub(super) waker: Waker,
+    pub(super) listeners: Listeners,
+    pub(super) commands: CommandReceiver,
+    pub(super) connections: Connections,
+    pub(super) meter: WorkMeter,
+    pub(super) calls: Calls,
+    pub(super) is_ending: bool,
+    /// The end of the thread's wait without any event.
+    pub(super) wakes_at: Option<Time>,
+    pub(super) lifecycle_observer: LifecycleObserver,
+    pub(super) duplicate_rank_check: DuplicateRankCheck,
+    pub(super) events: Arc<EventHub>,
+    pub(super) request_quota: RequestQuota,
+    pub(super) cleaner: Cleaner,
+    pub(super) topology: TopologyDesk,
+}
+
+/// Pending calls of the host.
+#[derive(Default)]
+pub(super) struct Calls {
+    last: u64,
+    /// Each with the process or job that the call ends.
+    completions: BTreeMap<CallId, (Completion, Option<ProcId>)>,
+}
+
+impl ServerLoop {
+    pub(super) const WAKER: Token = Token(0);
+
+    /// Puts the loop on the desk, and starts the thread that takes turns.
+    pub(super) fn start(self, desk: &Desk) -> io::Result<JoinHandle<()>> {
+        *desk.lock() = Some(self);
+        let of_thread = Arc::clone(desk);
+        spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.lock().take()))
+    }
+
+    /// Takes turns until the shutdown, or until the operating system refuses the wait.
+    fn run(desk: &Desk) {
+        let ended = Ended(desk);
+        let Some(poller) = desk.lock().as_ref().map(|server_loop| Arc::clone(&server_loop.poller)) else { return };
+        let mut timeout = Some(Duration::ZERO);
+        loop {
+            let ready = poller.wait(timeout);
+            let mut desk = desk.lock();
+            let Some(server_loop) = &mut *desk else { return };
+            match ready {
+                Ok(ready) => server_loop.turn(ready),
+                Err(errno) => {
+                    tracing::error!(%errno, "the server's loop can't wait for its sockets any more and ends");
+                    break;
+                }
+            }
+            if server_loop.is_ending {
+                break;
+            }
+            timeout = server_loop.timeout();
+        }
+        if let Some(server_loop) = ended.take() {
+            server_loop.end();
+        }
+    }
+
+    fn turn(&mut self, ready: Vec<Readiness>) {
+        self.meter.begin(self.clock.now());
+        for readiness in ready {
+            self.serve(readiness);
+        }
+        self.handle_requests();
+        self.expire();
+        self.execute();
+        self.end_turn();
+    }
+
+    /// Takes a turn on a caller's thread. Input from sockets is left to the loop's own thread, because it may cause
+    /// calls of the host's functions.
+    pub(super) fn turn_of_caller(&mut self) {
+        let now = self.clock.now();
+        self.meter.begin(now);
+        self.topology.put_off(now);
+        self.take_commands();
+        self.write();
+        self.end_turn();
+        let is_early = |deadline| self.wakes_at.is_none_or(|at| deadline < at);
+        let has_work = self.is_ending || self.connections.has_turns() || self.connections.has_input();
+        if has_work || self.deadline().is_some_and(is_early) {
+            self.waker.wake();
+        }
+    }
+
+    fn end_turn(&mut self) {
+        self.note(Task::Writing);
+        let (lifecycle_observer, connections) = (&self.lifecycle_observer, &self.connections);
+        let waited = self.connections.requests_waited_max();
+        self.meter.end(waited, |peer| lifecycle_observer.name(peer).or_else(|| connections.name(peer)));
+    }
+
+    /// Books the time since the last note on this task.
+    fn note(&mut self, task: Task) {
+        self.meter.note(self.clock.now(), task);
+    }
+
+    /// Handles a few requests of each process that has some, in the order of [`Turns`](super::turns::Turns). Returns to
+    /// the sockets after a limit, so that unread peers wait no longer than that.
+    fn handle_requests(&mut self) {
+        let mut now = self.meter.last();
+        let end = now + TURN_TIME;
+        for _ in 0..self.connections.turn_count() {
+            let Some((id, share)) = self.connections.next_turn() else { return };
+            let (start, mut requests) = (now, 0);
+            while requests < REQUESTS_PER_PROCESS && self.connections.take_request(id) {
+                requests += 1;
+                self.feed(now);
+                now = self.meter.last();
+                if now >= start + PROCESS_TIME {
+                    break;
+                }
+            }
+            self.connections.end_turn(id, &share, requests, now.since(start), now);
+            if now >= end {
+                return;
+            }
+        }
+    }
+
+    fn timeout(&mut self) -> Option<Duration> {
+        if self.connections.has_turns() {
+            return Some(Duration::ZERO);
+        }
+        self.wakes_at = self.deadline();
+        self.clock.until(self.wakes_at)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        // With one array, the compiler would also compare the missing times, and memcheck reports that.
+        let deadlines = self.core.poll_timeout().into_iter().chain(self.connections.next_deadline());
+        deadlines.chain(self.topology.next_deadline()).min()
+    }
+
+    fn take_commands(&mut self) {
+        for _ in 0..COMMANDS_PER_TURN {
+            let Some(command) = self.commands.take() else { return };
+            let now = self.clock.now();
+            let task = Task::Call(what_of(&command));
+            match command {
+                Command::Call(call, completion) => {
+                    // The call may end a namespace and its board.
+                    self.tell_sleepers();
+                    let id = self.calls.insert(completion, ended_by(&call));
+                    self.handle(now, Input::Host(id, call), None);
+                }
+                Command::Completed(upcall, reply) => {
+                    self.request_quota.remove(Duty::Upcall(upcall));
+                    self.handle(now, Input::Completed(upcall, reply), None);
+                }
+                Command::Heard(event) => self.request_quota.remove(event),
+                Command::Run(job) => self.run_job(Place::default(), job),
+                Command::Proven(peer, proven) => {
+                    self.connections.settle_proof(peer, proven, now);
+                    self.feed(now);
+                }
+                Command::Searched(peer, strangers) => self.accept(now, peer, strangers),
+                Command::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
+                Command::Encoded(peer, encoded) => self.connections.send_encoded(peer, encoded),
+                Command::TopologyRead => self.tell_topology(),
+                Command::Shutdown => return self.is_ending = true,
+            }
+            self.note(task);
+        }
+        // More commands may wait, but the wake is used up.
+        self.waker.wake();
+    }
+
+    fn serve(&mut self, readiness: Readiness) {
+        self.topology.put_off(self.meter.last());
+        match readiness.token {
+            Self::WAKER => {
+                self.waker.reset();
+                self.take_commands();
+            }
+            token @ (Listeners::OWN | Listeners::FOREIGN) => {
+                if token == Listeners::FOREIGN {
+                    self.topology.foresee();
+                }
+                self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
+                self.note(Task::Accepting);
+            }
+            token @ Token(number) => {
+                match ProcessEnds::whose(token) {
+                    Some(peer) => self.connections.outlive(peer, &self.poller),
+                    None => self.connections.serve(PeerId(number), readiness, self.meter.last()),
+                }
+                self.note(Task::of_token(token));
+                self.feed(self.meter.last());
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.clock.now();
+        self.connections.expire(now, &self.listeners, &self.poller);
+        self.feed(now);
+        if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            self.handle(now, Input::Timeout, None);
+            self.note(Task::Deadlines);
+        }
+        if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.topology.read_if_quiet(now);
+            self.tell_topology();
+        }
+    }
+
+    /// Gives the core an input and executes its outputs at once, on the account of the input's origin.
+    pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+        self.core.handle(now, input);
+        while let Some(output) = self.core.poll_output() {
+            self.execute_one(output, origin);
+        }
+    }
+
+    /// Gives the core the input from connections.
+    fn feed(&mut self, now: Time) {
+        while let Some(input) = self.connections.poll_input() {
+            let origin = self.lifecycle_observer.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+            if origin.as_ref().is_some_and(|origin| self.request_quota.is_full(origin)) && self.turn_away(&input) {
+                continue;
+            }
+            if let Some(input) =
+                self.duplicate_rank_check.examine(input, &self.connections, &self.lifecycle_observer, now)
+            {
+                self.take_in(now, input, origin.as_ref());
+            }
+        }
+    }
+
+    /// Continues with an introduction that waited for a search.
+    fn accept(&mut self, now: Time, peer: PeerId, strangers: BTreeSet<PeerId>) {
+        if let Some(input) = self.duplicate_rank_check.settle(peer, strangers) {
+            let origin = self.lifecycle_observer.origin(&input, |peer, tag| self.connections.size_of(peer, tag));
+            self.take_in(now, input, origin.as_ref());
+        }
+    }
+
+    fn take_in(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+        self.lifecycle_observer.see(&input, |peer| self.connections.init_age(peer));
+        let task = match &input {
+            Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
+            other => Task::of_input(other),
+        };
+        self.handle(now, input, origin);
+        self.note(task);
+    }
+
+    /// Refuses an input that may become more work for the host; returns whether it did. Requests that the server
+    /// handles by itself are not refused.
+    fn turn_away(&mut self, input: &Input) -> bool {
+        match input {
+            Input::Connected(peer, _) | Input::ToolConnected(peer, _) => self.connections.turn_away(*peer),
+            Input::Request(
+                _,
+                _,
+                Request::Commit(_)
+                | Request::Finalize
+                | Request::JobInfo
+                | Request::StoreFallback(_)
+                | Request::DeregisterEvents(_),
+            ) => return false,
+            Input::Request(peer, tag, _) => {
+                self.connections.reply(*peer, *tag, &Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Writes to the connections. If one breaks meanwhile, the core gets that as input and may have more output.
+    fn execute(&mut self) {
+        loop {
+            let now = self.clock.now();
+            self.write();
+            if !self.connections.has_input() {
+                return;
+            }
+            self.feed(now);
+        }
+    }
+
+    fn write(&mut self) {
+        // Messages come first: a peer that reads its verdict on the board must find them.
+        self.connections.flush(&self.poller);
+        self.tell_sleepers();
+        self.connections.end(&self.poller);
+    }
+
+    /// Writes the verdicts for sleeping processes to their boards.
+    fn tell_sleepers(&mut self) {
+        for (namespace, all_told) in self.connections.take_told() {
+            if let Err(error) = self.core.tell_sleepers(&namespace, &all_told) {
+                // The processes will wake, and demand a message.
+                tracing::debug!(%namespace, %error, "processes that sleep can't be told");
+            }
+        }
+        for (namespace, number) in self.connections.take_left() {
+            self.core.leave_seat(&namespace, number);
+        }
+    }
+
+    /// Sends a segment to a peer. A process of the segment's namespace gets a seat at its board.
+    fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
+        if let Err(error) = self.core.share_segment(namespace) {
+            tracing::warn!(%namespace, %error, "processes can't map the segment and will ask for each value");
+        }
+        if let Some(number) = self.connections.candidate(peer, namespace) {
+            match self.core.take_seat(namespace, number) {
+                Ok(true) => self.connections.be_seated(peer),
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%namespace, %error, "no board; processes are told by messages alone"),
+            }
+        }
+        self.connections.send_segment(peer, namespace, self.core.store());
+    }
+
+    fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
+        match output {
+            Output::Admit(peer, index) => {
+                self.connections.watch_process(peer, &self.poller);
+                self.connections.admit(peer, index, None);
+                self.lifecycle_observer.admitted(peer);
+            }
+            Output::AdmitTool(peer, index, proc) => {
+                self.connections.watch_process(peer, &self.poller);
+                self.connections.admit(peer, index, Some(&proc));
+            }
+            Output::Refuse(peer, refusal) => {
+                self.lifecycle_observer.forget(peer);
+                self.connections.refuse(peer, &refusal, self.clock.now());
+            }
+            Output::Unfinished(peer) => self.connections.note_unfinished(peer),
+            Output::Reply(peer, tag, reply) => self.reply(peer, tag, reply),
+            Output::ReplyJobInfo(peer, tag, namespace) => {
+                self.answer_job_info(peer, tag, namespace);
+            }
+            Output::ReplyJobData(peer, tag, data) => {
+                self.connections.reply_job_data(peer, tag, &data, self.core.store());
+            }
+            Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
+            Output::WantTopology => self.give_topology(),
+            Output::Described(namespace) => self.connections.forget_job_info(&namespace),
+            Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
+            Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
+            Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
+            Output::Close(peer, reason) => {
+                self.lifecycle_observer.forget(peer);
+                self.connections.close(peer, reason, self.clock.now());
+            }
+            Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
+            Output::Notify(peer, event) => self.connections.notify(peer, &event),
+            Output::Raise(event) => self.raise(event, origin),
+            Output::Complete(id, result) => self.complete(id, result),
+            Output::Cleanup(cleanup) => self.clean_up(cleanup),
+            Output::Discard(garbage) => self.connections.discard(garbage),
+            // No process sleeps to wait for a publication.
+            Output::Wake(_) => {}
+        }
+    }
+
+    fn reply(&mut self, peer: PeerId, tag: Tag, reply: Reply) {
+        if Answer::is_large(&reply) {
+            return self.connections.reply_large(peer, tag, reply);
+        }
+        if reply == Reply::Status(Status::SUCCESS) {
+            match self.connections.asked(peer, tag) {
+                Some(Asked::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),
+                Some(Asked::Finalize) => self.lifecycle_observer.forget(peer),
+                _ => {}
+            }
+        }
+        self.connections.reply(peer, tag, &reply);
+    }
+
+    /// Calls the handlers in this process.
+    fn raise(&mut self, event: Event, origin: Option<&Origin>) {
+        let events = Arc::clone(&self.events);
+        let place = Place::new(origin, event.source.as_ref());
+        let Some(origin) = origin else {
+            let place = self.on_turns_of_user(place, event.source.as_ref());
+            return self.run_job(place, Box::new(move || events.arrive(event)));
+        };
+        let duty = self.request_quota.event();
+        self.request_quota.add(duty, origin);
+        let commands = self.host.commands().clone();
+        let job = move || {
+            events.arrive(event);
+            // A server that has ended keeps no counts.
+            let _ = commands.send(Command::Heard(duty));
+        };
+        self.run_job(place, Box::new(job));
+    }
+
+    /// The place of work without a request: on the turns of the user who owns the process that it is about.
+    fn on_turns_of_user(&self, place: Place, about: Option<&ProcId>) -> Place {
+        let uid = place.uid.or_else(|| about.and_then(|proc| self.core.user_of(proc)));
+        Place { uid, ..place }
+    }
+
+    /// The place of an upcall: behind all earlier requests of its participants.
+    fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&Origin>) -> Place {
+        let participants = self.core.participants(id);
+        let first = participants.and_then(|participants| participants.first());
+        let place = self.on_turns_of_user(Place::of(upcall, origin), first);
+        let lanes = participants.into_iter().flatten().map(|proc| Lane::Of(Account::Process(proc.clone())));
+        lanes.fold(place, Place::and)
+    }
+
+    fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&Origin>) {
+        if let Some(origin) = origin {
+            self.request_quota.add(Duty::Upcall(id), origin);
+        }
+        let place = self.place_of(id, &upcall, origin);
+        self.host.run_at(place, Job::Upcall(id, upcall));
+    }
+
+    fn run_job(&self, place: Place, job: events::Job) {
+        self.host.run_at(place, Job::Run(job));
+    }
+
+    fn clean_up(&mut self, cleanup: Cleanup) {
+        if let Err(error) = self.cleaner.order(cleanup) {
+            tracing::error!(%error, "what a process left behind stays");
+        }
+    }
+
+    fn complete(&mut self, id: CallId, result: HostResult) {
+        match self.calls.completions.remove(&id) {
+            // The waiting thread may be gone.
+            Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
+            Some((Completion::Callback(callback), ended)) => {
+                let job = Job::Complete(callback, result);
+                match ended {
+                    Some(ended) => self.host.run_behind(&ended, job),
+                    None => self.host.run_at(Place::default(), job),
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Answers all pending calls: callbacks get a status, and the channels of waiting threads are closed.
+    fn end(mut self) {
+        // Calls that were on their way at the end are answered like pending ones.
+        self.commands.close();
+        while let Some(command) = self.commands.take() {
+            match command {
+                Command::Call(_, completion) => drop(self.calls.insert(completion, None)),
+                Command::Run(job) => self.run_job(Place::default(), job),
+                Command::Completed(..)
+                | Command::Heard(_)
+                | Command::Proven(..)
+                | Command::Searched(..)
+                | Command::Decoded(..)
+                | Command::Encoded(..)
+                | Command::TopologyRead
+                | Command::Shutdown => {}
+            }
+        }
+        let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();
+        for id in ids {
+            self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
+        }
+        self.connections.flush_all();
+        for cleanup in self.core.take_cleanups() {
+            self.clean_up(cleanup);
+        }
+        self.cleaner.finish(FINISH_TIME_MAX);
+    }
+}
+
+/// Takes the loop from its desk when its thread ends, also by a panic.
+struct Ended<'a>(&'a Desk);
+
+impl Ended<'_> {
+    fn take(&self) -> Option<ServerLoop> {
+        self.0.lock().take()
+    }
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
+
+/// The process, or the job (the wildcard rank), that a call of the host ends.
+fn ended_by(call: &HostCall) -> Option<ProcId> {
+    match call {
+        HostCall::DeregisterClient(proc) => Some(proc.clone()),
+        HostCall::DeregisterNamespace(namespace) => Some(ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }),
+        _ => None,
+    }
+}
+
+/// A command's description for messages.
+const fn what_of(command: &Command) -> &'static str {
+    match command {
+        Command::Call(..) => "a call of the host",
+        Command::Completed(..) => "an answer of the host",
+        Command::Proven(..) => "a proof of munge",
+        Command::Searched(..) => "a search for processes",
+        Command::Decoded(..) => "a decoded request",
+        Command::Encoded(..) => "an encoded answer",
+        Command::TopologyRead => "the topology",
+        Command::Heard(_) | Command::Run(_) | Command::Shutdown => "news of another thread",
+    }
+}
+
+impl Calls {
+    fn insert(&mut self, completion: Completion, ended: Option<ProcId>) -> CallId {
+        self.last += 1;
+        let id = CallId(self.last);
+        self.completions.insert(id, (completion, ended));
+        id
+    }
+}
+
+/// Commands of other threads per turn: more would delay the sockets.
+const COMMANDS_PER_TURN: usize = 64;
+/// Requests of one process per turn. An ordinary process has two at a time, a commit and a fence.
+const REQUESTS_PER_PROCESS: u64 = 8;
+/// Time of a process in a turn; the request that exceeds it is the last.
+const PROCESS_TIME: Duration = Duration::from_micros(20);
+/// Time of all processes together in a turn.
+const TURN_TIME: Duration = Duration::from_millis(1);

@@ -1,0 +1,391 @@
+//! The event handlers of a process: keeps them and calls them. The source of the events is unknown here.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::clock::Clock;
+use crate::events::{
+    CallToken, DEFAULT_HANDLER, Decision, Dispatcher, Event, HandlerCall, Registration, RegistrationError,
+};
+use crate::types::{Info, ProcId, Status};
+
+/// A process's function for an event.
+pub type Handler = Arc<dyn Fn(EventCall) + Send + Sync>;
+
+/// One call of an event handler.
+///
+/// Later handlers of the chain wait until the call is completed with [`EventCall::complete`]. The handler itself may
+/// complete it, now or later, and so may another thread. A dropped call counts as one without effect
+/// ([`Status::EVENT_NO_ACTION_TAKEN`]).
+///
+/// Source: PMIx Standard, "Event Notification" (`pmix_notification_fn_t`).
+#[derive(Debug)]
+pub struct EventCall {
+    /// The registration that is called.
+    pub handler: usize,
+    /// The event's status.
+    pub status: Status,
+    /// The source of the event; `None`: the host. The C interface shows an empty namespace and the undefined rank.
+    pub source: Option<ProcId>,
+    /// The event's details, then the handler's own name and object as given at its registration.
+    pub info: Vec<Info>,
+    /// The answers of the earlier handlers. Each has its status under its name (`pmix.modex.status` if it has no name),
+    /// then its results.
+    pub results: Vec<Info>,
+    /// The duty to complete the call.
+    pub completion: Completion,
+}
+
+/// The duty to complete one call of an event handler. Spent exactly once; dropping it means that the handler did
+/// nothing.
+#[must_use = "the handlers after this one wait for the completion"]
+pub struct Completion {
+    hub: Weak<EventHub>,
+    token: Option<CallToken>,
+}
+
+impl EventCall {
+    /// Completes the call. [`Status::EVENT_ACTION_COMPLETE`] ends the chain; `results` go to the later handlers.
+    pub fn complete(self, status: Status, results: Vec<Info>) {
+        self.completion.complete(status, results);
+    }
+}
+
+impl Completion {
+    /// As [`EventCall::complete`].
+    pub fn complete(mut self, status: Status, results: Vec<Info>) {
+        self.spend(status, results);
+    }
+
+    fn spend(&mut self, status: Status, results: Vec<Info>) {
+        if let Some(token) = self.token.take()
+            && let Some(hub) = self.hub.upgrade()
+        {
+            hub.complete(token, status, results);
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        self.spend(Status::EVENT_NO_ACTION_TAKEN, Vec::new());
+    }
+}
+
+impl fmt::Debug for Completion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Completion").field(&self.token).finish()
+    }
+}
+
+/// A function for the handler thread.
+pub(in crate::runtime) type Job = Box<dyn FnOnce() + Send>;
+
+/// Services of the process for its handlers. The hub calls these functions with its lock held: they queue something and
+/// return.
+pub(in crate::runtime) trait Outside: Send + Sync {
+    /// Queues a job on the handler thread.
+    ///
+    /// # Errors
+    /// The job: the handler thread has ended.
+    fn defer(&self, job: Job) -> Result<(), Job>;
+    /// No handler in this process wants these codes any more.
+    fn deregister(&self, codes: Vec<Status>);
+    /// Says whether there are handlers.
+    fn listen(&self, is_listening: bool);
+    /// The handlers have decided about an event that demands a decision.
+    fn decided(&self, _: &Decision) {}
+}
+
+/// The handlers of a process and the active calls.
+pub(crate) struct EventHub {
+    state: Mutex<HubState>,
+    /// Announces that a handler has returned.
+    returned: Condvar,
+    outside: Box<dyn Outside>,
+    clock: Clock,
+}
+
+struct HubState {
+    dispatcher: Dispatcher<Handler>,
+    /// The codes that the server has confirmed; default handlers by their marker.
+    confirmed: BTreeSet<Status>,
+    /// Handlers that run now.
+    running: Vec<(usize, ThreadId)>,
+    /// Jobs that wait until a handler returns.
+    waiting: Vec<(usize, Job)>,
+    /// The handler thread makes calls and will look for more.
+    is_pumping: bool,
+}
+
+/// A registration under way.
+#[derive(Clone, Debug)]
+pub(in crate::runtime) struct Begun {
+    pub(in crate::runtime) id: usize,
+    needed: Vec<Status>,
+    upward: Vec<Info>,
+}
+
+impl Begun {
+    /// The codes (none: default handlers) and directives that the server must have before the registration is complete.
+    /// `None`: the server has them.
+    pub(in crate::runtime) fn request(&self) -> Option<(Vec<Status>, Vec<Info>)> {
+        let is_default = self.needed == [DEFAULT_HANDLER];
+        let codes = if is_default { Vec::new() } else { self.needed.clone() };
+        (!self.needed.is_empty()).then(|| (codes, self.upward.clone()))
+    }
+}
+
+impl EventHub {
+    /// No handlers yet; the first one gets the number `first_id`.
+    pub(in crate::runtime) fn new(own: ProcId, first_id: usize, clock: Clock, outside: Box<dyn Outside>) -> Arc<Self> {
+        let state = HubState {
+            dispatcher: Dispatcher::new(own, first_id),
+            confirmed: BTreeSet::new(),
+            running: Vec::new(),
+            waiting: Vec::new(),
+            is_pumping: false,
+        };
+        Arc::new(Self { state: Mutex::new(state), returned: Condvar::new(), outside, clock })
+    }
+
+    /// Takes a handler in and lets `ask` send a request to the server. `ask` runs under the lock, so the server gets
+    /// registrations and deregistrations in their order.
+    pub(in crate::runtime) fn begin<R>(
+        &self,
+        registration: Registration,
+        handler: Handler,
+        ask: impl FnOnce(&Begun) -> R,
+    ) -> Result<(Begun, R), RegistrationError> {
+        let mut state = self.state.lock();
+        let upward = registration.upward().to_vec();
+        let needed = state.unconfirmed(registration.codes());
+        let id = state.dispatcher.insert(registration, handler)?;
+        if state.dispatcher.handler_count() == 1 {
+            self.outside.listen(true);
+        }
+        let begun = Begun { id, needed, upward };
+        let asked = ask(&begun);
+        Ok((begun, asked))
+    }
+
+    /// The server has answered, or did not have to. Returns the number of the registration.
+    pub(in crate::runtime) fn finish<E>(self: &Arc<Self>, begun: Begun, answer: Result<(), E>) -> Result<usize, E> {
+        let id = self.confirm(begun, answer)?;
+        self.activate(id);
+        Ok(id)
+    }
+
+    /// As [`EventHub::finish`]. Calls `done` on the handler thread, before the first event is delivered.
+    pub(in crate::runtime) fn finish_with<E>(
+        self: &Arc<Self>,
+        begun: Begun,
+        answer: Result<(), E>,
+        done: impl FnOnce(Result<usize, E>),
+    ) {
+        let confirmed = self.confirm(begun, answer);
+        // `done` may let another thread raise an event at once, so the handler must be active before. Cached events
+        // still come after `done`: they wait for the handler thread, which runs this function.
+        if let Ok(id) = &confirmed {
+            self.activate(*id);
+        }
+        done(confirmed);
+    }
+
+    fn confirm<E>(&self, begun: Begun, answer: Result<(), E>) -> Result<usize, E> {
+        let Begun { id, needed, .. } = begun;
+        match answer {
+            Ok(()) => {
+                let mut state = self.state.lock();
+                // If the handler is gone already, the server has been asked to drop these codes.
+                let unwanted = state.dispatcher.unwanted(&needed);
+                state.confirmed.extend(needed.into_iter().filter(|code| !unwanted.contains(code)));
+                Ok(id)
+            }
+            Err(error) => {
+                self.remove(id);
+                Err(error)
+            }
+        }
+    }
+
+    fn activate(self: &Arc<Self>, id: usize) {
+        let mut state = self.state.lock();
+        state.dispatcher.activate(self.clock.now(), id);
+        self.schedule(&state);
+    }
+
+    /// Ends a registration; `false`: there is none. Calls of its handler may still run.
+    pub(in crate::runtime) fn remove(&self, id: usize) -> bool {
+        let mut state = self.state.lock();
+        let Some((codes, handler)) = state.dispatcher.remove(id) else { return false };
+        self.settle(&mut state, &codes);
+        drop(state);
+        // The handler's captured values must not be dropped under the lock.
+        drop(handler);
+        true
+    }
+
+    /// Waits until no call of a handler runs. Inside a handler it does not wait, because it may be the same one. It
+    /// gives up after a while, because the handler may wait for a lock of the caller.
+    pub(in crate::runtime) fn wait_until_returned(&self, id: usize) {
+        let mut state = self.state.lock();
+        let own = thread::current().id();
+        let deadline = self.clock.now() + RETURN_TIME_MAX;
+        while !state.running.iter().any(|(_, thread)| *thread == own) && state.is_running(id) {
+            let Some(left) = self.clock.until(Some(deadline)).filter(|left| !left.is_zero()) else {
+                tracing::warn!(handler = id, "a deregistered event handler is still running; it is not waited for");
+                return;
+            };
+            self.returned.wait_for(&mut state, left);
+        }
+    }
+
+    /// Runs a job on the handler thread once no call of a handler runs.
+    ///
+    /// # Errors
+    /// The job: it will not run, because the process has no handler thread any more.
+    pub(in crate::runtime) fn when_returned(&self, id: usize, job: Job) -> Result<(), Job> {
+        let mut state = self.state.lock();
+        if !state.is_running(id) {
+            return self.outside.defer(job);
+        }
+        state.waiting.push((id, job));
+        Ok(())
+    }
+
+    /// Raises an event. Its handlers are called on their thread.
+    pub(in crate::runtime) fn raise(self: &Arc<Self>, event: Event) {
+        let mut state = self.state.lock();
+        state.dispatcher.raise(self.clock.now(), event);
+        self.schedule(&state);
+    }
+
+    /// As [`EventHub::raise`], called on the handler thread itself.
+    pub(in crate::runtime) fn arrive(self: &Arc<Self>, event: Event) {
+        self.state.lock().dispatcher.raise(self.clock.now(), event);
+        self.pump();
+    }
+
+    /// Raises an event and calls its handlers on this thread. If one completes later, the rest run on the handler
+    /// thread.
+    pub(in crate::runtime) fn deliver_here(self: &Arc<Self>, event: Event) {
+        let mut state = self.state.lock();
+        let Some(chain) = state.dispatcher.raise_apart(self.clock.now(), event) else { return };
+        while let Some(call) = state.dispatcher.poll_call_of(chain) {
+            self.make(&mut state, call);
+        }
+        state.dispatcher.release(chain);
+        self.schedule(&state);
+    }
+
+    fn complete(self: &Arc<Self>, token: CallToken, status: Status, results: Vec<Info>) {
+        let mut state = self.state.lock();
+        state.dispatcher.complete(token, status, results);
+        self.tell_decisions(&mut state);
+        self.schedule(&state);
+    }
+
+    fn tell_decisions(&self, state: &mut HubState) {
+        while let Some(decision) = state.dispatcher.poll_decision() {
+            self.outside.decided(&decision);
+        }
+    }
+
+    /// Schedules the possible calls on the handler thread, unless it looks for calls anyway.
+    fn schedule(self: &Arc<Self>, state: &HubState) {
+        if !state.is_pumping && state.dispatcher.has_calls() {
+            let hub = Arc::downgrade(self);
+            // Without a handler thread no handler is called.
+            let _ = self.outside.defer(Box::new(move || hub.upgrade().iter().for_each(Self::pump)));
+        }
+    }
+
+    /// Makes all possible calls. Runs only on the handler thread, so handlers run one at a time.
+    fn pump(self: &Arc<Self>) {
+        let mut state = self.state.lock();
+        state.is_pumping = true;
+        while let Some(call) = state.dispatcher.poll_call() {
+            self.make(&mut state, call);
+        }
+        self.tell_decisions(&mut state);
+        state.is_pumping = false;
+    }
+
+    fn make(self: &Arc<Self>, state: &mut MutexGuard<'_, HubState>, call: HandlerCall<Handler>) {
+        let HandlerCall { token, handler, id, status, source, info, results, ended } = call;
+        if let Some(codes) = ended {
+            self.settle(state, &codes);
+        }
+        let completion = Completion { hub: Arc::downgrade(self), token: Some(token) };
+        let call = EventCall { handler: id, status, source, info, results, completion };
+        let running = (id, thread::current().id());
+        state.running.push(running);
+        MutexGuard::unlocked(state, || {
+            // After a panic the unwinding drops the completion, and the chain continues.
+            if catch_unwind(AssertUnwindSafe(|| handler(call))).is_err() {
+                tracing::error!(handler = id, %status, "an event handler panicked; the event goes to the next one");
+            }
+            // The last reference to a handler is dropped on the handler's thread, without the lock.
+            drop(handler);
+        });
+        if let Some(index) = state.running.iter().position(|other| *other == running) {
+            state.running.swap_remove(index);
+        }
+        self.returned.notify_all();
+        let orphans = self.release(state, id);
+        if !orphans.is_empty() {
+            MutexGuard::unlocked(state, || orphans.into_iter().for_each(run));
+        }
+    }
+
+    /// A call has returned: queues the jobs that waited for it. Returns those that the handler thread can't run any
+    /// more.
+    fn release(&self, state: &mut HubState, id: usize) -> Vec<Job> {
+        if state.is_running(id) {
+            return Vec::new();
+        }
+        let waiting = state.waiting.extract_if(.., |(of, _)| *of == id);
+        waiting.filter_map(|(_, job)| self.outside.defer(job).err()).collect()
+    }
+
+    /// Deregisters codes at the server that no handler wants any more, after a handler of these codes has gone.
+    fn settle(&self, state: &mut HubState, codes: &[Status]) {
+        let unwanted = state.dispatcher.unwanted(codes);
+        state.confirmed.retain(|code| !unwanted.contains(code));
+        if !unwanted.is_empty() {
+            self.outside.deregister(unwanted);
+        }
+        if state.dispatcher.handler_count() == 0 {
+            self.outside.listen(false);
+        }
+    }
+}
+
+/// How long the end of a registration waits for an active call.
+const RETURN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Runs a job here, on the handler thread, because that thread takes no more jobs.
+fn run(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        tracing::error!("a function that waited for an event handler to return panicked");
+    }
+}
+
+impl HubState {
+    /// The codes that the server has not confirmed; no codes mean default handlers.
+    fn unconfirmed(&self, codes: &[Status]) -> Vec<Status> {
+        let codes = if codes.is_empty() { &[DEFAULT_HANDLER] } else { codes };
+        codes.iter().copied().filter(|code| !self.confirmed.contains(code)).collect()
+    }
+
+    fn is_running(&self, id: usize) -> bool {
+        self.running.iter().any(|(running, _)| *running == id)
+    }
+}

@@ -1,0 +1,114 @@
+//! Registration and deregistration of event handlers. Clients and the server's own process share it, but differ in the
+//! other side of their requests and in the thread of the handlers.
+
+use std::sync::Arc;
+
+use super::event_error::EventError;
+use super::events::{Begun, EventHub, Handler, Job};
+use crate::events::Registration;
+use crate::types::{Info, Status};
+
+/// A process with handlers, and the other side that it asks for events.
+pub(crate) trait Conversation {
+    /// A pending request.
+    type Asked;
+
+    fn events(&self) -> &Arc<EventHub>;
+
+    /// Runs `begin` after making sure that handlers and callbacks have a thread.
+    ///
+    /// # Errors
+    /// There is no thread, or the caller wants to wait on that very thread. Nothing has begun.
+    fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError>;
+
+    /// Asks for events; `None`: the process has no server to ask.
+    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError>;
+
+    fn wait(&self, asked: Self::Asked) -> Result<(), EventError>;
+
+    /// As [`Conversation::ask`]; the answer arrives on the handler thread.
+    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError>;
+
+    /// Runs something on the handler thread.
+    fn defer(&self, job: Job) -> Result<(), EventError>;
+}
+
+/// Codes (none: default handlers) and directives.
+pub(crate) type Wanted = (Vec<Status>, Vec<Info>);
+
+/// Takes an answer.
+pub(crate) type Answer = Box<dyn FnOnce(Result<(), EventError>) + Send>;
+
+/// Registers a handler, and waits until events for it are delivered.
+pub(crate) fn register(
+    conversation: &impl Conversation,
+    codes: &[Status],
+    directives: &[Info],
+    handler: Handler,
+) -> Result<usize, EventError> {
+    let registration = Registration::parse(codes, directives)?;
+    let hub = conversation.events();
+    let ask = |begun: &Begun| begun.request().map(|wanted| conversation.ask(wanted));
+    let (begun, asked) = conversation.begin(codes, true, || hub.begin(registration, handler, ask))??;
+    let answer = match asked.transpose().map(Option::flatten) {
+        Ok(None) => Ok(()),
+        Ok(Some(asked)) => conversation.wait(asked),
+        Err(error) => Err(error),
+    };
+    hub.finish(begun, answer)
+}
+
+/// As [`register`]; `done` gets the number on the handler thread.
+pub(crate) fn register_with(
+    conversation: &impl Conversation,
+    codes: &[Status],
+    directives: &[Info],
+    handler: Handler,
+    done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+) -> Result<(), EventError> {
+    enter_with(conversation, Registration::parse(codes, directives)?, handler, done)
+}
+
+/// As [`register_with`], for a parsed registration.
+pub(crate) fn enter_with(
+    conversation: &impl Conversation,
+    registration: Registration,
+    handler: Handler,
+    done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
+) -> Result<(), EventError> {
+    let codes = registration.codes().to_vec();
+    let hub = conversation.events();
+    let ask = |begun: &Begun| {
+        let (wanted, begun, events) = (begun.request(), begun.clone(), Arc::clone(hub));
+        let finish: Answer = Box::new(move |answer| events.finish_with(begun, answer, done));
+        match wanted {
+            Some(wanted) => conversation.ask_with(wanted, finish),
+            None => conversation.defer(Box::new(|| finish(Ok(())))),
+        }
+    };
+    let (begun, asked) = conversation.begin(&codes, false, || hub.begin(registration, handler, ask))??;
+    asked.inspect_err(|_| {
+        hub.remove(begun.id);
+    })
+}
+
+/// Ends a registration. Waits until no call of its handler runs, unless the caller is a handler itself. An unknown
+/// number counts as ended.
+pub(crate) fn deregister(conversation: &impl Conversation, id: usize) {
+    let hub = conversation.events();
+    if hub.remove(id) {
+        hub.wait_until_returned(id);
+    }
+}
+
+/// As [`deregister`]; `done` runs on the handler thread once no call of the handler runs.
+pub(crate) fn deregister_with(
+    conversation: &impl Conversation,
+    id: usize,
+    done: impl FnOnce() + Send + 'static,
+) -> Result<(), EventError> {
+    let hub = conversation.events();
+    hub.remove(id);
+    let waiting = conversation.begin(&[], false, || hub.when_returned(id, Box::new(done)))?;
+    waiting.map_err(|_| EventError::Stopped(crate::runtime::server::server_handle::Stopped))
+}

@@ -1,0 +1,12 @@
+//! What clients and servers have in common: clock, threads, event handlers, messages as bytes.
+
+pub(super) mod clock;
+pub(super) mod event_error;
+pub(super) mod events;
+pub(crate) mod handler_calls;
+pub(super) mod kernel_inventory;
+pub(super) mod local;
+pub(super) mod message_codec;
+pub(super) mod peer_profile;
+pub(super) mod plain;
+pub(super) mod threads;
