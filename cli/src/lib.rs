@@ -14,6 +14,7 @@ mod info;
 mod inspect;
 mod run;
 mod sim;
+mod time_table;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -30,6 +30,8 @@
 //! Source: OpenPMIx wire protocol, "Transport and rendezvous" and "Environment contract"; the UNIX-domain transport and
 //! the variable `MODEX_SERVER_URI` are ours.
 
+#[doc(hidden)] // For the command.
+pub mod abandoned;
 mod address;
 mod arrival;
 mod credentials;

@@ -1,23 +1,18 @@
-//! A server's directory: its creation, and the test that tells an abandoned directory from a used one.
-//!
-//! A server holds a lock (`flock`) on its directory. The kernel releases it when the process ends, for any reason. So a
-//! killed server left each directory without a lock, and the next server removes it.
-//! Between `mkdir` and lock a directory looks abandoned, and another server may remove it. So its maker, after the
-//! lock, checks that it still exists; from then on no other server gets the lock.
+//! A server's directory: its creation, and its removal.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use nix::fcntl::OFlag;
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 use super::ServerAddress;
+use super::abandoned::{ATTEMPTS, is_still_at, open, sweep};
 use crate::os_error_hint::explain;
 
 /// A directory made for one socket, and the guard that removes both.
@@ -70,7 +65,7 @@ impl SocketDirectory {
     /// Makes a directory below `parent`, and removes the leftovers of this user's killed servers.
     pub(super) fn create(parent: &Path) -> Result<Self, ListenError> {
         let parent = parent.canonicalize().map_err(|e| failed("find the temporary directory", parent, e))?;
-        sweep(&parent);
+        sweep(&parent, is_server_name, remove);
         for _ in 0..ATTEMPTS {
             if let Some(directory) = Self::attempt(&parent)? {
                 return Ok(directory);
@@ -147,37 +142,10 @@ impl Drop for SocketDirectory {
     }
 }
 
-/// Removes the directories in `parent` that servers of this user left behind. A directory that can't be removed stays:
-/// no process waits for it.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    let ours = geteuid().as_raw();
-    for entry in entries.take(SWEPT_ENTRIES_MAX).flatten().filter(|entry| is_server_name(&entry.file_name())) {
-        let path = entry.path();
-        let Ok(directory) = open(&path) else { continue };
-        let is_ours = directory.metadata().is_ok_and(|metadata| metadata.uid() == ours);
-        if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
-            remove(&directory, &path);
-        }
-    }
-}
-
 /// Removes the socket in a directory, and the directory if nothing else is in it. A link in the directory's place stays.
 fn remove(directory: &File, path: &Path) {
     let _ = unlinkat(directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
     let _ = fs::remove_dir(path);
-}
-
-/// Opens a directory, never the target of a symbolic link.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
-}
-
-fn is_still_at(directory: &File, path: &Path) -> bool {
-    match (directory.metadata(), fs::symlink_metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
 }
 
 /// 128 random bits: neither two servers nor an attacker's guess meet.
@@ -203,10 +171,6 @@ fn failed(step: &'static str, path: &Path, source: io::Error) -> ListenError {
 const NAME_PREFIX: &str = "modex-";
 const NAME_BITS_BYTES: usize = 16;
 const SOCKET_NAME: &str = "s";
-/// Bound on new directories lost to other servers: each loses only microseconds.
-const ATTEMPTS: u32 = 16;
-/// Bound on the parent's entries: a temporary directory without cleanup must not hold up a start.
-const SWEPT_ENTRIES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {

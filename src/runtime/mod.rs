@@ -30,6 +30,9 @@ mod client;
 mod server;
 mod shared;
 
+#[doc(hidden)] // For the command.
+pub use server::poller;
+
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
 pub use client::alone::{alone, alone_as};

@@ -1,10 +1,11 @@
 //! How long each phase took on each rank, collected through the modex itself.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use modex::types::{Namespace, ProcId, Scope, Value};
 use modex::{Client, GetOptions};
+
+use crate::time_table::time_table;
 
 /// A part of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,19 +66,10 @@ pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> 
         let times = found.as_bytes().and_then(|bytes| <&[[u8; 8]; 6]>::try_from(bytes.as_chunks().0).ok());
         let times = times.ok_or_else(|| format!("{KEY} of {proc} is no list of times"))?;
         for (of_phase, time) in times_of_phases.iter_mut().zip(times) {
-            of_phase.push(u64::from_le_bytes(*time));
+            of_phase.push(Duration::from_nanos(u64::from_le_bytes(*time)));
         }
     }
-    let mut table = format!("{:<16}{:>12}{:>12}{:>12}", "phase (us)", "min", "median", "max");
-    for ((_, name), mut times) in PHASES.into_iter().zip(times_of_phases) {
-        times.sort_unstable();
-        if times.last() == Some(&0) {
-            // A phase that no rank went through, as the barrier of a single round.
-            continue;
-        }
-        let cell = |time: Option<&u64>| time.map_or("-".to_owned(), |t| format!("{}.{:03}", t / 1000, t % 1000));
-        let (least, middle, most) = (cell(times.first()), cell(times.get(times.len() / 2)), cell(times.last()));
-        write!(table, "\n{name:<16}{least:>12}{middle:>12}{most:>12}")?;
-    }
-    Ok(table)
+    // A phase that no rank went through, as the barrier of a single round, has no row.
+    let rows = PHASES.into_iter().map(|(_, name)| name).zip(times_of_phases);
+    Ok(time_table("phase (us)", 1e6, rows.filter(|(_, times)| times.iter().any(|time| !time.is_zero()))))
 }

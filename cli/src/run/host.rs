@@ -1,7 +1,6 @@
 //! The server's host: a launcher of one node has nobody to exchange data with, so it answers from here and tells the
 //! launcher's loop what happened.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
@@ -65,14 +64,14 @@ impl Clock {
 #[derive(Debug)]
 pub(super) struct LauncherHost {
     news: Sender<News>,
-    bell: Arc<Bell>,
+    bell: Bell,
     clock: Clock,
     /// Whether anybody will read the phases.
     times_phases: bool,
 }
 
 impl LauncherHost {
-    pub(super) fn new(news: Sender<News>, bell: Arc<Bell>, clock: Clock, times_phases: bool) -> Self {
+    pub(super) fn new(news: Sender<News>, bell: Bell, clock: Clock, times_phases: bool) -> Self {
         Self { news, bell, clock, times_phases }
     }
 }
@@ -87,7 +86,7 @@ impl Host for LauncherHost {
         let news = News::Abort { requester: request.requester.to_string(), status: request.status.to_raw(), message };
         // A closed channel means that the launcher is ending the job already.
         if self.news.send(news).is_ok() {
-            self.bell.ring();
+            self.bell.wake();
         }
         reply.succeed(());
     }

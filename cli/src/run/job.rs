@@ -118,9 +118,8 @@ impl Job {
             Guardian::start(&path).map_err(|reason| JobError::System { doing: "start its guardian", reason })?;
         let directory =
             SessionDirectory::create(path.clone()).map_err(|reason| JobError::Directory { path, reason })?;
-        let bell = Arc::new(bell);
         let (sender, news) = unbounded();
-        let host = LauncherHost::new(sender, Arc::clone(&bell), clock, settings.report);
+        let host = LauncherHost::new(sender, bell.clone(), clock, settings.report);
         let clients = if settings.no_tcp { ForeignClients::Refused } else { ForeignClients::Welcome };
         let tools = ToolSupport { admission: ToolAdmission::Assigned, is_session: true, ..ToolSupport::default() };
         let server = Server::builder()

@@ -13,7 +13,6 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::thread::Builder;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -61,7 +60,7 @@ struct Done {
 /// The loop's end.
 #[derive(Debug)]
 pub(super) struct OutputWriter {
-    bell: Arc<Bell>,
+    bell: Bell,
     /// The thread's ends of its channels, started with the first output: most of a job's start has none.
     writer: Option<(Sender<Order>, Receiver<Done>)>,
     queued_bytes: usize,
@@ -73,7 +72,7 @@ pub(super) struct OutputWriter {
 
 impl OutputWriter {
     /// Nothing to write yet. The bell rings the loop that owns this.
-    pub(super) const fn new(bell: Arc<Bell>) -> Self {
+    pub(super) const fn new(bell: Bell) -> Self {
         Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new() }
     }
 
@@ -96,7 +95,7 @@ impl OutputWriter {
         let cost = cost(&lines);
         let (orders, _) = match &mut self.writer {
             Some(writer) => writer,
-            none => none.insert(start_writer(Arc::clone(&self.bell))?),
+            none => none.insert(start_writer(self.bell.clone())?),
         };
         orders.send(Order::Write { channel, lines, source }).map_err(io::Error::other)?;
         self.queued_bytes = self.queued_bytes.saturating_add(cost);
@@ -164,7 +163,7 @@ const fn cost(lines: &[u8]) -> usize {
 }
 
 /// Starts the thread. It ends when the writer is dropped, or with the process if a reader is stuck.
-fn start_writer(bell: Arc<Bell>) -> io::Result<(Sender<Order>, Receiver<Done>)> {
+fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
     // Without bounds of their own: `OutputWriter::has_room` keeps them, and the loop must not block.
     let (orders, receiver) = unbounded();
     let (sender, done) = unbounded();
@@ -176,7 +175,7 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
     let mut is_told = false;
     for order in orders {
         let Order::Write { channel, lines, source } = order else {
-            bell.ring();
+            bell.wake();
             continue;
         };
         // Not locked: nobody else in this process writes there while this thread lives, except errors about it.
@@ -196,7 +195,7 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
         // A loop that has ended does not want to know.
         let _ = done.send(Done { source, cost: cost(&lines), failed });
         if failed {
-            bell.ring();
+            bell.wake();
         }
     }
 }
@@ -230,7 +229,7 @@ mod tests {
         let (_poller, bell) = Poller::new().unwrap();
         let (orders, receiver) = unbounded();
         let (sender, done) = unbounded();
-        (OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(Arc::new(bell)) }, receiver, sender)
+        (OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(bell) }, receiver, sender)
     }
 
     /// Does the next order.
@@ -278,7 +277,7 @@ mod tests {
     #[test]
     fn no_thread_is_started_for_nothing() {
         let (_poller, bell) = Poller::new().unwrap();
-        let mut output_writer = OutputWriter::new(Arc::new(bell));
+        let mut output_writer = OutputWriter::new(bell);
         output_writer.push(0, Channel::Out, Vec::new()).unwrap();
         output_writer.ask_for_ring();
         assert!(output_writer.writer.is_none() && output_writer.is_drained());

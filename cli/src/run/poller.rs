@@ -1,25 +1,25 @@
 //! The launcher's waits: signals, output of ranks, news from the server's threads, and time.
 
-use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use modex::runtime::poller::{self, Token};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
-/// Signals that ask the launcher to end the job.
-const STOP_SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+pub(super) use modex::runtime::poller::Waker as Bell;
+
+/// The end of a child, and the signals that ask the launcher to end the job.
+const SIGNALS: [i32; 4] = [SIGCHLD, SIGINT, SIGTERM, SIGHUP];
 
 /// How long to wait at most: where the kernel has no memory, the byte that tells of a child's end or of news is lost.
 pub(super) const LOOKS_AFTER: Duration = Duration::from_secs(5);
 
 /// First token of the output streams; smaller ones are the sources below.
 const STREAM_FIRST: u64 = 16;
-const CHILD: u64 = 0;
-const NEWS: u64 = 1;
-const STOP_FIRST: u64 = 2;
+const NEWS: u64 = 0;
+const SIGNAL_FIRST: u64 = 1;
 
 /// Something to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,88 +40,60 @@ pub(super) enum Wakeup {
     },
 }
 
-/// Rings the launcher from another thread.
-#[derive(Debug)]
-pub(super) struct Bell(UnixStream);
-
-impl Bell {
-    /// Wakes the launcher up. A bell that is already ringing needs no second ring.
-    pub(super) fn ring(&self) {
-        let _ = (&self.0).write(&[1]);
-    }
-}
-
 /// All sources of wake-ups.
 #[derive(Debug)]
 pub(super) struct Poller {
-    poll: Epoll,
-    child: UnixStream,
-    news: UnixStream,
-    stops: Vec<(i32, UnixStream)>,
+    poll: poller::Poller,
+    news: Bell,
+    signals: Vec<(i32, UnixStream)>,
 }
 
 impl Poller {
     /// Starts listening to signals and returns the bell for other threads.
     pub(super) fn new() -> io::Result<(Self, Bell)> {
-        let poll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let child = signal_stream(SIGCHLD)?;
-        add(&poll, child.as_fd(), CHILD)?;
-        let (news, bell) = UnixStream::pair()?;
-        news.set_nonblocking(true)?;
-        bell.set_nonblocking(true)?;
-        add(&poll, news.as_fd(), NEWS)?;
-        let mut stops = Vec::new();
-        for (token, signal) in (STOP_FIRST..).zip(STOP_SIGNALS) {
+        let poll = poller::Poller::new()?;
+        let news = Bell::new(&poll, Token(NEWS))?;
+        let mut signals = Vec::new();
+        for (token, signal) in (SIGNAL_FIRST..).zip(SIGNALS) {
             let stream = signal_stream(signal)?;
-            add(&poll, stream.as_fd(), token)?;
-            stops.push((signal, stream));
+            poll.watch(&stream, Token(token))?;
+            signals.push((signal, stream));
         }
-        Ok((Self { poll, child, news, stops }, Bell(bell)))
+        let bell = news.clone();
+        Ok((Self { poll, news, signals }, bell))
     }
 
     /// Listens to the stream with this index.
     pub(super) fn watch(&self, index: usize, stream: BorrowedFd<'_>) -> io::Result<()> {
         let token = u64::try_from(index).map_err(io::Error::other)?.saturating_add(STREAM_FIRST);
-        add(&self.poll, stream, token)
+        Ok(self.poll.watch(stream, Token(token))?)
     }
 
     /// Stops listening to a stream.
     pub(super) fn forget(&self, stream: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(self.poll.delete(stream)?)
+        Ok(self.poll.forget(stream)?)
     }
 
     /// Waits until something happens or `limit` or [`LOOKS_AFTER`] has passed, which gives an empty list. What is said to happen
     /// may have been noticed before, and what happens may go unsaid.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Wakeup>> {
-        let mut events = [EpollEvent::empty(); 64];
         let limit = limit.map_or(LOOKS_AFTER, |limit| limit.min(LOOKS_AFTER));
-        // Rounded up: waking a moment too early would spin until the deadline.
-        let milliseconds = limit.as_nanos().div_ceil(1_000_000);
-        let timeout = EpollTimeout::try_from(i32::try_from(milliseconds).unwrap_or(i32::MAX));
-        let count = match self.poll.wait(&mut events, timeout.unwrap_or(EpollTimeout::MAX)) {
-            Ok(count) => count,
-            Err(Errno::EINTR) => 0,
-            Err(error) => return Err(error.into()),
-        };
-        events.iter().take(count).map(|event| self.wakeup(event.data())).collect()
+        self.poll.wait(Some(limit))?.into_iter().map(|ready| self.wakeup(ready.token.0)).collect()
     }
 
     fn wakeup(&self, token: u64) -> io::Result<Wakeup> {
-        match token {
-            CHILD => drain(&self.child).map(|()| Wakeup::Child),
-            NEWS => drain(&self.news).map(|()| Wakeup::News),
-            _ if token < STREAM_FIRST => {
-                let index = usize::try_from(token - STOP_FIRST).map_err(io::Error::other)?;
-                let (signal, stream) = self.stops.get(index).ok_or_else(|| io::Error::other("unknown signal token"))?;
-                drain(stream).map(|()| Wakeup::Stop { signal: *signal })
-            }
-            _ => Ok(Wakeup::Stream { index: usize::try_from(token - STREAM_FIRST).map_err(io::Error::other)? }),
+        if token == NEWS {
+            self.news.reset();
+            return Ok(Wakeup::News);
         }
+        if let Some(stream) = token.checked_sub(STREAM_FIRST) {
+            return Ok(Wakeup::Stream { index: usize::try_from(stream).map_err(io::Error::other)? });
+        }
+        let position = usize::try_from(token - SIGNAL_FIRST).map_err(io::Error::other)?;
+        let (signal, stream) = self.signals.get(position).ok_or_else(|| io::Error::other("unknown signal token"))?;
+        drain(stream)?;
+        Ok(if *signal == SIGCHLD { Wakeup::Child } else { Wakeup::Stop { signal: *signal } })
     }
-}
-
-fn add(poll: &Epoll, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
-    Ok(poll.add(fd, EpollEvent::new(EpollFlags::EPOLLIN, token))?)
 }
 
 fn signal_stream(signal: i32) -> io::Result<UnixStream> {
@@ -147,13 +119,16 @@ fn drain(mut stream: &UnixStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
     use super::*;
 
     #[test]
     fn the_bell_wakes_the_launcher_once() {
         let (mut poller, bell) = Poller::new().unwrap();
-        bell.ring();
-        bell.ring();
+        bell.wake();
+        bell.wake();
         assert_eq!(poller.wait(None).unwrap(), vec![Wakeup::News]);
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), vec![]);
     }

@@ -1,9 +1,10 @@
 //! How long the phases of the job's start took, per rank, as minimum, median and maximum.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use modex::types::Time;
+
+use crate::time_table::time_table;
 
 /// A moment in a rank's life, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,34 +82,21 @@ impl Timeline {
 
     /// The table for people.
     pub(super) fn table(&self) -> String {
-        let mut table = format!("{:<28}{:>12}{:>12}{:>12}{:>8}\n", "phase (ms)", "min", "median", "max", "ranks");
         let has_silent = self.ranks.iter().any(Moments::is_silent);
         let has_telling = self.ranks.iter().any(|moments| moments.at(Phase::InitBegun).is_some());
-        for (of, name, from, to) in ROWS {
-            let is_shown = match of {
-                Of::All => true,
-                Of::Telling => has_telling || !has_silent,
-                Of::Silent => has_silent,
-            };
-            if is_shown {
-                push_row(&mut table, name, &mut self.spans(of, from, to));
-            }
-        }
-        table
+        let is_shown = |of| match of {
+            Of::All => true,
+            Of::Telling => has_telling || !has_silent,
+            Of::Silent => has_silent,
+        };
+        let rows = ROWS.into_iter().filter(|(of, ..)| is_shown(*of));
+        time_table("phase (ms)", 1e3, rows.map(|(of, name, from, to)| (name, self.spans(of, from, to)))) + "\n"
     }
 
     fn spans(&self, of: Of, from: Phase, to: Phase) -> Vec<Duration> {
         let ranks = self.ranks.iter().filter(|moments| of != Of::Silent || moments.is_silent());
         ranks.filter_map(|moments| Some(moments.at(to)?.since(moments.at(from)?))).collect()
     }
-}
-
-fn push_row(table: &mut String, name: &str, spans: &mut [Duration]) {
-    spans.sort_unstable();
-    let cell = |span: Option<&Duration>| span.map_or("-".to_owned(), |s| format!("{:.3}", s.as_secs_f64() * 1e3));
-    let (least, middle, most) = (cell(spans.first()), cell(spans.get(spans.len() / 2)), cell(spans.last()));
-    // Writing to a String can't fail.
-    let _ = writeln!(table, "{name:<28}{least:>12}{middle:>12}{most:>12}{:>8}", spans.len());
 }
 
 #[cfg(test)]

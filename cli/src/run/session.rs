@@ -1,15 +1,14 @@
 //! The launcher's directory for everything of the job that has a name.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use nix::fcntl::OFlag;
-use nix::unistd::geteuid;
+use modex::ptl::abandoned::{ATTEMPTS, is_still_at, open, sweep};
 
 /// A directory that only this user can enter, removed with all it holds when dropped.
 ///
@@ -35,7 +34,7 @@ impl SessionDirectory {
     /// Between `mkdir` and lock a directory looks abandoned; one that another launcher has removed meanwhile is made again.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
-            sweep(parent);
+            sweep(parent, is_name, |_, path| drop(fs::remove_dir_all(path)));
         }
         for _ in 0..ATTEMPTS {
             DirBuilder::new().mode(0o700).create(&path)?;
@@ -68,36 +67,7 @@ pub(super) fn is_name(name: &OsStr) -> bool {
     name.as_bytes().starts_with(PREFIX.as_bytes())
 }
 
-/// Removes directories of this user's launchers that nobody holds. What can't be removed stays: nobody waits for it.
-fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.take(SWEPT_ENTRIES_MAX).flatten().filter(|entry| is_name(&entry.file_name())) {
-        let path = entry.path();
-        let Ok(directory) = open(&path) else { continue };
-        let is_ours = directory.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
-        if is_ours && directory.try_lock().is_ok() && is_still_at(&directory, &path) {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
-}
-
-/// Opens a directory, never what a symbolic link points to.
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
-}
-
-fn is_still_at(directory: &File, path: &Path) -> bool {
-    match (directory.metadata(), fs::symlink_metadata(path)) {
-        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-        _ => false,
-    }
-}
-
 const PREFIX: &str = "modex-run-";
-/// How often a new directory may be lost to other launchers: each loss is a race of microseconds.
-const ATTEMPTS: u32 = 16;
-/// Entries of the parent that are looked at: a temporary directory that nobody cleans must not hold up a start.
-const SWEPT_ENTRIES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {

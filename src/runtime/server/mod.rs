@@ -16,7 +16,8 @@ pub(super) mod job_queue;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod newcomers;
-pub(super) mod poller;
+#[doc(hidden)] // For the command.
+pub mod poller;
 pub(super) mod process_ends;
 pub(super) mod prover;
 pub(super) mod request_quota;

@@ -11,30 +11,30 @@ use crate::runtime::shared::clock::wait_ms;
 
 /// Names a descriptor; chosen at its registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Token(pub(super) u64);
+pub struct Token(pub u64);
 
 /// Waits for descriptors to become ready (level-triggered `epoll`). One thread may wait while others change the
 /// descriptors.
 #[derive(Debug)]
-pub(super) struct Poller {
+pub struct Poller {
     epoll: Epoll,
 }
 
 /// The state of a ready descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Readiness {
-    pub(super) token: Token,
+pub struct Readiness {
+    pub token: Token,
     /// Bytes, a connection, or the end can be read.
-    pub(super) is_readable: bool,
+    pub is_readable: bool,
     /// There is room for bytes.
-    pub(super) is_writable: bool,
+    pub is_writable: bool,
 }
 
 /// The events of a descriptor that the poller reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Interest {
-    pub(super) readable: bool,
-    pub(super) writable: bool,
+pub struct Interest {
+    pub readable: bool,
+    pub writable: bool,
 }
 
 impl Default for Interest {
@@ -44,25 +44,25 @@ impl Default for Interest {
 }
 
 impl Poller {
-    pub(super) fn new() -> Result<Self, Errno> {
+    pub fn new() -> Result<Self, Errno> {
         Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
-    pub(super) fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
+    pub fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
         self.epoll.add(descriptor, event(token, Interest::default()))
     }
 
     /// Changes the reported events of `descriptor`. Its end is always reported.
-    pub(super) fn rewatch(&self, descriptor: impl AsFd, token: Token, interest: Interest) -> Result<(), Errno> {
+    pub fn rewatch(&self, descriptor: impl AsFd, token: Token, interest: Interest) -> Result<(), Errno> {
         self.epoll.modify(descriptor, &mut event(token, interest))
     }
 
-    pub(super) fn forget(&self, descriptor: impl AsFd) -> Result<(), Errno> {
+    pub fn forget(&self, descriptor: impl AsFd) -> Result<(), Errno> {
         self.epoll.delete(descriptor)
     }
 
     /// Waits until something is ready or the time is over. A signal ends the wait early with nothing ready.
-    pub(super) fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
         let mut events = [EpollEvent::empty(); EVENTS_PER_TURN];
         let timeout = EpollTimeout::try_from(wait_ms(timeout)).unwrap_or(EpollTimeout::MAX);
         let count = match self.epoll.wait(&mut events, timeout) {
@@ -90,7 +90,7 @@ fn readiness(event: &EpollEvent) -> Readiness {
 
 /// Wakes a [`Poller`] from another thread. Clones wake the same one.
 #[derive(Clone, Debug)]
-pub(super) struct Waker(Arc<Bell>);
+pub struct Waker(Arc<Bell>);
 
 #[derive(Debug)]
 struct Bell {
@@ -100,14 +100,14 @@ struct Bell {
 }
 
 impl Waker {
-    pub(super) fn new(poller: &Poller, token: Token) -> Result<Self, Errno> {
+    pub fn new(poller: &Poller, token: Token) -> Result<Self, Errno> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         poller.watch(&event, token)?;
         Ok(Self(Arc::new(Bell { event, is_rung: AtomicBool::new(false) })))
     }
 
     /// Makes the poller's current or next wait return.
-    pub(super) fn wake(&self) {
+    pub fn wake(&self) {
         // AcqRel, here and in `reset`: a thread that finds it rung has queued its work before the poller's next
         // `reset`. That `reset` reads the value written here, so the poller sees the work.
         if !self.0.is_rung.swap(true, Ordering::AcqRel) {
@@ -117,7 +117,7 @@ impl Waker {
     }
 
     /// Forgets past wakes. The caller must look afterwards at all work queued before.
-    pub(super) fn reset(&self) {
+    pub fn reset(&self) {
         let _ = self.0.event.read();
         self.0.is_rung.swap(false, Ordering::AcqRel);
     }

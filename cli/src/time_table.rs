@@ -1,0 +1,28 @@
+//! A table of the times that ranks took: minimum, median and maximum of each row.
+
+use std::time::Duration;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+/// The table, with the times in a unit of which a second has `per_second`.
+pub(crate) fn time_table<'a>(
+    heading: &str,
+    per_second: f64,
+    rows: impl IntoIterator<Item = (&'a str, Vec<Duration>)>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).force_no_tty().set_header([heading, "min", "median", "max", "ranks"]);
+    for (name, mut times) in rows {
+        times.sort_unstable();
+        let [min, median, max] = [times.first(), times.get(times.len() / 2), times.last()]
+            .map(|time| time.map_or("-".to_owned(), |time| format!("{:.3}", time.as_secs_f64() * per_second)));
+        table.add_row([name.to_owned(), min, median, max, times.len().to_string()]);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 4));
+    }
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}
