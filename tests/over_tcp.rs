@@ -27,6 +27,26 @@ fn environment_elsewhere(node: &TestServer, rank: u32) -> Vec<(String, String)> 
     without_socket(node.server.setup_fork(&proc("job", rank)).unwrap())
 }
 
+/// Another thread writes the description of a large job. Requests behind it stay in order, and two clients get it.
+#[test]
+fn the_clients_of_a_large_job_get_their_job_information_over_tcp() {
+    let node = TestServer::start("node0", LocalHost);
+    let elsewhere = (2..5000).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
+    let description = description(5000, &[("node0", "0,1"), ("node1", &elsewhere)]);
+    node.server.register_namespace(&namespace("job"), 2, description).unwrap();
+    [0, 1].into_iter().for_each(|rank| node.register_client("job", rank));
+    let clients = [0, 1].map(|rank| Client::builder().env(environment_elsewhere(&node, rank)).connect().unwrap());
+    for client in &clients {
+        client.put(Scope::Global, "k", 1_u32).unwrap();
+        client.commit().unwrap();
+        assert_eq!(answer(client, &proc("job", 4999), "pmix.hname").unwrap(), Value::from("node1"));
+        assert_eq!(
+            answer(client, &ProcId { rank: Rank::Wildcard, ..proc("job", 0) }, "pmix.job.size").unwrap(),
+            Value::from(5000_u32)
+        );
+    }
+}
+
 fn answer(client: &Client, proc: &ProcId, key: &str) -> Result<Value, GetError> {
     client.get_value(proc, key, &GetOptions::new().immediate()).map(|found| found.into_value().unwrap())
 }

@@ -15,6 +15,8 @@ pub struct Cache<O> {
     shares: BTreeMap<Option<u32>, Share>,
     bytes: usize,
     last: u64,
+    /// Large events that are not kept any more.
+    spent: Vec<Arc<Event>>,
 }
 
 /// Memory of the events of one owner.
@@ -63,7 +65,7 @@ impl<O> Cache<O> {
     /// An empty cache.
     #[must_use]
     pub const fn new(limits: EventCacheLimits) -> Self {
-        Self { limits, kept: VecDeque::new(), shares: BTreeMap::new(), bytes: 0, last: 0 }
+        Self { limits, kept: VecDeque::new(), shares: BTreeMap::new(), bytes: 0, last: 0, spent: Vec::new() }
     }
 
     /// The number of the newest event ever; 0: none.
@@ -99,6 +101,11 @@ impl<O> Cache<O> {
             self.drop_oldest_of_largest(|share| share.bytes);
         }
         self.last
+    }
+
+    /// Takes the large events that are not kept any more. To free one takes milliseconds.
+    pub fn take_spent(&mut self) -> Vec<Arc<Event>> {
+        std::mem::take(&mut self.spent)
     }
 
     /// Drops expired events.
@@ -142,7 +149,10 @@ impl<O> Cache<O> {
     }
 
     fn remove(&mut self, index: usize) {
-        let Some(Kept { owner, bytes, .. }) = self.kept.remove(index) else { return };
+        let Some(Kept { owner, bytes, event, .. }) = self.kept.remove(index) else { return };
+        if bytes >= LARGE_BYTES_MIN {
+            self.spent.push(event);
+        }
         self.bytes = self.bytes.saturating_sub(bytes);
         let Some(share) = self.shares.get_mut(&owner) else { return };
         *share = Share { count: share.count.saturating_sub(1), bytes: share.bytes.saturating_sub(bytes) };
@@ -152,11 +162,17 @@ impl<O> Cache<O> {
     }
 }
 
-/// The processes that an event is addressed to, if it names each of them.
+/// Size of an event whose memory takes long to free.
+const LARGE_BYTES_MIN: usize = 256 << 10;
+/// Limit of the targets that are awaited one by one. An event with more is kept for its whole time.
+const AWAITED_MAX: usize = 1024;
+
+/// The processes that an event is addressed to, if it names each of them, and few.
 fn explicit_targets(event: &Event) -> Option<BTreeSet<ProcId>> {
     let targets = (event.range == range::RANGE_CUSTOM).then(|| event.targets())?;
     let is_one = |proc: &&ProcId| matches!(proc.rank, Rank::Process(_));
-    (!targets.is_empty() && targets.iter().all(is_one)).then(|| targets.into_iter().cloned().collect())
+    ((1..=AWAITED_MAX).contains(&targets.len()) && targets.iter().all(is_one))
+        .then(|| targets.into_iter().cloned().collect())
 }
 
 /// Approximate memory of an event. An event nested too deep to be measured counts as too large.

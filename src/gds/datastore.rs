@@ -97,6 +97,11 @@ pub trait Datastore {
     /// [`LookupError`].
     fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError>;
 
+    /// Whether the value exists, for questions that need no copy.
+    fn has(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> bool {
+        self.lookup(namespace, lookup).is_ok()
+    }
+
     /// One qualified value, whole: it must have all of the qualifiers; the match with the fewest others wins.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::cleanup::Cleanups;
 use super::collective::Collectives;
@@ -249,7 +250,7 @@ impl<S: Datastore> Server<S> {
                 self.config.capabilities = capabilities;
                 Status::SUCCESS
             }
-            HostCall::NotifyEvent(event) => self.notify_of_host(now, &event),
+            HostCall::NotifyEvent(event) => self.notify_of_host(now, &Arc::new(event)),
             HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
             HostCall::DeregisterEvents(codes) => {
                 self.deregister_events(Listener::Host, codes);

@@ -12,7 +12,7 @@ use super::config::Capabilities;
 use super::core::Server;
 use super::host::{HostResult, RegisterEvents, Upcall, UpcallId};
 use super::interest::{Codes, Interest, Listener};
-use super::io::{Output, PeerId};
+use super::io::{Garbage, Output, PeerId};
 use super::outputs::{CallTicket, Ticket};
 use super::peer::{Peer, Stage};
 use super::pending::Purpose;
@@ -23,7 +23,7 @@ use crate::keys;
 use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::types::codes::range;
-use crate::types::{Info, Key, Namespace, ProcId, Status, Time};
+use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
 
 /// Registrations, and recent events.
 #[derive(Debug)]
@@ -122,14 +122,19 @@ impl<S: Datastore> Server<S> {
         };
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
         let has_host = self.config.capabilities.contains(Capabilities::NOTIFY_EVENT);
+        let event = Arc::new(event);
         self.distribute(now, &event, origin);
         self.note_group_event(now, &event, Some(ticket.peer()));
         if stays_here || !has_host {
             let is_lost = range == range::RANGE_RM && !has_host;
             let status = if is_lost { Status::ERR_NOT_SUPPORTED } else { Status::SUCCESS };
-            return self.outputs.reply_status(ticket, status);
+            self.outputs.reply_status(ticket, status);
+            if has_long_list(&event) {
+                self.outputs.push(Output::Discard(Garbage::new(event)));
+            }
+            return;
         }
-        self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(event));
+        self.ask_host(now, Purpose::Notify(ticket), Upcall::NotifyEvent(Arc::unwrap_or_clone(event)));
     }
 
     /// The authority of a connection's event. Unreachable targets are removed; others must remain.
@@ -162,7 +167,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Handles an event of the host. It never goes back to the host.
-    pub(super) fn notify_of_host(&mut self, now: Time, event: &Event) -> Status {
+    pub(super) fn notify_of_host(&mut self, now: Time, event: &Arc<Event>) -> Status {
         if !is_addressed(event) {
             return Status::ERR_BAD_PARAM;
         }
@@ -337,16 +342,20 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Delivers an event to all local listeners in range except its origin, and caches it for later registrations.
-    pub(super) fn distribute(&mut self, now: Time, event: &Event, origin: Origin) {
+    pub(super) fn distribute(&mut self, now: Time, event: &Arc<Event>, origin: Origin) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }
         let is_kept = event.may_be_kept();
         let number = if is_kept {
-            self.events.cache.push(now, Arc::new(event.clone()), origin, origin.voice.user())
+            self.events.cache.push(now, Arc::clone(event), origin, origin.voice.user())
         } else {
             NOT_KEPT
         };
+        let spent = self.events.cache.take_spent();
+        if !spent.is_empty() {
+            self.outputs.push(Output::Discard(Garbage::new(spent)));
+        }
         let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
         let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
         // Made for the first receiver only: a list of targets may be long.
@@ -473,6 +482,15 @@ fn listener_of(asker: &Asker) -> Listener {
         Asker::Host(_) | Asker::Own(_) => Listener::Host,
     }
 }
+
+/// Whether the event takes milliseconds to free, because it names many processes.
+fn has_long_list(event: &Event) -> bool {
+    let is_long = |info: &Info| matches!(&info.value, Value::DataArray(array) if array.elements.len() > LIST_MAX);
+    event.info.iter().any(is_long)
+}
+
+/// Length of a list that is freed at once.
+const LIST_MAX: usize = 1024;
 
 /// Whether the receivers of the event are known.
 pub(super) fn is_addressed(event: &Event) -> bool {

@@ -7,6 +7,7 @@
 //! Source: PMIx Standard, `PMIx_Process_monitor` and `PMIx_Heartbeat`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::Capabilities;
@@ -172,12 +173,12 @@ impl<S: Datastore> Server<S> {
             return;
         }
         let Some(watch) = self.heartbeats.watches.get(&id) else { return };
-        let event = self.alert(id.peer, watch);
+        let event = Arc::new(self.alert(id.peer, watch));
         self.distribute(now, &event, self.voice_of(event.source.as_ref()).into());
         let stays_here = matches!(event.range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL);
         if !stays_here && self.config.capabilities.contains(Capabilities::NOTIFY_EVENT) {
             let upcall = self.upcalls.unawaited();
-            self.outputs.push(Output::Upcall(upcall, Upcall::NotifyEvent(event)));
+            self.outputs.push(Output::Upcall(upcall, Upcall::NotifyEvent(Arc::unwrap_or_clone(event))));
         }
     }
 

@@ -1,8 +1,8 @@
 //! Answers to Gets that hold the description of a job.
 
-use crate::gds::{Datastore, LookupError};
+use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
-use crate::types::{AsStatus, Namespace, ProcId, Rank};
+use crate::types::{AsStatus, Kval, Namespace, ProcId, Rank};
 
 /// The answer to a Get that begins with the description of a job. It is as large as the job, and the same for many
 /// peers.
@@ -17,22 +17,22 @@ pub struct JobData {
 }
 
 impl JobData {
-    /// The stored description.
-    ///
-    /// # Errors
-    /// [`LookupError`].
-    pub fn description<S: Datastore>(&self, store: &S) -> Result<RankData, LookupError> {
-        let mut entries = store.job_entries(&self.namespace)?;
+    /// The description, from all entries of the job.
+    #[must_use]
+    pub fn description(&self, mut entries: Vec<Kval>) -> RankData {
         if !self.is_whole {
             entries.retain(proto::is_told);
         }
-        Ok(RankData { proc: ProcId::new(self.namespace.clone(), Rank::Wildcard), entries })
+        RankData { proc: ProcId::new(self.namespace.clone(), Rank::Wildcard), entries }
     }
 
     /// The whole answer.
     pub fn into_reply<S: Datastore>(self, store: &S) -> Reply {
-        match self.description(store) {
-            Ok(description) => Reply::Data(std::iter::once(description).chain(self.rest).collect()),
+        match store.job_entries(&self.namespace) {
+            Ok(entries) => {
+                let description = self.description(entries);
+                Reply::Data(std::iter::once(description).chain(self.rest).collect())
+            }
             Err(error) => Reply::Status(error.status()),
         }
     }

@@ -2,6 +2,7 @@
 //! and answers queries.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::core::Server;
 use super::events::Voice;
@@ -70,7 +71,7 @@ impl<S: Datastore> Server<S> {
             Info::new(Key::from_static(keys::PSET_NAME.name()), name),
             Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members)),
         ];
-        let event = Event { status, source: Some(source), range: range::RANGE_LOCAL, info };
+        let event = Arc::new(Event { status, source: Some(source), range: range::RANGE_LOCAL, info });
         self.distribute(now, &event, Voice::OfSet.into());
     }
 }

@@ -76,14 +76,16 @@ impl<S: Datastore> Server<S> {
     /// Whether the placement is known: a list of the nodes alone does not contain it.
     fn knows_places(&self, namespace: &Namespace) -> bool {
         let Some(list) = self.text(namespace, keys::NODE_LIST, RealmRequest::Job) else { return false };
-        let peers_on = |name| self.text(namespace, keys::LOCAL_PEERS, RealmRequest::Node(NodeSelector::Name(name)));
-        list.split(',').any(|name| peers_on(name).is_some())
+        // A node's list may name all processes of a large job, so it is not copied.
+        let has_peers = |name| {
+            let realm = RealmRequest::Node(NodeSelector::Name(name));
+            self.store.has(namespace, &of_job(keys::LOCAL_PEERS, realm))
+        };
+        list.split(',').any(has_peers)
     }
 
     fn text(&self, namespace: &Namespace, key: TypedKey<str>, realm: RealmRequest<'_>) -> Option<String> {
-        let key = KeyRef { name: key.name(), hash: key.hash() };
-        let lookup = Lookup { rank: Rank::Wildcard, key, realm, audience: None };
-        match self.store.lookup(namespace, &lookup) {
+        match self.store.lookup(namespace, &of_job(key, realm)) {
             Ok(value) => value.as_str().map(str::to_owned),
             Err(LookupError::NotFound { .. }) => None,
             Err(error) => {
@@ -92,4 +94,9 @@ impl<S: Datastore> Server<S> {
             }
         }
     }
+}
+
+const fn of_job<'a>(key: TypedKey<str>, realm: RealmRequest<'a>) -> Lookup<'a> {
+    let key = KeyRef { name: key.name(), hash: key.hash() };
+    Lookup { rank: Rank::Wildcard, key, realm, audience: None }
 }

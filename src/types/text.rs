@@ -41,10 +41,12 @@ impl Text {
     /// [`TextError`] names the position of the first NUL.
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, TextError> {
         let bytes = bytes.into();
-        match bytes.iter().position(|&b| b == 0) {
-            Some(position) => Err(TextError { position, size_bytes: bytes.len() }),
-            None => Ok(Self(bytes)),
+        // The search for one byte is many times as fast as the search for a position.
+        if !bytes.contains(&0) {
+            return Ok(Self(bytes));
         }
+        let position = bytes.iter().position(|&b| b == 0).unwrap_or_default();
+        Err(TextError { position, size_bytes: bytes.len() })
     }
 
     /// Takes the bytes before the first NUL, as a C reader would.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::job::JobView;
 use super::quick;
 use super::search::{ReadError, Search};
 use crate::gds::layout::block::{self, Chain, Posting};
@@ -187,6 +188,13 @@ impl NamespaceReader {
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.segment.label()
+    }
+
+    /// Number of processes and nodes in the job's description. It bounds the time to read all of it.
+    #[must_use]
+    pub fn described_parts(&self) -> u64 {
+        let job = JobView::current(self.memory()).ok().flatten();
+        job.map_or(0, |job| u64::from(job.head().rank_count).saturating_add(job.head().node_count.into()))
     }
 
     /// The mapping: its writer, its protection, and the wait for changes.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::completion_table::CompletionNotice;
 use super::namespace::NamespaceData;
@@ -158,6 +159,12 @@ impl Store {
     /// The reading side of a namespace; `None` if it is unknown.
     #[must_use]
     pub fn reader(&self, namespace: &Namespace) -> Option<&NamespaceReader> {
+        self.shared_reader(namespace).map(Arc::as_ref)
+    }
+
+    /// As [`Store::reader`], for a thread that reads while the store continues.
+    #[must_use]
+    pub fn shared_reader(&self, namespace: &Namespace) -> Option<&Arc<NamespaceReader>> {
         self.namespaces.get(namespace).map(|data| data.writer.reader())
     }
 
@@ -299,6 +306,10 @@ impl Datastore for Store {
         let reader = self.known_reader(namespace)?;
         let value = reader.get(lookup).and_then(|value| Ok(value.to_value()?));
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
+    }
+
+    fn has(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> bool {
+        self.known_reader(namespace).is_ok_and(|reader| reader.get(lookup).is_ok())
     }
 
     fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::record::{self, KeyIds};
 use super::shares::{Exceeded, Shares};
@@ -27,7 +28,7 @@ use crate::types::{Key, Scope, Value};
 #[derive(Debug)]
 pub(crate) struct NamespaceWriter {
     pub(super) segment: SegmentWriter,
-    reader: NamespaceReader,
+    reader: Arc<NamespaceReader>,
     pub(super) limits: StoreLimits,
     statistics: TableRef,
     keys: TableRef,
@@ -69,7 +70,7 @@ impl NamespaceWriter {
     /// Makes an empty segment.
     pub(crate) fn create(options: &SegmentOptions, limits: StoreLimits) -> Result<Self, StoreError> {
         let mut segment = SegmentWriter::create(options, format::layout())?;
-        let reader = NamespaceReader::attach(segment.handle()?)?;
+        let reader = Arc::new(NamespaceReader::attach(segment.handle()?)?);
         let statistics = segment.alloc_table(STATISTICS_CELLS)?;
         let keys = segment.alloc_table(SLOTS_MIN)?;
         segment.publish();
@@ -102,12 +103,12 @@ impl NamespaceWriter {
     /// Moves the namespace into a segment that `options` describe. On failure nothing has changed.
     pub(crate) fn move_to(&mut self, options: &SegmentOptions) -> Result<(), StoreError> {
         self.segment.move_to(options)?;
-        self.reader = NamespaceReader::attach(self.segment.handle()?)?;
+        self.reader = Arc::new(NamespaceReader::attach(self.segment.handle()?)?);
         Ok(())
     }
 
-    /// The reading side.
-    pub(crate) const fn reader(&self) -> &NamespaceReader {
+    /// The reading side. Another thread may keep it: it stays valid after the writer's end.
+    pub(crate) const fn reader(&self) -> &Arc<NamespaceReader> {
         &self.reader
     }
 
@@ -577,7 +578,7 @@ impl NamespaceWriter {
         Ok(self.segment.store(self.statistics, section.cell(), before.saturating_add(bytes))?)
     }
 
-    pub(super) const fn memory(&self) -> Memory<'_> {
+    pub(super) fn memory(&self) -> Memory<'_> {
         self.reader.memory()
     }
 }

@@ -10,6 +10,7 @@ use crate::proto::handshake::Ids;
 use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
 
 use super::decoder::Decoded;
+use super::job_info::Described;
 use super::poller::Waker;
 use super::prover::ProofError;
 use super::request_quota::Duty;
@@ -36,6 +37,8 @@ pub(super) enum Command {
     Decoded(PeerId, Box<Decoded>),
     /// A large answer was encoded.
     Encoded(PeerId, Result<Vec<u8>, WriteError>),
+    /// The description of a large job was written.
+    Described(Box<Described>),
     /// The reading of the topology has ended.
     TopologyRead,
     /// Close everything and end.

@@ -46,6 +46,8 @@ pub(super) struct Connection {
     large: Large,
     /// Whether the last request takes another turn.
     is_unfinished: bool,
+    /// Number of replies that the decoder works on. Further requests wait for them.
+    replies_away: usize,
     /// The peer's introduction, until its turn comes.
     introduction: Option<Introduction>,
 }
@@ -176,6 +178,7 @@ impl Connection {
             replies: Replies::default(),
             large: Large::None,
             is_unfinished: false,
+            replies_away: 0,
             introduction: None,
         }
     }
@@ -200,6 +203,7 @@ impl Connection {
     /// Whether a message waits for its turn, or the end behind the last one.
     pub(super) fn has_work(&self) -> bool {
         match self.large {
+            _ if self.replies_away > 0 => false,
             Large::Waiting(_) | Large::Away(_) => false,
             Large::None | Large::Decoded(_) => self.has_messages() || self.ending.is_some(),
         }
@@ -209,6 +213,16 @@ impl Connection {
     pub(super) fn has_messages(&self) -> bool {
         let has_frame = matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame());
         has_frame || self.introduction.is_some() || self.is_unfinished || !matches!(self.large, Large::None)
+    }
+
+    /// Leaves a reply to the decoder. Nothing has a turn until [`Connection::resume`].
+    pub(super) const fn pause(&mut self) {
+        self.replies_away = self.replies_away.saturating_add(1);
+    }
+
+    /// Takes note of a reply that the decoder has finished.
+    pub(super) const fn resume(&mut self) {
+        self.replies_away = self.replies_away.saturating_sub(1);
     }
 
     /// Notes that the last request takes another turn.

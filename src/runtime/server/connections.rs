@@ -6,7 +6,7 @@ use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
 use super::decoder::{Answer, Decoded, Decoder};
 use super::held::{Held, Part};
-use super::job_info::JobInfoAnswers;
+use super::job_info::{Described, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
 use super::newcomers::{Greeting, Refusals};
 use super::poller::{Poller, Readiness, Token};
@@ -386,14 +386,37 @@ impl Connections {
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, reply: Reply) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, lines)) = asked else { return };
-        if let Some(encoded) = self.decoder.encode(id, Answer { tag, command, reply, lines }) {
-            self.send_encoded(id, encoded);
+        match self.decoder.encode(id, Answer { tag, command, reply, lines }) {
+            Some(encoded) => self.send_encoded(id, encoded),
+            None => self.pause(id),
         }
     }
 
-    /// Sends an encoded reply.
-    pub(super) fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+    /// Sends a reply that the decoder has encoded.
+    pub(super) fn settle_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+        self.send_encoded(id, encoded);
+        self.resume(id);
+    }
+
+    fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
         self.write(id, |connection| connection.send_encoded(encoded));
+    }
+
+    /// Handles no further requests of a connection while the decoder works on a reply. So a connection has at most a few
+    /// large replies in memory.
+    fn pause(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.pause();
+            self.turns.leave(id);
+        }
+    }
+
+    /// Handles the requests of a connection again.
+    fn resume(&mut self, id: PeerId) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.resume();
+            self.await_turn(id);
+        }
     }
 
     /// Frees memory on the decoder's thread.
@@ -429,22 +452,61 @@ impl Connections {
         &mut self,
         id: PeerId,
         tag: Tag,
-        namespace: &Namespace,
+        namespace: Namespace,
         store: &Store,
         topology: Option<&str>,
     ) {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
-        let payload = self.job_info.payload(namespace, reading, store, topology);
+        if self.is_put_off(Question::Info(id, tag, namespace.clone()), store) {
+            return;
+        }
+        let payload = self.job_info.payload(&namespace, reading, store, topology);
         self.write(id, |connection| connection.reply_shared(tag, &payload?));
     }
 
     /// Answers a Get with data that begins with the description of a job.
-    pub(super) fn reply_job_data(&mut self, id: PeerId, tag: Tag, data: &JobData, store: &Store) {
+    pub(super) fn reply_job_data(&mut self, id: PeerId, tag: Tag, data: JobData, store: &Store) {
+        if self.is_put_off(Question::Data(id, tag, data.clone()), store) {
+            return;
+        }
         let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
-        match self.job_info.data_payload(data, lines, store) {
+        match self.job_info.data_payload(&data, lines, store) {
             Ok(payload) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
             Err(status) => self.reply(id, tag, &Reply::Status(status)),
         }
+    }
+
+    /// Lets the decoder write a large description. The question's connection waits meanwhile.
+    fn is_put_off(&mut self, question: Question, store: &Store) -> bool {
+        let id = question.peer();
+        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return false };
+        match self.job_info.put_off(question, lines, store) {
+            PutOff::No => return false,
+            PutOff::Behind => {}
+            PutOff::Begin(description) => {
+                if let Some(described) = self.decoder.describe(description) {
+                    // Without a thread the description is at hand now, and this question is the only one.
+                    drop(self.job_info.settle(described));
+                    return false;
+                }
+            }
+        }
+        self.pause(id);
+        true
+    }
+
+    /// Takes a description from the decoder. Returns the questions that it answers.
+    pub(super) fn settle_described(&mut self, described: Described) -> Vec<Question> {
+        let (questions, error) = self.job_info.settle(described);
+        questions.iter().for_each(|question| self.resume(question.peer()));
+        let Some(error) = error else { return questions };
+        for question in questions {
+            match question {
+                Question::Info(id, ..) => self.settle(id, Err(Dropped::JobInfo(error.clone()))),
+                Question::Data(id, tag, _) => self.reply(id, tag, &Reply::Status(error.status())),
+            }
+        }
+        Vec::new()
     }
 
     /// Forgets the replies of a namespace, because its description changed.
@@ -638,7 +700,8 @@ const FIRST_PEER: u64 = 3;
 const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
-const ACCEPTS_PER_TURN: usize = 16;
+/// Connections accepted in one turn. Each takes about 20 us, and the processes with requests wait for all.
+const ACCEPTS_PER_TURN: usize = 4;
 /// Connections dropped in one turn for lateness.
 const DEADLINES_PER_TURN: usize = 64;
 /// Pause after a connection could not be accepted.

@@ -1,4 +1,4 @@
-//! A thread that decodes large requests and encodes large replies. The server's loop would stop for that time.
+//! A thread that decodes large requests, encodes large replies and writes the descriptions of large jobs. The server's loop would stop for that time.
 //!
 //! One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
 //! share pays for the time of its requests.
@@ -9,6 +9,7 @@ use std::time::Duration;
 use crossbeam::channel::{Sender, unbounded};
 
 use super::commands::{Command, CommandSender};
+use super::job_info::{Described, Description};
 use super::turns::{Share, Turns};
 use crate::proto::frame::{FrameHeader, OwnedFrame};
 use crate::proto::request::RequestError;
@@ -33,6 +34,7 @@ pub(super) struct Decoder {
 enum Job {
     Decode(PeerId, OwnedFrame, MessageCodec),
     Encode(PeerId, Answer),
+    Describe(Description),
     /// Frees memory.
     Discard(Box<dyn Send>),
 }
@@ -123,6 +125,14 @@ impl Decoder {
         }
     }
 
+    /// Writes a job's description on the thread. Without a thread, writes it here and returns it.
+    pub(super) fn describe(&mut self, description: Description) -> Option<Described> {
+        match self.give(Job::Describe(description)) {
+            Some(Job::Describe(description)) => Some(description.write()),
+            _ => None,
+        }
+    }
+
     /// Gives the thread a job. Returns the job if that fails.
     fn give(&mut self, job: Job) -> Option<Job> {
         match self.thread() {
@@ -173,6 +183,9 @@ impl Decoder {
                     }
                     Job::Encode(peer, answer) => {
                         let _ = commands.send(Command::Encoded(peer, answer.encoded()));
+                    }
+                    Job::Describe(description) => {
+                        let _ = commands.send(Command::Described(Box::new(description.write())));
                     }
                     Job::Discard(memory) => drop(memory),
                 }

@@ -1,14 +1,15 @@
 //! Replies to requests for job information. They are written once for all clients of a namespace with the same dialect.
+//! The description of a large job takes a long time, so another thread writes it. Its clients wait, and no others do.
 
 use std::sync::Arc;
 
 use crate::bfrops::{Codec, EncodeError};
-use crate::gds::{Damage, JobEntry, Store};
+use crate::gds::{Damage, JobEntry, NamespaceReader, Store};
 use crate::keys::{self, TypedKey};
-use crate::proto::{Command, Dialect, JobInfoWriter, Reply};
+use crate::proto::{Command, Dialect, JobInfoWriter, Reply, Tag};
 use crate::runtime::shared::message_codec::MessageCodec;
-use crate::server::JobData;
-use crate::types::{AsStatus, Key, Kval, Namespace, Status, Text, Value};
+use crate::server::{JobData, PeerId};
+use crate::types::{Key, Kval, Namespace, Status, Text, Value};
 
 /// The replies written so far. A client chooses its dialect, so one client can request every possible reply. The kept
 /// replies together have a size limit.
@@ -21,6 +22,54 @@ pub(super) struct JobInfoAnswers {
     kept: Vec<Written>,
     /// Replies that are no longer kept, but still on their way to a client.
     parted: Vec<Arc<[u8]>>,
+    /// Descriptions that another thread writes, and the questions that wait for them.
+    begun: Vec<Begun>,
+}
+
+/// A description that another thread writes.
+#[derive(Debug)]
+struct Begun {
+    what: What,
+    /// Whether the job was described anew meanwhile.
+    is_stale: bool,
+    waiting: Vec<Question>,
+}
+
+/// A request that a job's description answers.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// A client's request for its job information.
+    Info(PeerId, Tag, Namespace),
+    /// A Get whose answer begins with the description.
+    Data(PeerId, Tag, JobData),
+}
+
+/// What becomes of a question.
+#[derive(Debug)]
+pub(super) enum PutOff {
+    /// It is answered at once.
+    No,
+    /// It waits for a description that is being written.
+    Behind,
+    /// It waits for this description, which another thread should write.
+    Begin(Description),
+}
+
+/// The work to write a description, for any thread.
+#[derive(Debug)]
+pub(super) struct Description {
+    what: What,
+    namespace: Namespace,
+    /// `None`: a client's job information.
+    data: Option<JobData>,
+    lines: MessageCodec,
+    reader: Arc<NamespaceReader>,
+}
+
+/// A written description.
+pub(super) struct Described {
+    what: What,
+    bytes: Result<Arc<[u8]>, JobInfoError>,
 }
 
 /// A client's dialect, and the largest payload that it takes.
@@ -33,7 +82,7 @@ struct Written {
     bytes: Arc<[u8]>,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum What {
     /// A client's job information.
     Job(Namespace, Reading),
@@ -45,7 +94,7 @@ enum What {
 }
 
 /// Why there is no reply. The reply has no place for a status, so the connection ends.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum JobInfoError {
     #[error("namespace {namespace} is not registered any more")]
     Gone { namespace: Namespace },
@@ -57,7 +106,43 @@ pub(super) enum JobInfoError {
 
 impl JobInfoAnswers {
     pub(super) const fn new(kept_bytes_max: usize) -> Self {
-        Self { kept_bytes_max, kept_bytes: 0, kept: Vec::new(), parted: Vec::new() }
+        Self { kept_bytes_max, kept_bytes: 0, kept: Vec::new(), parted: Vec::new(), begun: Vec::new() }
+    }
+
+    /// Puts a question off if the description of its job is large and not written yet.
+    pub(super) fn put_off(&mut self, question: Question, lines: &MessageCodec, store: &Store) -> PutOff {
+        let namespace = question.namespace();
+        let Some(reader) = store.shared_reader(namespace) else { return PutOff::No };
+        let what = question.what(lines);
+        if reader.described_parts() <= PARTS_AT_ONCE_MAX || self.kept.iter().any(|written| written.is_for(&what)) {
+            return PutOff::No;
+        }
+        if let Some(begun) = self.begun.iter_mut().find(|begun| !begun.is_stale && begun.what == what) {
+            begun.waiting.push(question);
+            return PutOff::Behind;
+        }
+        let (namespace, reader) = (namespace.clone(), Arc::clone(reader));
+        let data = match &question {
+            Question::Info(..) => None,
+            Question::Data(_, _, data) => Some(JobData { rest: Vec::new(), ..data.clone() }),
+        };
+        self.begun.push(Begun { what: what.clone(), is_stale: false, waiting: vec![question] });
+        PutOff::Begin(Description { what, namespace, data, lines: *lines, reader })
+    }
+
+    /// Keeps a description, and returns the questions that waited for it. They are asked again, unless there is an
+    /// error.
+    pub(super) fn settle(&mut self, described: Described) -> (Vec<Question>, Option<JobInfoError>) {
+        let Described { what, bytes } = described;
+        // Descriptions come in the order of their beginnings, so an outdated one comes first.
+        let Some(place) = self.begun.iter().position(|begun| begun.what == what) else { return (Vec::new(), None) };
+        let Begun { is_stale, waiting, .. } = self.begun.remove(place);
+        match bytes {
+            Ok(bytes) if !is_stale => self.keep(what, bytes),
+            Ok(_) => {}
+            Err(error) => return (waiting, Some(error)),
+        }
+        (waiting, None)
     }
 
     /// The payload of the reply for a peer with this dialect and limit, in parts. The part with the topology is the
@@ -70,7 +155,10 @@ impl JobInfoAnswers {
         topology: Option<&str>,
     ) -> Result<Vec<Arc<[u8]>>, JobInfoError> {
         let wanted = What::Job(namespace.clone(), reading);
-        let job = self.found_or_written(wanted, || write(namespace, reading, store))?;
+        let job = self.found_or_written(wanted, || {
+            let gone = || JobInfoError::Gone { namespace: namespace.clone() };
+            write(namespace, reading, store.reader(namespace).ok_or_else(gone)?)
+        })?;
         let job_bytes = job.len();
         let mut parts = vec![job];
         let (dialect, bytes_max) = reading;
@@ -97,10 +185,10 @@ impl JobInfoAnswers {
         lines: &MessageCodec,
         store: &Store,
     ) -> Result<Vec<Arc<[u8]>>, Status> {
-        let (namespace, is_ours, is_whole) = (data.namespace.clone(), lines.is_ours(), data.is_whole);
-        let (Dialect { codec, .. }, bytes_max) = lines.reading();
-        let wanted = What::Data { namespace, codec, bytes_max, is_ours, is_whole };
-        let description = self.found_or_written(wanted, || write_data(data, lines, store))?;
+        let description = self.found_or_written(What::of_data(data, lines), || {
+            let reader = store.reader(&data.namespace).ok_or(Status::ERR_NOT_FOUND)?;
+            write_data(data, lines, reader).map_err(|error| error.status())
+        })?;
         self.keep_at_most(self.kept_bytes_max);
         if description.is_empty() {
             return Err(Status::ERR_OUT_OF_RESOURCE);
@@ -121,20 +209,22 @@ impl JobInfoAnswers {
             return Ok(bytes);
         }
         let bytes: Arc<[u8]> = write()?.into();
-        tracing::debug!(what = ?wanted, size_bytes = bytes.len(), "job information written");
-        self.kept_bytes = self.kept_bytes.saturating_add(bytes.len());
-        self.kept.push(Written { what: wanted, bytes: Arc::clone(&bytes) });
+        self.keep(wanted, Arc::clone(&bytes));
         Ok(bytes)
+    }
+
+    fn keep(&mut self, what: What, bytes: Arc<[u8]>) {
+        tracing::debug!(?what, size_bytes = bytes.len(), "job information written");
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes.len());
+        self.kept.push(Written { what, bytes });
     }
 
     /// Forgets the replies of a namespace, because its description changed.
     pub(super) fn forget(&mut self, namespace: &Namespace) {
-        let of_namespace = |written: &mut Written| match &written.what {
-            What::Job(name, _) | What::Data { namespace: name, .. } => name == namespace,
-            What::Topology(_) => false,
-        };
-        let forgotten: Vec<Written> = self.kept.extract_if(.., of_namespace).collect();
+        let forgotten: Vec<Written> = self.kept.extract_if(.., |written| written.what.is_about(namespace)).collect();
         forgotten.into_iter().for_each(|written| self.part(written));
+        let outdated = self.begun.iter_mut().filter(|begun| begun.what.is_about(namespace));
+        outdated.for_each(|begun| begun.is_stale = true);
     }
 
     /// Keeps no replies, because the memory is needed. Replies on their way stay.
@@ -162,6 +252,65 @@ impl JobInfoAnswers {
     }
 }
 
+impl What {
+    /// The answer to a Get with this data.
+    fn of_data(data: &JobData, lines: &MessageCodec) -> Self {
+        let (namespace, is_ours, is_whole) = (data.namespace.clone(), lines.is_ours(), data.is_whole);
+        let (Dialect { codec, .. }, bytes_max) = lines.reading();
+        Self::Data { namespace, codec, bytes_max, is_ours, is_whole }
+    }
+
+    fn is_about(&self, namespace: &Namespace) -> bool {
+        match self {
+            Self::Job(name, _) | Self::Data { namespace: name, .. } => name == namespace,
+            Self::Topology(_) => false,
+        }
+    }
+}
+
+impl Question {
+    /// The connection that waits.
+    pub(super) const fn peer(&self) -> PeerId {
+        match self {
+            Self::Info(peer, ..) | Self::Data(peer, ..) => *peer,
+        }
+    }
+
+    const fn namespace(&self) -> &Namespace {
+        match self {
+            Self::Info(_, _, namespace) | Self::Data(_, _, JobData { namespace, .. }) => namespace,
+        }
+    }
+
+    fn what(&self, lines: &MessageCodec) -> What {
+        match self {
+            Self::Info(_, _, namespace) => What::Job(namespace.clone(), lines.reading()),
+            Self::Data(_, _, data) => What::of_data(data, lines),
+        }
+    }
+}
+
+impl Description {
+    pub(super) fn write(self) -> Described {
+        let Self { what, namespace, data, lines, reader } = self;
+        let bytes = match data {
+            Some(data) => write_data(&data, &lines, &reader),
+            None => write(&namespace, lines.reading(), &reader),
+        };
+        Described { what, bytes: bytes.map(Arc::from) }
+    }
+}
+
+impl JobInfoError {
+    /// The answer to a Get.
+    pub(super) const fn status(&self) -> Status {
+        match self {
+            Self::Gone { .. } => Status::ERR_NOT_FOUND,
+            Self::Damaged { .. } | Self::Encode { .. } => Status::ERROR,
+        }
+    }
+}
+
 impl Written {
     fn is_for(&self, wanted: &What) -> bool {
         match (&self.what, wanted) {
@@ -181,8 +330,9 @@ impl Written {
 }
 
 /// The status and the description of a job. Empty if the client can't read it.
-fn write_data(data: &JobData, lines: &MessageCodec, store: &Store) -> Result<Vec<u8>, Status> {
-    let description = data.description(store).map_err(|error| error.status())?;
+fn write_data(data: &JobData, lines: &MessageCodec, reader: &NamespaceReader) -> Result<Vec<u8>, JobInfoError> {
+    let damaged = |source| JobInfoError::Damaged { namespace: data.namespace.clone(), source };
+    let description = data.description(reader.job_entries().map_err(damaged)?);
     let written = lines.write_payload(&Reply::Data(vec![description]), Command::Get);
     let (_, bytes_max) = lines.reading();
     Ok(match written {
@@ -221,9 +371,12 @@ fn write_topology(dialect: Dialect, xml: &str) -> Result<Vec<u8>, EncodeError> {
     JobInfoWriter::common(dialect, &[keys::HWLOC_XML_V2, keys::LOCAL_TOPO].map(entry))
 }
 
-fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &Store) -> Result<Vec<u8>, JobInfoError> {
+fn write(
+    namespace: &Namespace,
+    (dialect, message_bytes_max): Reading,
+    reader: &NamespaceReader,
+) -> Result<Vec<u8>, JobInfoError> {
     let named = || namespace.clone();
-    let reader = store.reader(namespace).ok_or_else(|| JobInfoError::Gone { namespace: named() })?;
     let unwritable = |source| JobInfoError::Encode { namespace: named(), source };
     let writer = JobInfoWriter::new(&Text::from(namespace.as_str()), dialect, message_bytes_max);
     let mut writer = writer.map_err(unwritable)?;
@@ -241,6 +394,9 @@ fn write(namespace: &Namespace, (dialect, message_bytes_max): Reading, store: &S
     written.map_err(unwritable)?;
     Ok(writer.finish())
 }
+
+/// Largest number of processes and nodes in a description that the server's thread writes itself. Each takes up to 4 us.
+const PARTS_AT_ONCE_MAX: u64 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -300,6 +456,47 @@ mod tests {
         assert!(answers.kept.is_empty());
     }
 
+    /// The first Get of all data of a job of 10^5 processes held all clients up for 400 ms, because the server's thread
+    /// wrote the answer. A large description is now written once, by another thread.
+    #[test]
+    fn the_description_of_a_large_job_is_written_elsewhere_and_once() {
+        let (namespace, store) = job(5000);
+        let mut answers = JobInfoAnswers::new(32 << 20);
+        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
+        let data = JobData { namespace: namespace.clone(), is_whole: false, rest: Vec::new() };
+        let of_data = |peer| Question::Data(PeerId(peer), Tag(101), data.clone());
+        let of_info = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
+        for (question, kept) in [(&of_data as &dyn Fn(u64) -> Question, 1), (&of_info, 2)] {
+            let PutOff::Begin(description) = answers.put_off(question(1), &lines, &store) else { panic!("at once") };
+            assert!(matches!(answers.put_off(question(2), &lines, &store), PutOff::Behind));
+            let (questions, error) = answers.settle(description.write());
+            assert!(error.is_none());
+            assert_eq!(questions.iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1), PeerId(2)]);
+            assert!(matches!(answers.put_off(question(3), &lines, &store), PutOff::No));
+            assert_eq!(answers.kept.len(), kept);
+        }
+        let (small, small_store) = job(2);
+        let question = Question::Info(PeerId(1), Tag(101), small);
+        assert!(matches!(answers.put_off(question, &lines, &small_store), PutOff::No));
+    }
+
+    /// A job may be described anew while its description is written. Later questions must not get the old one.
+    #[test]
+    fn a_description_that_became_outdated_while_it_was_written_answers_no_question() {
+        let (namespace, store) = job(5000);
+        let mut answers = JobInfoAnswers::new(32 << 20);
+        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
+        let question = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
+        let PutOff::Begin(first) = answers.put_off(question(1), &lines, &store) else { panic!("at once") };
+        answers.forget(&namespace);
+        let PutOff::Begin(second) = answers.put_off(question(2), &lines, &store) else { panic!("behind the old one") };
+        let mut settled = |description: Description| answers.settle(description.write()).0;
+        assert_eq!(settled(first).iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1)]);
+        assert!(answers.kept.is_empty() && answers.begun.len() == 1);
+        assert_eq!(answers.settle(second.write()).0.len(), 1);
+        assert!(matches!(answers.put_off(question(1), &lines, &store), PutOff::No));
+    }
+
     /// The first request decided for all: a client with a lower limit could not start after one with a higher limit.
     #[test]
     fn an_answer_is_not_for_one_who_takes_less_whoever_asks_first() {
@@ -319,7 +516,8 @@ mod tests {
     fn answers_in_every_tongue_are_kept_as_far_as_there_is_room_and_counted_as_long_as_anybody_takes_them() {
         let (namespace, store) = job(1000);
         let limit = 32 << 20;
-        let one = write(&namespace, (speaking(Generation::V3), limit), &store).unwrap().len();
+        let reader = store.reader(&namespace).unwrap();
+        let one = write(&namespace, (speaking(Generation::V3), limit), reader).unwrap().len();
         let mut answers = JobInfoAnswers::new(one * 5 / 2);
         let mut taken = Vec::new();
         for generation in GENERATIONS {
@@ -342,7 +540,8 @@ mod tests {
     fn which_answer_was_not_used_for_the_longest_time_goes_first() {
         let (namespace, store) = job(1000);
         let limit = 32 << 20;
-        let one = write(&namespace, (speaking(Generation::V41), limit), &store).unwrap().len();
+        let reader = store.reader(&namespace).unwrap();
+        let one = write(&namespace, (speaking(Generation::V41), limit), reader).unwrap().len();
         let mut answers = JobInfoAnswers::new(one * 5 / 2);
         let mut ask =
             |generation| answers.payload(&namespace, (speaking(generation), limit), &store, None).unwrap().remove(0);

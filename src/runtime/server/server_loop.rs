@@ -14,6 +14,7 @@ use super::decoder::Answer;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::host::Moment;
 use super::host_thread::{HostThread, Job, Lane, Place};
+use super::job_info::{Described, Question};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
@@ -197,7 +198,8 @@ impl ServerLoop {
                 }
                 Command::Searched(peer, strangers) => self.accept(now, peer, strangers),
                 Command::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
-                Command::Encoded(peer, encoded) => self.connections.send_encoded(peer, encoded),
+                Command::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
+                Command::Described(described) => self.answer_described(*described),
                 Command::TopologyRead => self.tell_topology(),
                 Command::Shutdown => return self.is_ending = true,
             }
@@ -377,7 +379,7 @@ impl ServerLoop {
                 self.answer_job_info(peer, tag, namespace);
             }
             Output::ReplyJobData(peer, tag, data) => {
-                self.connections.reply_job_data(peer, tag, &data, self.core.store());
+                self.connections.reply_job_data(peer, tag, data, self.core.store());
             }
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::WantTopology => self.give_topology(),
@@ -412,6 +414,18 @@ impl ServerLoop {
             }
         }
         self.connections.reply(peer, tag, &reply);
+    }
+
+    /// Answers the questions that waited for the description of a large job.
+    fn answer_described(&mut self, described: Described) {
+        for question in self.connections.settle_described(described) {
+            match question {
+                Question::Info(peer, tag, namespace) => self.answer_job_info(peer, tag, namespace),
+                Question::Data(peer, tag, data) => {
+                    self.connections.reply_job_data(peer, tag, data, self.core.store());
+                }
+            }
+        }
     }
 
     /// Calls the handlers in this process.
@@ -495,6 +509,7 @@ impl ServerLoop {
                 | Command::Searched(..)
                 | Command::Decoded(..)
                 | Command::Encoded(..)
+                | Command::Described(_)
                 | Command::TopologyRead
                 | Command::Shutdown => {}
             }
@@ -544,6 +559,7 @@ const fn what_of(command: &Command) -> &'static str {
         Command::Searched(..) => "a search for processes",
         Command::Decoded(..) => "a decoded request",
         Command::Encoded(..) => "an encoded answer",
+        Command::Described(_) => "a job's description",
         Command::TopologyRead => "the topology",
         Command::Heard(_) | Command::Run(_) | Command::Shutdown => "news of another thread",
     }

@@ -51,7 +51,7 @@ impl ServerLoop {
         match wish {
             Wish::JobInfo(namespace) => {
                 let text = outcome.as_ref().ok().map(|shared| shared.machine().xml());
-                self.connections.reply_job_info(peer, tag, &namespace, self.core.store(), text);
+                self.connections.reply_job_info(peer, tag, namespace, self.core.store(), text);
             }
             Wish::Topology(question) => {
                 let reply = match outcome {

@@ -247,17 +247,28 @@ impl EventHub {
         }
     }
 
-    /// Runs a job on the handler thread once no call of a handler runs.
+    /// As [`EventHub::remove`]. Runs a job on the handler thread once no call of the handler runs. That thread wakes
+    /// before the server, which competes with it for the processor.
     ///
     /// # Errors
     /// The job: it will not run, because the process has no handler thread any more.
-    pub(in crate::runtime) fn when_returned(&self, id: usize, job: Job) -> Result<(), Job> {
+    pub(in crate::runtime) fn remove_with(&self, id: usize, job: Job) -> Result<(), Job> {
         let mut state = self.state.lock();
-        if !state.is_running(id) {
-            return self.outside.defer(job);
+        let removed = state.dispatcher.remove(id);
+        let deferred = match state.is_running(id) {
+            true => {
+                state.waiting.push((id, job));
+                Ok(())
+            }
+            false => self.outside.defer(job),
+        };
+        if let Some((codes, _)) = &removed {
+            self.settle(&mut state, codes);
         }
-        state.waiting.push((id, job));
-        Ok(())
+        drop(state);
+        // The handler's captured values must not be dropped under the lock.
+        drop(removed);
+        deferred
     }
 
     /// Raises an event. Its handlers are called on their thread.

@@ -108,7 +108,6 @@ pub(crate) fn deregister_with(
     done: impl FnOnce() + Send + 'static,
 ) -> Result<(), EventError> {
     let hub = conversation.events();
-    hub.remove(id);
-    let waiting = conversation.begin(&[], false, || hub.when_returned(id, Box::new(done)))?;
-    waiting.map_err(|_| EventError::Stopped(crate::runtime::server::server_handle::Stopped))
+    let deferred = conversation.begin(&[], false, || hub.remove_with(id, Box::new(done)))?;
+    deferred.map_err(|_| EventError::Stopped(crate::runtime::server::server_handle::Stopped))
 }

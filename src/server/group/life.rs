@@ -1,6 +1,7 @@
 //! Changes of groups: joins by invitation, leaves, ends of members.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::invitations::{Bereaved, Invited};
 use super::{group_of, name_of};
@@ -225,13 +226,13 @@ impl<S: Datastore> Server<S> {
             Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id.clone())),
         ];
         info.extend(more);
-        let event = Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info };
+        let event = Arc::new(Event { status, source: Some(source.clone()), range: range::RANGE_CUSTOM, info });
         self.distribute(now, &event, self.voice_of(Some(source)).into());
         if goes_up {
             let id = self.upcalls.unawaited();
-            self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent(event.clone())));
+            self.outputs.push(crate::server::io::Output::Upcall(id, Upcall::NotifyEvent((*event).clone())));
         }
-        event
+        Arc::unwrap_or_clone(event)
     }
 
     /// Handles an observed event of a local connection or of another node that may be about a group.
