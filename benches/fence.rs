@@ -21,6 +21,6 @@ fn main() -> Result<(), Failure> {
 }
 
 fn fence(job: &Job, options: &FenceOptions) -> Result<(), Failure> {
-    let begun = job.clients.iter().map(|client| client.fence_nb(options)).collect::<Result<Vec<_>, _>>()?;
+    let begun = job.clients.iter().map(|client| client.fence(options).start()).collect::<Result<Vec<_>, _>>()?;
     begun.into_iter().try_for_each(|fence| Ok(fence.wait()?))
 }

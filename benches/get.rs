@@ -16,8 +16,8 @@ fn main() -> Result<(), Failure> {
         peer.put(Scope::Global, &format!("bench.value.{size}"), vec![7_u8; size])?;
     }
     peer.commit()?;
-    let fence = client.fence_nb(&FenceOptions::new().collect(true))?;
-    peer.fence(&FenceOptions::new().collect(true))?;
+    let fence = client.fence(&FenceOptions::new().collect(true)).start()?;
+    peer.fence(&FenceOptions::new().collect(true)).wait()?;
     fence.wait()?;
 
     let mut criterion = Criterion::default().sample_size(20).configure_from_args();

@@ -157,12 +157,12 @@ fn fence(criterion: &mut Criterion) -> Result<(), Failure> {
                 let node = node("bench-job", RANKS, Elsewhere::All(Arc::clone(&bytes)))?;
                 // The next allocation tidies the memory that registration freed; the measured fence must not pay for
                 // this.
-                node.0.fence(&FenceOptions::new())?;
+                node.0.fence(&FenceOptions::new()).wait()?;
                 Ok::<_, Failure>(node)
             },
             |node| -> Result<(), Failure> {
                 let (client, _server) = node.as_ref().map_err(|error| error.to_string())?;
-                Ok(client.fence(&FenceOptions::new().collect(true))?)
+                Ok(client.fence(&FenceOptions::new().collect(true)).wait()?)
             },
             BatchSize::PerIteration,
         );
@@ -185,7 +185,7 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
                         || ready(value_bytes, repetition),
                         |node| -> Result<(), Failure> {
                             let (client, _server) = node.as_ref().map_err(|error| error.to_string())?;
-                            Ok(client.fence(options)?)
+                            Ok(client.fence(options).wait()?)
                         },
                         BatchSize::PerIteration,
                     );
@@ -197,8 +197,8 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
     let whole = vec![7_u8; 2 * (64 << 10)];
     group.bench_function("copy of 2 x 65536 B", |bench| bench.iter(|| black_box(Vec::clone(black_box(&whole)))));
     for (name, options) in [("barrier", FenceOptions::new()), ("nothing new", FenceOptions::new().collect(true))] {
-        client.fence(&options)?;
-        group.bench_function(name, |bench| bench.iter(|| client.fence(&options)));
+        client.fence(&options).wait()?;
+        group.bench_function(name, |bench| bench.iter(|| client.fence(&options).wait()));
     }
     group.finish();
     Ok(())
@@ -207,7 +207,7 @@ fn exchange(criterion: &mut Criterion) -> Result<(), Failure> {
 /// Checks that the measured fence brings the values of the other node.
 fn arrives(value_bytes: usize, repetition: u32) -> Result<(), Failure> {
     let (client, _server) = ready(value_bytes, repetition)?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.fence(&FenceOptions::new().collect(true)).wait()?;
     let other = ProcId::new(namespace()?, 1);
     let found = client.get_value(&other, &format!("bench.{repetition}"), &GetOptions::new().optional())?;
     let is_whole = found.into_value()? == Value::ByteObject(vec![9; value_bytes]);
@@ -227,12 +227,12 @@ fn ready(value_bytes: usize, repetitions: u32) -> Result<(Client, Server), Failu
     };
     let others = (1..=repetitions).map(other).collect::<Result<_, _>>()?;
     let (client, server) = node("bench-job", 2, Elsewhere::Others(Mutex::new(others)))?;
-    client.fence(&FenceOptions::new())?;
+    client.fence(&FenceOptions::new()).wait()?;
     for repetition in 1..=repetitions {
         client.put(Scope::Global, &format!("bench.{repetition}"), vec![7_u8; value_bytes])?;
         client.commit()?;
         if repetition < repetitions {
-            client.fence(&FenceOptions::new().collect(true))?;
+            client.fence(&FenceOptions::new().collect(true)).wait()?;
         }
     }
     Ok((client, server))

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rank = me.rank.process().unwrap_or_default();
     client.put(Scope::Global, ENDPOINT, format!("10.0.0.{rank}:4711"))?;
     client.commit()?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.fence(&FenceOptions::new().collect(true)).wait()?;
 
     let next = ProcId::new(me.namespace.clone(), (rank + 1) % size);
     let endpoint = client.get_value(&next, ENDPOINT, &GetOptions::default())?;

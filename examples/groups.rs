@@ -14,11 +14,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if me.rank.process().is_some_and(|rank| rank % 2 == 0) {
         let members: Vec<ProcId> = (0..size).step_by(2).map(|rank| ProcId::new(me.namespace.clone(), rank)).collect();
         let wish = Info::new(Key::new(keys::GROUP_ASSIGN_CONTEXT_ID.name())?, true);
-        let formed = client.group_construct("even", members.clone(), vec![wish])?;
-        client.fence(&FenceOptions::new().procs(members))?;
+        let formed = client.group_construct("even", members.clone(), vec![wish]).wait()?;
+        client.fence(&FenceOptions::new().procs(members)).wait()?;
         let group = formed.results;
         println!("{me} is one of {} members of group {:?}", group.members.len(), group.context_id);
-        client.group_destruct("even", Vec::new())?;
+        client.group_destruct("even", Vec::new()).wait()?;
     }
     client.finalize()?;
     Ok(())

@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tool = builder.connect()?;
     let query = Query { keys: vec![keys::QUERY_NAMESPACES.name().into()], qualifiers: Vec::new() };
     let client = tool.client()?;
-    let answer = client.query(vec![query])?;
+    let answer = client.query(vec![query]).wait()?;
     for info in &answer.results {
         println!("{} on {}: {:?}", info.key, client.server(), info.value);
     }

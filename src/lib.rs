@@ -12,7 +12,7 @@
 //! let size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
 //! client.put(Scope::Global, "endpoint", "10.0.0.7:4711")?;
 //! client.commit()?;
-//! client.fence(&FenceOptions::new().collect(true))?;
+//! client.fence(&FenceOptions::new().collect(true)).wait()?;
 //! println!("{} of {size}", client.proc());
 //! client.finalize()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

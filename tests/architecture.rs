@@ -239,7 +239,9 @@ fn function_lengths(code: &str) -> Vec<(String, usize)> {
     for (start, line) in lines.iter().enumerate() {
         let is_function = line.split_whitespace().take_while(|word| !word.contains('(')).any(|word| word == "fn")
             || line.trim_start().starts_with("fn ");
-        if !is_function || line.trim_start().starts_with("//") || line.trim_end().ends_with(';') {
+        // A macro's pattern for functions is none.
+        let is_pattern = line.contains("fn $");
+        if !is_function || is_pattern || line.trim_start().starts_with("//") || line.trim_end().ends_with(';') {
             continue;
         }
         let indent = &line[..line.len() - line.trim_start().len()];

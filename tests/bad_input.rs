@@ -156,7 +156,7 @@ fn others_are_served(node: &TestServer, first: &mut TcpStream, tag: u32) {
     let fence = Request::Fence(Collective { procs: Vec::new(), directives: Vec::new() });
     let fence = request::encode(&fence, Dialect::OWN).unwrap();
     thread::scope(|scope| {
-        scope.spawn(|| client.fence(&FenceOptions::new()).unwrap());
+        scope.spawn(|| client.fence(&FenceOptions::new()).wait().unwrap());
         assert_eq!(ask(first, tag, &fence), [2, 0]);
     });
     client.finalize().unwrap();

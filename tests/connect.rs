@@ -34,14 +34,14 @@ fn what_the_connected_post_is_read_in_place_and_no_longer_once_they_part() {
     assert_eq!(read(&a, &proc("b", 0), "first"), None, "nothing ties them");
     let both = || whole(&["a", "b"]);
     for round in 0..3 {
-        together([&a, &b], |client| client.connect_processes(both(), Vec::new()).unwrap());
+        together([&a, &b], |client| client.connect_processes(both(), Vec::new()).wait().unwrap());
         assert_eq!(read(&a, &proc("b", 0), "first"), Some(Value::from("before")), "round {round}");
         let size = read(&a, &ProcId::new(namespace("b"), Rank::Wildcard), "pmix.job.size");
         assert_eq!(size, Some(Value::from(1_u32)), "round {round}");
         let key = format!("later.{round}");
         post(&b, &key, "after");
         assert_eq!(read(&a, &proc("b", 0), &key), Some(Value::from("after")), "without a message");
-        together([&a, &b], |client| client.disconnect_processes(both(), Vec::new()).unwrap());
+        together([&a, &b], |client| client.disconnect_processes(both(), Vec::new()).wait().unwrap());
         assert_eq!(read(&a, &proc("b", 0), &key), None, "round {round}");
     }
 }

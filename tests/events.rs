@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use hearing::{Log, info, two};
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::codes::range;
 use modex::types::{DataArray, DataType, Info, ProcId, Status, Value};
 use modex::{Client, Completion, FenceOptions, GetOptions, keys};
@@ -65,7 +65,7 @@ fn an_event_of_one_client_runs_the_chain_of_another_in_order() {
     one.register_event_handler(&[], &flag("pmix.evfirst"), log.handler("first")).unwrap();
     let id = one.register_event_handler(&[CODE], &flag("pmix.evlast"), log.handler("last")).unwrap();
     assert_eq!(id, 6, "numbers count from 0");
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let order = ["first", "prepended", "single", "appended", "multi", "default", "last"];
     for name in order {
         assert_eq!(heard.recv().unwrap(), format!("{name} 4711"));
@@ -82,7 +82,7 @@ fn a_handler_sees_source_details_name_and_earlier_results() {
         call.complete(Status::EVENT_PARTIAL_ACTION_TAKEN, vec![info("result", 7_u32)]);
     })
     .unwrap();
-    zero.notify_event(CODE, None, range::RANGE_NAMESPACE, &[info("detail", "text")]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_NAMESPACE, &[info("detail", "text")]).wait().unwrap();
     let call = heard.recv().unwrap();
     assert_eq!((call.handler, call.status, &call.source), (0, CODE, &Some(proc("job", 0))));
     assert_eq!(call.info, [info("detail", "text"), named("second")]);
@@ -97,8 +97,8 @@ fn action_complete_ends_the_chain() {
     one.register_event_handler(&[], &[], log.handler("default")).unwrap();
     one.register_event_handler(&[], &[info("pmix.evlast", true)], log.handler("last")).unwrap();
     one.register_event_handler(&[CODE], &[], |call| call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new())).unwrap();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
-    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
+    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4712");
     assert_eq!(heard.recv().unwrap(), "last 4712");
     settle(&node, &one);
@@ -114,10 +114,10 @@ fn a_chain_waits_for_a_handler_that_completes_later_on_another_thread() {
     let held = Mutex::new(held);
     one.register_event_handler(&[], &[], log.handler("default")).unwrap();
     one.register_event_handler(&[CODE], &[], move |call| held.lock().unwrap().send(call.completion).unwrap()).unwrap();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let completion = calls.recv().unwrap();
     // Another event overtakes the waiting one.
-    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4712");
     thread::scope(|scope| scope.spawn(move || completion.complete(DONE, Vec::new())).join().unwrap());
     assert_eq!(heard.recv().unwrap(), "default 4711");
@@ -130,7 +130,7 @@ fn a_handler_that_panics_or_drops_its_call_does_not_hold_up_the_next_one() {
     one.register_event_handler(&[], &[], log.handler("default")).unwrap();
     one.register_event_handler(&[CODE, OTHER], &[], drop).unwrap();
     one.register_event_handler(&[CODE], &[], |_| panic!("on purpose")).unwrap();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4711");
 }
 
@@ -153,10 +153,10 @@ fn a_handler_may_call_blocking_functions_and_register_and_deregister() {
         })
         .unwrap();
     assert_eq!(id, 0);
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "handled");
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
-    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
+    zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "other 4712");
     assert!(zero.get_value(&proc("job", 1), "seen", &GetOptions::new()).is_ok());
 }
@@ -174,9 +174,9 @@ fn blocking_calls_of_other_threads_go_on_while_the_progress_thread_waits_for_eve
                 for round in 0..200_u32 {
                     client.put(modex::types::Scope::Global, "round", round).unwrap();
                     client.commit().unwrap();
-                    client.fence(&FenceOptions::new()).unwrap();
+                    client.fence(&FenceOptions::new()).wait().unwrap();
                     if round % 10 == 0 {
-                        client.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+                        client.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
                     }
                 }
             });
@@ -192,11 +192,13 @@ fn a_callback_runs_although_the_progress_thread_waits_for_the_server() {
     let (_node, zero, one) = two();
     let (done, results) = mpsc::channel();
     let fenced = done.clone();
-    zero.fence_with(&FenceOptions::new(), move |result| fenced.send(result.is_ok()).unwrap()).unwrap();
+    zero.fence(&FenceOptions::new()).then(move |result| fenced.send(result.is_ok()).unwrap()).unwrap();
     let job = ProcId { rank: modex::types::Rank::Wildcard, ..proc("job", 0) };
-    zero.get_nb(&job, "pmix.job.size", &GetOptions::new(), move |value| done.send(value.is_ok()).unwrap()).unwrap();
+    zero.pending_get(&job, "pmix.job.size", &GetOptions::new())
+        .then(move |value| done.send(value.is_ok()).unwrap())
+        .unwrap();
     assert!(results.recv().unwrap());
-    one.fence(&FenceOptions::new()).unwrap();
+    one.fence(&FenceOptions::new()).wait().unwrap();
     assert!(results.recv().unwrap());
 }
 
@@ -222,13 +224,13 @@ fn ranges_decide_who_hears_of_an_event() {
         (range::RANGE_PROC_LOCAL, &[], &["job.0"]),
     ];
     for (range, details, expected) in cases {
-        clients[0].notify_event(CODE, None, range, details).unwrap();
+        clients[0].notify_event(CODE, None, range, details).wait().unwrap();
         let mut hearers: Vec<String> = heard.iter().take(expected.len()).collect();
         hearers.sort();
         let expected: Vec<String> = expected.iter().map(|name| format!("{name} 4711")).collect();
         assert_eq!(hearers, expected, "range {range}");
     }
-    let refused = |range| clients[0].notify_event(CODE, None, range, &[]).unwrap_err().status();
+    let refused = |range| clients[0].notify_event(CODE, None, range, &[]).wait().unwrap_err().status();
     assert_eq!(refused(range::RANGE_RM), Status::ERR_NOT_SUPPORTED, "there is no host to take it");
     assert_eq!(refused(range::RANGE_CUSTOM), Status::ERR_BAD_PARAM);
     assert_eq!(refused(range::RANGE_INVALID), Status::ERR_BAD_PARAM);
@@ -240,9 +242,9 @@ fn ranges_decide_who_hears_of_an_event() {
 fn events_of_the_past_reach_a_late_registrant_once_and_in_order() {
     let (node, zero, one) = two();
     for code in [CODE, OTHER, CODE] {
-        zero.notify_event(code, None, range::RANGE_LOCAL, &[]).unwrap();
+        zero.notify_event(code, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     }
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[no_cache()]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[no_cache()]).wait().unwrap();
     let (log, heard) = Log::new();
     let id = one.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
     assert_eq!(heard.iter().take(2).collect::<Vec<_>>(), ["code 4711", "code 4711"].map(str::to_owned));
@@ -267,12 +269,12 @@ fn a_deregistered_handler_hears_nothing_more() {
     let (node, zero, one) = two();
     let (log, heard) = Log::new();
     let id = one.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "code 4711");
     one.deregister_event_handler(id);
     // A second deregistration has no effect.
     one.deregister_event_handler(id);
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     settle(&node, &one);
     assert!(heard.try_recv().is_err());
     one.finalize().unwrap();
@@ -284,7 +286,7 @@ fn registration_and_its_end_also_come_by_callback() {
     let (log, heard) = Log::new();
     let (done, ids) = mpsc::channel();
     let ended = done.clone();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let (noted, handler) = (log.clone(), log.handler("code"));
     one.register_event_handler_with(&[CODE], &[], handler, move |id| {
         noted.note("registered");
@@ -297,7 +299,7 @@ fn registration_and_its_end_also_come_by_callback() {
     one.deregister_event_handler_with(id, move || ended.send(1).unwrap()).unwrap();
     assert_eq!(ids.recv().unwrap(), 1);
     let (told, replies) = mpsc::channel();
-    zero.notify_event_with(CODE, None, range::RANGE_LOCAL, &[], move |result| told.send(result).unwrap()).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).then(move |result| told.send(result).unwrap()).unwrap();
     assert_eq!(replies.recv().unwrap(), Ok(()));
 }
 

@@ -69,7 +69,7 @@ fn receiving_a_fence_takes_the_same_little_memory_however_much_it_brings() -> Re
     client.put(Scope::Global, "small", 1_u32)?;
     client.commit()?;
 
-    let (extra, fenced) = counting::peak_of(|| client.fence(&FenceOptions::new().collect(true)));
+    let (extra, fenced) = counting::peak_of(|| client.fence(&FenceOptions::new().collect(true)).wait());
     fenced?;
     eprintln!("{} MiB received with {} KiB of memory at most", bytes.len() >> 20, extra >> 10);
     assert!(extra <= EXTRA_BYTES_MAX, "{extra} bytes for {} received", bytes.len());

@@ -164,7 +164,7 @@ fn play_along(client: Client) {
     client.put(Scope::Remote, "k.remote", "hello-remote").unwrap();
     client.put(Scope::Global, "k.global", 0xdead_beef_u32).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    client.fence(&FenceOptions::new().collect(true)).wait().unwrap();
     assert_eq!(client.get(1, TypedKey::<u32>::new("k.global")), Ok(0xdead_beef));
     // This value came with the reply to the first Get.
     assert_eq!(client.get(1, TypedKey::<str>::new("k.local")).unwrap(), "hello-local");
@@ -341,7 +341,7 @@ fn a_server_that_dies_in_a_call_ends_the_call() {
         read_message(&mut stream);
     });
     let client = server.client().connect().unwrap();
-    match client.fence(&FenceOptions::new()) {
+    match client.fence(&FenceOptions::new()).wait() {
         Err(FenceError::Call(CallError::Lost { reason: LossReason::EndOfFile | LossReason::Broken, .. })) => {}
         other => panic!("{other:?}"),
     }
@@ -403,7 +403,7 @@ fn a_value_that_was_replaced_is_asked_for_again_after_a_fence() {
     for value in [1, 2] {
         assert_eq!(client.get(1, TypedKey::<u32>::new("k")), Ok(value));
         assert_eq!(client.get(1, TypedKey::<u32>::new("k")), Ok(value), "it is not asked for twice");
-        client.fence(&FenceOptions::new()).unwrap();
+        client.fence(&FenceOptions::new()).wait().unwrap();
     }
     drop(client);
     server.ended();
@@ -426,11 +426,11 @@ fn what_does_not_fit_the_socket_is_sent_while_another_thread_waits() {
     });
     let client = server.client().connect().unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| client.fence(&FenceOptions::new()));
+        let waiting = scope.spawn(|| client.fence(&FenceOptions::new()).wait());
         is_asked.recv().unwrap();
         let (done, is_done) = mpsc::channel();
         let large = vec![Info::new(Key::from_static("large"), Value::ByteObject(vec![7; LARGE_BYTES]))];
-        client.publish_with(large, move |result| done.send(result).unwrap()).unwrap();
+        client.publish(large).then(move |result| done.send(result).unwrap()).unwrap();
         is_done.recv().unwrap().unwrap();
         waiting.join().unwrap().unwrap();
     });
@@ -464,7 +464,7 @@ fn no_message_is_longer_than_the_release_takes() {
     client.put(Scope::Global, "large", Value::ByteObject(vec![7; 13 << 20])).unwrap();
     client.commit().unwrap();
     let info = vec![Info::new(Key::from_static("too large"), Value::ByteObject(vec![7; 17 << 20]))];
-    match client.publish(info).unwrap_err() {
+    match client.publish(info).wait().unwrap_err() {
         RequestError::Call(CallError::NotSendable { command: Command::Publish, .. }) => {}
         other => panic!("{other}"),
     }

@@ -6,8 +6,8 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use modex::gds::AsStatus;
 use modex::keys::{TypedKey, marker};
+use modex::types::AsStatus;
 use modex::types::{DataType, Info, InfoFlags, Key, Namespace, ProcId, Rank, Scope, Status, Value};
 use modex::{FenceOptions, GetError, GetOptions, keys};
 use support::{TestServer, description, namespace, proc};
@@ -294,14 +294,18 @@ fn a_get_with_callback_delivers_what_is_there_and_what_comes_later() {
             mine.commit().unwrap();
         }
         let done = done.clone();
-        peer.get_nb(&proc("job", 0), key, &GetOptions::new(), move |value| done.send((key, value)).unwrap()).unwrap();
+        peer.pending_get(&proc("job", 0), key, &GetOptions::new())
+            .then(move |value| done.send((key, value)).unwrap())
+            .unwrap();
     }
     assert_eq!(values.recv().unwrap(), ("now", Ok(Value::Uint32(1))));
     mine.put(Scope::Global, "later", 2_u32).unwrap();
     mine.commit().unwrap();
     assert_eq!(values.recv().unwrap(), ("later", Ok(Value::Uint32(2))));
     let optional = GetOptions::new().optional();
-    peer.get_nb(&proc("job", 0), "never", &optional, move |value| done.send(("never", value)).unwrap()).unwrap();
+    peer.pending_get(&proc("job", 0), "never", &optional)
+        .then(move |value| done.send(("never", value)).unwrap())
+        .unwrap();
     assert!(matches!(values.recv().unwrap(), ("never", Err(GetError::NotFound { .. }))));
 }
 
@@ -312,9 +316,10 @@ fn a_callback_still_due_when_the_client_goes_learns_so() {
     let client = node.connect("job", 0);
     let (done, values) = mpsc::channel();
     let fence_done = done.clone();
-    client.fence_with(&FenceOptions::new(), move |result| fence_done.send(result.is_err()).unwrap()).unwrap();
+    client.fence(&FenceOptions::new()).then(move |result| fence_done.send(result.is_err()).unwrap()).unwrap();
     client
-        .get_nb(&proc("job", 1), "never", &GetOptions::new(), move |value| done.send(value.is_err()).unwrap())
+        .pending_get(&proc("job", 1), "never", &GetOptions::new())
+        .then(move |value| done.send(value.is_err()).unwrap())
         .unwrap();
     drop(client);
     assert_eq!(values.iter().collect::<Vec<_>>(), [true, true]);

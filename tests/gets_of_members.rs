@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use common::{everybody, hearing, info, job};
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{Info, ProcId, Query, Rank, Scope, Status, Text, Value};
 use modex::{Client, GetError, GetOptions, keys};
 use support::{namespace, proc};
@@ -23,7 +23,7 @@ fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
             for (number, client) in (first..).zip(&clients) {
                 let own = info(keys::GROUP_LOCAL_CID.name(), Value::Size(number));
                 let wish = info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true);
-                scope.spawn(move || client.group_construct(group, everybody(2), vec![own, wish]).unwrap());
+                scope.spawn(move || client.group_construct(group, everybody(2), vec![own, wish]).wait().unwrap());
             }
         });
     }
@@ -40,7 +40,7 @@ fn members_read_each_others_own_numbers_and_the_groups_by_its_name() {
         let names = client.get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
         assert_eq!(names.into_value().unwrap(), texts(&["g", "h"]));
     }
-    clients[1].group_leave("h", Vec::new()).unwrap();
+    clients[1].group_leave("h", Vec::new()).wait().unwrap();
     let names = clients[0].get_value(&proc("job", 1), keys::GROUP_NAMES.name(), &GetOptions::new()).unwrap();
     assert_eq!(names.into_value().unwrap(), texts(&["g"]), "asked again, not remembered");
 }
@@ -54,7 +54,7 @@ fn form_with_ports(clients: &[Arc<Client>]) {
             scope.spawn(move || {
                 client.put(Scope::Global, "port", port).unwrap();
                 client.commit().unwrap();
-                client.group_construct("g", order, Vec::new()).unwrap();
+                client.group_construct("g", order, Vec::new()).wait().unwrap();
             });
         }
     });
@@ -67,12 +67,12 @@ fn a_member_is_read_by_its_rank_in_the_group() {
     form_with_ports(&clients);
     let in_group = |rank: Rank| ProcId { namespace: namespace("g"), rank };
     let client = &clients[0];
-    let members = client.group_construct("alone", vec![proc("job", 0)], Vec::new()).unwrap().results.members;
+    let members = client.group_construct("alone", vec![proc("job", 0)], Vec::new()).wait().unwrap().results.members;
     let read = |proc: &ProcId, key: &str| {
         let waits = client.get_value(proc, key, &GetOptions::new()).map(|value| value.as_u64());
         let (tell, told) = mpsc::channel();
         let callback = move |result: Result<Value, GetError>| tell.send(result).unwrap();
-        client.get_nb(proc, key, &GetOptions::new(), callback).unwrap();
+        client.pending_get(proc, key, &GetOptions::new()).then(callback).unwrap();
         let told = told.recv().unwrap().map(|value| value.as_u64());
         assert_eq!(waits.clone().map_err(|error| error.status()), told.map_err(|error| error.status()));
         waits.map_err(|error| error.status())
@@ -91,7 +91,7 @@ fn a_member_is_read_by_its_rank_in_the_group() {
     assert_eq!(read(&in_group(Rank::from(3)), "port"), Err(Status::ERR_NOT_FOUND));
 
     let heard = hearing(client, &[Status::GROUP_LEFT]);
-    clients[1].group_leave("g", Vec::new()).unwrap();
+    clients[1].group_leave("g", Vec::new()).wait().unwrap();
     heard.recv().unwrap();
     let left: Vec<_> = ranks.iter().filter(|member| **member != proc("job", 1)).collect();
     for (rank, member) in (0_u32..).zip(left) {
@@ -113,7 +113,7 @@ fn a_member_is_read_by_its_rank_from_what_is_here() {
         let found = client.get_value(&member(rank), "port", &optional).map(|value| value.as_u64());
         let (tell, told) = mpsc::channel();
         let callback = move |result: Result<Value, GetError>| tell.send(result.map(|value| value.as_u64())).unwrap();
-        client.get_nb(&member(rank), "port", &optional, callback).unwrap();
+        client.pending_get(&member(rank), "port", &optional).then(callback).unwrap();
         assert_eq!(found, told.recv().unwrap());
         found
     };
@@ -124,7 +124,7 @@ fn a_member_is_read_by_its_rank_from_what_is_here() {
     }
     // The members of the server's last answer count: it was asked since.
     let heard = hearing(client, &[Status::GROUP_LEFT]);
-    clients[1].group_leave("g", Vec::new()).unwrap();
+    clients[1].group_leave("g", Vec::new()).wait().unwrap();
     heard.recv().unwrap();
     assert_eq!(read(2), port(&formed[2]), "nobody has told this process otherwise");
     assert_eq!(client.get_value(&member(2), "port", &GetOptions::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
@@ -151,7 +151,7 @@ fn a_groups_name_that_a_job_has_means_the_job() {
                 client.put(Scope::Global, "port", 70_u32).unwrap();
                 client.commit().unwrap();
                 let everybody = vec![ProcId { namespace: namespace("job"), rank: Rank::Wildcard }];
-                client.group_construct("late", everybody, Vec::new()).unwrap();
+                client.group_construct("late", everybody, Vec::new()).wait().unwrap();
             });
         }
     });
@@ -160,7 +160,7 @@ fn a_groups_name_that_a_job_has_means_the_job() {
         let found = clients[0].get_value(&asked, key, &options).map(|value| value.as_u64());
         let (tell, told) = mpsc::channel();
         let callback = move |result: Result<Value, GetError>| tell.send(result.map(|value| value.as_u64())).unwrap();
-        clients[0].get_nb(&asked, key, &options, callback).unwrap();
+        clients[0].pending_get(&asked, key, &options).then(callback).unwrap();
         let told = told.recv().unwrap();
         assert_eq!(found.clone().map_err(|error| error.status()), told.map_err(|error| error.status()));
         found.map_err(|error| error.status())
@@ -172,7 +172,7 @@ fn a_groups_name_that_a_job_has_means_the_job() {
     process.commit().unwrap();
     assert_eq!(read("door"), Ok(Some(9)), "the process's of that job");
     assert_eq!(read("port"), Err(Status::ERR_NOT_FOUND), "not the member's");
-    process.group_construct("alone", vec![proc("late", 0)], Vec::new()).unwrap();
+    process.group_construct("alone", vec![proc("late", 0)], Vec::new()).wait().unwrap();
     node.server.deregister_namespace(&namespace("late")).unwrap();
     assert_eq!(read("port"), Ok(Some(70)), "the job is gone");
 }
@@ -181,7 +181,7 @@ fn a_groups_name_that_a_job_has_means_the_job() {
 fn formed_order(client: &Client) -> Vec<ProcId> {
     let of_group = vec![info(keys::GROUP_ID.name(), "g")];
     let query = Query { keys: vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())], qualifiers: of_group };
-    let answer = client.query(vec![query]).unwrap().results;
+    let answer = client.query(vec![query]).wait().unwrap().results;
     let [Info { value: Value::DataArray(members), .. }] = answer.as_slice() else { panic!("{answer:?}") };
     let proc = |value: &Value| if let Value::Proc(proc) = value { (**proc).clone() } else { panic!("{value:?}") };
     members.elements.iter().map(proc).collect()

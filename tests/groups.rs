@@ -10,7 +10,7 @@ use std::thread;
 
 use common::{everybody, hearing, info, job};
 use modex::events::Event;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Value};
 use modex::{Capabilities, Client, FenceOptions, GetOptions, GroupError, Host, Responder, keys};
 use support::{TestServer, namespace, proc, role};
@@ -25,13 +25,13 @@ fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<V
         let named = |key: &str| call.info.iter().find(|info| info.key.as_str() == key).unwrap().value.clone();
         let id = named(keys::GROUP_ID.name());
         let ended = ended.lock().unwrap().clone();
-        let wait = client.group_join(id.as_str().unwrap(), call.source.as_ref(), true, Vec::new());
+        let wait = client.group_join(id.as_str().unwrap(), call.source.as_ref(), true, Vec::new()).wait();
         assert_eq!(wait, Err(GroupError::WouldBlock));
         let tell = move |result: Result<Option<modex::Group>, GroupError>| {
             let result = result.map(|group| group.map_or_else(Vec::new, |group| group.members));
             ended.send(result.map_err(|error| error.status())).unwrap();
         };
-        client.group_join_with(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new(), tell).unwrap();
+        client.group_join(id.as_str().unwrap(), call.source.as_ref(), is_accepted, Vec::new()).then(tell).unwrap();
         // The end of the chain does not end the library's own listening.
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
@@ -45,7 +45,7 @@ fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it()
     let ends = [answering(&clients[1], true), answering(&clients[2], true)];
     let all = vec![ProcId { namespace: namespace("job"), rank: Rank::Wildcard }];
     let wish = vec![info(keys::GROUP_ASSIGN_CONTEXT_ID.name(), true)];
-    let formed = clients[0].group_invite("g", all, wish).unwrap();
+    let formed = clients[0].group_invite("g", all, wish).wait().unwrap();
     assert_eq!((formed.members, formed.info), (everybody(3), Vec::new()));
     assert!(formed.context_id.is_some(), "the server numbers groups where there is no host to do it");
     for end in ends {
@@ -53,16 +53,16 @@ fn an_invitation_that_everybody_accepts_makes_a_group_whose_name_stands_for_it()
     }
     let fence = FenceOptions::new().procs(vec![ProcId { namespace: namespace("g"), rank: Rank::Wildcard }]);
     thread::scope(|scope| {
-        let fences: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
+        let fences: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.fence(&fence).wait())).collect();
         fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
     });
     let heard = hearing(&clients[1], &[Status::GROUP_LEFT]);
-    clients[2].group_leave("g", Vec::new()).unwrap();
+    clients[2].group_leave("g", Vec::new()).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEFT, Some(proc("job", 2))));
-    assert_eq!(clients[2].group_leave("g", Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    assert_eq!(clients[2].group_leave("g", Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
     // The name stands for the remaining members.
     thread::scope(|scope| {
-        let fences: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.fence(&fence))).collect();
+        let fences: Vec<_> = clients[..2].iter().map(|client| scope.spawn(|| client.fence(&fence).wait())).collect();
         fences.into_iter().for_each(|fence| fence.join().unwrap().unwrap());
     });
 }
@@ -80,12 +80,12 @@ fn a_fence_from_the_handler_that_hears_of_the_group_is_a_members() {
     let handler = move |call: modex::EventCall| {
         let ended = of_member.lock().unwrap().clone();
         let tell = move |result: Result<(), _>| ended.send((1, result)).unwrap();
-        weak.upgrade().unwrap().fence_with(&over_group(), tell).unwrap();
+        weak.upgrade().unwrap().fence(&over_group()).then(tell).unwrap();
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
     clients[1].register_event_handler(&[Status::GROUP_CONSTRUCT_COMPLETE], &[], handler).unwrap();
-    clients[0].group_invite("g", everybody(2), Vec::new()).unwrap();
-    clients[0].fence_with(&over_group(), move |result| ended.send((0, result)).unwrap()).unwrap();
+    clients[0].group_invite("g", everybody(2), Vec::new()).wait().unwrap();
+    clients[0].fence(&over_group()).then(move |result| ended.send((0, result)).unwrap()).unwrap();
     for _ in 0..2 {
         let (rank, result) = fenced.recv().unwrap();
         assert_eq!(result, Ok(()), "rank {rank}");
@@ -106,7 +106,7 @@ fn what_members_give_a_group_is_read_under_their_names_with_and_without_its_numb
     let number = thread::scope(|scope| {
         let construct = |(port, client): (u32, &Arc<Client>)| {
             let client = Arc::clone(client);
-            move || client.group_construct("g", everybody(2), give(port))
+            move || client.group_construct("g", everybody(2), give(port)).wait()
         };
         let calls: Vec<_> = (7_u32..).zip(&clients).map(|call| scope.spawn(construct(call))).collect();
         calls.into_iter().map(|call| call.join().unwrap().unwrap().results.context_id.unwrap()).next_back().unwrap()
@@ -129,7 +129,7 @@ fn what_members_give_a_group_is_read_under_their_names_with_and_without_its_numb
     is_found();
     thread::scope(|scope| {
         for client in &clients {
-            scope.spawn(move || client.group_destruct("g", Vec::new()).unwrap());
+            scope.spawn(move || client.group_destruct("g", Vec::new()).wait().unwrap());
         }
     });
     is_found();
@@ -140,14 +140,14 @@ fn a_refusal_aborts_the_construction_for_all_unless_it_is_optional() {
     let (_node, clients) = job(3);
     let (accepted, refused) = (answering(&clients[1], true), answering(&clients[2], false));
     let failures = hearing(&clients[0], &[Status::GROUP_INVITE_FAILED]);
-    let error = clients[0].group_invite("g", everybody(3), Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", everybody(3), Vec::new()).wait().unwrap_err();
     let expected = GroupError::Aborted { id: "g".into(), refused: vec![proc("job", 2)] };
     assert_eq!(error, expected, "{error}");
     assert_eq!(accepted.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
     assert_eq!(refused.recv().unwrap(), Ok(Vec::new()));
     assert_eq!(failures.recv().unwrap(), (Status::GROUP_INVITE_FAILED, Some(proc("job", 2))));
     let optional = vec![info(keys::GROUP_OPTIONAL.name(), true)];
-    let formed = clients[0].group_invite("g", everybody(3), optional).unwrap();
+    let formed = clients[0].group_invite("g", everybody(3), optional).wait().unwrap();
     assert_eq!(formed.members, everybody(2));
     // The invitation itself has succeeded, as in OpenPMIx: the results name the missing processes.
     let missing = DataArray { element_type: DataType::Proc, elements: vec![proc("job", 2).into()] };
@@ -160,7 +160,7 @@ fn silence_ends_an_invitation_with_its_time() {
     let (_node, clients) = job(2);
     let heard = hearing(&clients[1], &[Status::GROUP_CONSTRUCT_ABORT]);
     let limit = vec![info(keys::TIMEOUT.name(), Value::Int(1))];
-    let error = clients[0].group_invite("g", everybody(2), limit).unwrap_err();
+    let error = clients[0].group_invite("g", everybody(2), limit).wait().unwrap_err();
     assert_eq!(error, GroupError::Aborted { id: "g".into(), refused: vec![proc("job", 1)] });
     assert_eq!(heard.recv().unwrap().0, Status::GROUP_CONSTRUCT_ABORT);
 }
@@ -173,7 +173,7 @@ fn the_end_of_an_invitee_and_of_a_leader_ends_the_wait_for_them() {
     let mut one = node.spawn("job", 1, "hears an invitation");
     one.wait_for_line("listening");
     let (tell, outcome) = mpsc::channel();
-    zero.group_invite_with("g", everybody(2), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+    zero.group_invite("g", everybody(2), Vec::new()).then(move |result| tell.send(result).unwrap()).unwrap();
     one.wait_for_line("invited");
     one.kill();
     let error = outcome.recv().unwrap().unwrap_err();
@@ -214,7 +214,7 @@ fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
     node.register_local_job("job", 3);
     let clients: Vec<Arc<Client>> = (0..3).map(|rank| Arc::new(node.connect("job", rank))).collect();
     let end = answering(&clients[1], true);
-    let error = clients[0].group_invite("g", everybody(3), Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", everybody(3), Vec::new()).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_UNREACH);
     assert_eq!(end.recv().unwrap(), Err(Status::GROUP_CONSTRUCT_ABORT));
 }
@@ -223,7 +223,7 @@ fn who_has_accepted_is_told_when_the_leaders_invitation_fails() {
 fn who_waits_for_a_group_hears_when_the_server_goes() {
     let (node, clients) = job(2);
     let (tell, outcome) = mpsc::channel();
-    clients[0].group_invite_with("g", everybody(2), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+    clients[0].group_invite("g", everybody(2), Vec::new()).then(move |result| tell.send(result).unwrap()).unwrap();
     drop(node);
     assert_eq!(outcome.recv().unwrap().unwrap_err().status(), Status::ERR_LOST_CONNECTION);
 }
@@ -231,20 +231,20 @@ fn who_waits_for_a_group_hears_when_the_server_goes() {
 #[test]
 fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
     let (_node, clients) = job(1);
-    let error = clients[0].group_invite("g", Vec::new(), Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", Vec::new(), Vec::new()).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
     let unfilled = ProcId { namespace: Namespace::in_value(b"").unwrap(), rank: Rank::from(0) };
-    let error = clients[0].group_invite("g", vec![proc("job", 0), unfilled.clone()], Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", vec![proc("job", 0), unfilled.clone()], Vec::new()).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM, "it waited for an answer of nobody");
-    let error = clients[0].group_join("g", Some(&unfilled), true, Vec::new()).unwrap_err();
+    let error = clients[0].group_join("g", Some(&unfilled), true, Vec::new()).wait().unwrap_err();
     assert_eq!(error, GroupError::NobodyLeads { id: "g".into() });
     let stranger = ProcId { namespace: namespace("nobody's"), rank: Rank::Wildcard };
-    let error = clients[0].group_invite("g", vec![stranger], Vec::new()).unwrap_err();
+    let error = clients[0].group_invite("g", vec![stranger], Vec::new()).wait().unwrap_err();
     assert!(matches!(error, GroupError::UnknownJob { .. }), "{error}");
-    let formed = clients[0].group_invite("g", everybody(1), Vec::new()).unwrap();
+    let formed = clients[0].group_invite("g", everybody(1), Vec::new()).wait().unwrap();
     assert_eq!(formed.members, everybody(1));
-    clients[0].group_destruct("g", Vec::new()).unwrap();
-    assert_eq!(clients[0].group_leave("g", Vec::new()).unwrap_err(), GroupError::NotAMember { id: "g".into() });
+    clients[0].group_destruct("g", Vec::new()).wait().unwrap();
+    assert_eq!(clients[0].group_leave("g", Vec::new()).wait().unwrap_err(), GroupError::NotAMember { id: "g".into() });
 }
 
 /// A handler for the end of a leader or a member, with this answer.
@@ -264,9 +264,9 @@ fn without_leader(clients: &[Arc<Client>], node: &TestServer) -> Vec<Result<Vec<
             let result = result.map(|formed| formed.results.members);
             tell.send(result.map_err(|error: modex::RequestError| error.status())).unwrap();
         };
-        client.group_construct_with("g", everybody(3), Vec::new(), formed).unwrap();
+        client.group_construct("g", everybody(3), Vec::new()).then(formed).unwrap();
         // The reply comes after the server has handled the earlier request.
-        client.resolve_peers(None, None).unwrap();
+        client.resolve_peers(None, None).wait().unwrap();
     }
     leader.kill();
     node.server.deregister_client(&proc("job", 0)).unwrap();
@@ -290,15 +290,15 @@ fn one_that_volunteers_leads_when_the_leader_is_killed_and_all_are_told() {
         let formed = move |result: Result<modex::Answered<modex::Group>, _>| {
             tell.send(result.unwrap().results.members).unwrap();
         };
-        client.group_construct_with("g", everybody(4), Vec::new(), formed).unwrap();
-        client.resolve_peers(None, None).unwrap();
+        client.group_construct("g", everybody(4), Vec::new()).then(formed).unwrap();
+        client.resolve_peers(None, None).wait().unwrap();
     }
     leader.kill();
     for heard in heard {
         assert_eq!(heard.recv().unwrap(), (Status::GROUP_LEADER_SELECTED, Some(proc("job", 2))));
     }
     let last = node.connect("job", 3);
-    last.group_construct("g", everybody(4), Vec::new()).unwrap();
+    last.group_construct("g", everybody(4), Vec::new()).wait().unwrap();
     for _ in &clients {
         assert_eq!(outcome.recv().unwrap(), everybody(4), "what the leader had said before it ended counts");
     }
@@ -328,7 +328,7 @@ fn leaders_who_do_not_know_each_other_and_whom_they_add_form_a_group() {
     thread::scope(|scope| {
         for (client, (procs, directives)) in clients.iter().zip(calls) {
             scope.spawn(move || {
-                let formed = client.group_construct("g", procs, directives).unwrap();
+                let formed = client.group_construct("g", procs, directives).wait().unwrap();
                 assert_eq!(formed.results.members, everybody(3));
             });
         }
@@ -353,9 +353,9 @@ fn client_process() {
             let client = Client::connect().unwrap();
             let size = if role == "leads" { 3 } else { 4 };
             let leads = vec![info(keys::GROUP_LEADER.name(), true)];
-            client.group_construct_with("g", everybody(size), leads, |_| {}).unwrap();
+            client.group_construct("g", everybody(size), leads).then(|_| {}).unwrap();
             // The reply comes after the server has handled the earlier request.
-            client.resolve_peers(None, None).unwrap();
+            client.resolve_peers(None, None).wait().unwrap();
             println!("\nleading");
             loop {
                 thread::park();
@@ -366,7 +366,7 @@ fn client_process() {
             let heard = hearing(&client, &[Status::GROUP_INVITE_ACCEPTED]);
             // The third process does not exist, so it never answers.
             let (tell, _outcome) = mpsc::channel();
-            client.group_invite_with("h", everybody(3), Vec::new(), move |result| tell.send(result).unwrap()).unwrap();
+            client.group_invite("h", everybody(3), Vec::new()).then(move |result| tell.send(result).unwrap()).unwrap();
             heard.recv().unwrap();
             println!("\naccepted");
             loop {

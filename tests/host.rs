@@ -6,13 +6,13 @@ mod support;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
-use modex::gds::AsStatus;
 use modex::keys::TypedKey;
+use modex::types::AsStatus;
 use modex::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
 use modex::{
     AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex,
-    ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Responder, Server, ServerError,
-    keys,
+    ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Requester, Responder, Server,
+    ServerError, keys,
 };
 use nix::sys::resource::{UsageWho, getrusage};
 use support::{Process, TestServer, description, namespace, proc, role};
@@ -37,7 +37,7 @@ fn exchange(collect: bool) {
     client.put(Scope::Local, "near", rank).unwrap();
     client.put(Scope::Remote, "far", rank).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(collect)).unwrap();
+    client.fence(&FenceOptions::new().collect(collect)).wait().unwrap();
     let own_node = client.get(rank, keys::HOSTNAME).unwrap();
     for peer in 0..size {
         let is_near = client.get(peer, keys::HOSTNAME).unwrap() == own_node;
@@ -48,7 +48,7 @@ fn exchange(collect: bool) {
             assert_eq!(client.get_value(&proc("job", peer), "far", &options).is_ok(), !is_near);
         }
     }
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     client.finalize().unwrap();
 }
 
@@ -195,7 +195,7 @@ fn values_that_differ_in_their_qualifiers_reach_other_nodes() {
             .unwrap();
         everybody.iter().for_each(|client| client.commit().unwrap());
         let fence = FenceOptions::new().collect(collects);
-        let pending: Vec<_> = everybody.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
+        let pending: Vec<_> = everybody.iter().map(|client| client.fence(&fence).start().unwrap()).collect();
         pending.into_iter().for_each(|fence| fence.wait().unwrap());
         let seen = |number: Option<u32>| {
             let options = number.map_or(GetOptions::new(), |number| GetOptions::new().qualifier(key("number"), number));
@@ -309,9 +309,9 @@ fn an_answer_that_is_dropped_or_lost_in_a_panic_is_a_failure_and_the_server_goes
     node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
     node.register_client("job", 0);
     let client = node.connect("job", 0);
-    assert!(client.fence(&FenceOptions::new()).is_err());
+    assert!(client.fence(&FenceOptions::new()).wait().is_err());
     assert!(client.get(1, ENDPOINT).is_err());
-    assert!(client.fence(&FenceOptions::new()).is_err());
+    assert!(client.fence(&FenceOptions::new()).wait().is_err());
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
 }
 
@@ -321,7 +321,7 @@ fn a_host_that_can_do_nothing_leaves_clients_with_a_clear_answer() {
     node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
     node.register_client("job", 0);
     let client = node.connect("job", 0);
-    assert_eq!(client.fence(&FenceOptions::new()).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
+    assert_eq!(client.fence(&FenceOptions::new()).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     assert_eq!(client.get(1, ENDPOINT).unwrap_err().status(), Status::ERR_NOT_FOUND);
     assert_eq!(client.abort(Status::ERROR, "", Vec::new()).unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
 }
@@ -378,7 +378,7 @@ fn a_host_that_panics_at_a_moment_does_not_take_the_server_with_it() {
     let node = TestServer::start("node0", Nervous);
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     client.finalize().unwrap();
 }
 
@@ -420,7 +420,7 @@ impl Host for Silent {
         Capabilities::LOG
     }
 
-    fn log(&self, _: Log, reply: Responder<()>) {
+    fn log(&self, _: Requester, _: Log, reply: Responder<()>) {
         self.0.lock().unwrap().push(reply);
     }
 }
@@ -437,9 +437,9 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
         let data = || vec![Info::new(Key::from_static("pmix.log.stderr"), Value::from(text.as_str()))];
         let first = node.connect("job", 0);
         for _ in 0..accepted {
-            first.log_with(data(), Vec::new(), |_| ()).unwrap();
+            first.log(data(), Vec::new()).then(|_| ()).unwrap();
         }
-        let refused = |client: &Client| client.log(data(), Vec::new()).unwrap_err().status();
+        let refused = |client: &Client| client.log(data(), Vec::new()).wait().unwrap_err().status();
         assert_eq!(refused(&first), Status::ERR_OUT_OF_RESOURCE);
         // Requests without the host continue, and other processes are not affected.
         first.put(Scope::Global, "endpoint", "here").unwrap();
@@ -447,7 +447,7 @@ fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
         let other = node.connect("job", 1);
         assert_eq!(other.get(0, ENDPOINT).unwrap(), "here");
         let (done, result) = mpsc::channel();
-        other.log_with(data(), Vec::new(), move |logged| drop(done.send(logged))).unwrap();
+        other.log(data(), Vec::new()).then(move |logged| drop(done.send(logged))).unwrap();
         assert_eq!(other.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
         assert!(result.try_recv().is_err());
         // The requests of a closed connection still count.
@@ -469,7 +469,7 @@ fn what_a_process_registered_for_removal_is_gone_after_it() {
     let register = |client: &Client, targets: Vec<ProcId>, path: &std::path::Path| {
         std::fs::write(path, "left behind").unwrap();
         let directive = Info::new(Key::from_static(keys::REGISTER_CLEANUP.name()), path.to_str().unwrap());
-        client.job_control(targets, vec![directive]).unwrap();
+        client.job_control(targets, vec![directive]).wait().unwrap();
     };
     let [broken, finalized] = [0, 1].map(|rank| node.connect("job", rank));
     register(&broken, vec![proc("job", 0)], &paths[0]);

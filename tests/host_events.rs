@@ -8,7 +8,7 @@ mod support;
 use std::sync::{Arc, Mutex, mpsc};
 
 use hearing::{Log, info, two};
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
 use modex::types::codes::range;
 use modex::{Capabilities, Event, EventCall, EventError, Host, RegisterEvents, Responder};
@@ -72,8 +72,8 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     assert_eq!(asked.recv().unwrap(), format!("register {:?}", [down]));
     let second = zero.register_event_handler(&[down], &[], log.handler("zero")).unwrap();
     one.deregister_event_handler(first);
-    zero.notify_event(JOB_CODE, None, range::RANGE_LOCAL, &[]).unwrap();
-    zero.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[info("detail", 1_u32)]).unwrap();
+    zero.notify_event(JOB_CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
+    zero.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[info("detail", 1_u32)]).wait().unwrap();
     let details = [info("detail", 1_u32)];
     assert_eq!(asked.recv().unwrap(), format!("notify {} job:0 5 {details:?}", JOB_CODE.to_raw()));
     zero.deregister_event_handler(second);
@@ -122,7 +122,7 @@ fn the_end_of_a_registration_comes_although_its_handler_waits_for_the_caller() {
     };
     let id = zero.register_event_handler(&[CODE], &[], handler).unwrap();
     let guard = held.lock().unwrap();
-    one.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    one.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     has_entered.recv().unwrap();
     zero.deregister_event_handler(id);
     drop(guard);
@@ -135,7 +135,7 @@ fn a_host_that_refuses_makes_registration_and_notification_fail() {
     let client = node.connect("job", 0);
     let error = client.register_event_handler(&[CODE], &[], drop).unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
-    let error = client.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[]).unwrap_err();
+    let error = client.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[]).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     // The handler does not exist, and its number is not used again.
     assert_eq!(client.register_event_handler(&[JOB_CODE], &[], drop), Ok(1));
@@ -152,7 +152,7 @@ fn a_server_without_a_host_for_it_does_not_promise_events_of_the_system() {
 fn handlers_of_the_servers_own_process_run_with_the_hosts_functions() {
     let (node, zero, one) = two();
     let (log, heard) = Log::new();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let id = node.server.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
     assert_eq!(id, 1, "numbers count from 1 in servers");
     assert_eq!(heard.recv().unwrap(), "code 4711");
@@ -170,7 +170,7 @@ fn handlers_of_the_servers_own_process_run_with_the_hosts_functions() {
     let (done, ended) = mpsc::channel();
     node.server.deregister_event_handler_with(second, move || done.send(()).unwrap()).unwrap();
     ended.recv().unwrap();
-    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).unwrap();
+    zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let (told, replies) = mpsc::channel();
     node.server
         .notify_event_with(CODE, None, range::RANGE_LOCAL, &[], move |result| told.send(result).unwrap())

@@ -40,7 +40,7 @@ fn exchange() {
     client.put(Scope::Global, "endpoint", format!("endpoint of {rank}")).unwrap();
     client.put(Scope::Local, "square", u64::from(rank) * u64::from(rank)).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    client.fence(&FenceOptions::new().collect(true)).wait().unwrap();
     for peer in 0..size {
         assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
         assert_eq!(client.get(peer, SQUARE).unwrap(), u64::from(peer) * u64::from(peer));
@@ -63,11 +63,11 @@ fn count_threads() {
     let client = Client::connect().unwrap();
     client.put(Scope::Global, "endpoint", "x").unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new()).unwrap();
-    client.fence_nb(&FenceOptions::new()).unwrap().wait().unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
+    client.fence(&FenceOptions::new()).start().unwrap().wait().unwrap();
     assert_eq!(threads(), before, "a client without callbacks runs no thread");
     let (done, result) = mpsc::channel();
-    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    client.fence(&FenceOptions::new()).then(move |outcome| done.send(outcome).unwrap()).unwrap();
     assert_eq!(result.recv().unwrap(), Ok(()));
     assert_eq!(threads(), before + 1, "the first callback starts one");
     client.finalize().unwrap();
@@ -82,7 +82,7 @@ fn fork_with_a_client() {
     let client = Client::connect().unwrap();
     // A thread of the client, which the child does not have.
     let (done, result) = mpsc::channel();
-    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    client.fence(&FenceOptions::new()).then(move |outcome| done.send(outcome).unwrap()).unwrap();
     assert_eq!(result.recv().unwrap(), Ok(()));
     client.put(Scope::Global, "endpoint", "of the parent").unwrap();
     #[expect(unsafe_code, reason = "the tested library must survive programs that fork; there is no safe fork")]
@@ -93,12 +93,12 @@ fn fork_with_a_client() {
         let ended = nix::sys::wait::waitpid(child, None).unwrap();
         assert_eq!(ended, nix::sys::wait::WaitStatus::Exited(child, 0), "the child saw what it should");
         client.commit().unwrap();
-        client.fence(&FenceOptions::new()).unwrap();
+        client.fence(&FenceOptions::new()).wait().unwrap();
         assert_eq!(client.get(client.proc().rank, ENDPOINT).unwrap(), "of the parent");
         return client.finalize().unwrap();
     }
     let size = client.get(Rank::Wildcard, keys::JOB_SIZE);
-    let fence = client.fence(&FenceOptions::new());
+    let fence = client.fence(&FenceOptions::new()).wait();
     let is_refused = matches!(fence, Err(FenceError::Call(CallError::Lost { reason: LossReason::Forked, .. })));
     drop(client);
     std::process::exit(if size == Ok(1) && is_refused { 0 } else { 1 });
@@ -182,10 +182,10 @@ fn a_fence_under_way_lets_the_process_go_on() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let (first, second) = (node.connect("job", 0), node.connect("job", 1));
-    let pending = first.fence_nb(&FenceOptions::new().collect(true)).unwrap();
+    let pending = first.fence(&FenceOptions::new().collect(true)).start().unwrap();
     let pending = pending.try_wait().expect_err("the other process has not arrived");
     assert_eq!(first.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
-    second.fence(&FenceOptions::new().collect(true)).unwrap();
+    second.fence(&FenceOptions::new().collect(true)).wait().unwrap();
     pending.wait().unwrap();
 }
 
@@ -201,7 +201,7 @@ fn a_commit_and_a_fence_may_be_one_wait() {
             // Replies to other threads of this process do not wait for the fence.
             first.put(Scope::Global, "endpoint", format!("of round {round}")).unwrap();
             first.commit().unwrap();
-            second.fence(&FenceOptions::new().collect(true)).unwrap();
+            second.fence(&FenceOptions::new().collect(true)).wait().unwrap();
             exchange.join().unwrap().unwrap();
         });
         assert_eq!(second.get(0, SQUARE), Ok(round));
@@ -227,7 +227,7 @@ fn a_commit_that_fails_keeps_nobody_from_the_fence_behind_it() {
     first.put(Scope::Global, "square", 2_u64).unwrap();
     std::thread::scope(|scope| {
         let exchange = scope.spawn(|| first.commit_and_fence(&FenceOptions::new()));
-        second.fence(&FenceOptions::new()).unwrap();
+        second.fence(&FenceOptions::new()).wait().unwrap();
         let refused = exchange.join().unwrap().unwrap_err();
         assert!(matches!(&refused, FenceError::Call(CallError::Refused { command: Command::Commit, .. })), "{refused}");
     });
@@ -243,9 +243,10 @@ fn a_callback_may_use_the_client_it_came_from() {
     let (done, result) = mpsc::channel();
     let inner = client.clone();
     client
-        .fence_with(&FenceOptions::new(), move |outcome| {
+        .fence(&FenceOptions::new())
+        .then(move |outcome| {
             outcome.unwrap();
-            inner.fence(&FenceOptions::new()).unwrap();
+            inner.fence(&FenceOptions::new()).wait().unwrap();
             done.send(inner.get(Rank::Wildcard, keys::JOB_SIZE).unwrap()).unwrap();
         })
         .unwrap();
@@ -258,9 +259,9 @@ fn a_callback_that_panics_costs_the_others_nothing() {
     let node = TestServer::local();
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
-    client.fence_with(&FenceOptions::new(), |_| panic!("on purpose")).unwrap();
+    client.fence(&FenceOptions::new()).then(|_| panic!("on purpose")).unwrap();
     let (done, result) = mpsc::channel();
-    client.fence_with(&FenceOptions::new(), move |outcome| done.send(outcome).unwrap()).unwrap();
+    client.fence(&FenceOptions::new()).then(move |outcome| done.send(outcome).unwrap()).unwrap();
     assert_eq!(result.recv().unwrap(), Ok(()));
 }
 
@@ -269,7 +270,7 @@ fn a_fence_with_a_time_limit_ends_without_the_others() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let client = node.connect("job", 0);
-    let late = client.fence(&FenceOptions::new().timeout(Duration::from_secs(1))).unwrap_err();
+    let late = client.fence(&FenceOptions::new().timeout(Duration::from_secs(1))).wait().unwrap_err();
     assert_eq!(late.status(), Status::ERR_TIMEOUT, "{late}");
 }
 
@@ -281,7 +282,8 @@ fn a_dead_process_does_not_hang_the_fence_and_its_data_stay() {
     dying.wait_for_line("here");
     let clients = [node.connect("job", 0), node.connect("job", 1)];
     std::thread::scope(|scope| {
-        let fences: Vec<_> = clients.iter().map(|client| scope.spawn(|| client.fence(&FenceOptions::new()))).collect();
+        let fences: Vec<_> =
+            clients.iter().map(|client| scope.spawn(|| client.fence(&FenceOptions::new()).wait())).collect();
         dying.kill();
         let ends: Vec<_> = fences.into_iter().map(|fence| fence.join().unwrap().map_err(|e| e.status())).collect();
         assert_eq!(ends[0], ends[1], "both learn the same");
@@ -300,7 +302,7 @@ fn a_process_may_leave_and_come_back() {
         }
         client.put(Scope::Global, "round", round).unwrap();
         client.commit().unwrap();
-        client.fence(&FenceOptions::new()).unwrap();
+        client.fence(&FenceOptions::new()).wait().unwrap();
         client.finalize().unwrap();
     }
 }
@@ -310,7 +312,7 @@ fn the_end_of_the_server_ends_every_wait_with_an_error() {
     let node = TestServer::local();
     node.register_local_job("job", 2);
     let client = node.connect("job", 0);
-    let pending = client.fence_nb(&FenceOptions::new()).unwrap();
+    let pending = client.fence(&FenceOptions::new()).start().unwrap();
     drop(node);
     assert!(matches!(pending.wait(), Err(CallError::Lost { .. })));
     assert!(matches!(client.commit(), Ok(())), "nothing was put, so nothing is lost");

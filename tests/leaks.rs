@@ -47,8 +47,8 @@ fn run_a_job(node: &TestServer, name: &str) {
     }
     let fence = FenceOptions::new().collect(true);
     let [first, second] = &clients;
-    let pending = first.fence_nb(&fence).unwrap();
-    second.fence(&fence).unwrap();
+    let pending = first.fence(&fence).start().unwrap();
+    second.fence(&fence).wait().unwrap();
     pending.wait().unwrap();
     for client in &clients {
         assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));

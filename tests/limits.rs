@@ -6,9 +6,9 @@ mod support;
 
 use std::os::unix::net::UnixStream;
 
-use modex::gds::AsStatus;
 use modex::keys::TypedKey;
 use modex::ptl::{Endpoint, ServerAddress};
+use modex::types::AsStatus;
 use modex::types::{IntoValue, Rank, Scope, Status, Value};
 use modex::{BackingKind, Client, FenceOptions, LocalHost, Server, ServerError, keys};
 use nix::mount::{MsFlags, mount};
@@ -61,12 +61,12 @@ fn exchange(client: &Client) {
     let rank = client.proc().rank.process().unwrap();
     client.put(Scope::Global, ENDPOINT.name(), format!("endpoint of {rank}")).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    client.fence(&FenceOptions::new().collect(true)).wait().unwrap();
     for peer in 0..client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap() {
         assert_eq!(client.get(peer, ENDPOINT).unwrap(), format!("endpoint of {peer}"));
     }
     // No process leaves while others still request its values.
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
 }
 
 /// Lowers the soft limit of this process.

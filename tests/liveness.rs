@@ -11,8 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::sync::Mutex;
 
-use modex::gds::AsStatus;
 use modex::keys::TypedKey;
+use modex::types::AsStatus;
 use modex::types::codes::range;
 use modex::types::{Info, Key, ProcId, Scope, Status, Value};
 use modex::{Client, ConnectionLimits, FenceOptions, LocalHost, keys};
@@ -47,7 +47,7 @@ fn client_process() {
             let client = Client::connect().unwrap();
             assert_eq!(client.get(VICTIM, ENDPOINT).unwrap(), "of the first program");
             println!("\nagain");
-            client.fence(&FenceOptions::new()).unwrap();
+            client.fence(&FenceOptions::new()).wait().unwrap();
             client.finalize().unwrap();
         }
         Some("leaves a copy") => leave_a_copy(Client::connect().unwrap()),
@@ -68,7 +68,7 @@ fn hear_and_fence() {
     println!("\nlistening");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     client.finalize().unwrap();
 }
 
@@ -102,14 +102,14 @@ fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
     for number in 0..NEWS_COUNT {
         let news = Info::new(Key::from_static("news"), Value::from("x".repeat(NEWS_BYTES).as_str()));
         let info = vec![news, Info::new(Key::from_static(keys::EVENT_DO_NOT_CACHE.name()), true)];
-        others[0].notify_event(NEWS, None, range::RANGE_NAMESPACE, &info).unwrap();
+        others[0].notify_event(NEWS, None, range::RANGE_NAMESPACE, &info).wait().unwrap();
         if number % 100 == 0 {
             // Without the stopped process.
             let set = OTHERS.map(|rank| proc("job", rank)).collect::<Vec<_>>();
             std::thread::scope(|scope| {
                 for client in &others {
                     let fence = FenceOptions::new().procs(set.clone()).collect(true);
-                    scope.spawn(move || client.fence(&fence).unwrap());
+                    scope.spawn(move || client.fence(&fence).wait().unwrap());
                 }
             });
             let held = counting::used_bytes().saturating_sub(used);
@@ -117,7 +117,7 @@ fn a_stopped_process_holds_up_who_waits_for_it_and_nobody_else() {
         }
     }
     signal(&victim, Signal::SIGCONT);
-    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&FenceOptions::new()).unwrap()).collect();
+    let fences: Vec<_> = others.iter().map(|client| client.fence(&FenceOptions::new()).start().unwrap()).collect();
     victim.release();
     fences.into_iter().for_each(|fence| fence.wait().unwrap());
 }
@@ -133,13 +133,13 @@ fn a_process_that_becomes_another_program_comes_again() {
     victim.wait_for_line("first");
     let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
     // A process that waits for the first program hears of its end.
-    let early = others[0].fence_nb(&FenceOptions::new().procs(vec![proc("job", VICTIM), proc("job", 1)])).unwrap();
+    let early = others[0].fence(&FenceOptions::new().procs(vec![proc("job", VICTIM), proc("job", 1)])).start().unwrap();
     // Its input stays open for the second program.
     victim.tell_line();
     let gone = early.wait().map_err(|error| error.status());
     assert_eq!(gone, Err(Status::ERR_PARTIAL_SUCCESS));
     victim.wait_for_line("again");
-    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&FenceOptions::new()).unwrap()).collect();
+    let fences: Vec<_> = others.iter().map(|client| client.fence(&FenceOptions::new()).start().unwrap()).collect();
     fences.into_iter().for_each(|fence| fence.wait().unwrap());
     victim.succeed();
 }
@@ -167,7 +167,7 @@ fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
     let copy: i32 = victim.line_after("copy ").parse().unwrap();
     let others: Vec<Client> = OTHERS.map(|rank| node.connect("job", rank)).collect();
     let fence = FenceOptions::new().procs(everybody());
-    let fences: Vec<_> = others.iter().map(|client| client.fence_nb(&fence).unwrap()).collect();
+    let fences: Vec<_> = others.iter().map(|client| client.fence(&fence).start().unwrap()).collect();
     victim.kill();
     assert!(std::path::Path::new(&format!("/proc/{copy}")).exists(), "the copy lives");
     tell(&node);

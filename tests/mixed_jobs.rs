@@ -131,8 +131,8 @@ impl Job {
             writer.commit().unwrap();
         }
         let here = FenceOptions::new().procs((0..self.nodes[0]).map(|rank| proc("job", rank))).collect(true);
-        let pending: Vec<_> = writers.iter().map(|writer| writer.fence_nb(&here).unwrap()).collect();
-        reader.fence(&here).unwrap();
+        let pending: Vec<_> = writers.iter().map(|writer| writer.fence(&here).start().unwrap()).collect();
+        reader.fence(&here).wait().unwrap();
         pending.into_iter().for_each(|fence| fence.wait().unwrap());
         writers
     }

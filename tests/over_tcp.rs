@@ -6,7 +6,7 @@
 
 mod support;
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{ProcId, Rank, Scope, Status, Value};
 use modex::{Client, ConnectError, FenceOptions, GetError, GetOptions, LocalHost, keys};
 use support::{TestServer, description, namespace, proc, without_socket};
@@ -65,8 +65,8 @@ fn a_process_without_its_servers_socket_gets_the_same_answers_over_tcp() {
     }
     // The host of this test serves no other node.
     let here = FenceOptions::new().procs([proc("job", 0), proc("job", 2)]).collect(true);
-    let pending = near.fence_nb(&here).unwrap();
-    far.fence(&here).unwrap();
+    let pending = near.fence(&here).start().unwrap();
+    far.fence(&here).wait().unwrap();
     pending.wait().unwrap();
 
     let keys = [

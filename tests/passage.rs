@@ -6,13 +6,13 @@ mod support;
 
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::codes::iof_channel;
 use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Rank, Status, Text, Value};
 use modex::{
-    Allocate, Capabilities, Client, Connect, Credential, CredentialRequest, GetOptions, GroupOperation, GroupRequest,
-    Host, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Responder,
-    Server, Spawn, Unpublish, ValidateRequest,
+    Allocate, Capabilities, Client, Connect, Credential, GetCredential, GetOptions, GroupOperation, GroupRequest, Host,
+    IofOutput, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, Requester, Responder, Server,
+    Spawn, Unpublish, ValidateCredential,
 };
 use support::{TestServer, description, ids, namespace, proc};
 
@@ -56,19 +56,19 @@ impl Host for Everything {
         let connected = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::GROUP;
         let tools = Capabilities::QUERY | Capabilities::LOG | Capabilities::ALLOCATE | Capabilities::JOB_CONTROL;
         let rest = Capabilities::MONITOR | Capabilities::GET_CREDENTIAL | Capabilities::VALIDATE_CREDENTIAL;
-        passed | connected | tools | rest | Capabilities::IOF_PULL | Capabilities::PUSH_STDIN
+        passed | connected | tools | rest | Capabilities::IOF_PULL | Capabilities::IOF_PUSH
     }
 
-    fn publish(&self, request: Publish, reply: Responder<()>) {
-        self.note("publish", &request.requester);
+    fn publish(&self, requester: Requester, request: Publish, reply: Responder<()>) {
+        self.note("publish", &requester);
         let data = request.info.into_iter().filter(|info| !info.key.is_reserved());
-        let pdata = |info: Info| Pdata { proc: request.requester.proc.clone(), key: info.key, value: info.value };
+        let pdata = |info: Info| Pdata { proc: requester.proc.clone(), key: info.key, value: info.value };
         self.0.published.lock().unwrap().extend(data.map(pdata));
         reply.succeed(());
     }
 
-    fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
-        self.note("lookup", &request.requester);
+    fn lookup(&self, requester: Requester, request: Lookup, reply: Responder<Vec<Pdata>>) {
+        self.note("lookup", &requester);
         let published = self.0.published.lock().unwrap();
         let found: Vec<Pdata> = published.iter().filter(|data| request.keys.contains(&data.key)).cloned().collect();
         match found.len() {
@@ -78,15 +78,15 @@ impl Host for Everything {
         }
     }
 
-    fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
-        self.note("unpublish", &request.requester);
+    fn unpublish(&self, requester: Requester, request: Unpublish, reply: Responder<()>) {
+        self.note("unpublish", &requester);
         let is_meant = |data: &Pdata| request.keys.is_empty() || request.keys.contains(&data.key);
         self.0.published.lock().unwrap().retain(|data| !is_meant(data));
         reply.succeed(());
     }
 
-    fn spawn(&self, request: Spawn, reply: Responder<Namespace>) {
-        self.note("spawn", &request.requester);
+    fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
+        self.note("spawn", &requester);
         let Some(size) = request.apps.first().and_then(|app| u32::try_from(app.processes_max).ok()) else {
             return reply.fail(Status::ERR_BAD_PARAM);
         };
@@ -105,53 +105,53 @@ impl Host for Everything {
         reply.fail(Status::ERR_INVALID_OPERATION);
     }
 
-    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
-        self.note("query", &request.requester);
+    fn query(&self, requester: Requester, _: QueryInfo, reply: Responder<Vec<Info>>) {
+        self.note("query", &requester);
         reply.partial(Status::ERR_PARTIAL_SUCCESS, vec![fact()]);
     }
 
-    fn log(&self, request: Log, reply: Responder<()>) {
-        self.note("log", &request.requester);
+    fn log(&self, requester: Requester, _: Log, reply: Responder<()>) {
+        self.note("log", &requester);
         reply.succeed(());
     }
 
-    fn allocate(&self, request: Allocate, reply: Responder<Vec<Info>>) {
-        self.note(&format!("allocate {}", request.directive), &request.requester);
+    fn allocate(&self, requester: Requester, request: Allocate, reply: Responder<Vec<Info>>) {
+        self.note(&format!("allocate {}", request.directive), &requester);
         reply.succeed(vec![fact()]);
     }
 
-    fn job_control(&self, request: JobControl, reply: Responder<Vec<Info>>) {
-        self.note(&format!("control {}", request.targets.len()), &request.requester);
+    fn job_control(&self, requester: Requester, request: JobControl, reply: Responder<Vec<Info>>) {
+        self.note(&format!("control {}", request.targets.len()), &requester);
         // After this function has returned, from another thread.
         drop(std::thread::Builder::new().spawn(move || reply.succeed(Vec::new())).unwrap());
     }
 
-    fn monitor(&self, request: Monitor, reply: Responder<Vec<Info>>) {
-        self.note(&format!("monitor {}", request.error.to_raw()), &request.requester);
+    fn monitor(&self, requester: Requester, request: Monitor, reply: Responder<Vec<Info>>) {
+        self.note(&format!("monitor {}", request.error.to_raw()), &requester);
         reply.succeed(Vec::new());
     }
 
-    fn get_credential(&self, request: CredentialRequest, reply: Responder<Credential>) {
-        self.note("credential", &request.requester);
+    fn get_credential(&self, requester: Requester, _: GetCredential, reply: Responder<Credential>) {
+        self.note("credential", &requester);
         reply.succeed(Credential { bytes: b"trust me".to_vec(), info: vec![fact()] });
     }
 
-    fn validate_credential(&self, request: ValidateRequest, reply: Responder<Vec<Info>>) {
-        self.note("validate", &request.requester);
+    fn validate_credential(&self, requester: Requester, request: ValidateCredential, reply: Responder<Vec<Info>>) {
+        self.note("validate", &requester);
         match request.credential.as_slice() {
             b"trust me" => reply.succeed(vec![fact()]),
             _ => reply.fail(Status::ERR_INVALID_CRED),
         }
     }
 
-    fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
+    fn iof_pull(&self, requester: Requester, request: IofPull, reply: Responder<()>) {
         let is_end = request.directives.iter().any(|info| info.key.as_str() == modex::keys::IOF_STOP.name());
-        self.note(if is_end { "stop" } else { "pull" }, &request.requester);
+        self.note(if is_end { "stop" } else { "pull" }, &requester);
         reply.succeed(());
     }
 
-    fn push_stdin(&self, request: PushStdin, reply: Responder<()>) {
-        self.note(&format!("stdin {:?}", String::from_utf8(request.bytes).unwrap()), &request.requester);
+    fn iof_push(&self, requester: Requester, request: IofPush, reply: Responder<()>) {
+        self.note(&format!("stdin {:?}", String::from_utf8(request.bytes).unwrap()), &requester);
         reply.succeed(());
     }
 
@@ -201,17 +201,17 @@ fn app(processes_max: i32) -> App {
 #[test]
 fn published_data_are_found_until_they_are_withdrawn() {
     let (_node, host, [publisher, reader]) = start();
-    publisher.publish(vec![data("port", 7), data("other", 8)]).unwrap();
-    let found = reader.lookup(keys(&["port"]), Vec::new()).unwrap();
+    publisher.publish(vec![data("port", 7), data("other", 8)]).wait().unwrap();
+    let found = reader.lookup(keys(&["port"]), Vec::new()).wait().unwrap();
     assert_eq!(found.status, Status::SUCCESS);
     let port = Pdata { proc: proc("job", 0), key: Key::from_static("port"), value: Value::Uint32(7) };
     assert_eq!(found.results, std::slice::from_ref(&port));
-    let some = called_back(|done| reader.lookup_with(keys(&["port", "none"]), Vec::new(), done).unwrap()).unwrap();
+    let some = called_back(|done| reader.lookup(keys(&["port", "none"]), Vec::new()).then(done).unwrap()).unwrap();
     assert_eq!((some.status, some.results), (Status::ERR_PARTIAL_SUCCESS, vec![port]));
-    publisher.unpublish(keys(&["port"]), Vec::new()).unwrap();
-    assert_eq!(reader.lookup(keys(&["port"]), Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
-    called_back(|done| publisher.publish_with(vec![data("port", 9)], done).unwrap()).unwrap();
-    called_back(|done| publisher.unpublish_with(Vec::new(), Vec::new(), done).unwrap()).unwrap();
+    publisher.unpublish(keys(&["port"]), Vec::new()).wait().unwrap();
+    assert_eq!(reader.lookup(keys(&["port"]), Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
+    called_back(|done| publisher.publish(vec![data("port", 9)]).then(done).unwrap()).unwrap();
+    called_back(|done| publisher.unpublish(Vec::new(), Vec::new()).then(done).unwrap()).unwrap();
     assert_eq!(host.0.published.lock().unwrap().len(), 0);
     assert_eq!(host.heard()[..2], ["publish of job:0", "lookup of job:1"]);
 }
@@ -219,14 +219,14 @@ fn published_data_are_found_until_they_are_withdrawn() {
 #[test]
 fn a_spawned_job_is_known_to_its_parent() {
     let (_node, host, [parent, _]) = start();
-    let child = parent.spawn(Vec::new(), vec![app(2)]).unwrap();
+    let child = parent.spawn(Vec::new(), vec![app(2)]).wait().unwrap();
     assert_eq!(child, namespace("child"));
     let whole = ProcId::new(child, Rank::Wildcard);
     let size = parent.get_value(&whole, "pmix.job.size", &GetOptions::new()).unwrap();
     assert_eq!(size.as_u64(), Some(2));
-    let named = called_back(|done| parent.spawn_with(Vec::new(), vec![app(2)], done).unwrap());
+    let named = called_back(|done| parent.spawn(Vec::new(), vec![app(2)]).then(done).unwrap());
     assert_eq!(named.unwrap(), namespace("child"));
-    assert_eq!(parent.spawn(Vec::new(), Vec::new()).unwrap_err().status(), Status::ERR_BAD_PARAM);
+    assert_eq!(parent.spawn(Vec::new(), Vec::new()).wait().unwrap_err().status(), Status::ERR_BAD_PARAM);
     assert_eq!(host.heard(), ["spawn of job:0"; 3]);
 }
 
@@ -235,13 +235,13 @@ fn processes_connect_and_disconnect_together() {
     let (_node, host, clients) = start();
     let both = || vec![proc("job", 0), proc("job", 1)];
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| clients[1].connect_processes(both(), Vec::new()));
-        called_back(|done| clients[0].connect_processes_with(both(), Vec::new(), done).unwrap()).unwrap();
+        let other = scope.spawn(|| clients[1].connect_processes(both(), Vec::new()).wait());
+        called_back(|done| clients[0].connect_processes(both(), Vec::new()).then(done).unwrap()).unwrap();
         other.join().unwrap().unwrap();
     });
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| clients[1].disconnect_processes(both(), Vec::new()));
-        let result = called_back(|done| clients[0].disconnect_processes_with(both(), Vec::new(), done).unwrap());
+        let other = scope.spawn(|| clients[1].disconnect_processes(both(), Vec::new()).wait());
+        let result = called_back(|done| clients[0].disconnect_processes(both(), Vec::new()).then(done).unwrap());
         assert_eq!(result.unwrap_err().status(), Status::ERR_INVALID_OPERATION);
         assert_eq!(other.join().unwrap().unwrap_err().status(), Status::ERR_INVALID_OPERATION);
     });
@@ -254,19 +254,19 @@ fn groups_are_formed_with_a_context_number_and_dissolved() {
     let both = || vec![proc("job", 0), proc("job", 1)];
     let wish = || vec![Info::new(Key::from_static("pmix.grp.actxid"), true)];
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| clients[1].group_construct("g", both(), wish()).unwrap());
-        let group = called_back(|done| clients[0].group_construct_with("g", both(), wish(), done).unwrap()).unwrap();
+        let other = scope.spawn(|| clients[1].group_construct("g", both(), wish()).wait().unwrap());
+        let group = called_back(|done| clients[0].group_construct("g", both(), wish()).then(done).unwrap()).unwrap();
         assert_eq!(group, other.join().unwrap());
         assert_eq!(group.status, Status::SUCCESS);
         assert_eq!((group.results.members, group.results.context_id), (both(), Some(99)));
     });
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| clients[1].group_destruct("g", Vec::new()));
-        called_back(|done| clients[0].group_destruct_with("g", Vec::new(), done).unwrap()).unwrap();
+        let other = scope.spawn(|| clients[1].group_destruct("g", Vec::new()).wait());
+        called_back(|done| clients[0].group_destruct("g", Vec::new()).then(done).unwrap()).unwrap();
         other.join().unwrap().unwrap();
     });
-    assert_eq!(clients[0].group_destruct("g", Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
-    let alone = clients[0].group_construct("alone", vec![proc("job", 0)], Vec::new()).unwrap();
+    assert_eq!(clients[0].group_destruct("g", Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
+    let alone = clients[0].group_construct("alone", vec![proc("job", 0)], Vec::new()).wait().unwrap();
     assert_eq!((alone.results.members, alone.results.context_id), (vec![proc("job", 0)], None));
     assert_eq!(host.heard(), ["group g"]);
 }
@@ -275,18 +275,18 @@ fn groups_are_formed_with_a_context_number_and_dissolved() {
 fn what_tools_ask_for_reaches_the_host_and_its_answer_the_process() {
     let (_node, host, [client, _]) = start();
     let queries = || vec![Query { keys: vec![Text::from("nobody.knows")], qualifiers: Vec::new() }];
-    let some = client.query(queries()).unwrap();
+    let some = client.query(queries()).wait().unwrap();
     assert_eq!((some.status, some.results), (Status::ERR_PARTIAL_SUCCESS, vec![fact()]));
-    assert_eq!(called_back(|done| client.query_with(queries(), done).unwrap()).unwrap().results, [fact()]);
-    client.log(vec![data("pmix.log.stderr", 1)], Vec::new()).unwrap();
-    called_back(|done| client.log_with(Vec::new(), Vec::new(), done).unwrap()).unwrap();
-    assert_eq!(client.allocate(1, Vec::new()).unwrap().results, [fact()]);
-    assert_eq!(called_back(|done| client.allocate_with(2, Vec::new(), done).unwrap()).unwrap().results, [fact()]);
-    assert_eq!(client.job_control(Vec::new(), Vec::new()).unwrap().results, []);
+    assert_eq!(called_back(|done| client.query(queries()).then(done).unwrap()).unwrap().results, [fact()]);
+    client.log(vec![data("pmix.log.stderr", 1)], Vec::new()).wait().unwrap();
+    called_back(|done| client.log(Vec::new(), Vec::new()).then(done).unwrap()).unwrap();
+    assert_eq!(client.allocate(1, Vec::new()).wait().unwrap().results, [fact()]);
+    assert_eq!(called_back(|done| client.allocate(2, Vec::new()).then(done).unwrap()).unwrap().results, [fact()]);
+    assert_eq!(client.job_control(Vec::new(), Vec::new()).wait().unwrap().results, []);
     let targets = vec![proc("job", 1)];
-    called_back(|done| client.job_control_with(targets, Vec::new(), done).unwrap()).unwrap();
-    client.monitor(fact(), Status::from_raw(-109), Vec::new()).unwrap();
-    called_back(|done| client.monitor_with(fact(), Status::from_raw(-110), Vec::new(), done).unwrap()).unwrap();
+    called_back(|done| client.job_control(targets, Vec::new()).then(done).unwrap()).unwrap();
+    client.monitor(fact(), Status::from_raw(-109), Vec::new()).wait().unwrap();
+    called_back(|done| client.monitor(fact(), Status::from_raw(-110), Vec::new()).then(done).unwrap()).unwrap();
     let expected = [
         "query",
         "query",
@@ -305,10 +305,10 @@ fn what_tools_ask_for_reaches_the_host_and_its_answer_the_process() {
 #[test]
 fn credentials_are_made_and_checked() {
     let (_node, _host, [client, other]) = start();
-    let credential = client.get_credential(Vec::new()).unwrap();
-    assert_eq!(called_back(|done| client.get_credential_with(Vec::new(), done).unwrap()).unwrap(), credential);
-    assert_eq!(other.validate_credential(credential.bytes, Vec::new()).unwrap().results, [fact()]);
-    let forged = called_back(|done| other.validate_credential_with(b"no".to_vec(), Vec::new(), done).unwrap());
+    let credential = client.get_credential(Vec::new()).wait().unwrap();
+    assert_eq!(called_back(|done| client.get_credential(Vec::new()).then(done).unwrap()).unwrap(), credential);
+    assert_eq!(other.validate_credential(credential.bytes, Vec::new()).wait().unwrap().results, [fact()]);
+    let forged = called_back(|done| other.validate_credential(b"no".to_vec(), Vec::new()).then(done).unwrap());
     assert_eq!(forged.unwrap_err().status(), Status::ERR_INVALID_CRED);
 }
 
@@ -329,30 +329,30 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
         let seen = seen.clone();
         move |output: IofOutput| seen.send(("first", output)).unwrap()
     };
-    let first = client.iof_pull(everybody(), Vec::new(), stdout, take).unwrap();
+    let first = client.iof_pull(everybody(), Vec::new(), stdout, take).wait().unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("kept")));
     // This client waits for nothing, so it reads unrequested messages.
     node.server.iof_deliver(output("live")).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("live")));
     let take = move |output: IofOutput| seen.send(("second", output)).unwrap();
     let second =
-        called_back(|done| client.iof_pull_with(everybody(), Vec::new(), stdout, take, done).unwrap()).unwrap();
+        called_back(|done| client.iof_pull(everybody(), Vec::new(), stdout, take).then(done).unwrap()).unwrap();
     assert_ne!(first, second);
     called_back(|done| node.server.iof_deliver_with(output("both"), done).unwrap()).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("both")));
     assert_eq!(outputs.recv().unwrap(), ("second", output("both")));
-    client.iof_deregister(first, Vec::new()).unwrap();
-    assert_eq!(client.iof_deregister(first, Vec::new()).unwrap_err().status(), Status::ERR_NOT_FOUND);
+    client.iof_deregister(first, Vec::new()).wait().unwrap();
+    assert_eq!(client.iof_deregister(first, Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
     node.server.iof_deliver(output("end")).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("second", output("end")));
-    called_back(|done| client.iof_deregister_with(second, Vec::new(), done).unwrap()).unwrap();
+    called_back(|done| client.iof_deregister(second, Vec::new()).then(done).unwrap()).unwrap();
     // Both handlers are dropped, and their senders with them.
     assert!(outputs.recv().is_err());
-    let refused = client.iof_pull(everybody(), Vec::new(), iof_channel::FWD_STDIN_CHANNEL, |_| {});
+    let refused = client.iof_pull(everybody(), Vec::new(), iof_channel::FWD_STDIN_CHANNEL, |_| {}).wait();
     assert_eq!(refused.unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
     let targets = everybody();
-    client.iof_push(targets, Vec::new(), b"yes".to_vec()).unwrap();
-    called_back(|done| client.iof_push_with(everybody(), Vec::new(), Vec::new(), done).unwrap()).unwrap();
+    client.iof_push(targets, Vec::new(), b"yes".to_vec()).wait().unwrap();
+    called_back(|done| client.iof_push(everybody(), Vec::new(), Vec::new()).then(done).unwrap()).unwrap();
     assert_eq!(host.heard(), ["pull of job:0", "stop of job:0", "stdin \"yes\" of job:0", "stdin \"\" of job:0"]);
 }
 
@@ -360,9 +360,9 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
 fn a_client_that_pulls_output_ends_in_order() {
     let (node, _host, [client, other]) = start();
     let everybody = vec![ProcId::new(namespace("job"), Rank::Wildcard)];
-    client.iof_pull(everybody.clone(), Vec::new(), iof_channel::FWD_STDERR_CHANNEL, |_| {}).unwrap();
+    client.iof_pull(everybody.clone(), Vec::new(), iof_channel::FWD_STDERR_CHANNEL, |_| {}).wait().unwrap();
     client.finalize().unwrap();
-    other.iof_pull(everybody, Vec::new(), iof_channel::FWD_STDERR_CHANNEL, |_| {}).unwrap();
+    other.iof_pull(everybody, Vec::new(), iof_channel::FWD_STDERR_CHANNEL, |_| {}).wait().unwrap();
     drop(node);
     // Its connection is gone; dropping it must not wait.
     drop(other);
@@ -374,18 +374,18 @@ fn the_server_tells_who_runs_where() {
     let far = description(3, &[("node0", "0"), ("node1", "1,2")]);
     node.server.register_namespace(&namespace("far"), 1, far).unwrap();
     let far = namespace("far");
-    assert_eq!(client.resolve_peers(None, Some(&namespace("job"))).unwrap(), [proc("job", 0), proc("job", 1)]);
-    assert_eq!(client.resolve_peers(Some("node1"), Some(&far)).unwrap(), [proc("far", 1), proc("far", 2)]);
-    assert_eq!(client.resolve_peers(Some("node1"), None).unwrap(), [proc("far", 1), proc("far", 2)]);
-    assert_eq!(client.resolve_peers(Some("node9"), Some(&far)).unwrap(), []);
-    let all = called_back(|done| client.resolve_peers_with(None, None, done).unwrap()).unwrap();
+    assert_eq!(client.resolve_peers(None, Some(&namespace("job"))).wait().unwrap(), [proc("job", 0), proc("job", 1)]);
+    assert_eq!(client.resolve_peers(Some("node1"), Some(&far)).wait().unwrap(), [proc("far", 1), proc("far", 2)]);
+    assert_eq!(client.resolve_peers(Some("node1"), None).wait().unwrap(), [proc("far", 1), proc("far", 2)]);
+    assert_eq!(client.resolve_peers(Some("node9"), Some(&far)).wait().unwrap(), []);
+    let all = called_back(|done| client.resolve_peers(None, None).then(done).unwrap()).unwrap();
     assert_eq!(all, [proc("far", 0), proc("job", 0), proc("job", 1)]);
-    assert_eq!(client.resolve_nodes(Some(&far)).unwrap(), Text::from("node0,node1"));
-    let all = called_back(|done| client.resolve_nodes_with(None, done).unwrap()).unwrap();
+    assert_eq!(client.resolve_nodes(Some(&far)).wait().unwrap(), Text::from("node0,node1"));
+    let all = called_back(|done| client.resolve_nodes(None).then(done).unwrap()).unwrap();
     assert_eq!(all, Text::from("node0,node1"));
     let unknown = namespace("unknown");
-    assert_eq!(client.resolve_nodes(Some(&unknown)).unwrap_err().status(), Status::ERR_INVALID_NAMESPACE);
-    assert_eq!(client.resolve_peers(None, Some(&unknown)).unwrap_err().status(), Status::ERR_INVALID_NAMESPACE);
+    assert_eq!(client.resolve_nodes(Some(&unknown)).wait().unwrap_err().status(), Status::ERR_INVALID_NAMESPACE);
+    assert_eq!(client.resolve_peers(None, Some(&unknown)).wait().unwrap_err().status(), Status::ERR_INVALID_NAMESPACE);
 }
 
 #[test]
@@ -393,9 +393,9 @@ fn a_time_limit_in_the_directives_is_kept() {
     let (_node, host, [client, _other]) = start();
     let limit = |seconds: i32| vec![Info::new(Key::from_static("pmix.timeout"), Value::Int(seconds))];
     let both = vec![proc("job", 0), proc("job", 1)];
-    let error = client.connect_processes(both, limit(1)).unwrap_err();
+    let error = client.connect_processes(both, limit(1)).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_TIMEOUT);
-    let error = client.log(Vec::new(), vec![Info::new(Key::from_static("pmix.timeout"), "soon")]).unwrap_err();
+    let error = client.log(Vec::new(), vec![Info::new(Key::from_static("pmix.timeout"), "soon")]).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_BAD_PARAM);
     assert_eq!(host.heard(), [""; 0]);
 }
@@ -406,24 +406,24 @@ fn a_host_that_can_do_nothing_is_no_secret() {
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
     let answers = [
-        client.publish(Vec::new()).unwrap_err(),
-        client.lookup(keys(&["a"]), Vec::new()).unwrap_err(),
-        client.unpublish(Vec::new(), Vec::new()).unwrap_err(),
-        client.spawn(Vec::new(), vec![app(1)]).unwrap_err(),
-        client.query(Vec::new()).unwrap_err(),
-        client.log(Vec::new(), Vec::new()).unwrap_err(),
-        client.allocate(1, Vec::new()).unwrap_err(),
-        client.job_control(Vec::new(), Vec::new()).unwrap_err(),
-        client.monitor(fact(), Status::ERROR, Vec::new()).unwrap_err(),
-        client.get_credential(Vec::new()).unwrap_err(),
-        client.validate_credential(Vec::new(), Vec::new()).unwrap_err(),
-        client.iof_pull(vec![proc("job", 0)], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {}).unwrap_err(),
-        client.iof_push(Vec::new(), Vec::new(), Vec::new()).unwrap_err(),
+        client.publish(Vec::new()).wait().unwrap_err(),
+        client.lookup(keys(&["a"]), Vec::new()).wait().unwrap_err(),
+        client.unpublish(Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.spawn(Vec::new(), vec![app(1)]).wait().unwrap_err(),
+        client.query(Vec::new()).wait().unwrap_err(),
+        client.log(Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.allocate(1, Vec::new()).wait().unwrap_err(),
+        client.job_control(Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.monitor(fact(), Status::ERROR, Vec::new()).wait().unwrap_err(),
+        client.get_credential(Vec::new()).wait().unwrap_err(),
+        client.validate_credential(Vec::new(), Vec::new()).wait().unwrap_err(),
+        client.iof_pull(vec![proc("job", 0)], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {}).wait().unwrap_err(),
+        client.iof_push(Vec::new(), Vec::new(), Vec::new()).wait().unwrap_err(),
     ];
     assert!(answers.iter().all(|error| error.status() == Status::ERR_NOT_SUPPORTED), "{answers:?}");
     // Operations within this node still work.
-    client.connect_processes(vec![proc("job", 0)], Vec::new()).unwrap();
-    client.disconnect_processes(vec![proc("job", 0)], Vec::new()).unwrap();
-    client.group_construct("g", vec![proc("job", 0)], Vec::new()).unwrap();
-    client.group_destruct("g", Vec::new()).unwrap();
+    client.connect_processes(vec![proc("job", 0)], Vec::new()).wait().unwrap();
+    client.disconnect_processes(vec![proc("job", 0)], Vec::new()).wait().unwrap();
+    client.group_construct("g", vec![proc("job", 0)], Vec::new()).wait().unwrap();
+    client.group_destruct("g", Vec::new()).wait().unwrap();
 }

@@ -105,7 +105,7 @@ fn gotten(client: &Client, target: &ProcId, qualifiers: &[Info], names: &[&'stat
 fn queried(client: &Client, target: &ProcId, mut qualifiers: Vec<Info>, names: &[&'static str]) -> Values {
     qualifiers.push(info(keys::PROCID.name(), target.clone()));
     let query = Query { keys: names.iter().copied().map(Text::from).collect(), qualifiers };
-    let Ok(answered) = client.query(vec![query]) else { return BTreeMap::new() };
+    let Ok(answered) = client.query(vec![query]).wait() else { return BTreeMap::new() };
     // Over TCP there is only the text, without the flags of the library that read the machine.
     let plain = |value: Value| match value {
         Value::Topology(topology) if !client.reads_segment() => {
@@ -170,7 +170,7 @@ fn what_a_get_answers_a_query_answers_with_the_same_value() {
     assert_eq!(queried(&posting, &proc("one", 0), only_here(), &FOLLOWING), Values::new(), "nobody told");
     // As in a Get without a process, the caller is meant if its place decides, and for values derived from it.
     let of_nobody = |name: &str| {
-        let answered = posting.query(vec![Query { keys: vec![Text::from(name)], qualifiers: Vec::new() }]);
+        let answered = posting.query(vec![Query { keys: vec![Text::from(name)], qualifiers: Vec::new() }]).wait();
         answered.unwrap().results.remove(0).value
     };
     assert_eq!(of_nobody(keys::LOCALITY_STRING.name()), Value::from("hwloc:SK0:CR0:HT0"));
@@ -212,7 +212,11 @@ fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
             assert_eq!(gotten(client, &whole, &at(), &keys), expected, "{name} of {job}");
             assert_eq!(queried(client, &whole, at(), &keys), expected, "{name} of {job}, queried");
             let procs: Vec<ProcId> = ranks.iter().map(|rank| proc(job, *rank)).collect();
-            assert_eq!(client.resolve_peers(Some(name), Some(&namespace(job))).unwrap(), procs, "{name} of {job}");
+            assert_eq!(
+                client.resolve_peers(Some(name), Some(&namespace(job))).wait().unwrap(),
+                procs,
+                "{name} of {job}"
+            );
         }
     }
 }
@@ -232,7 +236,7 @@ fn peers_that_are_told_in_runs_are_all_of_them() {
     node.register_client("job", 0);
     let (near, far) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
     for client in [&near, &far] {
-        let there = |name| client.resolve_peers(Some(name), Some(&namespace("job"))).unwrap();
+        let there = |name| client.resolve_peers(Some(name), Some(&namespace("job"))).wait().unwrap();
         assert_eq!(there("node0"), [0, 1, 2, 3, 5].map(|rank| proc("job", rank)));
         assert_eq!(there("node1"), [proc("job", 4)]);
     }
@@ -253,9 +257,9 @@ fn where_each_process_says_it_is_is_resolved_without_maps() {
     node.register_client("job", 0);
     for client in [node.connect("job", 0), node.connect_over_tcp("job", 0)] {
         let job = namespace("job");
-        assert_eq!(client.resolve_peers(Some("n0"), Some(&job)).unwrap(), [proc("job", 0), proc("job", 2)]);
-        assert_eq!(client.resolve_peers(Some("n1"), Some(&job)).unwrap(), [proc("job", 1)]);
-        assert_eq!(client.resolve_nodes(Some(&job)).unwrap(), Text::from("n0,n1"));
+        assert_eq!(client.resolve_peers(Some("n0"), Some(&job)).wait().unwrap(), [proc("job", 0), proc("job", 2)]);
+        assert_eq!(client.resolve_peers(Some("n1"), Some(&job)).wait().unwrap(), [proc("job", 1)]);
+        assert_eq!(client.resolve_nodes(Some(&job)).wait().unwrap(), Text::from("n0,n1"));
         client.finalize().unwrap();
         node.register_client("job", 0);
     }

@@ -63,7 +63,7 @@ fn live(client: Client, number: usize) {
 fn exchange(client: &Client) {
     client.put(Scope::Global, "endpoint", "the same each time").unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().procs(vec![client.proc().clone()]).collect(true)).unwrap();
+    client.fence(&FenceOptions::new().procs(vec![client.proc().clone()]).collect(true)).wait().unwrap();
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(2));
 }
 

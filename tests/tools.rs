@@ -54,7 +54,7 @@ fn a_tool_is_named_by_its_server_and_asks_it() {
     assert!(tool.proc().namespace.as_str().starts_with("tool-srv-0-"), "{}", tool.proc());
     assert_eq!(tool.servers(), [proc("srv", 0)]);
     let namespaces = Query { keys: vec![keys::QUERY_NAMESPACES.name().into()], qualifiers: Vec::new() };
-    let answer = tool.client().unwrap().query(vec![namespaces]).unwrap();
+    let answer = tool.client().unwrap().query(vec![namespaces]).wait().unwrap();
     assert!(format!("{answer:?}").contains("job"), "{answer:?}");
     tool.finalize().unwrap();
 }

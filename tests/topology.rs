@@ -9,9 +9,9 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use modex::gds::AsStatus;
 use modex::gds::registration::JobDescription;
 use modex::topo::{CpuSet, Inventory, TopologyError};
+use modex::types::AsStatus;
 use modex::types::{Info, Key, ProcId, Query, Rank, Status, Text, Topology, Value};
 use modex::{Client, GetOptions, LocalHost, Server, TopologySharing, TopologySource, keys};
 use support::{TWO_PACKAGES, TestServer, namespace, proc, without_socket};
@@ -189,7 +189,7 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
     let (sender, receiver) = mpsc::channel();
     let client = server.connect("bound", 0);
     let done = move |found: Result<Value, _>| sender.send(found.unwrap()).unwrap();
-    client.get_nb(&proc("bound", 1), keys::LOCALITY_STRING.name(), &GetOptions::new(), done).unwrap();
+    client.pending_get(&proc("bound", 1), keys::LOCALITY_STRING.name(), &GetOptions::new()).then(done).unwrap();
     assert_eq!(receiver.recv().unwrap(), Value::from("hwloc:SK0:CR0:HT0"));
 }
 
@@ -204,7 +204,7 @@ fn inventories_are_collected_delivered_and_asked_for() {
     let client = server.connect("one", 0);
     let hostname = |name: &str| Info::new(Key::from_static(keys::HOSTNAME.name()), name);
     let ask = |key: &str, qualifiers: Vec<Info>| {
-        client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).map(|answered| answered.results)
+        client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).wait().map(|answered| answered.results)
     };
     assert!(ask(Server::INVENTORY, Vec::new()).is_err(), "nothing has been delivered");
     server.server.deliver_inventory(blobs.to_vec()).unwrap();

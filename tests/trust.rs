@@ -173,7 +173,7 @@ fn garbage_instead_of_an_introduction_costs_only_its_sender() {
         let _ = stream.write_all(&garbage);
         assert_eq!(wait_for_end(stream), b"");
     }
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_connection_that_does_not_introduce_itself_is_dropped_in_time_and_one_that_d
     assert_eq!(wait_for_end(silent), b"");
     assert_eq!(wait_for_end(slow), b"");
     // The connection is older than both and is still served.
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_peer_that_does_not_read_is_dropped_and_the_others_are_served() {
             break;
         }
     }
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
 }
 
 /// A process in a debugger lost its connection because its peers went on sending events. The events filled the queue,
@@ -324,13 +324,13 @@ fn a_peer_that_does_not_read_loses_events_of_others_and_keeps_its_connection() {
     let text = "x".repeat(32 << 10);
     let info = [Info::new(Key::from_static("text"), Value::from(text.as_str()))];
     for _ in 0..64 {
-        client.notify_event(code, None, range::RANGE_LOCAL, &info).unwrap();
+        client.notify_event(code, None, range::RANGE_LOCAL, &info).wait().unwrap();
     }
     ask(&mut deaf, 102, &Request::JobInfo);
     let heard = std::iter::from_fn(|| (read_frame(&mut deaf).0.tag != Tag(102)).then_some(())).count();
     assert!((1..64).contains(&heard), "{heard}");
     // Later events arrive again.
-    client.notify_event(code, None, range::RANGE_LOCAL, &info).unwrap();
+    client.notify_event(code, None, range::RANGE_LOCAL, &info).wait().unwrap();
     assert!(read_frame(&mut deaf).0.size_bytes > 32 << 10);
 }
 
@@ -349,7 +349,7 @@ fn run_out_of_descriptors() {
     let mut waiting = stranger(&node);
     // The server sees the connection no later than this request. So it has failed to accept the connection before its
     // reply.
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
     waiting.write_all(&introduction(proc("job", 0)).encode().unwrap()).unwrap();
     let mut answer = [0; 8];

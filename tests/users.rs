@@ -15,12 +15,12 @@ use std::process::Stdio;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::codes::{iof_channel, range};
 use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
 use modex::{
-    AbortUpcall, Capabilities, Client, EventCall, GetOptions, Host, IofPull, JobControl, Monitor, PushStdin,
-    RegisterEvents, Responder, Server, SocketAccess, Spawn, keys,
+    AbortUpcall, Capabilities, Client, EventCall, GetOptions, Host, IofPull, IofPush, JobControl, Monitor,
+    RegisterEvents, Requester, Responder, Server, SocketAccess, Spawn, keys,
 };
 use support::{Process, TestServer, description, namespace, proc, role, this_binary};
 
@@ -40,30 +40,30 @@ struct Anything;
 impl Host for Anything {
     fn capabilities(&self) -> Capabilities {
         let deeds = Capabilities::ABORT | Capabilities::JOB_CONTROL | Capabilities::MONITOR | Capabilities::SPAWN;
-        deeds | Capabilities::IOF_PULL | Capabilities::PUSH_STDIN | Capabilities::REGISTER_EVENTS
+        deeds | Capabilities::IOF_PULL | Capabilities::IOF_PUSH | Capabilities::REGISTER_EVENTS
     }
 
     fn abort(&self, _: AbortUpcall, reply: Responder<()>) {
         reply.succeed(());
     }
 
-    fn job_control(&self, _: JobControl, reply: Responder<Vec<Info>>) {
+    fn job_control(&self, _: Requester, _: JobControl, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 
-    fn monitor(&self, _: Monitor, reply: Responder<Vec<Info>>) {
+    fn monitor(&self, _: Requester, _: Monitor, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 
-    fn spawn(&self, _: Spawn, reply: Responder<Namespace>) {
+    fn spawn(&self, _: Requester, _: Spawn, reply: Responder<Namespace>) {
         reply.succeed(namespace("alices"));
     }
 
-    fn iof_pull(&self, _: IofPull, reply: Responder<()>) {
+    fn iof_pull(&self, _: Requester, _: IofPull, reply: Responder<()>) {
         reply.succeed(());
     }
 
-    fn push_stdin(&self, _: PushStdin, reply: Responder<()>) {
+    fn iof_push(&self, _: Requester, _: IofPush, reply: Responder<()>) {
         reply.succeed(());
     }
 
@@ -79,18 +79,18 @@ fn client_process() {
         Some("stranger") => try_everything(&Client::connect().unwrap(), Reach::Nothing),
         Some("tied") => {
             let client = Client::connect().unwrap();
-            client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).unwrap();
+            client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).wait().unwrap();
             try_everything(&client, Reach::Data);
         }
         Some("parent") => {
             let client = Client::connect().unwrap();
-            assert_eq!(client.spawn(Vec::new(), Vec::new()), Ok(namespace("alices")));
+            assert_eq!(client.spawn(Vec::new(), Vec::new()).wait(), Ok(namespace("alices")));
             try_everything(&client, Reach::Everything);
         }
         Some("same user" | "root") => try_everything(&Client::connect().unwrap(), Reach::Everything),
         Some("last") => {
             let client = Client::connect().unwrap();
-            client.notify_event(LAST, None, range::RANGE_CUSTOM, &[target()]).unwrap();
+            client.notify_event(LAST, None, range::RANGE_CUSTOM, &[target()]).wait().unwrap();
         }
         Some(other) => panic!("unknown role {other}"),
         None => {}
@@ -139,8 +139,8 @@ fn alice() {
         call.complete(Status::SUCCESS, Vec::new());
     };
     client.register_event_handler(&[&CODES[..], &[LAST]].concat(), &[], handler).unwrap();
-    client.notify_event(OF_ALICE, None, range::RANGE_GLOBAL, &[]).unwrap();
-    client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).unwrap();
+    client.notify_event(OF_ALICE, None, range::RANGE_GLOBAL, &[]).wait().unwrap();
+    client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).wait().unwrap();
     println!("ready");
     let sources: BTreeSet<(i32, String)> = hears
         .iter()
@@ -169,28 +169,28 @@ fn try_everything(client: &Client, reach: Reach) {
         keys: vec![Text::from(keys::QUERY_PROC_TABLE.name())],
         qualifiers: vec![info(keys::NSPACE.name(), "alices")],
     };
-    let raise = |code: Status, range: u8, infos: &[Info]| outcome(client.notify_event(code, None, range, infos));
+    let raise = |code: Status, range: u8, infos: &[Info]| outcome(client.notify_event(code, None, range, infos).wait());
     let kill = || vec![info(keys::JOB_CTRL_KILL.name(), true)];
     let (data, deeds) = (Reach::Data, Reach::Everything);
     let (unknown, denied) = (Status::ERR_NOT_FOUND, Status::ERR_NO_PERMISSIONS);
     let no_job = Status::ERR_INVALID_NAMESPACE;
-    let pull = client.iof_pull(vec![all.clone()], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {});
+    let pull = client.iof_pull(vec![all.clone()], Vec::new(), iof_channel::FWD_STDOUT_CHANNEL, |_| {}).wait();
     let watched = info(keys::MONITOR_ID.name(), alice.clone());
     let attempts = [
         ("get a global value", data, unknown, get(client, &alice, "global")),
         ("get a local value", data, unknown, get(client, &alice, "local")),
         ("get the job's size", data, unknown, get(client, &all, keys::JOB_SIZE.name())),
-        ("query the process table", data, unknown, outcome(client.query(vec![table]))),
-        ("resolve peers", data, no_job, outcome(client.resolve_peers(None, Some(&alice.namespace)))),
-        ("resolve nodes", data, no_job, outcome(client.resolve_nodes(Some(&alice.namespace)))),
+        ("query the process table", data, unknown, outcome(client.query(vec![table]).wait())),
+        ("resolve peers", data, no_job, outcome(client.resolve_peers(None, Some(&alice.namespace)).wait())),
+        ("resolve nodes", data, no_job, outcome(client.resolve_nodes(Some(&alice.namespace)).wait())),
         ("raise an event at a process", data, denied, raise(CODES[0], range::RANGE_CUSTOM, &[target()])),
         ("claim that a process aborted", data, denied, raise(CODES[1], range::RANGE_CUSTOM, &[target()])),
         ("invite", data, denied, raise(Status::GROUP_INVITED, range::RANGE_CUSTOM, &[target()])),
         ("pull output", deeds, denied, outcome(pull)),
-        ("push input", deeds, denied, outcome(client.iof_push(vec![alice.clone()], Vec::new(), b"x".to_vec()))),
-        ("control", deeds, denied, outcome(client.job_control(vec![alice.clone()], kill()))),
+        ("push input", deeds, denied, outcome(client.iof_push(vec![alice.clone()], Vec::new(), b"x".to_vec()).wait())),
+        ("control", deeds, denied, outcome(client.job_control(vec![alice.clone()], kill()).wait())),
         ("abort", deeds, denied, outcome(client.abort(Status::ERROR, "", vec![all.clone()]))),
-        ("monitor", deeds, denied, outcome(client.monitor(watched, CODES[0], Vec::new()))),
+        ("monitor", deeds, denied, outcome(client.monitor(watched, CODES[0], Vec::new()).wait())),
     ];
     for (what, needs, refusal, found) in attempts {
         let expected = if reach >= needs { Ok(()) } else { Err(refusal) };
@@ -202,8 +202,9 @@ fn try_everything(client: &Client, reach: Reach) {
     // The answers do not show whether such a job exists.
     if reach == Reach::Nothing {
         assert_eq!(get(client, &proc("nobodys", 0), "global"), Err(unknown));
-        let named =
-            client.query(vec![Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: Vec::new() }]);
+        let named = client
+            .query(vec![Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: Vec::new() }])
+            .wait();
         let named = named.unwrap().results;
         assert!(named.iter().all(|info| info.value == Value::from("parents,strangers,tied")), "{named:?}");
     }

@@ -288,9 +288,9 @@ fn answer(upcall: Upcall) -> HostReply {
         Upcall::DirectModex { .. } => {
             HostReply::DirectModex(vec![Kval { key: Key::from_static("k.remote"), value: value() }])
         }
-        Upcall::Lookup(_) => HostReply::Lookup { status: Status::SUCCESS, found: Vec::new() },
-        Upcall::Spawn(_) => HostReply::Spawned(Namespace::new("childns").expect("a valid name")),
-        Upcall::Query(_) | Upcall::Allocate(_) | Upcall::JobControl(_) | Upcall::Monitor(_) => HostReply::Infos {
+        Upcall::Service(_, Service::Lookup(_)) => HostReply::Lookup { status: Status::SUCCESS, found: Vec::new() },
+        Upcall::Service(_, Service::Spawn(_)) => HostReply::Spawned(Namespace::new("childns").expect("a valid name")),
+        Upcall::Service(_, Service::QueryInfo(_)) | Upcall::Service(_, Service::Allocate(_)) | Upcall::Service(_, Service::JobControl(_)) | Upcall::Service(_, Service::Monitor(_)) => HostReply::Infos {
             status: Status::SUCCESS,
             info: vec![Info::new(Key::from_static("custom.query"), value())],
         },
@@ -298,7 +298,7 @@ fn answer(upcall: Upcall) -> HostReply {
             status: Status::SUCCESS,
             info: vec![Info::new(Key::from_static("pmix.grp.ctxid"), Value::Size(77))],
         },
-        Upcall::GetCredential(_) => {
+        Upcall::Service(_, Service::GetCredential(_)) => {
             HostReply::Credential(Credential { bytes: Text::from("secret").as_bytes().to_vec(), info: Vec::new() })
         }
         _ => HostReply::Status(Status::SUCCESS),

@@ -407,6 +407,6 @@ fn other_request(choice: u8) -> Request {
         }
         3 => Request::DeregisterEvents(Vec::new()),
         4 => Request::FabricUpdate(1),
-        _ => Request::Query(Vec::new()),
+        _ => Request::from(QueryInfo::new(Vec::new())),
     }
 }

@@ -1,6 +1,6 @@
 //! Errors of conversion between C memory and Rust values.
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{DataType, KeyError, NamespaceError, RankError, Status};
 
 /// Reason why foreign memory is no valid Rust value, or a Rust value can't become foreign memory.

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
 
 use super::types::pmix_status_t;

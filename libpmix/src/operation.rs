@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use modex::gds::AsStatus;
-use modex::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
-use modex::{Answered, Client, Credential, FenceOptions, Group, IofOutput};
+use modex::proto::Reply;
+use modex::types::AsStatus;
+use modex::types::{Info, Namespace, Pdata, ProcId, Status, Text};
+use modex::{Answered, Client, Credential, FenceOptions, Group, IofOutput, Pending, Pull, Service};
 
 use super::process::{self, Member};
 use super::server_role::Done;
@@ -21,21 +22,6 @@ pub(super) enum Operation {
         message: String,
         procs: Vec<ProcId>,
     },
-    Publish {
-        info: Vec<Info>,
-    },
-    Lookup {
-        keys: Vec<Key>,
-        directives: Vec<Info>,
-    },
-    Unpublish {
-        keys: Vec<Key>,
-        directives: Vec<Info>,
-    },
-    Spawn {
-        job: Vec<Info>,
-        apps: Vec<App>,
-    },
     Connect {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
@@ -44,33 +30,8 @@ pub(super) enum Operation {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
     },
-    Query {
-        queries: Vec<Query>,
-    },
-    Log {
-        data: Vec<Info>,
-        directives: Vec<Info>,
-    },
-    Allocate {
-        directive: u8,
-        info: Vec<Info>,
-    },
-    JobControl {
-        targets: Vec<ProcId>,
-        directives: Vec<Info>,
-    },
-    Monitor {
-        monitor: Info,
-        error: Status,
-        directives: Vec<Info>,
-    },
-    GetCredential {
-        directives: Vec<Info>,
-    },
-    ValidateCredential {
-        credential: Vec<u8>,
-        directives: Vec<Info>,
-    },
+    /// A request that a host answers.
+    Service(Service),
     GroupConstruct {
         id: String,
         procs: Vec<ProcId>,
@@ -121,11 +82,6 @@ pub(super) enum Operation {
         id: u64,
         directives: Vec<Info>,
     },
-    IofPush {
-        targets: Vec<ProcId>,
-        directives: Vec<Info>,
-        bytes: Vec<u8>,
-    },
 }
 
 /// Takes forwarded output.
@@ -159,7 +115,10 @@ pub(super) enum Results {
 /// The operation's error; `ERR_INIT` when this process is not initialized.
 pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
     match process::member()? {
-        Member::Client(client) => perform(&client, operation),
+        Member::Client(client) => match operation {
+            Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
+            operation => begin(&client, operation, Waiting),
+        },
         Member::Server(server) => {
             let (done, answer) = Done::waiter();
             server.perform(operation, done)?;
@@ -176,7 +135,7 @@ pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Stat
     match process::member()? {
         // No server will ever answer, so the caller gets the error at once.
         Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
-        Member::Client(client) => perform_with(&client, operation, done),
+        Member::Client(client) => begin(&client, operation, done),
         Member::Server(server) => server.perform(operation, done),
     }
 }
@@ -188,106 +147,87 @@ impl Operation {
     }
 }
 
-fn perform(client: &Client, operation: Operation) -> Result<Answer, Status> {
-    match operation {
-        Operation::Fence { procs, directives } => answer(client.fence(&fence_options(procs, directives))),
-        Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
-        Operation::Publish { info } => answer(client.publish(info)),
-        Operation::Lookup { keys, directives } => answer(client.lookup(keys, directives)),
-        Operation::Unpublish { keys, directives } => answer(client.unpublish(keys, directives)),
-        Operation::Spawn { job, apps } => answer(client.spawn(job, apps)),
-        Operation::Connect { procs, directives } => answer(client.connect_processes(procs, directives)),
-        Operation::Disconnect { procs, directives } => answer(client.disconnect_processes(procs, directives)),
-        Operation::Query { queries } => answer(client.query(queries)),
-        Operation::Log { data, directives } => answer(client.log(data, directives)),
-        Operation::Allocate { directive, info } => answer(client.allocate(directive, info)),
-        Operation::JobControl { targets, directives } => answer(client.job_control(targets, directives)),
-        Operation::Monitor { monitor, error, directives } => answer(client.monitor(monitor, error, directives)),
-        Operation::GetCredential { directives } => answer(client.get_credential(directives)),
-        Operation::ValidateCredential { credential, directives } => {
-            answer(client.validate_credential(credential, directives))
-        }
-        Operation::GroupConstruct { id, procs, directives } => answer(client.group_construct(&id, procs, directives)),
-        Operation::GroupDestruct { id, directives } => answer(client.group_destruct(&id, directives)),
-        Operation::GroupInvite { id, procs, directives } => answer(client.group_invite(&id, procs, directives)),
-        Operation::GroupJoin { id, leader, is_accepted, directives } => {
-            answer(client.group_join(&id, leader.as_ref(), is_accepted, directives))
-        }
-        Operation::GroupLeave { id, directives } => answer(client.group_leave(&id, directives)),
-        Operation::ResolvePeers { node, namespace } => {
-            answer(client.resolve_peers(node.as_deref(), namespace.as_ref()))
-        }
-        Operation::ResolveNodes { namespace } => answer(client.resolve_nodes(namespace.as_ref())),
-        Operation::Notify { status, source, range, info } => {
-            answer(client.notify_event(status, source.as_ref(), range, &info))
-        }
-        Operation::IofPull { procs, directives, channels, handler, id } => {
-            let number = client.iof_pull(procs, directives, channels, handler);
-            // Output may be on its way already. Its handler waits for the number, or for [`NO_NUMBER`].
-            let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
-            answer(number)
-        }
-        Operation::IofDeregister { id, directives } => answer(client.iof_deregister(id, directives)),
-        Operation::IofPush { targets, directives, bytes } => answer(client.iof_push(targets, directives, bytes)),
+/// The way to the end of an operation: a wait, or a callback.
+trait Finish {
+    type End;
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<Self::End, Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>;
+
+    /// A pull, whose number the handler of the output needs.
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Self::End, Status>;
+}
+
+struct Waiting;
+
+impl Finish for Waiting {
+    type End = Answer;
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<Answer, Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>,
+    {
+        answer(pending.wait())
+    }
+
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Answer, Status> {
+        let number = pending.wait();
+        // Output may be on its way already. Its handler waits for the number, or for [`NO_NUMBER`].
+        let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
+        answer(number)
     }
 }
 
-fn perform_with(client: &Client, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+impl Finish for Done<Answer> {
+    type End = ();
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<(), Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>,
+    {
+        let begun = pending.then(move |result| self.give(answer(result)));
+        begun.map_err(|error| error.status())
+    }
+
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<(), Status> {
+        let begun = pending.then(move |result| {
+            // This runs once, so the number is set once.
+            let _ = result.as_ref().map(|number| id.set(*number));
+            self.give(answer(result));
+        });
+        begun.map_err(|error| error.status())
+    }
+}
+
+fn begin<F: Finish>(client: &Client, operation: Operation, end: F) -> Result<F::End, Status> {
     match operation {
-        Operation::Fence { procs, directives } => {
-            begun(client.fence_with(&fence_options(procs, directives), back(done)))
-        }
+        Operation::Fence { procs, directives } => end.finish(client.fence(&fence_options(procs, directives))),
+        // It has no callback in the standard.
         Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
-        Operation::Publish { info } => begun(client.publish_with(info, back(done))),
-        Operation::Lookup { keys, directives } => begun(client.lookup_with(keys, directives, back(done))),
-        Operation::Unpublish { keys, directives } => begun(client.unpublish_with(keys, directives, back(done))),
-        Operation::Spawn { job, apps } => begun(client.spawn_with(job, apps, back(done))),
-        Operation::Connect { procs, directives } => begun(client.connect_processes_with(procs, directives, back(done))),
-        Operation::Disconnect { procs, directives } => {
-            begun(client.disconnect_processes_with(procs, directives, back(done)))
-        }
-        Operation::Query { queries } => begun(client.query_with(queries, back(done))),
-        Operation::Log { data, directives } => begun(client.log_with(data, directives, back(done))),
-        Operation::Allocate { directive, info } => begun(client.allocate_with(directive, info, back(done))),
-        Operation::JobControl { targets, directives } => {
-            begun(client.job_control_with(targets, directives, back(done)))
-        }
-        Operation::Monitor { monitor, error, directives } => {
-            begun(client.monitor_with(monitor, error, directives, back(done)))
-        }
-        Operation::GetCredential { directives } => begun(client.get_credential_with(directives, back(done))),
-        Operation::ValidateCredential { credential, directives } => {
-            begun(client.validate_credential_with(credential, directives, back(done)))
-        }
+        Operation::Service(service) => end.finish(client.service(service)),
+        Operation::Connect { procs, directives } => end.finish(client.connect_processes(procs, directives)),
+        Operation::Disconnect { procs, directives } => end.finish(client.disconnect_processes(procs, directives)),
         Operation::GroupConstruct { id, procs, directives } => {
-            begun(client.group_construct_with(&id, procs, directives, back(done)))
+            end.finish(client.group_construct(&id, procs, directives))
         }
-        Operation::GroupDestruct { id, directives } => begun(client.group_destruct_with(&id, directives, back(done))),
-        Operation::GroupInvite { id, procs, directives } => {
-            begun(client.group_invite_with(&id, procs, directives, back(done)))
-        }
+        Operation::GroupDestruct { id, directives } => end.finish(client.group_destruct(&id, directives)),
+        Operation::GroupInvite { id, procs, directives } => end.finish(client.group_invite(&id, procs, directives)),
         Operation::GroupJoin { id, leader, is_accepted, directives } => {
-            begun(client.group_join_with(&id, leader.as_ref(), is_accepted, directives, back(done)))
+            end.finish(client.group_join(&id, leader.as_ref(), is_accepted, directives))
         }
-        Operation::GroupLeave { id, directives } => begun(client.group_leave_with(&id, directives, back(done))),
+        Operation::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
         Operation::ResolvePeers { node, namespace } => {
-            begun(client.resolve_peers_with(node.as_deref(), namespace.as_ref(), back(done)))
+            end.finish(client.resolve_peers(node.as_deref(), namespace.as_ref()))
         }
-        Operation::ResolveNodes { namespace } => begun(client.resolve_nodes_with(namespace.as_ref(), back(done))),
+        Operation::ResolveNodes { namespace } => end.finish(client.resolve_nodes(namespace.as_ref())),
         Operation::Notify { status, source, range, info } => {
-            begun(client.notify_event_with(status, source.as_ref(), range, &info, back(done)))
+            end.finish(client.notify_event(status, source.as_ref(), range, &info))
         }
         Operation::IofPull { procs, directives, channels, handler, id } => {
-            begun(client.iof_pull_with(procs, directives, channels, handler, move |result| {
-                // This runs once, so the number is set once.
-                let _ = result.as_ref().map(|number| id.set(*number));
-                done.give(answer(result));
-            }))
+            end.finish_pull(client.iof_pull(procs, directives, channels, handler), id)
         }
-        Operation::IofDeregister { id, directives } => begun(client.iof_deregister_with(id, directives, back(done))),
-        Operation::IofPush { targets, directives, bytes } => {
-            begun(client.iof_push_with(targets, directives, bytes, back(done)))
-        }
+        Operation::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
     }
 }
 
@@ -302,18 +242,36 @@ fn answer<T: Into<Answer>, E: AsStatus>(result: Result<T, E>) -> Result<Answer, 
     result.map(Into::into).map_err(|error| error.status())
 }
 
-fn begun<E: AsStatus>(result: Result<(), E>) -> Result<(), Status> {
-    result.map_err(|error| error.status())
-}
-
-fn back<T: Into<Answer>, E: AsStatus>(done: Done<Answer>) -> impl FnOnce(Result<T, E>) + Send + 'static {
-    move |result| done.give(answer(result))
+impl<R: Into<Service>> From<R> for Operation {
+    fn from(request: R) -> Self {
+        Self::Service(request.into())
+    }
 }
 
 impl Answer {
     /// An answer with all wanted results.
     pub(super) const fn complete(results: Results) -> Self {
         Self { status: Status::SUCCESS, results }
+    }
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        let (status, results) = match reply {
+            Reply::Partial { status, results } => (status, *results),
+            results => (Status::SUCCESS, results),
+        };
+        let results = match results {
+            Reply::Infos(infos) => Results::Infos(infos),
+            Reply::Lookup(found) => Results::Found(found),
+            Reply::Spawned { namespace, .. } => match Namespace::from_bytes(namespace.as_bytes()) {
+                Ok(namespace) => Results::Namespace(namespace),
+                Err(_) => Results::None,
+            },
+            Reply::Credential(credential) => Results::Credential(credential),
+            _ => Results::None,
+        };
+        Self { status, results }
     }
 }
 
@@ -338,10 +296,6 @@ macro_rules! answers {
 
 answers! {
     () => |_nothing| Results::None;
-    Vec<Info> => |infos| Results::Infos(infos);
-    Vec<Pdata> => |found| Results::Found(found);
-    Namespace => |namespace| Results::Namespace(namespace);
-    Credential => |credential| Results::Credential(credential);
     Group => |group| Results::Group(Box::new(group));
     Option<Group> => |group| group.map_or(Results::None, |group| Results::Group(Box::new(group)));
     Vec<ProcId> => |procs| Results::Procs(procs);
@@ -365,7 +319,7 @@ mod tests {
         let job = move || {
             let (procs, id) = (vec![there.proc().clone()], Arc::new(OnceLock::new()));
             let pull = Operation::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
-            sender.send(perform(&there, pull).map(|answer| answer.status)).unwrap();
+            sender.send(begin(&there, pull, Waiting).map(|answer| answer.status)).unwrap();
         };
         client.later(job).unwrap();
         assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_UNREACH));

@@ -383,7 +383,7 @@ pub enum FetchedError {
     Damage(#[from] Damage),
 }
 
-impl modex::gds::AsStatus for FetchedError {
+impl modex::types::AsStatus for FetchedError {
     fn status(&self) -> modex::types::Status {
         match self {
             Self::Border(error) => error.status(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use modex::gds::AsStatus;
 use modex::keys;
 use modex::runtime;
+use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
 use modex::{Client, ToolDirections};
 

@@ -9,7 +9,8 @@ use crate::gds::KeyRef;
 use crate::runtime::{self, Fetched};
 use crate::types::{Info, Key, ProcId, Rank, Scope, Value};
 
-use super::client::{Client, GetError, get_error};
+use super::client::{Client, Get, GetError, get_error};
+use super::pending::Pending;
 
 impl Client {
     /// A process that no launcher started, as a job of one: named `singleton.HOST.PID`, rank 0. It knows its host, its
@@ -76,23 +77,13 @@ impl Client {
         self.session().get(&request).map_err(|error| get_error(&request, error))
     }
 
-    /// As [`Client::find`], without waiting: the value goes to `callback`, on a thread of the client, never from inside
-    /// this function.
+    /// As [`Client::find`], as an operation whose result owns its value.
     ///
-    /// # Errors
-    /// [`GetError`]: the callback will not run.
-    pub fn find_with(
-        &self,
-        proc: Option<ProcId>,
-        key: Option<Key>,
-        directives: &[Info],
-        callback: impl FnOnce(Result<Value, GetError>) + Send + 'static,
-    ) -> Result<(), GetError> {
-        let request = GetRequest::new(proc, key, GetDirectives::parse(directives)?, self.proc())?;
-        let asked = request.clone();
-        let begun =
-            self.session().get_with(request, move |result| callback(result.map_err(|error| get_error(&asked, error))));
-        begun.map_err(|error| GetError::Thread(error.kind()))
+    /// Fails with [`GetError`].
+    pub fn pending_find(&self, proc: Option<ProcId>, key: Option<Key>, directives: &[Info]) -> Pending<Get> {
+        let directives = GetDirectives::parse(directives).map_err(GetError::from);
+        let request = directives.and_then(|directives| Ok(GetRequest::new(proc, key, directives, self.proc())?));
+        Pending(Get { session: Arc::clone(self.session()), request })
     }
 
     /// As [`Client::put`], for any key. The standard reserves keys for the host, but MPI libraries put some for their

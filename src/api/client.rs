@@ -6,12 +6,14 @@ use std::time::Duration;
 use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
 use crate::gds::KeyRef;
 use crate::keys::{self, TypedKey};
-use crate::runtime::{self, ConnectError, FetchError, Fetched, Pending, Prover, Session};
+use crate::runtime::{self, ConnectError, FetchError, Fetched, Prover, Session, StartedFence};
 use crate::types::{
     AsStatus, DataType, Info, InfoFlags, IntoValue, Key, KeyError, ProcId, Rank, Scope, Status, Text, Value,
 };
 
 use super::options::{FenceOptions, GetOptions};
+use super::pending::sealed::Sealed;
+use super::pending::{Operation, Pending};
 use super::typed::KeyType;
 
 /// A process's membership in its job.
@@ -276,11 +278,10 @@ impl Client {
 
     /// Waits until all named processes have entered the fence, and exchanges data if the options say so.
     ///
-    /// # Errors
-    /// [`FenceError`].
-    pub fn fence(&self, options: &FenceOptions) -> Result<(), FenceError> {
-        let directives = FenceDirectives::parse(&options.directives)?;
-        Ok(self.session.fence(options.procs.clone(), directives)?)
+    /// Fails with [`FenceError`].
+    pub fn fence(&self, options: &FenceOptions) -> Pending<Fence> {
+        let FenceOptions { procs, directives } = options.clone();
+        Pending(Fence { session: Arc::clone(&self.session), procs, directives })
     }
 
     /// [`Client::commit`] and then [`Client::fence`], with one wait for the server's answers instead of two. If the commit
@@ -291,29 +292,6 @@ impl Client {
     pub fn commit_and_fence(&self, options: &FenceOptions) -> Result<(), FenceError> {
         let directives = FenceDirectives::parse(&options.directives)?;
         Ok(self.session.commit_and_fence(options.procs.clone(), directives)?)
-    }
-
-    /// Starts a fence; the result is picked up later.
-    ///
-    /// # Errors
-    /// [`FenceError::Directive`].
-    pub fn fence_nb(&self, options: &FenceOptions) -> Result<Pending, FenceError> {
-        let directives = FenceDirectives::parse(&options.directives)?;
-        Ok(self.session.start_fence(options.procs.clone(), directives))
-    }
-
-    /// Starts a fence; the result goes to `callback`, on a thread of the client that the first callback starts.
-    ///
-    /// # Errors
-    /// [`FenceError`]: the callback will not run.
-    pub fn fence_with(
-        &self,
-        options: &FenceOptions,
-        callback: impl FnOnce(Result<(), CallError>) + Send + 'static,
-    ) -> Result<(), FenceError> {
-        let directives = FenceDirectives::parse(&options.directives)?;
-        let begun = self.session.fence_with(options.procs.clone(), directives, callback);
-        begun.map_err(|error| FenceError::Thread(error.kind()))
     }
 
     /// A value of a known type: of a process of this job, or of the job itself (`Rank::Wildcard`). Waits for a missing value;
@@ -390,24 +368,15 @@ impl Client {
         }
     }
 
-    /// As [`Client::get_value`], without waiting: the value goes to `callback`, on a thread of the client that the first
-    /// callback starts, never from inside this function.
+    /// As [`Client::get_value`], as an operation whose result owns its value.
     ///
-    /// # Errors
-    /// [`GetError`]: the callback will not run.
-    pub fn get_nb(
-        &self,
-        proc: &ProcId,
-        key: &str,
-        options: &GetOptions,
-        callback: impl FnOnce(Result<Value, GetError>) + Send + 'static,
-    ) -> Result<(), GetError> {
-        let directives = GetDirectives::parse(&options.directives)?;
-        let request = GetRequest::new(Some(proc.clone()), Some(Key::new(key.to_owned())?), directives, self.proc())?;
-        let asked = request.clone();
-        let begun =
-            self.session.get_with(request, move |result| callback(result.map_err(|error| get_error(&asked, error))));
-        begun.map_err(|error| GetError::Thread(error.kind()))
+    /// Fails with [`GetError`].
+    pub fn pending_get(&self, proc: &ProcId, key: &str, options: &GetOptions) -> Pending<Get> {
+        let request = Key::new(key.to_owned()).map_err(GetError::from).and_then(|key| {
+            let directives = GetDirectives::parse(&options.directives)?;
+            Ok(GetRequest::new(Some(proc.clone()), Some(key), directives, self.proc())?)
+        });
+        Pending(Get { session: Arc::clone(&self.session), request })
     }
 
     /// Asks the server to end processes; an empty list means this process's whole job. The host decides whether and when it
@@ -445,6 +414,71 @@ impl Client {
     fn fetch(&self, proc: ProcId, key: Option<Key>, directives: GetDirectives) -> Result<Fetched<'_>, GetError> {
         let request = GetRequest::new(Some(proc), key, directives, self.proc())?;
         self.session.get(&request).map_err(|error| get_error(&request, error))
+    }
+}
+
+/// A fence as an operation.
+#[derive(Debug)]
+pub struct Fence {
+    session: Arc<Session>,
+    procs: Vec<ProcId>,
+    directives: Vec<Info>,
+}
+
+impl Sealed for Fence {}
+
+impl Operation for Fence {
+    type Output = ();
+    type Error = FenceError;
+
+    fn run(self) -> Result<(), FenceError> {
+        let directives = FenceDirectives::parse(&self.directives)?;
+        Ok(self.session.fence(self.procs, directives)?)
+    }
+
+    fn run_with(self, callback: impl FnOnce(Result<(), FenceError>) + Send + 'static) -> Result<(), FenceError> {
+        let directives = FenceDirectives::parse(&self.directives)?;
+        let callback = |result: Result<(), CallError>| callback(result.map_err(FenceError::Call));
+        let begun = self.session.fence_with(self.procs, directives, callback);
+        begun.map_err(|error| FenceError::Thread(error.kind()))
+    }
+}
+
+impl Pending<Fence> {
+    /// Enters the fence. The caller picks the result up later, without a thread for callbacks.
+    ///
+    /// # Errors
+    /// [`FenceError::Directive`].
+    pub fn start(self) -> Result<StartedFence, FenceError> {
+        let Fence { session, procs, directives } = self.0;
+        Ok(session.start_fence(procs, FenceDirectives::parse(&directives)?))
+    }
+}
+
+/// A Get as an operation.
+#[derive(Debug)]
+pub struct Get {
+    pub(super) session: Arc<Session>,
+    pub(super) request: Result<GetRequest, GetError>,
+}
+
+impl Sealed for Get {}
+
+impl Operation for Get {
+    type Output = Value;
+    type Error = GetError;
+
+    fn run(self) -> Result<Value, GetError> {
+        let request = self.request?;
+        let found = self.session.get(&request).map_err(|error| get_error(&request, error))?;
+        found.into_value().map_err(|_| get_error(&request, FetchError::Damaged))
+    }
+
+    fn run_with(self, callback: impl FnOnce(Result<Value, GetError>) + Send + 'static) -> Result<(), GetError> {
+        let request = self.request?;
+        let asked = request.clone();
+        let found = move |result: Result<Value, FetchError>| callback(result.map_err(|error| get_error(&asked, error)));
+        self.session.get_with(request, found).map_err(|error| GetError::Thread(error.kind()))
     }
 }
 

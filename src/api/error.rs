@@ -2,8 +2,8 @@ use crate::client::{CallError, StagingError};
 use crate::runtime::{ConnectError, EventError};
 use crate::types::{AsStatus, Status};
 
-use super::asks::RequestError;
 use super::client::{FenceError, GetError};
+use super::round_trip::RequestError;
 use super::server::ServerError;
 use super::server_builder::BuildError;
 
@@ -17,7 +17,7 @@ use super::server_builder::BuildError;
 ///     let client = Client::connect()?;
 ///     client.put(Scope::Global, "endpoint", "10.0.0.7:4711")?;
 ///     client.commit()?;
-///     client.fence(&FenceOptions::new().collect(true))?;
+///     client.fence(&FenceOptions::new().collect(true)).wait()?;
 ///     Ok(client.get(Rank::Wildcard, keys::JOB_SIZE)?)
 /// }
 ///

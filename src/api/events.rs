@@ -2,12 +2,15 @@ use std::sync::Arc;
 
 use crate::client::CallError;
 use crate::events::Event;
-use crate::runtime::{EventCall, EventError, handler_calls};
+use crate::runtime::{EventCall, EventError, Session, handler_calls};
 use crate::server::HostCall;
+use crate::types::AsStatus;
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Status};
 
 use super::client::Client;
+use super::pending::sealed::Sealed;
+use super::pending::{Operation, Pending};
 use super::server::{Server, ServerError};
 
 /// The four functions about handlers, the same for a client and for the server's own process.
@@ -96,31 +99,16 @@ impl Client {
     /// Notifies the processes in range (`codes::range`) of an event, including this process's own handlers. Other
     /// processes see this process as the source. `source` is for this process's own handlers (`None`: this process).
     ///
-    /// # Errors
-    /// [`CallError`]: the server refused or is unreachable. Own handlers are called all the same.
+    /// Fails with [`NotifyError`] if the server refused or is unreachable. Own handlers are called all the same.
     pub fn notify_event(
         &self,
         status: Status,
         source: Option<&ProcId>,
         range: u8,
         info: &[Info],
-    ) -> Result<(), CallError> {
-        self.session.notify_event(self.event(status, source, range, info))
-    }
-
-    /// As [`Client::notify_event`], without waiting.
-    ///
-    /// # Errors
-    /// [`EventError`]: `done` will not run.
-    pub fn notify_event_with(
-        &self,
-        status: Status,
-        source: Option<&ProcId>,
-        range: u8,
-        info: &[Info],
-        done: impl FnOnce(Result<(), CallError>) + Send + 'static,
-    ) -> Result<(), EventError> {
-        self.session.notify_event_with(self.event(status, source, range, info), done)
+    ) -> Pending<Notification> {
+        let event = self.event(status, source, range, info);
+        Pending(Notification { session: Arc::clone(self.session()), event })
     }
 
     /// Delivers an event to this process's own handlers alone, on the calling thread, before it returns. If a handler
@@ -131,6 +119,48 @@ impl Client {
 
     fn event(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Event {
         Event { status, source: Some(source.unwrap_or(self.proc()).clone()), range, info: info.to_vec() }
+    }
+}
+
+/// A notification as an operation.
+pub struct Notification {
+    session: Arc<Session>,
+    event: Event,
+}
+
+/// Reason of a failed notification.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotifyError {
+    /// The server refused or is unreachable.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The callback has no thread.
+    #[error(transparent)]
+    Event(#[from] EventError),
+}
+
+impl AsStatus for NotifyError {
+    fn status(&self) -> Status {
+        match self {
+            Self::Call(error) => error.status(),
+            Self::Event(error) => error.status(),
+        }
+    }
+}
+
+impl Sealed for Notification {}
+
+impl Operation for Notification {
+    type Output = ();
+    type Error = NotifyError;
+
+    fn run(self) -> Result<(), NotifyError> {
+        Ok(self.session.notify_event(self.event)?)
+    }
+
+    fn run_with(self, callback: impl FnOnce(Result<(), NotifyError>) + Send + 'static) -> Result<(), NotifyError> {
+        Ok(self.session.notify_event_with(self.event, |result| callback(result.map_err(NotifyError::Call)))?)
     }
 }
 

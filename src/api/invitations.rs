@@ -1,10 +1,14 @@
 //! Groups by invitation.
 
-use super::asks::Group;
+use std::sync::Arc;
+
 use super::client::Client;
+use super::pending::sealed::Sealed;
+use super::pending::{Operation, Pending};
+use super::round_trip::Group;
 use crate::client::processes;
 use crate::keys;
-use crate::runtime::{Formed, GroupCallback, GroupError};
+use crate::runtime::{Formed, GroupCallback, GroupError, Session};
 use crate::types::{Info, Key, ProcId, Text};
 
 impl Client {
@@ -17,29 +21,14 @@ impl Client {
     /// construction. With `PMIX_GROUP_OPTIONAL` the others form the group. This is a success, whose results name the
     /// missing processes (`PMIX_EVENT_AFFECTED_PROCS`). `PMIX_GROUP_ASSIGN_CONTEXT_ID` asks for a number.
     ///
-    /// # Errors
-    /// [`GroupError`]. A handler or callback can't wait for this.
-    pub fn group_invite(&self, id: &str, procs: Vec<ProcId>, directives: Vec<Info>) -> Result<Group, GroupError> {
-        let session = self.session();
-        let formed = session.wait_for_group(|callback| session.invite(id, procs, &directives, callback))?;
-        Ok(group(id, formed))
-    }
-
-    /// As [`Client::group_invite`], without waiting: the result goes to `callback`, on the thread of the callbacks.
-    ///
-    /// # Errors
-    /// [`GroupError`]: the callback will not run.
-    pub fn group_invite_with(
-        &self,
-        id: &str,
-        procs: Vec<ProcId>,
-        directives: Vec<Info>,
-        callback: impl FnOnce(Result<Group, GroupError>) + Send + 'static,
-    ) -> Result<(), GroupError> {
-        let name = id.to_owned();
-        let callback: GroupCallback<Formed> =
-            Box::new(move |formed| callback(formed.map(|formed| group(&name, formed))));
-        self.session().invite(id, procs, &directives, callback)
+    /// Fails with [`GroupError`]. A handler or callback can't wait for this.
+    pub fn group_invite(&self, id: &str, procs: Vec<ProcId>, directives: Vec<Info>) -> Pending<GroupStep<Group>> {
+        let (session, id) = (Arc::clone(self.session()), id.to_owned());
+        GroupStep::pending(self, move |callback: GroupCallback<Group>| {
+            let name = id.clone();
+            let formed = Box::new(move |formed: Result<_, _>| callback(formed.map(|formed| group(&name, formed))));
+            session.invite(&id, procs, &directives, formed)
+        })
     }
 
     /// Answers an invitation. Accepting waits until the leader has formed the group; the result is `None` after a
@@ -47,61 +36,60 @@ impl Client {
     /// `PMIX_TIMEOUT` limits the wait: leaders that use OpenPMIx up to 6.1 report the group's end only through a server
     /// of this library.
     ///
-    /// # Errors
-    /// [`GroupError`]. A handler or callback can't wait for this, and answers with [`Client::group_join_with`].
+    /// Fails with [`GroupError`]. A handler or callback can't wait for this, and answers with [`Pending::then`].
     pub fn group_join(
         &self,
         id: &str,
         leader: Option<&ProcId>,
         is_accepted: bool,
         directives: Vec<Info>,
-    ) -> Result<Option<Group>, GroupError> {
-        let session = self.session();
-        let leader = leader.cloned();
-        let begin = |callback| session.join(id, leader, is_accepted, &directives, callback);
-        let formed = session.wait_for_group(begin)?;
-        Ok(formed.map(|formed| group(id, formed)))
-    }
-
-    /// As [`Client::group_join`], without waiting: the result goes to `callback`, on the thread of the callbacks.
-    ///
-    /// # Errors
-    /// [`GroupError`]: no notification was sent, and the callback will not run.
-    pub fn group_join_with(
-        &self,
-        id: &str,
-        leader: Option<&ProcId>,
-        is_accepted: bool,
-        directives: Vec<Info>,
-        callback: impl FnOnce(Result<Option<Group>, GroupError>) + Send + 'static,
-    ) -> Result<(), GroupError> {
-        let name = id.to_owned();
-        let callback: GroupCallback<Option<Formed>> = Box::new(move |formed| {
-            callback(formed.map(|formed| formed.map(|formed| group(&name, formed))));
-        });
-        self.session().join(id, leader.cloned(), is_accepted, &directives, callback)
+    ) -> Pending<GroupStep<Option<Group>>> {
+        let (session, id, leader) = (Arc::clone(self.session()), id.to_owned(), leader.cloned());
+        GroupStep::pending(self, move |callback: GroupCallback<Option<Group>>| {
+            let name = id.clone();
+            let formed = Box::new(move |formed: Result<Option<_>, _>| {
+                callback(formed.map(|formed| formed.map(|formed| group(&name, formed))));
+            });
+            session.join(&id, leader, is_accepted, &directives, formed)
+        })
     }
 
     /// Leaves a group. The other members are notified (`GROUP_LEFT`); this does not wait for them.
     ///
-    /// # Errors
-    /// [`GroupError`].
-    pub fn group_leave(&self, id: &str, directives: Vec<Info>) -> Result<(), GroupError> {
-        let session = self.session();
-        session.wait_for_group(|callback| session.leave_group(id, directives, callback))
+    /// Fails with [`GroupError`].
+    pub fn group_leave(&self, id: &str, directives: Vec<Info>) -> Pending<GroupStep<()>> {
+        let (session, id) = (Arc::clone(self.session()), id.to_owned());
+        GroupStep::pending(self, move |callback| session.leave_group(&id, directives, callback))
+    }
+}
+
+/// A step in a group's life, as an operation whose result is a `T`.
+pub struct GroupStep<T> {
+    session: Arc<Session>,
+    begin: Box<dyn FnOnce(GroupCallback<T>) -> Result<(), GroupError> + Send>,
+}
+
+impl<T> GroupStep<T> {
+    fn pending(
+        client: &Client,
+        begin: impl FnOnce(GroupCallback<T>) -> Result<(), GroupError> + Send + 'static,
+    ) -> Pending<Self> {
+        Pending(Self { session: Arc::clone(client.session()), begin: Box::new(begin) })
+    }
+}
+
+impl<T> Sealed for GroupStep<T> {}
+
+impl<T: Send + 'static> Operation for GroupStep<T> {
+    type Output = T;
+    type Error = GroupError;
+
+    fn run(self) -> Result<T, GroupError> {
+        self.session.wait_for_group(self.begin)
     }
 
-    /// As [`Client::group_leave`], without waiting.
-    ///
-    /// # Errors
-    /// [`GroupError`]: the callback will not run.
-    pub fn group_leave_with(
-        &self,
-        id: &str,
-        directives: Vec<Info>,
-        callback: impl FnOnce(Result<(), GroupError>) + Send + 'static,
-    ) -> Result<(), GroupError> {
-        self.session().leave_group(id, directives, Box::new(callback))
+    fn run_with(self, callback: impl FnOnce(Result<T, GroupError>) + Send + 'static) -> Result<(), GroupError> {
+        (self.begin)(Box::new(callback))
     }
 }
 

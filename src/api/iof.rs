@@ -1,6 +1,7 @@
 //! Forwarded output.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::client::{CallError, time_limit};
 use crate::proto::{self, Command, Reply, Request};
@@ -8,8 +9,10 @@ use crate::runtime::Session;
 use crate::server::IofOutput;
 use crate::types::{Info, ProcId};
 
-use super::asks::RequestError;
 use super::client::Client;
+use super::pending::sealed::Sealed;
+use super::pending::{Operation, Pending};
+use super::round_trip::RequestError;
 
 impl Client {
     /// Asks for the output of processes (wildcard rank: all of a namespace) on some channels
@@ -17,74 +20,112 @@ impl Client {
     /// thread of the client; no bytes mean that the source has closed the channel. From then on the client reads its
     /// connection without a pending call. Returns the number for [`Client::iof_deregister`], counted from 1.
     ///
-    /// # Errors
-    /// [`RequestError`].
+    /// Fails with [`RequestError`].
     pub fn iof_pull(
         &self,
         procs: Vec<ProcId>,
         directives: Vec<Info>,
         channels: u16,
         handler: impl Fn(IofOutput) + Send + Sync + 'static,
-    ) -> Result<u64, RequestError> {
-        let limit = time_limit(&directives)?;
-        let id = self.open_pull(handler)?;
-        let reply = self.session().exchange(pull(procs, directives, channels, id), limit);
-        settle_pull(self.session(), id, reply)
-    }
-
-    /// As [`Client::iof_pull`], without waiting: the number goes to `callback`, on a thread of the client, never from
-    /// inside this function.
-    ///
-    /// # Errors
-    /// [`RequestError`]: the callback will not run.
-    pub fn iof_pull_with(
-        &self,
-        procs: Vec<ProcId>,
-        directives: Vec<Info>,
-        channels: u16,
-        handler: impl Fn(IofOutput) + Send + Sync + 'static,
-        callback: impl FnOnce(Result<u64, RequestError>) + Send + 'static,
-    ) -> Result<(), RequestError> {
-        let limit = time_limit(&directives)?;
-        let id = self.open_pull(handler)?;
-        let session = Arc::downgrade(self.session());
-        let request = pull(procs, directives, channels, id);
-        let begun = self.session().exchange_with(request, limit, move |reply| {
-            callback(while_held(&session, Command::IofPull, |session| settle_pull(session, id, reply)));
-        });
-        begun.map_err(|error| {
-            self.session().close_pull(id);
-            RequestError::Thread(error.kind())
-        })
+    ) -> Pending<Pull> {
+        let handler = Arc::new(handler);
+        Pending(Pull { session: Arc::clone(self.session()), procs, directives, channels, handler })
     }
 
     /// Ends the forwarding that [`Client::iof_pull`] began. Output that arrived before may still be handled; later
     /// output is not.
     ///
-    /// # Errors
-    /// [`RequestError`].
-    pub fn iof_deregister(&self, id: u64, directives: Vec<Info>) -> Result<(), RequestError> {
-        let limit = time_limit(&directives)?;
-        let reply = self.session().exchange(self.deregistration(id, directives)?, limit);
-        self.session().close_pull(id);
+    /// Fails with [`RequestError`].
+    pub fn iof_deregister(&self, id: u64, directives: Vec<Info>) -> Pending<PullEnd> {
+        Pending(PullEnd { session: Arc::clone(self.session()), id, directives })
+    }
+}
+
+/// A request for output, as an operation whose result is the number of the pull.
+pub struct Pull {
+    session: Arc<Session>,
+    procs: Vec<ProcId>,
+    directives: Vec<Info>,
+    channels: u16,
+    handler: Arc<dyn Fn(IofOutput) + Send + Sync>,
+}
+
+impl Pull {
+    /// Opens the pull here, and makes its request.
+    fn open(&mut self) -> Result<(u64, Request, Option<Duration>), RequestError> {
+        let limit = time_limit(&self.directives)?;
+        let opened = self.session.open_pull(Arc::clone(&self.handler));
+        let id = opened.map_err(|error| RequestError::Thread(error.kind()))?;
+        let (procs, directives) = (std::mem::take(&mut self.procs), std::mem::take(&mut self.directives));
+        let request = proto::IofPull { procs, directives, channels: self.channels, local_id: Some(id) };
+        Ok((id, Request::IofPull(request), limit))
+    }
+}
+
+impl Sealed for Pull {}
+
+impl Operation for Pull {
+    type Output = u64;
+    type Error = RequestError;
+
+    fn run(mut self) -> Result<u64, RequestError> {
+        let (id, request, limit) = self.open()?;
+        let reply = self.session.exchange(request, limit);
+        settle_pull(&self.session, id, reply)
+    }
+
+    fn run_with(
+        mut self,
+        callback: impl FnOnce(Result<u64, RequestError>) + Send + 'static,
+    ) -> Result<(), RequestError> {
+        let (id, request, limit) = self.open()?;
+        let session = Arc::downgrade(&self.session);
+        let begun = self.session.exchange_with(request, limit, move |reply| {
+            callback(while_held(&session, Command::IofPull, |session| settle_pull(session, id, reply)));
+        });
+        begun.map_err(|error| {
+            self.session.close_pull(id);
+            RequestError::Thread(error.kind())
+        })
+    }
+}
+
+/// The end of a pull, as an operation.
+pub struct PullEnd {
+    session: Arc<Session>,
+    id: u64,
+    directives: Vec<Info>,
+}
+
+impl PullEnd {
+    fn request(&mut self) -> Result<(Request, Option<Duration>), RequestError> {
+        let limit = time_limit(&self.directives)?;
+        let reference = self.session.pull_reference(self.id).ok_or(RequestError::NoSuchPull { id: self.id })?;
+        let directives = std::mem::take(&mut self.directives);
+        Ok((Request::IofDeregister(proto::IofDeregister { directives, reference }), limit))
+    }
+}
+
+impl Sealed for PullEnd {}
+
+impl Operation for PullEnd {
+    type Output = ();
+    type Error = RequestError;
+
+    fn run(mut self) -> Result<(), RequestError> {
+        let (request, limit) = self.request()?;
+        let reply = self.session.exchange(request, limit);
+        self.session.close_pull(self.id);
         Ok(reply.map(drop)?)
     }
 
-    /// As [`Client::iof_deregister`], without waiting: the result goes to `callback`, on a thread of the client, never
-    /// from inside this function.
-    ///
-    /// # Errors
-    /// [`RequestError`]: the callback will not run.
-    pub fn iof_deregister_with(
-        &self,
-        id: u64,
-        directives: Vec<Info>,
+    fn run_with(
+        mut self,
         callback: impl FnOnce(Result<(), RequestError>) + Send + 'static,
     ) -> Result<(), RequestError> {
-        let limit = time_limit(&directives)?;
-        let request = self.deregistration(id, directives)?;
-        let session = Arc::downgrade(self.session());
-        let begun = self.session().exchange_with(request, limit, move |reply| {
+        let (request, limit) = self.request()?;
+        let (session, id) = (Arc::downgrade(&self.session), self.id);
+        let begun = self.session.exchange_with(request, limit, move |reply| {
             if let Some(session) = session.upgrade() {
                 session.close_pull(id);
             }
@@ -92,19 +133,6 @@ impl Client {
         });
         begun.map_err(|error| RequestError::Thread(error.kind()))
     }
-
-    fn open_pull(&self, handler: impl Fn(IofOutput) + Send + Sync + 'static) -> Result<u64, RequestError> {
-        self.session().open_pull(Arc::new(handler)).map_err(|error| RequestError::Thread(error.kind()))
-    }
-
-    fn deregistration(&self, id: u64, directives: Vec<Info>) -> Result<Request, RequestError> {
-        let reference = self.session().pull_reference(id).ok_or(RequestError::NoSuchPull { id })?;
-        Ok(Request::IofDeregister(proto::IofDeregister { directives, reference }))
-    }
-}
-
-fn pull(procs: Vec<ProcId>, directives: Vec<Info>, channels: u16, id: u64) -> Request {
-    Request::IofPull(proto::IofPull { procs, directives, channels, local_id: Some(id) })
 }
 
 /// Settles a pull after the server's answer.

@@ -1,6 +1,5 @@
 //! The Rust interface: [`Server`] with its [`Host`] for launchers of processes, [`Client`] for the processes.
 
-mod asks;
 mod border;
 mod client;
 mod error;
@@ -8,7 +7,9 @@ mod events;
 mod invitations;
 mod iof;
 mod options;
+mod pending;
 mod requests;
+mod round_trip;
 mod server;
 mod server_builder;
 mod tool;
@@ -20,27 +21,32 @@ pub use crate::events::{Event, RegistrationError};
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
 };
+pub use crate::proto::service::*;
+pub use crate::proto::{Credential, IofPull};
 pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment, PartialAnswer, Pending,
-    ProofError, Prover, Responder, StartError, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
+    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment, PartialAnswer, ProofError,
+    Prover, Responder, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
     TopologySharing, TopologySource, Work,
 };
 pub use crate::server::{
-    AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceData, FenceUpcall,
-    GroupOperation, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin,
-    QueryRequest, RegisterEvents, Requester, Spawn, ToolAdmission, ToolKind, ToolUpcall, Unpublish, ValidateRequest,
+    AbortUpcall, Capabilities, Connect, FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput,
+    RegisterEvents, Requester, ToolAdmission, ToolKind, ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;
-pub use asks::{Answered, Group, RequestError};
-pub use client::{Client, ClientBuilder, FenceError, GetError};
+pub use client::{Client, ClientBuilder, Fence, FenceError, Get, GetError};
 pub use error::Error;
+pub use events::{Notification, NotifyError};
+pub use invitations::GroupStep;
+pub use iof::{Pull, PullEnd};
 pub use options::{FenceOptions, GetOptions};
+pub use pending::{Operation, Pending, PendingFuture};
+pub use round_trip::{Answered, Group, RequestError, RoundTrip};
 pub use server::{Server, ServerError};
 pub use server_builder::{BuildError, ServerBuilder};
 #[doc(hidden)]

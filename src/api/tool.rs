@@ -24,7 +24,7 @@ use super::{ToolAdmission, ToolSupport};
 /// use modex::Tool;
 ///
 /// let tool = Tool::builder().pid(4711).connect()?;
-/// let jobs = tool.client()?.query(Vec::new())?;
+/// let jobs = tool.client()?.query(Vec::new()).wait()?;
 /// tool.finalize()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -147,7 +147,7 @@ fn names(procs: &[ProcId]) -> String {
 /// Advice about a refusal, where some is known.
 fn remedy(command: Command, status: Status) -> &'static str {
     match (command, status) {
-        (Command::Query, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
+        (Command::QueryInfo, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
             "; neither the server nor its host knows that: ask for PMIX_QUERY_SUPPORTED_KEYS to learn what they know, and check \
              which namespace is meant"
         }

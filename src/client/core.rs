@@ -9,7 +9,7 @@ use super::gets::{Gets, Placement};
 use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
 use crate::keys;
-use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Tag};
+use crate::proto::{Collective, Command, Get, RankData, Reply, Request, Service, Tag};
 use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 /// The client core: calls in, requests out, replies in, results out. See the module for its invariants.
@@ -452,5 +452,5 @@ fn is_success(status: Status) -> bool {
 
 /// Whether a request is a heartbeat.
 fn is_heartbeat(request: &Request) -> bool {
-    matches!(request, Request::Monitor(monitor) if monitor.monitor.key.as_str() == keys::SEND_HEARTBEAT.name())
+    matches!(request, Request::Service(Service::Monitor(monitor)) if monitor.monitor.key.as_str() == keys::SEND_HEARTBEAT.name())
 }

@@ -34,6 +34,9 @@ pub(super) struct Each<E>(PhantomData<E>);
 /// Operations with one value each up to the end of the message.
 pub(super) struct Rest<E>(PhantomData<E>);
 
+/// One value; peers older than release 3.0 have none.
+pub(super) struct SinceRelease3<E>(PhantomData<E>);
+
 /// Implements [`Layout`] for a message type: its fields in the order of the wire.
 macro_rules! layout {
     ($($message:ident { $($field:ident: $part:ty),* $(,)? })*) => {
@@ -87,6 +90,18 @@ impl<E: Encoding> Layout for IfPresent<E> {
 
     fn unpack(reader: &mut Reader<'_>, field: &'static str, _: Version) -> Result<Option<E::Value>, DecodeError> {
         if reader.is_at_end() { Ok(None) } else { reader.unpack::<E>(field).map(Some) }
+    }
+}
+
+impl<E: Encoding<Value: Copy + Default>> Layout for SinceRelease3<E> {
+    type Value = Option<E::Value>;
+
+    fn pack(value: &Option<E::Value>, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
+        if peer.major >= 3 { writer.pack::<E>(&value.unwrap_or_default()) } else { Ok(()) }
+    }
+
+    fn unpack(reader: &mut Reader<'_>, field: &'static str, peer: Version) -> Result<Option<E::Value>, DecodeError> {
+        if peer.major >= 3 { reader.unpack::<E>(field).map(Some) } else { Ok(None) }
     }
 }
 

@@ -5,8 +5,9 @@
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1 (commands 0 to 39).
 
+use super::Service;
 use crate::types::{
-    App, DeviceDistance, Info, Key, Kval, Pdata, ProcId, Query, ResourceUnit, Scope, Status, Text, Topology, footprint,
+    DeviceDistance, Info, Key, Kval, Pdata, ProcId, ResourceUnit, Scope, Status, Text, Topology, footprint,
 };
 
 /// Announces a segment whose read-only descriptor travels with this message.
@@ -32,16 +33,10 @@ pub enum Request {
     Fence(Collective),
     /// Data of a process or a job (GETNB). Reply: [`Reply::Data`].
     Get(Get),
+    /// A service of the host. The reply has the form of its answer.
+    Service(Service),
     /// The client leaves in order (FINALIZE). Reply: status, or end of file.
     Finalize,
-    /// PUBLISHNB. Reply: status.
-    Publish(Publish),
-    /// LOOKUPNB. Reply: [`Reply::Lookup`].
-    Lookup(Lookup),
-    /// UNPUBLISHNB. Reply: status.
-    Unpublish(Lookup),
-    /// SPAWNNB. Reply: [`Reply::Spawned`].
-    Spawn(Spawn),
     /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`. Reply: [`Reply::Data`]
     /// shaped per namespace, each with the wildcard rank.
     Connect(Collective),
@@ -53,26 +48,10 @@ pub enum Request {
     RegisterEvents(RegisterEvents),
     /// DEREGEVENTS. No reply at all.
     DeregisterEvents(Vec<Status>),
-    /// QUERY. Reply: [`Reply::Infos`].
-    Query(Vec<Query>),
-    /// LOG. Reply: status.
-    Log(Log),
-    /// ALLOC. Reply: [`Reply::Infos`].
-    Allocate(Allocate),
-    /// JOB_CONTROL. Reply: [`Reply::Infos`].
-    JobControl(JobControl),
-    /// MONITOR. Reply: [`Reply::Infos`].
-    Monitor(Monitor),
-    /// GET_CREDENTIAL. Reply: [`Reply::Credential`].
-    GetCredential(Vec<Info>),
-    /// VALIDATE_CRED. Reply: [`Reply::Infos`].
-    ValidateCredential(ValidateCredential),
     /// IOF_PULL. Reply: [`Reply::IofPulled`].
     IofPull(IofPull),
     /// IOF_DEREG. Reply: status.
     IofDeregister(IofDeregister),
-    /// IOF_PUSH; no bytes: close. Reply: status.
-    IofPush(IofPush),
     /// GROUP_CONSTRUCT. Reply: [`Reply::Group`].
     GroupConstruct(Group),
     /// GROUP_DESTRUCT. Reply: status.
@@ -97,6 +76,12 @@ pub enum Request {
     ResolveNode(Option<Text>),
     /// GDS_FALLBACK with the name of the requested module. Reply: [`Reply::JobInfo`].
     StoreFallback(Option<Text>),
+}
+
+impl<S: Into<Service>> From<S> for Request {
+    fn from(service: S) -> Self {
+        Self::Service(service.into())
+    }
 }
 
 macro_rules! body {
@@ -173,35 +158,6 @@ body! {
     }
 }
 body! {
-    /// Data to publish.
-    Publish {
-        /// The uid that the requester claims; the server uses the kernel's.
-        uid: u32,
-        /// Data and directives.
-        info: Vec<Info>,
-    }
-}
-body! {
-    /// Published keys to look up or to withdraw.
-    Lookup {
-        /// The uid that the requester claims; the server uses the kernel's.
-        uid: u32,
-        /// The keys.
-        keys: Vec<Text>,
-        /// Directives.
-        directives: Vec<Info>,
-    }
-}
-body! {
-    /// Processes to start.
-    Spawn {
-        /// Directives for the whole job.
-        job: Vec<Info>,
-        /// Applications.
-        apps: Vec<App>,
-    }
-}
-body! {
     /// An event to pass on.
     Notify {
         /// The event's code.
@@ -222,64 +178,15 @@ body! {
     }
 }
 body! {
-    /// Data to log.
-    Log {
-        /// Seconds since the epoch; absent to and from peers older than 3.0.
-        timestamp: Option<u64>,
-        /// Data to log.
-        data: Vec<Info>,
-        /// Directives.
-        directives: Vec<Info>,
-    }
-}
-body! {
-    /// Change of an allocation.
-    Allocate {
-        /// Directive code.
-        directive: u8,
-        /// Details.
-        info: Vec<Info>,
-    }
-}
-body! {
-    /// Control of processes.
-    JobControl {
-        /// Target processes; empty: the requester's namespace.
-        targets: Vec<ProcId>,
-        /// Directives.
-        directives: Vec<Info>,
-    }
-}
-body! {
-    /// Something to watch.
-    Monitor {
-        /// The monitor to start.
-        monitor: Info,
-        /// Event to raise.
-        error: Status,
-        /// Directives.
-        directives: Vec<Info>,
-    }
-}
-body! {
-    /// A credential to check.
-    ValidateCredential {
-        /// The credential.
-        credential: Vec<u8>,
-        /// Directives.
-        directives: Vec<Info>,
-    }
-}
-body! {
     /// Output to forward.
     IofPull {
         /// Sources of the output.
         procs: Vec<ProcId>,
         /// Directives.
         directives: Vec<Info>,
-        /// Channel set.
+        /// Channel set ([`crate::types::codes::iof_channel`]), never standard input for a host.
         channels: u16,
-        /// The requester's own number for the request; absent from clients of 3.2.
+        /// The requester's own number for the request; absent from clients of 3.2 and for hosts.
         local_id: Option<u64>,
     }
 }
@@ -290,17 +197,6 @@ body! {
         directives: Vec<Info>,
         /// Number given by the server.
         reference: u64,
-    }
-}
-body! {
-    /// Bytes for the standard input of processes.
-    IofPush {
-        /// Target processes.
-        targets: Vec<ProcId>,
-        /// Directives.
-        directives: Vec<Info>,
-        /// The bytes.
-        bytes: Vec<u8>,
     }
 }
 /// Key of an event handler's verdict about the end of a member: success, an abort, or leadership from now on. Our client sends it to
@@ -383,6 +279,16 @@ body! {
     }
 }
 
+body! {
+    /// A credential and its details.
+    Credential {
+        /// Opaque to all but its issuer.
+        bytes: Vec<u8>,
+        /// Details, for example its issuer.
+        info: Vec<Info>,
+    }
+}
+
 /// A server's answer.
 ///
 /// A failed command is answered with [`Reply::Status`] alone, for every kind of request.
@@ -419,12 +325,7 @@ pub enum Reply {
     /// Results as infos.
     Infos(Vec<Info>),
     /// A credential.
-    Credential {
-        /// The credential.
-        credential: Vec<u8>,
-        /// Details.
-        info: Vec<Info>,
-    },
+    Credential(Credential),
     /// The server's number for a forwarding request.
     IofPulled(u64),
     /// A constructed group.

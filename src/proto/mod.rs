@@ -9,8 +9,8 @@
 //! server <-> server                blob, exchange
 //! ```
 //!
-//! [`request`] and [`reply`] find the layout of a message by its command. The layouts stand in one file for each family
-//! of commands, request beside reply, and serve both directions.
+//! [`request`] and [`reply`] find the layout of a message by its command. `services` is the table of the requests that a
+//! host answers. The layouts of the others stand in one file for each family of commands, and serve both directions.
 //!
 //! A [`Dialect`] is the agreement of a connection's two ends: the client's encoding, and the peer's release, because
 //! some messages changed their layout between releases.
@@ -38,16 +38,15 @@ mod named;
 pub mod notification;
 mod output;
 mod process;
-mod publish;
 pub mod reply;
 pub mod request;
-mod security;
+pub(crate) mod service;
+mod services;
 #[cfg(test)]
 mod strategies;
 mod tag;
 #[cfg(test)]
 mod tests;
-mod tool;
 mod topology;
 mod unpacked;
 mod version;
@@ -57,6 +56,8 @@ pub use contributions::contributions;
 pub use group::info_signed_by;
 pub use job_info::{JobInfoWriter, is_told};
 pub use message::*;
+pub use service::*;
+pub(crate) use services::with_services;
 pub use tag::Tag;
 pub use unpacked::unpacked_bytes;
 pub use version::{Dialect, Version};

@@ -1,6 +1,6 @@
 //! The processes that a request names.
 
-use super::{Get, Request};
+use super::{Get, Request, Service};
 use crate::types::ProcId;
 
 impl Request {
@@ -13,9 +13,9 @@ impl Request {
             Self::Abort(abort) => &abort.procs,
             Self::Fence(collective) | Self::Connect(collective) | Self::Disconnect(collective) => &collective.procs,
             Self::GroupConstruct(group) | Self::GroupDestruct(group) | Self::GroupOther(group) => &group.procs,
-            Self::JobControl(control) => &control.targets,
+            Self::Service(Service::JobControl(control)) => &control.targets,
             Self::IofPull(pull) => &pull.procs,
-            Self::IofPush(push) => &push.targets,
+            Self::Service(Service::IofPush(push)) => &push.targets,
             Self::Get(Get { proc, .. }) | Self::RefreshCache(proc) => std::slice::from_ref(proc),
             _ => &[],
         };

@@ -1,20 +1,17 @@
 //! Requests that start, end and steer processes, and that concern their hardware.
 
 use super::layout::{Many, One, layout};
-use super::{Abort, Allocate, JobControl, Monitor, ResourceBlock, SessionControl, Spawn};
-use crate::bfrops::wire::{AllocDirective, App, Info, Proc, ResblockDirective, ResourceUnit, Status, String, Uint32};
+use super::{Abort, ResolvePeers, ResourceBlock, SessionControl, Spawn};
+use crate::bfrops::wire::{Info, Proc, ResblockDirective, ResourceUnit, Status, String, Uint32};
 use crate::keys;
 use crate::types::Value;
 
 layout! {
     Abort { status: One<Status>, message: One<String>, procs: Many<Proc> }
-    Spawn { job: Many<Info>, apps: Many<App> }
-    Allocate { directive: One<AllocDirective>, info: Many<Info> }
-    JobControl { targets: Many<Proc>, directives: Many<Info> }
-    Monitor { monitor: One<Info>, error: One<Status>, directives: Many<Info> }
     ResourceBlock {
         directive: One<ResblockDirective>, name: One<String>, units: Many<ResourceUnit>, directives: Many<Info>,
     }
+    ResolvePeers { node: One<String>, namespace: One<String> }
     SessionControl { session: One<Uint32>, directives: Many<Info> }
 }
 

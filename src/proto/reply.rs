@@ -7,11 +7,11 @@ use super::collective::Jobs;
 use super::data::{Data, pack_job, unpack_job_info};
 use super::group::{Constructed, unpack_constructed};
 use super::layout::{Layout, Many, One, Rest};
-use super::security::unpack_credential;
-use super::{Command, Dialect, Reply, Version};
+use super::services::with_services;
+use super::{Command, Credential, Dialect, Reply, Version};
 use crate::bfrops::wire::{ByteObject, CompulsoryString, DeviceDistance, Info, Kval, Pdata, Proc, Size, Status};
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
-use crate::types;
+use crate::types::Namespace;
 
 /// The payload of a reply to a request of the given command.
 ///
@@ -79,7 +79,7 @@ fn is_empty(results: &Reply) -> bool {
         Reply::Group { members, context_id, info, jobs } => {
             members.is_empty() && context_id.unwrap_or_default() == 0 && info.is_empty() && jobs.is_empty()
         }
-        Reply::Credential { credential, info } => credential.is_empty() && info.is_empty(),
+        Reply::Credential(Credential { bytes, info }) => bytes.is_empty() && info.is_empty(),
         Reply::Spawned { .. } | Reply::JobInfo { .. } | Reply::Nodes(_) | Reply::Partial { .. } => false,
     }
 }
@@ -96,8 +96,8 @@ fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Vers
         Reply::Data(data) => Data::pack(data, writer, peer),
         Reply::Lookup(found) => Many::<Pdata>::pack(found, writer, peer),
         Reply::Infos(infos) => Many::<Info>::pack(infos, writer, peer),
-        Reply::Credential { credential, info } => {
-            writer.pack::<ByteObject>(credential)?;
+        Reply::Credential(Credential { bytes, info }) => {
+            writer.pack::<ByteObject>(bytes)?;
             Many::<Info>::pack(info, writer, peer)
         }
         Reply::IofPulled(reference) => writer.pack::<Size>(reference),
@@ -112,53 +112,78 @@ fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Vers
 }
 
 /// Reference servers leave out even the count when their host finishes at once, and when no host is needed.
-fn unpack_infos(reader: &mut Reader<'_>, peer: Version) -> Result<Vec<types::Info>, DecodeError> {
+fn unpack_infos(reader: &mut Reader<'_>, peer: Version) -> Result<Vec<Info>, DecodeError> {
     if reader.is_at_end() { Ok(Vec::new()) } else { Many::<Info>::unpack(reader, "Infos", peer) }
 }
 
-fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
-    match command {
-        Command::Get => Data::unpack(reader, "Data", peer).map(Reply::Data),
-        Command::Connect => Jobs::unpack(reader, "Jobs", peer).map(Reply::Data),
-        Command::Lookup => Many::<Pdata>::unpack(reader, "Lookup", peer).map(Reply::Lookup),
-        Command::Spawn => {
-            let namespace = reader.unpack::<CompulsoryString>("Spawned.namespace")?;
-            Ok(Reply::Spawned { namespace, entries: reader.unpack_rest::<Kval>("Spawned.entry")? })
-        }
-        Command::Query
-        | Command::Allocate
-        | Command::JobControl
-        | Command::Monitor
-        | Command::ValidateCredential
-        | Command::FabricRegister
-        | Command::FabricUpdate
-        | Command::SessionControl => unpack_infos(reader, peer).map(Reply::Infos),
-        Command::GetCredential => unpack_credential(reader, peer),
-        Command::IofPull => One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled),
-        Command::GroupConstruct => unpack_constructed(reader, peer),
-        Command::ComputeDistances => Many::<DeviceDistance>::unpack(reader, "Distances", peer).map(Reply::Distances),
-        Command::RefreshCache => reader.unpack_rest::<Kval>("Entries").map(Reply::Entries),
-        Command::ResolvePeers => Many::<Proc>::unpack(reader, "Procs", peer).map(Reply::Procs),
-        Command::ResolveNode => reader.unpack::<CompulsoryString>("Nodes").map(Reply::Nodes),
-        Command::JobInfo
-        | Command::StoreFallback
-        | Command::Abort
-        | Command::Commit
-        | Command::Fence
-        | Command::Finalize
-        | Command::Publish
-        | Command::Unpublish
-        | Command::Disconnect
-        | Command::Notify
-        | Command::RegisterEvents
-        | Command::DeregisterEvents
-        | Command::Log
-        | Command::IofPush
-        | Command::IofDeregister
-        | Command::GroupJoin
-        | Command::GroupInvite
-        | Command::GroupLeave
-        | Command::GroupDestruct
-        | Command::ResourceBlock => Ok(Reply::Status(Status::SUCCESS)),
-    }
+/// The results in an answer of a service.
+trait UnpackAnswer {
+    fn unpack(reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError>;
 }
+
+macro_rules! answers {
+    ($($answer:ty: |$reader:ident, $peer:pat_param| $results:expr;)*) => {
+        $(impl UnpackAnswer for $answer {
+            fn unpack($reader: &mut Reader<'_>, $peer: Version) -> Result<Reply, DecodeError> {
+                $results
+            }
+        })*
+    };
+}
+
+answers! {
+    (): |_reader, _| Ok(Reply::Status(Status::SUCCESS));
+    Vec<Info>: |reader, peer| unpack_infos(reader, peer).map(Reply::Infos);
+    Vec<Pdata>: |reader, peer| Many::<Pdata>::unpack(reader, "Lookup", peer).map(Reply::Lookup);
+    Namespace: |reader, _| {
+        let namespace = reader.unpack::<CompulsoryString>("Spawned.namespace")?;
+        Ok(Reply::Spawned { namespace, entries: reader.unpack_rest::<Kval>("Spawned.entry")? })
+    };
+    Credential: |reader, peer| {
+        let bytes = reader.unpack::<ByteObject>("Credential.credential")?;
+        let info = Many::<Info>::unpack(reader, "Credential.info", peer)?;
+        Ok(Reply::Credential(Credential { bytes, info }))
+    };
+}
+
+/// Makes [`unpack_results`] from the table of services and the list of the other commands.
+macro_rules! results {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
+            match command {
+                $(Command::$service => <$answer as UnpackAnswer>::unpack(reader, peer),)*
+                Command::Get => Data::unpack(reader, "Data", peer).map(Reply::Data),
+                Command::Connect => Jobs::unpack(reader, "Jobs", peer).map(Reply::Data),
+                Command::FabricRegister | Command::FabricUpdate | Command::SessionControl => unpack_infos(reader, peer).map(Reply::Infos),
+                Command::IofPull => One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled),
+                Command::GroupConstruct => unpack_constructed(reader, peer),
+                Command::ComputeDistances => Many::<DeviceDistance>::unpack(reader, "Distances", peer).map(Reply::Distances),
+                Command::RefreshCache => reader.unpack_rest::<Kval>("Entries").map(Reply::Entries),
+                Command::ResolvePeers => Many::<Proc>::unpack(reader, "Procs", peer).map(Reply::Procs),
+                Command::ResolveNode => reader.unpack::<CompulsoryString>("Nodes").map(Reply::Nodes),
+                Command::JobInfo
+                | Command::StoreFallback
+                | Command::Abort
+                | Command::Commit
+                | Command::Fence
+                | Command::Finalize
+                | Command::Disconnect
+                | Command::Notify
+                | Command::RegisterEvents
+                | Command::DeregisterEvents
+                | Command::IofDeregister
+                | Command::GroupJoin
+                | Command::GroupInvite
+                | Command::GroupLeave
+                | Command::GroupDestruct
+                | Command::ResourceBlock => Ok(Reply::Status(Status::SUCCESS)),
+            }
+        }
+    };
+}
+
+with_services!(results);

@@ -4,13 +4,13 @@ use super::collective::Connecting;
 use super::data::Whose;
 use super::group::{Constructing, Destructing, Leaving};
 use super::layout::{Layout, Many, One, Rest};
+use super::services::with_services;
 use super::{
-    Abort, Allocate, Collective, Command, Commit, ComputeDistances, Dialect, Get, Group, IofDeregister, IofPull,
-    IofPush, JobControl, Log, Lookup, Monitor, Notify, Publish, RegisterEvents, Request, ResolvePeers, ResourceBlock,
-    SessionControl, Spawn, ValidateCredential, Version,
+    Abort, Collective, Command, Commit, ComputeDistances, Dialect, Get, Group, IofDeregister, IofPull, Notify,
+    RegisterEvents, Request, ResolvePeers, ResourceBlock, SessionControl, Version,
 };
-use crate::bfrops::wire::{self, Info, Query, Size, Status, String};
-use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
+use crate::bfrops::wire::{self, Info, Size, Status, String};
+use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
 
 /// Reason why a request is refused. [`RequestError::status`] is the answer for the peer, if it expects an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,12 @@ impl RequestError {
     pub fn status(&self) -> Status {
         match self {
             Self::Unsupported { .. } => Status::ERR_NOT_SUPPORTED,
+            // The wanted keys are parameters.
+            Self::Malformed { command: Some(Command::Lookup | Command::Unpublish), error }
+                if matches!(error.problem(), DecodeProblem::Key(_)) =>
+            {
+                Status::ERR_BAD_PARAM
+            }
             Self::Malformed { error, .. } => error.status(),
         }
     }
@@ -86,9 +92,41 @@ pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result
         .map_err(|error| RequestError::Malformed { command: Some(command), error })
 }
 
-/// Makes the two directions and the command of a request from one table.
+/// Makes the two directions and the command of a request from two tables: that of the services, and that of the others.
 macro_rules! requests {
-    ($($bare:ident),*; $($request:ident: $layout:ty),* $(,)?) => {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        requests! {
+            services $($service),*;
+            JobInfo, Finalize;
+            Abort: Abort,
+            Commit: Commit,
+            Fence: Collective,
+            Get: Get,
+            Connect: Connecting,
+            Disconnect: Collective,
+            Notify: Notify,
+            RegisterEvents: RegisterEvents,
+            DeregisterEvents: Rest<Status>,
+            IofPull: IofPull,
+            IofDeregister: IofDeregister,
+            GroupConstruct: Constructing,
+            GroupDestruct: Destructing,
+            FabricRegister: Many<Info>,
+            FabricUpdate: One<Size>,
+            ComputeDistances: ComputeDistances,
+            RefreshCache: Whose,
+            ResourceBlock: ResourceBlock,
+            SessionControl: SessionControl,
+            ResolvePeers: ResolvePeers,
+            ResolveNode: One<String>,
+            StoreFallback: One<String>,
+        }
+    };
+    (services $($service:ident),*; $($bare:ident),*; $($request:ident: $layout:ty),* $(,)?) => {
         impl Request {
             /// The command that this request is sent as.
             #[must_use]
@@ -96,6 +134,7 @@ macro_rules! requests {
                 match self {
                     $(Self::$bare => Command::$bare,)*
                     $(Self::$request(_) => Command::$request,)*
+                    Self::Service(service) => service.command(),
                     Self::GroupOther(group) => Command::from_raw(group.command).unwrap_or(Command::GroupLeave),
                 }
             }
@@ -105,12 +144,14 @@ macro_rules! requests {
             match request {
                 $(Request::$bare => Ok(()),)*
                 $(Request::$request(body) => <$layout as Layout>::pack(body, writer, peer),)*
+                Request::Service(service) => service.pack(writer, peer),
                 Request::GroupOther(group) => Leaving::pack(group, writer, peer),
             }
         }
 
         fn unpack_body(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Request, DecodeError> {
             match command {
+                $(Command::$service => crate::proto::$service::unpack(reader, stringify!($service), peer).map(Request::from),)*
                 $(Command::$bare => Ok(Request::$bare),)*
                 $(Command::$request => {
                     <$layout as Layout>::unpack(reader, stringify!($request), peer).map(Request::$request)
@@ -124,40 +165,4 @@ macro_rules! requests {
     };
 }
 
-requests! {
-    JobInfo, Finalize;
-    Abort: Abort,
-    Commit: Commit,
-    Fence: Collective,
-    Get: Get,
-    Publish: Publish,
-    Lookup: Lookup,
-    Unpublish: Lookup,
-    Spawn: Spawn,
-    Connect: Connecting,
-    Disconnect: Collective,
-    Notify: Notify,
-    RegisterEvents: RegisterEvents,
-    DeregisterEvents: Rest<Status>,
-    Query: Many<Query>,
-    Log: Log,
-    Allocate: Allocate,
-    JobControl: JobControl,
-    Monitor: Monitor,
-    GetCredential: Many<Info>,
-    ValidateCredential: ValidateCredential,
-    IofPull: IofPull,
-    IofDeregister: IofDeregister,
-    IofPush: IofPush,
-    GroupConstruct: Constructing,
-    GroupDestruct: Destructing,
-    FabricRegister: Many<Info>,
-    FabricUpdate: One<Size>,
-    ComputeDistances: ComputeDistances,
-    RefreshCache: Whose,
-    ResourceBlock: ResourceBlock,
-    SessionControl: SessionControl,
-    ResolvePeers: ResolvePeers,
-    ResolveNode: One<String>,
-    StoreFallback: One<String>,
-}
+with_services!(requests);

@@ -1,13 +1,17 @@
 //! Random messages for property tests, in the form that survives the wire of a given dialect.
 
+use std::fmt;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
+use super::layout::{Each, Layout, Many, One, SinceRelease3};
 use super::notification::{Event, Output};
+use super::services::with_services;
 use super::*;
-use crate::bfrops::{Codec, strategies as values};
+use crate::bfrops::{Codec, Encoding, strategies as values, wire};
 use crate::types::{DataType, Info, Kval, Pdata, ProcId, Rank, Scope, Status, Text};
 
 /// Every encoding with peers of every release.
@@ -83,13 +87,87 @@ fn collective_request(codec: Codec) -> BoxedStrategy<Request> {
         .boxed()
 }
 
-fn publish_request(codec: Codec) -> BoxedStrategy<Request> {
-    let lookups = [Request::Lookup as fn(Lookup) -> Request, Request::Unpublish];
-    let lookup = (prop::sample::select(lookups.to_vec()), any::<u32>(), vec(values::text(), 0..4), infos(codec))
-        .prop_map(|(variant, uid, keys, directives)| variant(Lookup { uid, keys, directives }));
-    let publish = (any::<u32>(), infos(codec)).prop_map(|(uid, info)| Request::Publish(Publish { uid, info }));
-    prop_oneof![lookup, publish].boxed()
+/// Random values of a part of a message.
+trait Drawn: Layout {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<Self::Value>;
 }
+
+/// Random values of an encoding.
+trait DrawnValue: Encoding {
+    fn drawn_value(codec: Codec) -> BoxedStrategy<Self::Value>;
+}
+
+macro_rules! drawn {
+    ($($encoding:ty: |$codec:pat_param| $values:expr;)*) => {
+        $(impl DrawnValue for $encoding {
+            fn drawn_value($codec: Codec) -> BoxedStrategy<Self::Value> {
+                $values.boxed()
+            }
+        })*
+    };
+}
+
+drawn! {
+    wire::Uint32: |_| any::<u32>();
+    wire::AllocDirective: |_| any::<u8>();
+    wire::Time: |_| any::<u64>();
+    wire::Key: |_| values::key();
+    wire::Proc: |_| values::proc_id();
+    wire::Status: |_| status();
+    wire::ByteObject: |_| values::bytes();
+    wire::Info: |codec| values::info(codec);
+    wire::App: |codec| values::app(codec);
+    wire::Query: |codec| values::query(codec);
+}
+
+impl<E: DrawnValue> Drawn for One<E> {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<E::Value> {
+        E::drawn_value(dialect.codec)
+    }
+}
+
+impl<E: DrawnValue<Value: fmt::Debug + 'static>> Drawn for Many<E> {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<Vec<E::Value>> {
+        vec(E::drawn_value(dialect.codec), 0..4).boxed()
+    }
+}
+
+impl<E: DrawnValue<Value: fmt::Debug + 'static>> Drawn for Each<E> {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<Vec<E::Value>> {
+        vec(E::drawn_value(dialect.codec), 0..4).boxed()
+    }
+}
+
+impl<E: DrawnValue<Value: Copy + Default + fmt::Debug + 'static>> Drawn for SinceRelease3<E> {
+    fn drawn(dialect: Dialect) -> BoxedStrategy<Option<E::Value>> {
+        let exists = dialect.peer.major >= 3;
+        E::drawn_value(dialect.codec).prop_map(move |value| exists.then_some(value)).boxed()
+    }
+}
+
+macro_rules! services {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty {
+            $([$wire_field:ident: $wire_type:ty = $wire_value:expr => $wire_layout:ty],)?
+            $($(#[$field_doc:meta])* $field:ident: $type:ty => $layout:ty,)*
+        }
+    )*) => {
+        fn service_request(dialect: Dialect) -> BoxedStrategy<Request> {
+            Union::new([$(
+                ($(<$wire_layout as Drawn>::drawn(dialect),)? $(<$layout as Drawn>::drawn(dialect),)*)
+                    .prop_map(|($($wire_field,)? $($field,)*)| {
+                        Request::from($service { $($wire_field,)? $($field),* })
+                    })
+                    .boxed(),
+            )*])
+            .boxed()
+        }
+    };
+}
+
+with_services!(services);
 
 fn event_request(codec: Codec) -> BoxedStrategy<Request> {
     let codes = || vec(status(), 0..4);
@@ -109,17 +187,9 @@ fn event_request(codec: Codec) -> BoxedStrategy<Request> {
 fn process_request(codec: Codec) -> BoxedStrategy<Request> {
     let abort = (status(), name(), procs())
         .prop_map(|(status, message, procs)| Request::Abort(Abort { status, message, procs }));
-    let spawn =
-        (infos(codec), vec(values::app(codec), 0..3)).prop_map(|(job, apps)| Request::Spawn(Spawn { job, apps }));
-    let allocate =
-        (any::<u8>(), infos(codec)).prop_map(|(directive, info)| Request::Allocate(Allocate { directive, info }));
-    let control = (procs(), infos(codec))
-        .prop_map(|(targets, directives)| Request::JobControl(JobControl { targets, directives }));
-    let monitor = (values::info(codec), status(), infos(codec))
-        .prop_map(|(monitor, error, directives)| Request::Monitor(Monitor { monitor, error, directives }));
     let session = (any::<u32>(), infos(codec))
         .prop_map(|(session, directives)| Request::SessionControl(SessionControl { session, directives }));
-    let always = prop_oneof![abort, spawn, allocate, control, monitor, session];
+    let always = prop_oneof![abort, session];
     if !codec.registers(DataType::ResblockDirective) {
         return always.boxed();
     }
@@ -131,32 +201,18 @@ fn process_request(codec: Codec) -> BoxedStrategy<Request> {
     prop_oneof![6 => always, 1 => block].boxed()
 }
 
-fn tool_request(dialect: Dialect) -> BoxedStrategy<Request> {
-    let Dialect { codec, peer } = dialect;
-    let log = (any::<u64>(), infos(codec), infos(codec)).prop_map(move |(timestamp, data, directives)| {
-        Request::Log(Log { timestamp: (peer.major >= 3).then_some(timestamp), data, directives })
-    });
+fn output_request(codec: Codec) -> BoxedStrategy<Request> {
     let pull = (procs(), infos(codec), any::<u16>(), any::<Option<u64>>()).prop_map(
         |(procs, directives, channels, local_id)| Request::IofPull(IofPull { procs, directives, channels, local_id }),
     );
     let deregister = (infos(codec), any::<u64>())
         .prop_map(|(directives, reference)| Request::IofDeregister(IofDeregister { directives, reference }));
-    let push = (procs(), infos(codec), values::bytes())
-        .prop_map(|(targets, directives, bytes)| Request::IofPush(IofPush { targets, directives, bytes }));
-    let query = vec(values::query(codec), 0..3).prop_map(Request::Query);
-    prop_oneof![log, pull, deregister, push, query].boxed()
+    prop_oneof![pull, deregister].boxed()
 }
 
 fn device_request(codec: Codec) -> BoxedStrategy<Request> {
-    let validate = (values::bytes(), infos(codec)).prop_map(|(credential, directives)| {
-        Request::ValidateCredential(ValidateCredential { credential, directives })
-    });
-    let always = prop_oneof![
-        infos(codec).prop_map(Request::GetCredential),
-        validate,
-        infos(codec).prop_map(Request::FabricRegister),
-        any::<u64>().prop_map(Request::FabricUpdate),
-    ];
+    let always =
+        prop_oneof![infos(codec).prop_map(Request::FabricRegister), any::<u64>().prop_map(Request::FabricUpdate),];
     if !codec.registers(DataType::Topology) {
         return always.boxed();
     }
@@ -172,10 +228,10 @@ pub(super) fn request(dialect: Dialect) -> impl Strategy<Value = Request> {
     Union::new([
         data_request(codec),
         collective_request(codec),
-        publish_request(codec),
+        service_request(dialect),
         event_request(codec),
         process_request(codec),
-        tool_request(dialect),
+        output_request(codec),
         device_request(codec),
         group_request(dialect),
     ])
@@ -220,14 +276,14 @@ fn data_reply(codec: Codec) -> BoxedStrategy<(Command, Reply)> {
 /// Every reply, with a command that has such a reply.
 pub(super) fn reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
     let codec = dialect.codec;
-    let with_infos = [Command::Query, Command::Allocate, Command::JobControl, Command::FabricUpdate];
+    let with_infos = [Command::QueryInfo, Command::Allocate, Command::JobControl, Command::FabricUpdate];
     let failed = (prop::sample::select(Command::ALL), i32::MIN..0)
         .prop_map(|(command, code)| (command, Reply::Status(Status::from_raw(code))));
     let credential = (values::bytes(), infos(codec))
-        .prop_map(|(credential, info)| (Command::GetCredential, Reply::Credential { credential, info }));
+        .prop_map(|(bytes, info)| (Command::GetCredential, Reply::Credential(Credential { bytes, info })));
     let partial = vec(values::info(codec), 1..4).prop_map(|infos| {
         let results = Box::new(Reply::Infos(infos));
-        (Command::Query, Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results })
+        (Command::QueryInfo, Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results })
     });
     let always = prop_oneof![
         data_reply(codec),

@@ -8,7 +8,7 @@ use super::request::RequestError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Scope, Status, Text, Value};
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Scope, Status, Value};
 
 const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 
@@ -81,7 +81,7 @@ fn a_status_in_place_of_job_information_is_recognised() {
 #[test]
 fn success_alone_is_success_without_infos() {
     let payload = reply::encode(&Reply::Status(Status::SUCCESS), Command::Monitor, Dialect::OWN).unwrap();
-    for command in [Command::Monitor, Command::Query, Command::JobControl, Command::Allocate] {
+    for command in [Command::Monitor, Command::QueryInfo, Command::JobControl, Command::Allocate] {
         assert_eq!(reply::decode(&payload, command, Dialect::OWN, &LIMITS()).unwrap(), Reply::Infos(Vec::new()));
     }
     for command in [Command::IofPull, Command::Spawn, Command::Lookup, Command::Fence] {
@@ -103,7 +103,7 @@ fn a_pull_of_output_has_its_number_for_servers_of_every_release() {
 #[test]
 fn an_error_with_empty_results_is_only_an_error() {
     // Status -46, then zero infos.
-    let read = reply::decode(&[2, 0x5b, 2, 0], Command::Query, Dialect::OWN, &LIMITS());
+    let read = reply::decode(&[2, 0x5b, 2, 0], Command::QueryInfo, Dialect::OWN, &LIMITS());
     assert_eq!(read, Ok(Reply::Status(Status::ERR_NOT_FOUND)));
     // Status -46, then a number for nothing.
     let read = reply::decode(&[2, 0x5b, 2, 7], Command::IofPull, Dialect::OWN, &LIMITS());
@@ -130,8 +130,8 @@ fn a_fence_may_say_who_was_missing_and_need_not() {
 fn partial_results_of_partial_results_cannot_be_sent() {
     let partial = |results| Reply::Partial { status: Status::QUERY_PARTIAL_SUCCESS, results: Box::new(results) };
     let nested = partial(partial(Reply::Infos(Vec::new())));
-    let command = Command::Query.to_raw();
-    assert_eq!(reply::encode(&nested, Command::Query, Dialect::OWN), Err(EncodeError::WrongReply { command }));
+    let command = Command::QueryInfo.to_raw();
+    assert_eq!(reply::encode(&nested, Command::QueryInfo, Dialect::OWN), Err(EncodeError::WrongReply { command }));
 }
 
 #[test]
@@ -366,10 +366,10 @@ fn a_patient_tag_is_made_from_a_plain_one_and_back() {
 /// the size of a job has a bound. Only the message bounds the values of a process and the members of an operation.
 #[test]
 fn lists_that_do_not_grow_with_a_job_are_bounded() {
-    let texts = |count: usize| vec![Text::from("k"); count];
-    let lookup = |count| Request::Lookup(Lookup { uid: 0, keys: texts(count), directives: Vec::new() });
+    let keys = |count: usize| vec![Key::from_static("k"); count];
+    let lookup = |count| Request::from(Lookup::new(keys(count), Vec::new()));
     let infos = |count| vec![Info::new(Key::from_static("k"), 1_u32); count];
-    let publish = |count| Request::Publish(Publish { uid: 0, info: infos(count) });
+    let publish = |count| Request::from(Publish { uid: 0, info: infos(count) });
     let codes = |count| Request::DeregisterEvents(vec![Status::ERROR; count]);
     let fence = |count: u32| {
         let proc = |rank| ProcId::new(Namespace::new("job").unwrap(), rank);
@@ -386,6 +386,17 @@ fn lists_that_do_not_grow_with_a_job_are_bounded() {
     // An array within a value is one entry.
     let elements = vec![Value::from(7_u64); 1 << 17];
     let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint64, elements }));
-    let request = Request::Publish(Publish { uid: 0, info: vec![Info::new(Key::from_static("k"), array)] });
+    let request = Request::from(Publish { uid: 0, info: vec![Info::new(Key::from_static("k"), array)] });
     assert_eq!(read(&request).as_ref(), Ok(&request));
+}
+
+/// An empty key went up to the host, which has no rule for it. The requester is told that the key is invalid.
+#[test]
+fn a_lookup_of_an_empty_key_is_a_bad_parameter() {
+    let nothing = || vec![Key::of_info(b"").unwrap()];
+    for request in [Lookup::new(nothing(), Vec::new()).into(), Request::from(Unpublish::new(nothing(), Vec::new()))] {
+        let bytes = request::encode(&request, Dialect::OWN).unwrap();
+        let refused = request::decode(&bytes, Dialect::OWN, &LIMITS()).unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
+    }
 }

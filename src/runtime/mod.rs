@@ -41,8 +41,8 @@ pub use client::fetched::{Borrowed, Fetched};
 pub use client::forwarding::OutputHandler;
 pub use client::group_error::GroupError;
 pub use client::invite::{Formed, GroupCallback};
-pub use client::pending::Pending;
 pub use client::session::{FetchError, Session};
+pub use client::started_fence::StartedFence;
 pub use client::tool::{
     SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
 };
@@ -51,6 +51,7 @@ pub use server::host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use server::own_process::OwnProcess;
 pub use server::prover::{ProofError, Prover};
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
 pub use server::tool_support::ToolSupport;

@@ -1,75 +1,68 @@
 use std::time::Duration;
 
+use crate::proto::with_services;
 use crate::types::{ProcId, Text};
 
-bitflags::bitflags! {
-    /// Upcalls that the host answers. Without one, the standard's rule for a missing entry of the server module
-    /// applies, named at each flag.
-    ///
-    /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Capabilities: u32 {
-        /// Is asked before a client is admitted; without: admitted at once.
-        const CLIENT_CONNECTED = 1;
-        /// Learns of a client's finalization; without: the client is released at once.
-        const CLIENT_FINALIZED = 1 << 1;
-        /// Ends processes; without: not supported.
-        const ABORT = 1 << 2;
-        /// Exchanges fence contributions between servers; without: local fences succeed, other fences are not
-        /// supported.
-        const FENCE = 1 << 3;
-        /// Fetches data of processes on other nodes; without: not found.
-        const DIRECT_MODEX = 1 << 4;
-        /// Makes data available for lookup; without: not supported, as for all following flags without another rule.
-        const PUBLISH = 1 << 8;
-        /// Finds published data.
-        const LOOKUP = 1 << 9;
-        /// Withdraws published data.
-        const UNPUBLISH = 1 << 10;
-        /// Starts jobs.
-        const SPAWN = 1 << 11;
-        /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
-        const CONNECT = 1 << 12;
-        /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs of
-        /// another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second for
-        /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
-        /// they name are registered here. Fences always do.
-        const REGISTERS_ON_CONNECT = 1 << 25;
-        /// Disconnects processes; without: as for connecting.
-        const DISCONNECT = 1 << 13;
-        /// Answers queries.
-        const QUERY = 1 << 14;
-        /// Logs data.
-        const LOG = 1 << 15;
-        /// Changes allocations.
-        const ALLOCATE = 1 << 16;
-        /// Controls processes.
-        const JOB_CONTROL = 1 << 17;
-        /// Watches processes, files and nodes.
-        const MONITOR = 1 << 18;
-        /// Makes credentials.
-        const GET_CREDENTIAL = 1 << 19;
-        /// Checks credentials.
-        const VALIDATE_CREDENTIAL = 1 << 20;
-        /// Forwards output.
-        const IOF_PULL = 1 << 21;
-        /// Feeds standard input.
-        const PUSH_STDIN = 1 << 22;
-        /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are formed, other
-        /// requests are not supported.
-        const GROUP = 1 << 23;
-        /// Gets requests for events of the environment when a local process wants them. Without: registration for the
-        /// environment's own codes is not supported; registration for applications' codes needs no host.
-        const REGISTER_EVENTS = 1 << 5;
-        /// Gets a notice when no local process wants events of the environment any more; without: none.
-        const DEREGISTER_EVENTS = 1 << 6;
-        /// Takes processes' events on to other nodes; without: they reach the processes of this node, and events for
-        /// the host alone are not supported.
-        const NOTIFY_EVENT = 1 << 7;
-        /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
-        const TOOL_CONNECTED = 1 << 24;
-    }
+macro_rules! capabilities {
+    ($(
+        $(#$doc:tt)*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        bitflags::bitflags! {
+            /// Upcalls that the host answers. Without one, the standard's rule for a missing entry of the server module
+            /// applies, named at each flag.
+            ///
+            /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct Capabilities: u32 {
+                /// Is asked before a client is admitted; without: admitted at once.
+                const CLIENT_CONNECTED = 1;
+                /// Learns of a client's finalization; without: the client is released at once.
+                const CLIENT_FINALIZED = 1 << 1;
+                /// Ends processes; without: not supported.
+                const ABORT = 1 << 2;
+                /// Exchanges fence contributions between servers; without: local fences succeed, other fences are not
+                /// supported.
+                const FENCE = 1 << 3;
+                /// Fetches data of processes on other nodes; without: not found.
+                const DIRECT_MODEX = 1 << 4;
+                $(
+                    $(#$doc)*
+                    ///
+                    /// Without: not supported. Queries and heartbeats need no host.
+                    const $capability = 1 << $bit;
+                )*
+                /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
+                const CONNECT = 1 << 12;
+                /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs of
+                /// another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second for
+                /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
+                /// they name are registered here. Fences always do.
+                const REGISTERS_ON_CONNECT = 1 << 25;
+                /// Disconnects processes; without: as for connecting.
+                const DISCONNECT = 1 << 13;
+                /// Forwards output; without: not supported.
+                const IOF_PULL = 1 << 21;
+                /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are formed, other
+                /// requests are not supported.
+                const GROUP = 1 << 23;
+                /// Gets requests for events of the environment when a local process wants them. Without: registration for the
+                /// environment's own codes is not supported; registration for applications' codes needs no host.
+                const REGISTER_EVENTS = 1 << 5;
+                /// Gets a notice when no local process wants events of the environment any more; without: none.
+                const DEREGISTER_EVENTS = 1 << 6;
+                /// Takes processes' events on to other nodes; without: they reach the processes of this node, and events for
+                /// the host alone are not supported.
+                const NOTIFY_EVENT = 1 << 7;
+                /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
+                const TOOL_CONNECTED = 1 << 24;
+            }
+        }
+    };
 }
+
+with_services!(capabilities);
 
 /// Configuration of a server. Made once, at the edge.
 #[derive(Clone, Debug, Default)]

@@ -14,7 +14,7 @@ use super::host::Upcall;
 use super::io::{Forwarded, Output, PeerId};
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
-use super::requests::{IofOutput, IofPull, Requester};
+use super::requests::{IofOutput, Requester};
 use super::shares::Pool;
 use crate::gds::Datastore;
 use crate::keys;
@@ -87,7 +87,7 @@ impl<S: Datastore> Server<S> {
             return self.grant_pull(ticket, pull);
         }
         let directives = requester.signed(directives);
-        let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
+        let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
         self.ask_host(now, Purpose::Passed(ticket, Expected::Pull(Box::new(pull))), upcall);
     }
 
@@ -148,7 +148,7 @@ impl<S: Datastore> Server<S> {
         }
         let stop = Info::new(Key::from_static(keys::IOF_STOP.name()), true);
         let directives = requester.signed(vec![stop]);
-        let upcall = Upcall::IofPull(IofPull { requester, procs, directives, channels });
+        let upcall = Upcall::IofPull(requester, proto::IofPull { procs, directives, channels, local_id: None });
         let id = self.upcalls.unawaited();
         self.outputs.push(Output::Upcall(id, upcall));
     }

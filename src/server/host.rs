@@ -1,17 +1,17 @@
-//! The interface between the server and its host. Each family (publish, spawn, groups ...) is one variant of [`Upcall`]
-//! and, if its answer carries data, one of [`HostReply`]. The contents of the requests are in `requests`.
+//! The interface between the server and its host.
+//!
+//! All services are one variant of [`Upcall`]: a requester and its request. Each form of an answer with data is one variant
+//! of [`HostReply`].
 
 use std::time::Duration;
 
 use super::config::Capabilities;
 use super::io::{Credentials, ToolKind};
-use super::requests::{
-    Allocate, Connect, Credential, CredentialRequest, GroupRequest, IofOutput, IofPull, JobControl, Log, Lookup,
-    Monitor, Publish, PushStdin, QueryRequest, Spawn, Unpublish, ValidateRequest,
-};
+use super::requests::{Connect, GroupRequest, IofOutput, Requester};
 use crate::events::Event;
 use crate::gds::registration::Description;
 use crate::proto::exchange::PackedFence;
+use crate::proto::{Credential, IofPull, Service};
 use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Identifies one call of the host; chosen by the caller, returned with [`HostResult`].
@@ -193,36 +193,14 @@ pub enum Upcall {
         /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
         directives: Vec<Info>,
     },
-    /// Make data available for lookup.
-    Publish(Publish),
-    /// Find published data. Answered by [`HostReply::Lookup`].
-    Lookup(Lookup),
-    /// Withdraw published data.
-    Unpublish(Unpublish),
-    /// Start a job. Answered by [`HostReply::Spawned`].
-    Spawn(Spawn),
+    /// A service for a process. The form of its answer is in the table of services.
+    Service(Requester, Service),
     /// All local participants want to be connected.
     Connect(Connect),
     /// All local participants want to be disconnected.
     Disconnect(Connect),
-    /// Answer queries. Answered by [`HostReply::Infos`].
-    Query(QueryRequest),
-    /// Log data.
-    Log(Log),
-    /// Change an allocation. Answered by [`HostReply::Infos`].
-    Allocate(Allocate),
-    /// Control processes. Answered by [`HostReply::Infos`].
-    JobControl(JobControl),
-    /// Watch something. Answered by [`HostReply::Infos`].
-    Monitor(Monitor),
-    /// Make a credential. Answered by [`HostReply::Credential`].
-    GetCredential(CredentialRequest),
-    /// Check a credential. Answered by [`HostReply::Infos`].
-    ValidateCredential(ValidateRequest),
     /// Forward output to this server from now on.
-    IofPull(IofPull),
-    /// Feed standard input.
-    PushStdin(PushStdin),
+    IofPull(Requester, IofPull),
     /// A tool wants to connect; it is held until the answer. Answered by [`HostReply::Tool`].
     ToolConnected(ToolUpcall),
     /// Form or dissolve a group. Answered by [`HostReply::Infos`].

@@ -10,54 +10,55 @@ use super::io::PeerId;
 use super::outputs::Ticket;
 use super::pending::{Expected, Purpose};
 use super::query::Questions;
-use super::requests::{self, Requester};
+use super::requests::{Requester, Signed, set};
 use super::upcalls::{settled, status_of};
 use crate::gds::Datastore;
 use crate::keys;
-use crate::proto::{self, Reply, Request};
-use crate::types::{Key, Namespace, ProcId, Query, Status, Text, Time, Value, footprint};
-
-/// A request in the host's form.
-struct HostRequest {
-    needs: Capabilities,
-    upcall: Upcall,
-    expected: Expected,
-}
+use crate::proto::{Credential, JobControl, Log, Monitor, QueryInfo, Reply, Request, Service, Spawn, with_services};
+use crate::types::{Info, Key, Namespace, Pdata, ProcId, Query, Status, Text, Time, Value, footprint};
 
 impl<S: Datastore> Server<S> {
     /// Any request that the server does not answer itself.
     pub(super) fn pass(&mut self, now: Time, ticket: Ticket, proc: ProcId, request: Request) {
         let Some(requester) = self.requester(&ticket, proc) else { return self.outputs.forget(ticket) };
-        let passage = match request {
-            Request::IofPull(pull) => return self.pull_output(now, ticket, requester, pull),
-            Request::IofDeregister(pull) => return self.end_pull(ticket, pull.reference),
-            Request::ResolvePeers(question) => return self.resolve_peers(ticket, &question),
-            Request::ResolveNode(namespace) => return self.resolve_nodes(ticket, namespace.as_ref()),
-            Request::Connect(connect) => return self.connect_processes(now, ticket, requester.proc, connect),
-            Request::Disconnect(connect) => return self.disconnect_processes(now, ticket, requester.proc, connect),
-            Request::GroupConstruct(group) => return self.construct_group(now, ticket, requester.proc, group),
-            Request::GroupDestruct(group) => return self.destruct_group(now, ticket, requester.proc, group),
-            Request::GroupOther(group) => return self.group_other(now, ticket, &requester.proc, &group),
-            Request::JobControl(control) => return self.control_jobs(now, ticket, requester, control),
-            Request::Query(queries) => return self.pass_queries(now, ticket, requester, queries),
-            request => {
-                if let Request::Monitor(monitor) = &request
-                    && let Some(reply) = self.monitor(now, &ticket, monitor)
-                {
-                    return self.outputs.reply(ticket, reply);
-                }
-                let permitted = self.permit_request(&requester, &request);
-                permitted.and_then(|()| passage_of(requester, request, self.is_tool(ticket.peer())))
+        match request {
+            Request::Service(Service::JobControl(control)) => self.control_jobs(now, ticket, requester, control),
+            Request::Service(Service::QueryInfo(QueryInfo { queries })) => {
+                self.pass_queries(now, ticket, requester, queries);
             }
-        };
-        self.pass_up(now, ticket, passage);
+            Request::Service(service) => self.pass_service(now, ticket, requester, service),
+            Request::IofPull(pull) => self.pull_output(now, ticket, requester, pull),
+            Request::IofDeregister(pull) => self.end_pull(ticket, pull.reference),
+            Request::ResolvePeers(question) => self.resolve_peers(ticket, &question),
+            Request::ResolveNode(namespace) => self.resolve_nodes(ticket, namespace.as_ref()),
+            Request::Connect(connect) => self.connect_processes(now, ticket, requester.proc, connect),
+            Request::Disconnect(connect) => self.disconnect_processes(now, ticket, requester.proc, connect),
+            Request::GroupConstruct(group) => self.construct_group(now, ticket, requester.proc, group),
+            Request::GroupDestruct(group) => self.destruct_group(now, ticket, requester.proc, group),
+            Request::GroupOther(group) => self.group_other(now, ticket, &requester.proc, &group),
+            _ => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
+        }
+    }
+
+    fn pass_service(&mut self, now: Time, ticket: Ticket, requester: Requester, service: Service) {
+        if let Service::Monitor(monitor) = &service
+            && let Some(reply) = self.monitor(now, &ticket, monitor)
+        {
+            return self.outputs.reply(ticket, reply);
+        }
+        let permitted = self.permit_service(&requester, &service);
+        let is_tool = self.is_tool(ticket.peer());
+        match permitted.and_then(|()| service.of_peer(&requester, is_tool)) {
+            Ok(service) => self.pass_up(now, ticket, requester, service),
+            Err(status) => self.outputs.reply_status(ticket, status),
+        }
     }
 
     /// Whether a request for the host names only processes that the requester may act on.
-    fn permit_request(&self, requester: &Requester, request: &Request) -> Result<(), Status> {
-        match request {
-            Request::IofPush(push) => self.permit_all(requester, Action::PushInput, &push.targets),
-            Request::Monitor(proto::Monitor { monitor, directives, .. }) => {
+    fn permit_service(&self, requester: &Requester, service: &Service) -> Result<(), Status> {
+        match service {
+            Service::IofPush(push) => self.permit_all(requester, Action::PushInput, &push.targets),
+            Service::Monitor(Monitor { monitor, directives, .. }) => {
                 self.permit_named(requester, Action::Monitor, std::slice::from_ref(monitor))?;
                 self.permit_named(requester, Action::Monitor, directives)
             }
@@ -67,7 +68,7 @@ impl<S: Datastore> Server<S> {
 
     /// Splits a job control: removals at the end of processes of the server's own user are this server's task; the rest
     /// is the host's.
-    fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: proto::JobControl) {
+    fn control_jobs(&mut self, now: Time, ticket: Ticket, requester: Requester, mut control: JobControl) {
         if let Some(info) = self.number_for_group(&requester.proc, &control) {
             return self.outputs.reply(ticket, Reply::Infos(vec![info]));
         }
@@ -83,9 +84,8 @@ impl<S: Datastore> Server<S> {
         match is_permitted.and(taken) {
             Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
             Ok(Taken::Nothing | Taken::Part) => {
-                let upcall = job_control_upcall(requester, control);
-                let passage = HostRequest { needs: Capabilities::JOB_CONTROL, upcall, expected: Expected::Infos };
-                self.pass_up(now, ticket, Ok(passage));
+                control.directives.sign(&requester);
+                self.pass_up(now, ticket, requester, Service::JobControl(control));
             }
             Err(status) => self.outputs.reply_status(ticket, status),
         }
@@ -103,26 +103,25 @@ impl<S: Datastore> Server<S> {
         if !self.config.capabilities.contains(Capabilities::QUERY) {
             return self.answer_queries(ticket, Questions::new(requester, queries));
         }
-        let for_host = self.for_host(&requester, &queries);
+        let mut for_host = self.for_host(&requester, &queries);
         if for_host.is_empty() && !queries.is_empty() {
             return self.answer_queries(ticket, Questions::new(requester, queries));
         }
         let is_withheld = for_host.len() < queries.len();
-        let signed = requester.signed_queries(for_host);
-        let upcall = Upcall::Query(requests::QueryRequest { requester: requester.clone(), queries: signed });
+        for_host.sign(&requester);
+        let upcall = Upcall::Service(requester.clone(), Service::QueryInfo(QueryInfo::new(for_host)));
         let questions = Questions { is_withheld, ..Questions::new(requester, queries) };
-        let expected = Expected::Answers(Box::new(questions));
+        let expected = Expected::Queries(Box::new(questions));
         self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
     }
 
-    fn pass_up(&mut self, now: Time, ticket: Ticket, passage: Result<HostRequest, Status>) {
-        match passage {
-            Ok(HostRequest { needs, upcall, expected }) if self.config.capabilities.contains(needs) => {
-                self.ask_host(now, Purpose::Passed(ticket, expected), upcall);
-            }
-            Ok(_) => self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED),
-            Err(status) => self.outputs.reply_status(ticket, status),
+    /// Gives a service in the host's form to the host.
+    fn pass_up(&mut self, now: Time, ticket: Ticket, requester: Requester, service: Service) {
+        if !self.config.capabilities.contains(service.needs()) {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
+        let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
+        self.ask_host(now, purpose, Upcall::Service(requester, service));
     }
 
     fn is_tool(&self, id: PeerId) -> bool {
@@ -143,35 +142,20 @@ impl<S: Datastore> Server<S> {
                 Status::SUCCESS => return self.grant_pull(ticket, *pull),
                 status => Reply::Status(status),
             },
-            (Expected::Answers(asked), HostReply::Status(status)) if is_incomplete(status) => {
+            (Expected::Queries(asked), HostReply::Status(status)) if is_incomplete(status) => {
                 return self.answer_queries(ticket, Questions { verdict: Some(status), ..*asked });
             }
-            (Expected::Answers(asked), HostReply::Infos { status, info })
+            (Expected::Queries(asked), HostReply::Infos { status, info })
                 if is_incomplete(status) || (status == Status::SUCCESS && asked.is_withheld) =>
             {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
                 return self.answer_queries(ticket, Questions { verdict: Some(status), told: info, ..*asked });
             }
-            (Expected::Lookup, HostReply::Lookup { status, found }) => {
-                with_status(settled(status), found.is_empty(), Reply::Lookup(found))
+            (Expected::Answer(AnswerForm::Namespace), HostReply::Spawned(namespace)) => {
+                self.spawned(ticket.peer(), &namespace)
             }
-            (Expected::Infos | Expected::Answers(_), HostReply::Infos { status, info }) => {
-                with_status(settled(status), info.is_empty(), Reply::Infos(info))
-            }
-            (Expected::Namespace, HostReply::Spawned(namespace)) => self.spawned(ticket.peer(), &namespace),
-            (Expected::Credential, HostReply::Credential(requests::Credential { bytes, info })) => {
-                Reply::Credential { credential: bytes, info }
-            }
-            (expected, reply) => match (status_of(&reply), expected) {
-                (Status::SUCCESS, Expected::Lookup) => Reply::Lookup(Vec::new()),
-                (Status::SUCCESS, Expected::Infos | Expected::Answers(_)) => Reply::Infos(Vec::new()),
-                (Status::SUCCESS, Expected::Credential) => {
-                    Reply::Credential { credential: Vec::new(), info: Vec::new() }
-                }
-                // A job without a name is an error.
-                (Status::SUCCESS, Expected::Namespace) => Reply::Status(Status::ERROR),
-                (status, _) => Reply::Status(status),
-            },
+            (Expected::Answer(form), reply) => form.reply(reply),
+            (Expected::Queries(_), reply) => AnswerForm::Infos.reply(reply),
         };
         self.outputs.reply(ticket, reply);
     }
@@ -206,85 +190,163 @@ const fn is_incomplete(status: Status) -> bool {
     matches!(status, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND | Status::ERR_PARTIAL_SUCCESS)
 }
 
-/// The upcall for a request; an error for an invalid or unknown one.
-fn passage_of(requester: Requester, request: Request, is_tool: bool) -> Result<HostRequest, Status> {
-    let (needs, expected, upcall) = match request {
-        Request::Publish(publish) => (Capabilities::PUBLISH, Expected::Status, publish_upcall(requester, publish)),
-        Request::Lookup(lookup) => (Capabilities::LOOKUP, Expected::Lookup, lookup_upcall(requester, lookup)?),
-        Request::Unpublish(lookup) => (Capabilities::UNPUBLISH, Expected::Status, unpublish_upcall(requester, lookup)?),
-        Request::Spawn(spawn) if !spawn.has_valid_parents() => return Err(Status::ERR_BAD_PARAM),
-        Request::Spawn(spawn) => (
-            Capabilities::SPAWN,
-            Expected::Namespace,
-            Upcall::Spawn(requests::Spawn::of_peer(requester, is_tool, spawn.job, spawn.apps)),
-        ),
-        Request::Log(log) => (Capabilities::LOG, Expected::Status, log_upcall(requester, log)),
-        Request::Allocate(request) => (Capabilities::ALLOCATE, Expected::Infos, allocate_upcall(requester, request)),
-        Request::Monitor(monitor) => (Capabilities::MONITOR, Expected::Infos, monitor_upcall(requester, monitor)),
-        Request::GetCredential(directives) => {
-            let directives = requester.signed(directives);
-            let upcall = Upcall::GetCredential(requests::CredentialRequest { requester, directives });
-            (Capabilities::GET_CREDENTIAL, Expected::Credential, upcall)
+macro_rules! services {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        impl Service {
+            /// The capability of a host that has the service.
+            const fn needs(&self) -> Capabilities {
+                match self {
+                    $(Self::$service(_) => Capabilities::$capability,)*
+                }
+            }
+
+            /// The form of the host's answer.
+            #[must_use]
+            pub const fn form(&self) -> AnswerForm {
+                match self {
+                    $(Self::$service(_) => <$answer as HasForm>::FORM,)*
+                }
+            }
+
+            fn sign(&mut self, requester: &Requester) {
+                match self {
+                    $(Self::$service(request) => request.$directives.sign(requester),)*
+                }
+            }
         }
-        Request::ValidateCredential(proto::ValidateCredential { credential, directives }) => {
-            let directives = requester.signed(directives);
-            let request = requests::ValidateRequest { requester, credential, directives };
-            (Capabilities::VALIDATE_CREDENTIAL, Expected::Infos, Upcall::ValidateCredential(request))
-        }
-        Request::IofPush(proto::IofPush { targets, directives, bytes }) => {
-            let directives = requester.signed(directives);
-            let upcall = Upcall::PushStdin(requests::PushStdin { requester, targets, directives, bytes });
-            (Capabilities::PUSH_STDIN, Expected::Status, upcall)
-        }
-        _ => return Err(Status::ERR_NOT_SUPPORTED),
     };
-    Ok(HostRequest { needs, upcall, expected })
 }
 
-fn publish_upcall(requester: Requester, publish: proto::Publish) -> Upcall {
-    let info = requester.signed(publish.info);
-    Upcall::Publish(requests::Publish { requester, info })
+with_services!(services);
+
+/// The answer of a service.
+trait HasForm {
+    const FORM: AnswerForm;
 }
 
-fn lookup_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
-    let (keys, directives) = (keys_of(&lookup.keys)?, requester.signed(lookup.directives));
-    Ok(Upcall::Lookup(requests::Lookup { requester, keys, directives }))
+macro_rules! answers {
+    ($($answer:ty: $form:ident,)*) => {
+        $(impl HasForm for $answer {
+            const FORM: AnswerForm = AnswerForm::$form;
+        })*
+    };
 }
 
-fn unpublish_upcall(requester: Requester, lookup: proto::Lookup) -> Result<Upcall, Status> {
-    let (keys, directives) = (keys_of(&lookup.keys)?, requester.signed(lookup.directives));
-    Ok(Upcall::Unpublish(requests::Unpublish { requester, keys, directives }))
+answers! {
+    (): Status,
+    Vec<Pdata>: Lookup,
+    Vec<Info>: Infos,
+    Namespace: Namespace,
+    Credential: Credential,
 }
 
-fn keys_of(keys: &[Text]) -> Result<Vec<Key>, Status> {
-    keys.iter().map(|key| Key::from_bytes(key.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)).collect()
+/// The form of a successful answer of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// No data.
+    Status,
+    /// Published data.
+    Lookup,
+    /// Infos.
+    Infos,
+    /// The namespace of a job.
+    Namespace,
+    /// A credential.
+    Credential,
 }
 
-fn log_upcall(requester: Requester, log: proto::Log) -> Upcall {
-    let mut directives = requester.signed(log.directives);
-    requests::set(&mut directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
-    if let Some(timestamp) = log.timestamp.filter(|&timestamp| timestamp > 0)
-        && find(&directives, keys::LOG_TIMESTAMP).is_none()
-    {
-        requests::set(&mut directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
+impl AnswerForm {
+    /// The reply that holds the host's answer.
+    #[must_use]
+    pub fn reply(self, reply: HostReply) -> Reply {
+        match (self, reply) {
+            (Self::Lookup, HostReply::Lookup { status, found }) => {
+                with_status(settled(status), found.is_empty(), Reply::Lookup(found))
+            }
+            (Self::Infos, HostReply::Infos { status, info }) => {
+                with_status(settled(status), info.is_empty(), Reply::Infos(info))
+            }
+            (Self::Credential, HostReply::Credential(credential)) => Reply::Credential(credential),
+            (Self::Namespace, HostReply::Spawned(namespace)) => {
+                Reply::Spawned { namespace: Text::from(namespace.as_str()), entries: Vec::new() }
+            }
+            (form, reply) => match (status_of(&reply), form) {
+                (Status::SUCCESS, Self::Lookup) => Reply::Lookup(Vec::new()),
+                (Status::SUCCESS, Self::Infos) => Reply::Infos(Vec::new()),
+                (Status::SUCCESS, Self::Credential) => {
+                    Reply::Credential(Credential { bytes: Vec::new(), info: Vec::new() })
+                }
+                // A job without a name is an error.
+                (Status::SUCCESS, Self::Namespace) => Reply::Status(Status::ERROR),
+                (status, _) => Reply::Status(status),
+            },
+        }
     }
-    Upcall::Log(requests::Log { requester, data: log.data, directives })
 }
 
-fn allocate_upcall(requester: Requester, request: proto::Allocate) -> Upcall {
-    let info = requester.signed(request.info);
-    Upcall::Allocate(requests::Allocate { requester, directive: request.directive, info })
+impl Service {
+    /// The request of a client or tool in the form for the host: the server adds its knowledge in place of any claims.
+    ///
+    /// # Errors
+    /// The status for an invalid request.
+    pub(super) fn of_peer(mut self, requester: &Requester, is_tool: bool) -> Result<Self, Status> {
+        if matches!(&self, Self::Spawn(spawn) if !spawn.has_valid_parents()) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.sign(requester);
+        match &mut self {
+            Self::Spawn(spawn) => set_parent(spawn, requester, is_tool),
+            Self::Log(log) => set_source(log, requester),
+            _ => {}
+        }
+        self.forget_claims();
+        Ok(self)
+    }
+
+    /// A request of the server's own process in the form for the host. A spawn may name another parent, because a server
+    /// launches on behalf of others.
+    #[must_use]
+    pub fn of_server(mut self, requester: &Requester) -> Self {
+        self.sign(requester);
+        if let Self::Spawn(spawn) = &mut self {
+            for (key, value) in [
+                (keys::SPAWNED.name(), Value::Bool(true)),
+                (keys::PARENT_ID.name(), Value::from(requester.proc.clone())),
+            ] {
+                if spawn.job.iter().all(|info| info.key.as_str() != key) {
+                    spawn.job.push(Info::new(Key::from_static(key), value));
+                }
+            }
+        }
+        self
+    }
 }
 
-fn job_control_upcall(requester: Requester, control: proto::JobControl) -> Upcall {
-    let directives = requester.signed(control.directives);
-    Upcall::JobControl(requests::JobControl { requester, targets: control.targets, directives })
+/// Sets the parent of a job and its kind.
+fn set_parent(spawn: &mut Spawn, requester: &Requester, is_tool: bool) {
+    let Spawn { job, apps } = spawn;
+    set(job, keys::SPAWNED, Value::Bool(true));
+    set(job, keys::PARENT_ID, Value::from(requester.proc.clone()));
+    let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
+    job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
+    set(job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
+    // A host may look for these keys in the infos of one application, too.
+    let ours = [keys::USERID.name(), keys::GRPID.name(), keys::PARENT_ID.name()];
+    apps.iter_mut().for_each(|app| app.info.retain(|info| !ours.contains(&info.key.as_str())));
 }
 
-fn monitor_upcall(requester: Requester, request: proto::Monitor) -> Upcall {
-    let proto::Monitor { monitor, error, directives } = request;
-    let directives = requester.signed(directives);
-    Upcall::Monitor(requests::Monitor { requester, monitor, error, directives })
+/// Sets the source of a log, and its time if the requester sent one.
+fn set_source(log: &mut Log, requester: &Requester) {
+    set(&mut log.directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
+    if let Some(timestamp) = log.timestamp.filter(|&timestamp| timestamp > 0)
+        && find(&log.directives, keys::LOG_TIMESTAMP).is_none()
+    {
+        set(&mut log.directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
+    }
 }
 
 /// Results with a status. Without results only the status is sent, unless it is success.

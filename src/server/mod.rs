@@ -96,16 +96,14 @@ pub use host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
+pub use host_request::AnswerForm;
 pub use inventory::INVENTORY;
 pub use io::{
     Credentials, Forwarded, Garbage, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer,
     ToolHello, ToolKind, TopologyQuestion, Version,
 };
 pub use job_data::JobData;
-pub use requests::{
-    Allocate, Connect, Credential, CredentialRequest, GroupOperation, GroupRequest, IofOutput, IofPull, JobControl,
-    Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, Spawn, Unpublish, ValidateRequest,
-};
+pub use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub(crate) use shares::UserShares;
 pub use topology::TOPOLOGY;
 

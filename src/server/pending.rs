@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use super::collective::OperationId;
 use super::forwarding::Pull;
 use super::host::UpcallId;
+use super::host_request::AnswerForm;
 use super::io::PeerId;
 use super::outputs::Ticket;
 use super::query::Questions;
@@ -25,16 +26,13 @@ pub(super) enum Purpose {
     DirectModex(Fetch),
 }
 
-/// The form of a successful answer to a passed-up request.
+/// The expected answer to a passed-up request.
 #[derive(Debug)]
 pub(super) enum Expected {
-    Status,
-    Lookup,
-    Infos,
+    /// The answer of a service.
+    Answer(AnswerForm),
     /// Infos; this server answers what the host does not, as far as it can.
-    Answers(Box<Questions>),
-    Namespace,
-    Credential,
+    Queries(Box<Questions>),
     /// Success, which grants this pull.
     Pull(Box<Pull>),
 }

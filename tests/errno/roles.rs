@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use modex::gds::AsStatus;
 use modex::keys::TypedKey;
+use modex::types::AsStatus;
 use modex::types::{Rank, Scope, Status};
 use modex::{Client, FenceOptions, GetOptions, LocalHost, Server, keys};
 use nix::sys::ptrace;
@@ -136,7 +136,7 @@ fn whole_life(rank: u32, everybody: std::ops::Range<u32>) -> Outcome {
     client.put(Scope::Global, ENDPOINT.name(), endpoint(rank)).map_err(|error| said("put", &error))?;
     client.commit().map_err(|error| said("commit", &error))?;
     let fence = FenceOptions::new().collect(true).timeout(Duration::from_secs(30));
-    client.fence(&fence).map_err(|error| said("fence", &error))?;
+    client.fence(&fence).wait().map_err(|error| said("fence", &error))?;
     for peer in everybody {
         let found = client.get(peer, ENDPOINT).map_err(|error| said("get", &error))?;
         assert_eq!(found, endpoint(peer));
@@ -148,7 +148,7 @@ fn whole_life(rank: u32, everybody: std::ops::Range<u32>) -> Outcome {
 pub(crate) fn exchange_alone(client: &Client) {
     client.put(Scope::Global, ENDPOINT.name(), endpoint(0)).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new().collect(true)).unwrap();
+    client.fence(&FenceOptions::new().collect(true)).wait().unwrap();
     assert_eq!(client.get(0, ENDPOINT).unwrap(), endpoint(0));
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE), Ok(1));
 }
@@ -165,7 +165,7 @@ pub(crate) fn peer() {
     let rank = client.proc().rank.process().unwrap();
     client.put(Scope::Global, ENDPOINT.name(), endpoint(rank)).unwrap();
     client.commit().unwrap();
-    match client.fence(&FenceOptions::new().collect(true)).map_err(|error| error.status()) {
+    match client.fence(&FenceOptions::new().collect(true)).wait().map_err(|error| error.status()) {
         Ok(()) => {
             assert_eq!(client.get(VICTIM, ENDPOINT).unwrap(), endpoint(VICTIM));
             println!("{COMPLETE}");

@@ -10,8 +10,11 @@ use std::time::Duration;
 use modex::bfrops::DecodeLimits;
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
-use modex::proto::{Collective, Commit, Dialect, Get, Reply, Request, Version, request};
-use modex::types::{Info, Key, Kval, Scope, Status, Text};
+use modex::proto::{
+    Collective, Commit, Dialect, Get, Lookup, Publish, Reply, Request, Service, Unpublish, Version, request,
+};
+use modex::types::AsStatus;
+use modex::types::{Info, Kval, Scope, Status};
 use modex::{Client, EventCall, FenceOptions, GetOptions};
 
 use crate::support::proc;
@@ -65,9 +68,12 @@ fn meant(request: Request, committed: &mut Vec<(Scope, Kval)>) -> Request {
     };
     match request {
         // The server uses the kernel's user id.
-        Request::Publish(publish) => Request::Publish(modex::proto::Publish { uid: 0, ..publish }),
-        Request::Lookup(lookup) => Request::Lookup(modex::proto::Lookup { uid: 0, ..lookup }),
-        Request::Unpublish(lookup) => Request::Unpublish(modex::proto::Lookup { uid: 0, ..lookup }),
+        Request::Service(service) => Request::Service(match service {
+            Service::Publish(publish) => Service::Publish(Publish { uid: 0, ..publish }),
+            Service::Lookup(lookup) => Service::Lookup(Lookup { uid: 0, ..lookup }),
+            Service::Unpublish(unpublish) => Service::Unpublish(Unpublish { uid: 0, ..unpublish }),
+            service => service,
+        }),
         Request::Connect(connect) => Request::Connect(without_posted(connect)),
         Request::GroupConstruct(mut group) => {
             group.directives.retain(|info| info.key.as_str() != "pmix.pdata");
@@ -117,14 +123,10 @@ impl Caller<'_> {
             }
             (Request::Fence(fence), _) => {
                 let options = fence.directives.into_iter().fold(FenceOptions::new(), FenceOptions::info);
-                client.fence(&options).unwrap();
+                client.fence(&options).wait().unwrap();
             }
             (Request::Get(get), Some(answer)) => check_get(client, get, answer),
-            (Request::Publish(publish), _) => client.publish(publish.info).unwrap(),
-            (Request::Lookup(lookup), Some(Reply::Lookup(expected))) => {
-                assert_eq!(client.lookup(keys_of(lookup.keys), lookup.directives).unwrap().results, expected);
-            }
-            (Request::Unpublish(lookup), _) => client.unpublish(keys_of(lookup.keys), lookup.directives).unwrap(),
+            (Request::Service(service), answer) => use_service(client, service, answer),
             (Request::RegisterEvents(register), _) => {
                 let news = news.clone();
                 let handler = move |call: EventCall| {
@@ -135,39 +137,23 @@ impl Caller<'_> {
             }
             (Request::DeregisterEvents(_), _) => client.deregister_event_handler(self.handler.take().unwrap()),
             (Request::Notify(notify), _) => {
-                client.notify_event(notify.status, None, notify.range, &notify.info).unwrap();
-            }
-            (Request::Query(queries), Some(Reply::Infos(expected))) => {
-                assert_eq!(client.query(queries).unwrap().results, expected);
-            }
-            (Request::Spawn(spawn), Some(Reply::Spawned { namespace, .. })) => {
-                assert_eq!(client.spawn(spawn.job, spawn.apps).unwrap().as_str().as_bytes(), namespace.as_bytes());
+                client.notify_event(notify.status, None, notify.range, &notify.info).wait().unwrap();
             }
             (Request::GroupConstruct(mut group), Some(Reply::Group { context_id, .. })) => {
                 group.directives.retain(|info| info.key.as_str() != "pmix.pdata");
                 let id = group.id.unwrap().to_string_lossy();
-                let made = client.group_construct(&id, group.procs, group.directives).unwrap().results;
+                let made = client.group_construct(&id, group.procs, group.directives).wait().unwrap().results;
                 assert_eq!(made.context_id, context_id);
             }
             (Request::GroupDestruct(group), _) => {
-                client.group_destruct(&group.id.unwrap().to_string_lossy(), group.directives).unwrap();
+                client.group_destruct(&group.id.unwrap().to_string_lossy(), group.directives).wait().unwrap();
             }
             (Request::Connect(mut connect), _) => {
                 connect.directives.retain(|info| info.key.as_str() != "pmix.pdata");
-                client.connect_processes(connect.procs, connect.directives).unwrap();
+                client.connect_processes(connect.procs, connect.directives).wait().unwrap();
             }
             (Request::Disconnect(connect), _) => {
-                client.disconnect_processes(connect.procs, connect.directives).unwrap();
-            }
-            (Request::JobControl(control), Some(Reply::Infos(expected))) => {
-                assert_eq!(client.job_control(control.targets, control.directives).unwrap().results, expected);
-            }
-            (Request::Allocate(allocate), Some(Reply::Infos(expected))) => {
-                assert_eq!(client.allocate(allocate.directive, allocate.info).unwrap().results, expected);
-            }
-            (Request::GetCredential(directives), Some(Reply::Status(status))) => {
-                use modex::gds::AsStatus;
-                assert_eq!(client.get_credential(directives).unwrap_err().status(), status);
+                client.disconnect_processes(connect.procs, connect.directives).wait().unwrap();
             }
             (Request::Abort(abort), _) => {
                 let message = abort.message.map(|text| text.to_string_lossy()).unwrap_or_default();
@@ -192,10 +178,6 @@ fn put(client: &Client, commit: Commit) {
     }
 }
 
-fn keys_of(texts: Vec<Text>) -> Vec<Key> {
-    texts.into_iter().map(|text| Key::from_bytes(text.as_bytes()).unwrap()).collect()
-}
-
 fn check_get(client: &Client, get: Get, answer: Reply) {
     let key = get.key.unwrap();
     let is_immediate = get.directives.iter().any(|info| info.key.as_str() == "pmix.immediate");
@@ -207,7 +189,7 @@ fn check_get(client: &Client, get: Get, answer: Reply) {
             assert_eq!(found.unwrap().into_value().unwrap(), expected.value);
         }
         Reply::Status(status) => {
-            use modex::gds::AsStatus;
+            use modex::types::AsStatus;
             assert_eq!(found.unwrap_err().status(), status);
         }
         other => panic!("{other:?}"),
@@ -289,4 +271,31 @@ fn our_client_makes_every_captured_call_on_servers_of_every_release() {
 fn our_client_hears_of_events_from_servers_of_every_release() {
     converse("v4.2.2_event_delivery", V4_2, URI41);
     converse("v6.1_event_delivery", V6_1, URI61);
+}
+
+/// Asks for a service as the captured client did, and compares the answer.
+fn use_service(client: &Client, service: Service, answer: Option<Reply>) {
+    match (service, answer) {
+        (Service::Publish(publish), _) => client.publish(publish.info).wait().unwrap(),
+        (Service::Lookup(lookup), Some(Reply::Lookup(expected))) => {
+            assert_eq!(client.lookup(lookup.keys, lookup.directives).wait().unwrap().results, expected);
+        }
+        (Service::Unpublish(lookup), _) => client.unpublish(lookup.keys, lookup.directives).wait().unwrap(),
+        (Service::QueryInfo(request), Some(Reply::Infos(expected))) => {
+            assert_eq!(client.query(request.queries).wait().unwrap().results, expected);
+        }
+        (Service::Spawn(spawn), Some(Reply::Spawned { namespace, .. })) => {
+            assert_eq!(client.spawn(spawn.job, spawn.apps).wait().unwrap().as_str().as_bytes(), namespace.as_bytes());
+        }
+        (Service::JobControl(control), Some(Reply::Infos(expected))) => {
+            assert_eq!(client.job_control(control.targets, control.directives).wait().unwrap().results, expected);
+        }
+        (Service::Allocate(allocate), Some(Reply::Infos(expected))) => {
+            assert_eq!(client.allocate(allocate.directive, allocate.info).wait().unwrap().results, expected);
+        }
+        (Service::GetCredential(request), Some(Reply::Status(status))) => {
+            assert_eq!(client.get_credential(request.directives).wait().unwrap_err().status(), status);
+        }
+        (service, answer) => panic!("{service:?} was answered with {answer:?}"),
+    }
 }

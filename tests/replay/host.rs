@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use modex::types::{Info, Key, Namespace, Pdata, Value};
 use modex::{
     AbortUpcall, Allocate, Capabilities, Connect, Event, FenceReply, FenceUpcall, GroupOperation, GroupRequest, Host,
-    JobControl, Lookup, Publish, QueryRequest, Responder, Spawn, Unpublish,
+    JobControl, Lookup, Publish, QueryInfo, Requester, Responder, Spawn, Unpublish,
 };
 
 #[derive(Default)]
@@ -39,9 +39,9 @@ impl Host for CapturedHost {
         reply.succeed(FenceReply { blocks: request.data.blocks });
     }
 
-    fn publish(&self, request: Publish, reply: Responder<()>) {
+    fn publish(&self, requester: Requester, request: Publish, reply: Responder<()>) {
         let own = request.info.into_iter().map(|info| Pdata {
-            proc: request.requester.proc.clone(),
+            proc: requester.proc.clone(),
             key: info.key.clone(),
             value: info.value,
         });
@@ -49,17 +49,17 @@ impl Host for CapturedHost {
         reply.succeed(());
     }
 
-    fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
+    fn lookup(&self, _: Requester, request: Lookup, reply: Responder<Vec<Pdata>>) {
         let published = self.published.lock().unwrap();
         reply.succeed(published.iter().filter(|data| request.keys.contains(&data.key)).cloned().collect());
     }
 
-    fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
+    fn unpublish(&self, _: Requester, request: Unpublish, reply: Responder<()>) {
         self.published.lock().unwrap().retain(|data| !request.keys.contains(&data.key));
         reply.succeed(());
     }
 
-    fn spawn(&self, _: Spawn, reply: Responder<Namespace>) {
+    fn spawn(&self, _: Requester, _: Spawn, reply: Responder<Namespace>) {
         reply.succeed(Namespace::new("childns").unwrap());
     }
 
@@ -71,18 +71,18 @@ impl Host for CapturedHost {
         reply.succeed(());
     }
 
-    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
+    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
         let keys = request.queries.into_iter().flat_map(|query| query.keys);
         reply.succeed(
             keys.map(|key| Info::new(Key::from_bytes(key.as_bytes()).unwrap(), Value::from("answer"))).collect(),
         );
     }
 
-    fn allocate(&self, _: Allocate, reply: Responder<Vec<Info>>) {
+    fn allocate(&self, _: Requester, _: Allocate, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 
-    fn job_control(&self, _: JobControl, reply: Responder<Vec<Info>>) {
+    fn job_control(&self, _: Requester, _: JobControl, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 

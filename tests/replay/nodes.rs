@@ -80,7 +80,7 @@ fn value(client: &Client, rank: u32, key: &str) -> Value {
 #[test]
 fn fence_data_of_servers_of_every_release_reach_our_processes() {
     beside_every_release(Capabilities::FENCE, |release, client| {
-        client.fence(&FenceOptions::new().collect(true)).unwrap();
+        client.fence(&FenceOptions::new().collect(true)).wait().unwrap();
         for rank in 0..2 {
             let found = ["k.remote", "k.global"].map(|key| value(client, rank, key));
             assert_eq!(found, [Value::from("hello-remote"), Value::Uint32(0xdead_beef)], "{release}, rank {rank}");

@@ -9,9 +9,11 @@ use std::time::Duration;
 use modex::bfrops::DecodeLimits;
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, Ids, Role, connect_body_size};
-use modex::proto::{Dialect, Reply, Request, Version, reply, request};
+use modex::proto::{Dialect, Reply, Request, Service, Version, reply, request};
 use modex::types::{Info, Key, ProcId, Value};
-use modex::{AddressReport, Capabilities, Host, QueryRequest, Responder, Server, Tool, ToolAdmission, ToolSupport};
+use modex::{
+    AddressReport, Capabilities, Host, QueryInfo, Requester, Responder, Server, Tool, ToolAdmission, ToolSupport,
+};
 use modex::{ToolUpcall, keys};
 
 use crate::meaning::{Meaning, meaning};
@@ -32,7 +34,7 @@ impl Host for CapturedHost {
         reply.succeed(tool.claimed.is_none().then(|| proc("assigned-tool-ns", 0)));
     }
 
-    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
+    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
         let keys = request.queries.into_iter().flat_map(|query| query.keys);
         let answers = keys.map(|key| Info::new(Key::from_bytes(key.as_bytes()).unwrap(), Value::from("answer")));
         reply.succeed(answers.collect());
@@ -169,11 +171,11 @@ fn ask_captured_server(session: &Session, release: Version) {
         let tool = builder.env([("HOME", "/")]).address(format!("file:{}", file.display())).connect().unwrap();
         assert_eq!((tool.proc(), tool.servers()), (&expected, vec![proc("srvns", 0)]), "{release}");
         for step in &session.steps {
-            let Some(Request::Query(queries)) = step.request.clone() else { continue };
+            let Some(Request::Service(Service::QueryInfo(request))) = step.request.clone() else { continue };
             let answer = step.answer.as_ref().unwrap();
-            let command = modex::proto::Command::Query;
+            let command = modex::proto::Command::QueryInfo;
             let Reply::Infos(expected) = read_answer(answer, command, release, session.dialect()) else { panic!() };
-            assert_eq!(tool.client().unwrap().query(queries).unwrap().results, expected, "{release}");
+            assert_eq!(tool.client().unwrap().query(request.queries).wait().unwrap().results, expected, "{release}");
         }
         // A value of the tool's job that the server sent.
         let job = ProcId { namespace: tool.proc().namespace.clone(), rank: modex::types::Rank::Wildcard };

@@ -16,11 +16,7 @@ use modex::proto::{
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::codes::range;
 use modex::types::{App, Info, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
-use modex::{
-    Capabilities, Connect, GroupRequest, Host, IofPull as PullUpcall, JobControl as ControlUpcall, Log as LogUpcall,
-    Lookup as LookupUpcall, Monitor as MonitorUpcall, Publish as PublishUpcall, PushStdin, Responder,
-    Spawn as SpawnUpcall,
-};
+use modex::{Capabilities, Connect, GroupRequest, Host, QueryInfo, Requester, Responder};
 
 /// The job of the flooding client (rank 0) and of its victim (rank 1).
 pub(crate) const JOB: &str = "job";
@@ -43,18 +39,18 @@ impl Host for Agreeing {
             | Capabilities::JOB_CONTROL
             | Capabilities::MONITOR
             | Capabilities::IOF_PULL
-            | Capabilities::PUSH_STDIN
+            | Capabilities::IOF_PUSH
     }
 
-    fn publish(&self, _: PublishUpcall, reply: Responder<()>) {
+    fn publish(&self, _: Requester, _: Publish, reply: Responder<()>) {
         reply.succeed(());
     }
 
-    fn lookup(&self, _: LookupUpcall, reply: Responder<Vec<modex::types::Pdata>>) {
+    fn lookup(&self, _: Requester, _: Lookup, reply: Responder<Vec<modex::types::Pdata>>) {
         reply.succeed(Vec::new());
     }
 
-    fn spawn(&self, _: SpawnUpcall, reply: Responder<Namespace>) {
+    fn spawn(&self, _: Requester, _: Spawn, reply: Responder<Namespace>) {
         reply.fail(Status::ERR_NOT_SUPPORTED);
     }
 
@@ -66,23 +62,23 @@ impl Host for Agreeing {
         reply.succeed(());
     }
 
-    fn log(&self, _: LogUpcall, reply: Responder<()>) {
+    fn log(&self, _: Requester, _: Log, reply: Responder<()>) {
         reply.succeed(());
     }
 
-    fn job_control(&self, _: ControlUpcall, reply: Responder<Vec<Info>>) {
+    fn job_control(&self, _: Requester, _: JobControl, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 
-    fn monitor(&self, _: MonitorUpcall, reply: Responder<Vec<Info>>) {
+    fn monitor(&self, _: Requester, _: Monitor, reply: Responder<Vec<Info>>) {
         reply.succeed(Vec::new());
     }
 
-    fn iof_pull(&self, _: PullUpcall, reply: Responder<()>) {
+    fn iof_pull(&self, _: Requester, _: IofPull, reply: Responder<()>) {
         reply.succeed(());
     }
 
-    fn push_stdin(&self, _: PushStdin, reply: Responder<()>) {
+    fn iof_push(&self, _: Requester, _: IofPush, reply: Responder<()>) {
         reply.succeed(());
     }
 
@@ -247,12 +243,12 @@ impl Flood {
             Self::Notifications => {
                 Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info: Vec::new() })
             }
-            Self::Publishes => Request::Publish(Publish { uid: 0, info: vec![info("published")] }),
-            Self::Lookups => Request::Lookup(Lookup { uid: 0, keys: vec![Text::from("published")], directives }),
+            Self::Publishes => Request::from(Publish { uid: 0, info: vec![info("published")] }),
+            Self::Lookups => Request::from(Lookup { uid: 0, keys: vec![Key::from_static("published")], directives }),
             Self::Queries => {
                 let keys = ["pmix.qry.ns", "pmix.qry.ptable"].map(Text::from).to_vec();
                 let qualifiers = vec![Info::new(Key::from_static("pmix.nspace"), JOB)];
-                Request::Query(vec![Query { keys, qualifiers }])
+                Request::from(QueryInfo::new(vec![Query { keys, qualifiers }]))
             }
             Self::Groups => Request::GroupConstruct(group(None)),
             Self::Invites => Request::GroupOther(group(Some(INVITE))),
@@ -260,18 +256,18 @@ impl Flood {
                 let (procs, channels) = (vec![ProcId::new(namespace(JOB), 1)], 2);
                 Request::IofPull(IofPull { procs, directives, channels, local_id: Some(number) })
             }
-            Self::Pushes => Request::IofPush(IofPush {
+            Self::Pushes => Request::from(IofPush {
                 targets: vec![ProcId::new(namespace(JOB), 1)],
                 directives,
                 bytes: vec![b'x'; 64],
             }),
-            Self::Logs => Request::Log(Log { timestamp: None, data: vec![info("pmix.log.stderr")], directives }),
+            Self::Logs => Request::from(Log { timestamp: None, data: vec![info("pmix.log.stderr")], directives }),
             Self::JobControls => {
-                Request::JobControl(JobControl { targets: Vec::new(), directives: vec![info("pmix.jctrl.sig")] })
+                Request::from(JobControl { targets: Vec::new(), directives: vec![info("pmix.jctrl.sig")] })
             }
-            Self::Spawns => Request::Spawn(Spawn { job: Vec::new(), apps: vec![app()] }),
+            Self::Spawns => Request::from(Spawn { job: Vec::new(), apps: vec![app()] }),
             Self::Monitors => {
-                Request::Monitor(Monitor { monitor: info("pmix.monitor.beat"), error: Status::ERROR, directives })
+                Request::from(Monitor { monitor: info("pmix.monitor.beat"), error: Status::ERROR, directives })
             }
             Self::Resolves => Request::ResolvePeers(ResolvePeers {
                 node: Some(Text::from("node0")),
@@ -316,7 +312,7 @@ impl Flood {
             Self::HugeFences => Request::Fence(Collective { procs: procs(), directives }),
             Self::HugeConnects => Request::Connect(Collective { procs: procs(), directives }),
             Self::HugeGroups => Request::GroupConstruct(Group { procs: procs(), ..group }),
-            Self::HugeQueries => Request::Query(
+            Self::HugeQueries => Request::from(QueryInfo::new(
                 (0..8_u32)
                     .map(|rank| {
                         let qualifiers = vec![
@@ -326,7 +322,7 @@ impl Flood {
                         Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers }
                     })
                     .collect(),
-            ),
+            )),
             Self::HugeJobGets => {
                 Request::Get(Get { proc: ProcId { rank: Rank::Wildcard, namespace: large }, directives, key: None })
             }
@@ -342,12 +338,13 @@ impl Flood {
                 let info = vec![Info::new(Key::from_static("pmix.evrange"), targets)];
                 Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_CUSTOM, info })
             }
-            Self::HugePublishes => Request::Publish(Publish { uid: 0, info: infos(1_000_000) }),
+            Self::HugePublishes => Request::from(Publish { uid: 0, info: infos(1_000_000) }),
             Self::HugeLookups => {
-                let keys = (0..1_000_000).map(|index| Text::from(format!("{number}-{index}").as_str())).collect();
-                Request::Lookup(Lookup { uid: 0, keys, directives })
+                let keys =
+                    (0..1_000_000).map(|index| Key::new(format!("{number}-{index}")).expect("a valid key")).collect();
+                Request::from(Lookup { uid: 0, keys, directives })
             }
-            Self::HugeLogs => Request::Log(Log { timestamp: None, data: infos(1_000_000), directives }),
+            Self::HugeLogs => Request::from(Log { timestamp: None, data: infos(1_000_000), directives }),
             Self::HugeCodes => {
                 let codes = (0..2_000_000).map(|code| Status::from_raw(-10_000 - code)).collect();
                 Request::RegisterEvents(RegisterEvents { codes, directives })
@@ -355,12 +352,12 @@ impl Flood {
             Self::HugePulls => {
                 Request::IofPull(IofPull { procs: procs(), directives, channels: 2, local_id: Some(number) })
             }
-            Self::HugePushes => Request::IofPush(IofPush { targets: procs(), directives, bytes: vec![b'x'; 8 << 20] }),
-            Self::HugeControls => Request::JobControl(JobControl {
+            Self::HugePushes => Request::from(IofPush { targets: procs(), directives, bytes: vec![b'x'; 8 << 20] }),
+            Self::HugeControls => Request::from(JobControl {
                 targets: procs(),
                 directives: vec![Info::new(Key::from_static("pmix.jctrl.sig"), number)],
             }),
-            Self::HugeSpawns => Request::Spawn(Spawn { job: infos(1_000_000), apps: vec![app()] }),
+            Self::HugeSpawns => Request::from(Spawn { job: infos(1_000_000), apps: vec![app()] }),
             Self::HugeResolves => {
                 Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(LARGE_JOB)) })
             }

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let job = options.namespace.as_deref().map(arguments::namespace).transpose()?;
     let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
     let tool = options.target.connect(job.as_ref())?;
-    let answered = tool.client()?.query(queries)?;
+    let answered = tool.client()?.query(queries).wait()?;
     // The connection's end says the same.
     let _ = tool.finalize();
     let (status, results) = (answered.status, answered.results);

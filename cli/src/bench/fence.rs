@@ -60,9 +60,9 @@ pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     };
     post()?;
     for _ in 0..WARM_UP_COUNT {
-        client.fence(&collect)?;
+        client.fence(&collect).wait()?;
     }
-    let fence = |options: &FenceOptions| -> Result<(), Failure> { Ok(client.fence(options)?) };
+    let fence = |options: &FenceOptions| -> Result<(), Failure> { Ok(client.fence(options).wait()?) };
     let all = [
         repeated("fence.no_data", task, || fence(&barrier))?,
         repeated("fence.collect", task, || fence(&collect))?,

@@ -103,7 +103,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 /// One process's Gets.
 pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.fence(&FenceOptions::new().collect(true)).wait()?;
     let targets = Targets::of(&client, &task.sizes)?;
     let threads = usize::try_from(task.threads)?;
     let barrier = Barrier::new(threads);

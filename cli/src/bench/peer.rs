@@ -19,7 +19,7 @@ pub(super) fn with_peer(processes: u32, sizes: &[usize], task: &[String]) -> Res
     peer.commit()?;
     std::thread::scope(|scope| {
         // The fence waits for all workers; should they fail to start, the server's end ends it.
-        let fence = scope.spawn(|| peer.fence(&FenceOptions::new().collect(true)));
+        let fence = scope.spawn(|| peer.fence(&FenceOptions::new().collect(true)).wait());
         let series = node.workers(processes, task);
         if series.is_err() {
             drop(node);

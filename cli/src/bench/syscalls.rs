@@ -31,7 +31,7 @@ pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
 /// The loop: job key and peer's values in turn.
 pub(super) fn run(task: &Task) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
-    client.fence(&FenceOptions::new().collect(true))?;
+    client.fence(&FenceOptions::new().collect(true)).wait()?;
     let targets = Targets::of(&client, &task.sizes)?;
     let gets_per_turn = u64::try_from(task.sizes.len())?.saturating_add(1);
     let turns = task.count.div_ceil(gets_per_turn);

@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use clap::Args;
-use modex::gds::AsStatus;
 use modex::keys;
+use modex::types::AsStatus;
 use modex::types::{DataType, ProcId, Scope, Status, Value};
 use modex::{Client, FenceOptions, Fetched, GetOptions};
 use pattern::{Content, Pattern, VALUE_COUNT};
@@ -58,7 +58,7 @@ pub(super) fn run(options: &Options) -> Outcome {
         lap(&mut times, Phase::Put);
         client.commit()?;
         lap(&mut times, Phase::Commit);
-        client.fence(&FenceOptions::new().collect(true))?;
+        client.fence(&FenceOptions::new().collect(true)).wait()?;
         lap(&mut times, Phase::Fence);
         for rank in 0..rank_count {
             let peer = ProcId::new(own.namespace.clone(), rank);
@@ -67,7 +67,7 @@ pub(super) fn run(options: &Options) -> Outcome {
         lap(&mut times, Phase::Read);
         if round + 1 < options.rounds {
             // Nobody may overwrite a value that another rank still has to read.
-            client.fence(&FenceOptions::new())?;
+            client.fence(&FenceOptions::new()).wait()?;
             lap(&mut times, Phase::Barrier);
         }
     }

@@ -16,12 +16,12 @@ pub(crate) fn keep_values() {
     let nested = Value::info_array(vec![Info::new(Key::from_static("part"), 1_u32)]);
     client.put(Scope::Global, "nested", nested).unwrap();
     client.commit().unwrap();
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     if rank == 0 {
         println!("ready");
         std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
     }
-    client.fence(&FenceOptions::new()).unwrap();
+    client.fence(&FenceOptions::new()).wait().unwrap();
     client.finalize().unwrap();
 }
 

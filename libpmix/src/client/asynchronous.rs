@@ -1,6 +1,6 @@
 //! Results on their way to C callbacks.
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{Info, Status};
 
 use crate::error::CError;

@@ -2,6 +2,7 @@
 
 use modex::keys;
 use modex::types::{Info, Key, Status};
+use modex::{JobControl, Monitor};
 
 use super::asynchronous::{run_for_infos, start_for_infos, start_with};
 use crate::guard::{Failure, guard, guard_or, guard_status};
@@ -69,7 +70,7 @@ unsafe fn control(
     let targets = unsafe { from_c::procs(targets, ntargets, Some(&own)) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    Ok(Operation::JobControl { targets, directives })
+    Ok(JobControl::new(targets, directives).into())
 }
 
 /// Monitors an object; `error` is the event to raise. The server itself monitors heartbeats of the caller
@@ -135,7 +136,7 @@ unsafe fn watch(
     let monitor = unsafe { from_c::info(monitor) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    Ok(Operation::Monitor { monitor, error: Status::from_raw(error), directives })
+    Ok(Monitor::new(monitor, Status::from_raw(error), directives).into())
 }
 
 /// Sends a heartbeat to the server, which may monitor this process. See the standard's function of the same name.
@@ -145,8 +146,8 @@ unsafe fn watch(
 pub extern "C" fn PMIx_Heartbeat() {
     guard_or((), || {
         let monitor = Info::new(Key::from_static(keys::SEND_HEARTBEAT.name()), true);
-        let beat = Operation::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() };
+        let beat = Monitor::new(monitor, Status::SUCCESS, Vec::new());
         // A failed heartbeat needs no report: the monitor notices its absence.
-        let _ = start_with(beat, drop);
+        let _ = start_with(beat.into(), drop);
     });
 }

@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 
 use modex::GetError;
-use modex::gds::AsStatus;
 use modex::keys;
 use modex::runtime::Fetched;
+use modex::types::AsStatus;
 use modex::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
 use rustc_hash::FxHasher;
 
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn PMIx_Get_nb(
             return Ok(member.defer(move || deliver(Ok(version()), callback, data))?);
         }
         match member {
-            Member::Client(client) => Ok(client.find_with(proc, key, &directives, move |result| {
+            Member::Client(client) => Ok(client.pending_find(proc, key, &directives).then(move |result| {
                 deliver(result.map_err(|error: GetError| error.status()), callback, data);
             })?),
             Member::Server(server) => {

@@ -3,8 +3,8 @@
 use std::sync::mpsc;
 
 use modex::Client;
-use modex::gds::AsStatus;
 use modex::keys;
+use modex::types::AsStatus;
 use modex::types::codes::range;
 use modex::types::{Info, Key, ProcId, Rank, Status, Value};
 
@@ -30,7 +30,7 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
     });
     let id = id.map_err(|error| error.status())?;
     let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
-    let told = client.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint]);
+    let told = client.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint]).wait();
     let outcome = match told {
         Ok(()) => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
         Err(error) => Err(error.status()),

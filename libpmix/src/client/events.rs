@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use modex::gds::AsStatus;
 use modex::keys;
 use modex::runtime::EventError;
+use modex::types::AsStatus;
 use modex::types::{DataType, Info, Key, Status};
 use modex::{Client, Completion, EventCall};
 use parking_lot::Mutex;

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use modex::IofOutput;
 use modex::types::codes::iof_channel;
 use modex::types::{Namespace, ProcId, Rank, Status};
+use modex::{IofOutput, IofPush};
 
 use super::asynchronous::{start_or_wait, start_with};
 use crate::guard::{Failure, guard_status};
@@ -176,6 +176,6 @@ pub unsafe extern "C" fn PMIx_IOF_push(
         let bytes = unsafe { from_c::byte_object(bo) }?;
         // SAFETY: the caller's contract.
         let directives = unsafe { from_c::infos(directives, ndirs) }?;
-        start_or_wait(Operation::IofPush { targets, directives, bytes }, cbfunc, cbdata)
+        start_or_wait(IofPush::new(targets, directives, bytes).into(), cbfunc, cbdata)
     })
 }

@@ -1,7 +1,8 @@
 //! Publication and lookup.
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{Key, Pdata, Status};
+use modex::{Lookup, Publish, Unpublish};
 
 use super::asynchronous::{run, start, start_with};
 use crate::form::Form;
@@ -53,7 +54,7 @@ unsafe fn publication(info: *const pmix_info_t, ninfo: usize) -> Result<Operatio
     process::member()?;
     // SAFETY: the caller's contract.
     let info = unsafe { from_c::infos(info, ninfo) }?;
-    if info.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Operation::Publish { info }) }
+    if info.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Publish::new(info).into()) }
 }
 
 /// Finds published data: each element of `data` names a key, and gets publisher and value. A key that was not found
@@ -82,7 +83,7 @@ pub unsafe extern "C" fn PMIx_Lookup(
         // SAFETY: the caller's contract.
         let places = unsafe { pointer::slice_mut(data, ndata, "array of published values") }?;
         places.iter_mut().for_each(|place| pmix_value_t::construct(&mut place.value));
-        let answer = operation::run(Operation::Lookup { keys: keys.clone(), directives })?;
+        let answer = operation::run(Lookup::new(keys.clone(), directives).into())?;
         let found = found(answer.results);
         let mut missing = 0_usize;
         for (place, key) in places.iter_mut().zip(&keys) {
@@ -123,7 +124,7 @@ pub unsafe extern "C" fn PMIx_Lookup_nb(
             return Err(Failure(Status::ERR_BAD_PARAM));
         };
         let data = CallerData::new(cbdata);
-        start_with(Operation::Lookup { keys, directives }, move |result| deliver(result, callback, data))
+        start_with(Lookup::new(keys, directives).into(), move |result| deliver(result, callback, data))
     })
 }
 
@@ -196,5 +197,5 @@ unsafe fn withdrawal(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: us
     let keys: Vec<Key> = unsafe { from_c::keys(keys) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(info, ninfo) }?;
-    Ok(Operation::Unpublish { keys, directives })
+    Ok(Unpublish::new(keys, directives).into())
 }

@@ -2,6 +2,7 @@
 
 use modex::keys;
 use modex::types::{Info, Key, Query, Status};
+use modex::{Allocate, Log, QueryInfo};
 
 use super::asynchronous::{
     deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with, store_infos,
@@ -41,7 +42,7 @@ pub unsafe extern "C" fn PMIx_Query_info(
             true => Answer::complete(Results::Infos(known)),
             false => {
                 process::member()?;
-                with_known(known, operation::run(Operation::Query { queries: rest })).map_err(Failure)?
+                with_known(known, operation::run(QueryInfo::new(rest).into())).map_err(Failure)?
             }
         };
         let infos = to_c::infos(&infos_of(answer.results))?;
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn PMIx_Query_info_nb(
             return Ok(process::member()?.defer(move || deliver_infos(Ok(answer), cbfunc, data))?);
         }
         let deliver = move |result| deliver_infos(with_known(known, result), cbfunc, data);
-        start_with(Operation::Query { queries: rest }, deliver)
+        start_with(QueryInfo::new(rest).into(), deliver)
     })
 }
 
@@ -179,7 +180,7 @@ unsafe fn entry(
     let data = unsafe { from_c::infos(data, ndata) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(directives, ndirs) }?;
-    if data.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Operation::Log { data, directives }) }
+    if data.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Log::new(data, directives).into()) }
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.
@@ -237,5 +238,5 @@ unsafe fn allocation(
     process::member()?;
     // SAFETY: the caller's contract.
     let info = unsafe { from_c::infos(info, ninfo) }?;
-    Ok(Operation::Allocate { directive, info })
+    Ok(Allocate::new(directive, info).into())
 }

@@ -1,8 +1,8 @@
 //! Credentials.
 
-use modex::Credential;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
+use modex::{Credential, GetCredential, ValidateCredential};
 
 use super::asynchronous::{run_for_infos, start_with};
 use crate::guard::{Failure, guard, guard_status};
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn PMIx_Get_credential(
         let place = unsafe { pointer::unique(credential, "place for the credential") }?;
         // SAFETY: the caller's contract.
         let directives = unsafe { from_c::infos(info, ninfo) }?;
-        let found = credential_of(operation::run(Operation::GetCredential { directives })?)?;
+        let found = credential_of(operation::run(GetCredential::new(directives).into())?)?;
         *place = to_c::byte_object(&found.bytes)?.into_raw();
         Ok(())
     })
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn PMIx_Get_credential_nb(
         let directives = unsafe { from_c::infos(info, ninfo) }?;
         let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let data = CallerData::new(cbdata);
-        start_with(Operation::GetCredential { directives }, move |result| deliver(result, callback, data))
+        start_with(GetCredential::new(directives).into(), move |result| deliver(result, callback, data))
     })
 }
 
@@ -149,5 +149,5 @@ unsafe fn validation(
     let credential = unsafe { from_c::byte_object(cred) }?;
     // SAFETY: the caller's contract.
     let directives = unsafe { from_c::infos(info, ninfo) }?;
-    Ok(Operation::ValidateCredential { credential, directives })
+    Ok(ValidateCredential::new(credential, directives).into())
 }

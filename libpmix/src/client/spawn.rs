@@ -3,7 +3,7 @@
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use modex::keys;
-use modex::proto::Spawn;
+use modex::proto::{Service, Spawn};
 use modex::types::codes::iof_channel;
 use modex::types::{App, Info, Namespace, ProcId, Status, Text};
 
@@ -89,7 +89,7 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
 
 /// The channels that a job forwards to its starter.
 fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
-    let Operation::Spawn { job, apps } = operation else { return 0 };
+    let Operation::Service(Service::Spawn(Spawn { job, apps })) = operation else { return 0 };
     let channels = [
         (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
         (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
@@ -132,7 +132,7 @@ unsafe fn job(
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
     let Spawn { job, apps } = spawn;
-    Ok(Operation::Spawn { job, apps: apps.into_iter().map(completed).collect() })
+    Ok(Spawn::new(job, apps.into_iter().map(completed).collect()).into())
 }
 
 /// Completes an application with the parts that its description may omit: the program's name, the working directory, and the

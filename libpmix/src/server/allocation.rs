@@ -12,11 +12,11 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
-use modex::gds::AsStatus;
 use modex::keys;
 use modex::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
 use modex::topo::Inventories;
 use modex::topo::inventory::{Device, Inventory};
+use modex::types::AsStatus;
 use modex::types::codes::device_type;
 use modex::types::{DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
 

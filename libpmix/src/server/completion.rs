@@ -1,6 +1,6 @@
 //! Completion of operations: return value or callback.
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
 use modex::{Server, ServerError};
 

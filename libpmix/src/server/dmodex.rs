@@ -1,6 +1,6 @@
 //! Data of local processes, for other servers.
 
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
 
 use super::state;

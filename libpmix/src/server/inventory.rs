@@ -1,8 +1,8 @@
 //! Hardware inventories: collected on each node, delivered where jobs are planned.
 
 use modex::Server;
-use modex::gds::AsStatus;
 use modex::keys;
+use modex::types::AsStatus;
 use modex::types::{Info, InfoFlags, Key, Status, Value};
 
 use super::completion::perform;

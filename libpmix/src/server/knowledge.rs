@@ -5,17 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use modex::QueryRequest;
 use modex::keys::{self, TypedKey};
 use modex::types::{DataArray, DataType, Info, Key, ProcId, Query, Regattr, Status, Text, Value, footprint};
+use modex::{QueryInfo, Requester};
 
 use super::state::{self, ServerProcess};
 use super::upcall::{Bridge, Due};
 use crate::guard::Failure;
 
 /// Answers the queries that this library knows, and passes the rest to the host.
-pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
-    let QueryRequest { requester, queries } = request;
+pub(super) fn query(bridge: &Bridge, requester: Requester, request: QueryInfo, due: Due) {
+    let QueryInfo { queries } = request;
     let divided = match state::current() {
         Ok(process) => divide(&process, queries),
         Err(Failure(_)) => Ok((Vec::new(), queries)),
@@ -28,7 +28,7 @@ pub(super) fn query(bridge: &Bridge, request: QueryRequest, due: Due) {
         return due.give_infos(Status::SUCCESS, found);
     }
     let due = if found.is_empty() { due } else { due.with_infos(found) };
-    bridge.query(QueryRequest { requester, queries: rest }, due);
+    bridge.query(requester, QueryInfo::new(rest), due);
 }
 
 /// Splits queries into found answers and queries for the host.

@@ -2,19 +2,14 @@
 
 use std::sync::Arc;
 
-use modex::gds::{AsStatus, qualified};
+use modex::gds::qualified;
 use modex::keys;
 use modex::topo::{SharedMachine, TopologyError};
+use modex::types::AsStatus;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value, ranks_in};
-use modex::{
-    AbortUpcall, Allocate, Connect, Credential, CredentialRequest, EventCall, EventError, Group, GroupOperation,
-    GroupRequest, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, Requester, ServerError, Spawn,
-    Unpublish, ValidateRequest,
-};
-use nix::unistd::{getegid, geteuid};
+use modex::{AbortUpcall, Connect, EventCall, EventError, Group, GroupOperation, GroupRequest, ServerError, Service};
 use parking_lot::Mutex;
 
-use super::knowledge;
 use super::state::ServerProcess;
 use super::upcall::Due;
 use crate::client::KeptValues;
@@ -31,11 +26,6 @@ pub(super) struct Own {
 impl Own {
     pub(super) const fn new(process: Arc<ServerProcess>) -> Self {
         Self { process }
-    }
-
-    fn requester(&self) -> Requester {
-        let proc = self.proc().clone();
-        Requester { proc, object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() }
     }
 
     /// Values that this process knows without asking its server core.
@@ -94,10 +84,6 @@ impl Own {
         }))
     }
 
-    fn infos_due(&self, done: Done<Answer>) -> Due {
-        self.infos_due_with(done, Results::Infos)
-    }
-
     fn infos_due_with(&self, done: Done<Answer>, results: impl FnOnce(Vec<Info>) -> Results + Send + 'static) -> Due {
         let process = Arc::clone(&self.process);
         Due::Infos(Box::new(move |status, infos| {
@@ -107,32 +93,14 @@ impl Own {
         }))
     }
 
-    fn found_due(&self, done: Done<Answer>) -> Due {
-        let process = Arc::clone(&self.process);
-        Due::Found(Box::new(move |status, found| {
-            let has_results = status.is_success() || !found.is_empty();
-            let result = if has_results { Ok(Answer { status, results: Results::Found(found) }) } else { Err(status) };
-            deliver(&process, done, result);
-        }))
-    }
-
-    fn spawn(&self, job: Vec<Info>, apps: Vec<modex::types::App>, done: Done<Answer>) {
-        let process = Arc::clone(&self.process);
-        let due = Due::Namespace(Box::new(move |result: Result<Namespace, Status>| {
-            deliver(&process, done, result.map(|namespace| Answer::complete(Results::Namespace(namespace))));
-        }));
-        self.process.bridge.spawn(Spawn::of_server(self.requester(), job, apps), due);
-    }
-
-    fn credential(&self, directives: Vec<Info>, done: Done<Answer>) {
-        let process = Arc::clone(&self.process);
-        let due = Due::Credential(Box::new(move |result: Result<Credential, Status>| {
-            deliver(&process, done, result.map(|credential| Answer::complete(Results::Credential(credential))));
-        }));
-        let requester = self.requester();
-        let directives = requester.signed(directives);
-        let request = CredentialRequest { requester, directives };
-        self.process.bridge.get_credential(request, due);
+    fn service(&self, service: Service, done: Done<Answer>) -> Result<(), Status> {
+        let pending = self.process.server().service(service);
+        if done.is_awaited {
+            done.give(pending.wait().map(Answer::from).map_err(|error| error.status()));
+            return Ok(());
+        }
+        let begun = pending.then(|result| done.give(result.map(Answer::from).map_err(|error| error.status())));
+        begun.map_err(|error| error.status())
     }
 
     fn group(
@@ -200,6 +168,26 @@ impl Own {
     ) -> Result<(), Status> {
         let done = done.after(|value: Result<Value, Status>| value.and_then(results).map(Answer::complete));
         self.get(Some(proc), Some(Key::from_static(key)), directives, done)
+    }
+
+    fn notify(
+        &self,
+        status: Status,
+        source: Option<&ProcId>,
+        range: u8,
+        info: &[Info],
+        done: Done<Answer>,
+    ) -> Result<(), Status> {
+        let server = self.process.server();
+        let is_awaited = done.is_awaited;
+        let answer = move |result: Result<(), ServerError>| {
+            done.give(result.map(|()| Answer::complete(Results::None)).map_err(|error| error.status()));
+        };
+        if is_awaited {
+            answer(server.notify_event(status, source, range, info));
+            return Ok(());
+        }
+        server.notify_event_with(status, source, range, info, answer).map_err(|error| error.status())
     }
 
     /// Gives a result that exists already; a callback gets it only after the caller has returned.
@@ -292,65 +280,34 @@ impl ServerRole for Own {
     }
 
     fn perform(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
-        let (bridge, requester) = (&self.process.bridge, self.requester());
+        let bridge = &self.process.bridge;
         match operation {
             Operation::Fence { procs, .. } => return self.fence(&procs, done),
             Operation::Abort { status, message, procs } => {
                 let message = Some(Text::from(message.as_str()));
-                let request = AbortUpcall { requester: requester.proc, object: 0, status, message, procs };
+                let request = AbortUpcall { requester: self.proc().clone(), object: 0, status, message, procs };
                 bridge.abort(request, self.status_due(done));
             }
-            Operation::Publish { info } => {
-                let info = requester.signed(info);
-                bridge.publish(Publish { requester, info }, self.status_due(done));
-            }
-            Operation::Lookup { keys, directives } => {
-                let directives = requester.signed(directives);
-                bridge.lookup(Lookup { requester, keys, directives }, self.found_due(done));
-            }
-            Operation::Unpublish { keys, directives } => {
-                let directives = requester.signed(directives);
-                bridge.unpublish(Unpublish { requester, keys, directives }, self.status_due(done));
-            }
-            Operation::Spawn { job, apps } => self.spawn(job, apps, done),
+            Operation::Service(service) => return self.service(service, done),
             Operation::Connect { procs, directives } => {
                 bridge.connect(Connect { procs, directives }, self.status_due(done));
             }
             Operation::Disconnect { procs, directives } => {
                 bridge.disconnect(Connect { procs, directives }, self.status_due(done));
             }
-            Operation::Query { queries } => {
-                let queries = requester.signed_queries(queries);
-                knowledge::query(bridge, QueryRequest { requester, queries }, self.infos_due(done));
+            Operation::GroupConstruct { id, procs, directives } => {
+                self.group(GroupOperation::Construct, &id, procs, directives, done);
             }
-            Operation::Log { data, directives } => {
-                let directives = requester.signed(directives);
-                bridge.log(Log { requester, data, directives }, self.status_due(done));
+            Operation::GroupDestruct { id, directives } => {
+                self.group(GroupOperation::Destruct, &id, Vec::new(), directives, done);
             }
-            Operation::Allocate { directive, info } => {
-                let info = requester.signed(info);
-                bridge.allocate(Allocate { requester, directive, info }, self.infos_due(done));
+            Operation::ResolvePeers { node, namespace } => return self.resolve_peers(node, namespace, done),
+            Operation::ResolveNodes { namespace } => return self.resolve_nodes(namespace, done),
+            Operation::Notify { status, source, range, info } => {
+                return self.notify(status, source.as_ref(), range, &info, done);
             }
-            Operation::JobControl { targets, directives } => {
-                let directives = requester.signed(directives);
-                bridge.job_control(JobControl { requester, targets, directives }, self.infos_due(done));
-            }
-            Operation::Monitor { monitor, error, directives } => {
-                let directives = requester.signed(directives);
-                bridge.monitor(Monitor { requester, monitor, error, directives }, self.infos_due(done));
-            }
-            Operation::GetCredential { directives } => self.credential(directives, done),
-            Operation::ValidateCredential { credential, directives } => {
-                let directives = requester.signed(directives);
-                let request = ValidateRequest { requester, credential, directives };
-                bridge.validate_credential(request, self.infos_due(done));
-            }
-            Operation::IofPush { targets, directives, bytes } => {
-                let directives = requester.signed(directives);
-                let request = PushStdin { requester, targets, directives, bytes };
-                bridge.push_stdin(request, self.status_due(done));
-            }
-            other => return self.perform_without_ids(other, done),
+            // Hosts get output by their own means.
+            _ => return Err(Status::ERR_NOT_SUPPORTED),
         }
         Ok(())
     }
@@ -382,38 +339,6 @@ impl ServerRole for Own {
             return Ok(());
         }
         server.deregister_event_handler_with(id, || done.give(Ok(()))).map_err(|error| error.status())
-    }
-}
-
-impl Own {
-    /// Operations without a requester in their upcalls, and operations that need no upcall.
-    fn perform_without_ids(&self, operation: Operation, done: Done<Answer>) -> Result<(), Status> {
-        match operation {
-            Operation::GroupConstruct { id, procs, directives } => {
-                self.group(GroupOperation::Construct, &id, procs, directives, done);
-                Ok(())
-            }
-            Operation::GroupDestruct { id, directives } => {
-                self.group(GroupOperation::Destruct, &id, Vec::new(), directives, done);
-                Ok(())
-            }
-            Operation::ResolvePeers { node, namespace } => self.resolve_peers(node, namespace, done),
-            Operation::ResolveNodes { namespace } => self.resolve_nodes(namespace, done),
-            Operation::Notify { status, source, range, info } => {
-                let (server, source) = (self.process.server(), source.as_ref());
-                let is_awaited = done.is_awaited;
-                let answer = move |result: Result<(), ServerError>| {
-                    done.give(result.map(|()| Answer::complete(Results::None)).map_err(|error| error.status()));
-                };
-                if is_awaited {
-                    answer(server.notify_event(status, source, range, &info));
-                    return Ok(());
-                }
-                server.notify_event_with(status, source, range, &info, answer).map_err(|error| error.status())
-            }
-            // Hosts get output by their own means.
-            _ => Err(Status::ERR_NOT_SUPPORTED),
-        }
     }
 }
 

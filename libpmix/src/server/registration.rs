@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use modex::ServerError;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Namespace;
 use nix::libc::{self, gid_t, uid_t};
 

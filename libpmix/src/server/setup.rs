@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use modex::gds::AsStatus;
 use modex::keys::{self, TypedKey};
 use modex::topo::Inventories;
+use modex::types::AsStatus;
 use modex::types::{Info, InfoFlags, Key, Namespace, Status, Text, Value};
 use modex::{Server, ServerError};
 

@@ -17,7 +17,7 @@ mod tests;
 
 pub use distances::*;
 pub use locality::*;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{Status, Text};
 pub use source::{Given, HostTopology, is_forbidden};
 

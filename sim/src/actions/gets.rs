@@ -42,7 +42,7 @@ impl World {
             3 => (vec![timeout, flag(keys::GET_REFRESH_CACHE.name())], true),
             4 => (Vec::new(), false),
             5 => {
-                let log = Request::Log(Log { timestamp: None, data: Vec::new(), directives: Vec::new() });
+                let log = Request::from(Log::new(Vec::new(), Vec::new()));
                 let asked = PendingCall { purpose: CallPurpose::Other, is_awaited: true, deadline: None };
                 return self.client_call(peer, asked, Call::Exchange(log));
             }
@@ -238,7 +238,7 @@ impl World {
             let key = u8::try_from(number % 6).unwrap_or(0);
             let directives = [timeout.clone(), refresh.clone()];
             self.look_for(process, peer, (proc, whose, key), &directives, false);
-            let log = Request::Log(Log { timestamp: None, data: Vec::new(), directives: Vec::new() });
+            let log = Request::from(Log::new(Vec::new(), Vec::new()));
             let asked = PendingCall { purpose: CallPurpose::Other, is_awaited: false, deadline: None };
             self.client_call(peer, asked, Call::Exchange(log));
         }

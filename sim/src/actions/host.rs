@@ -8,7 +8,7 @@ use std::time::Duration;
 use modex::events::Event as Happened;
 use modex::gds::registration::Description;
 use modex::keys;
-use modex::proto::{Collective, Group, Request};
+use modex::proto::{Collective, Group, Request, Service};
 use modex::server::{
     CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, RegisterNamespace,
     Upcall, UpcallId,
@@ -70,7 +70,7 @@ impl World {
                 self.carry(server, &event);
                 self.answer(server, id, HostReply::Status(Status::SUCCESS))
             }
-            Upcall::JobControl(_) => {
+            Upcall::Service(_, Service::JobControl(_)) => {
                 self.host.last += 1;
                 let number = Value::Size(self.host.last);
                 let info = vec![Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), number)];

@@ -6,10 +6,10 @@ use std::time::Duration;
 use modex::client::{
     ANSWERS, Call, CallId, Conclusion, Construction, Input, Invitation, Outcome, addressed, description,
 };
-use modex::gds::AsStatus;
 use modex::keys;
-use modex::proto::{Command, Group as GroupCall, JobControl, Notify, RegisterEvents, Reply, Request};
+use modex::proto::{Command, Group as GroupCall, JobControl, Notify, QueryInfo, RegisterEvents, Reply, Request};
 use modex::server::PeerId;
+use modex::types::AsStatus;
 use modex::types::codes::range;
 use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Value};
 
@@ -204,7 +204,7 @@ impl World {
             return self.announce(peer, process, &id, &conclusion, None);
         }
         let directives = vec![flag(keys::GROUP_ASSIGN_CONTEXT_ID.name()), named(&id)];
-        let control = Request::JobControl(JobControl { targets: Vec::new(), directives });
+        let control = Request::from(JobControl::new(Vec::new(), directives));
         self.exchange(peer, InvitationCall::Numbers(id, conclusion), control);
     }
 
@@ -307,7 +307,7 @@ impl World {
             }
             let keys = vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())];
             let query = modex::types::Query { keys, qualifiers: vec![named(&party.1)] };
-            self.exchange(peer, InvitationCall::Looks(party.clone()), Request::Query(vec![query]));
+            self.exchange(peer, InvitationCall::Looks(party.clone()), Request::from(QueryInfo::new(vec![query])));
         } else {
             let mut info = addressed(&party.1, &others);
             info.push(Info::new(Key::from_static(keys::EVENT_AFFECTED_PROC.name()), self.own(process)));

@@ -1,6 +1,7 @@
 //! Requests, their replies, and the limits of both.
 
 use super::*;
+use crate::proto::QueryInfo;
 
 #[test]
 fn a_fence_that_fails_names_who_was_missing() {
@@ -20,10 +21,10 @@ fn a_fence_that_fails_names_who_was_missing() {
 #[test]
 fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody() {
     let mut client = client();
-    let request = Request::Query(Vec::new());
+    let request = Request::from(QueryInfo::new(Vec::new()));
     let tag = sent_tag(&call(&mut client, at(0), 1, Call::ExchangeWithin(request, Duration::from_secs(2))));
     assert_eq!(client.poll_timeout(), Some(at(3000)), "a second more than the server has");
-    let timed_out = Err(CallError::TimedOut { command: Command::Query });
+    let timed_out = Err(CallError::TimedOut { command: Command::QueryInfo });
     assert_eq!(input(&mut client, at(3000), Input::Timeout), [Output::Done(CallId(1), timed_out)]);
     assert_eq!(input(&mut client, at(3001), Input::Reply(tag, Reply::Infos(Vec::new()))), []);
 }
@@ -51,7 +52,7 @@ fn data_of_other_jobs_in_a_reply_are_received_before_the_call_is_done() {
     let job = ProcId::new(Namespace::new("other").unwrap(), Rank::Wildcard);
     let entries = vec![Kval { key: Key::from_static("k"), value: Value::Uint32(1) }];
     let (name, data) = (crate::types::Text::from("other"), RankData { proc: job, entries: entries.clone() });
-    let spawn = Request::Spawn(crate::proto::Spawn { job: Vec::new(), apps: Vec::new() });
+    let spawn = Request::from(crate::proto::Spawn { job: Vec::new(), apps: Vec::new() });
     let connect = Request::Connect(crate::proto::Collective { procs: vec![proc(0)], directives: Vec::new() });
     let group = crate::proto::Group { command: 24, id: None, procs: Vec::new(), directives: Vec::new() };
     let formed = Reply::Group {
@@ -164,7 +165,7 @@ fn a_request_without_reply_is_complete_when_sent() {
 fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
     let mut client = client();
     let monitor = Info::new(Key::from_static("pmix.monitor.beat"), true);
-    let beat = Request::Monitor(proto::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() });
+    let beat = Request::from(proto::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() });
     let ended = call(&mut client, at(0), 1, Call::Exchange(beat));
     let answered = done(1, Outcome::Reply(Reply::Infos(Vec::new())));
     assert!(matches!(ended.as_slice(), [Output::Send(Tag::HEARTBEAT, _), last] if *last == answered));
@@ -239,7 +240,7 @@ fn a_request_that_names_nobody_is_a_mistake_and_is_not_sent() {
         Call::Exchange(Request::Disconnect(collective())),
         Call::ExchangeWithin(Request::GroupConstruct(group()), Duration::from_secs(1)),
         Call::Exchange(Request::GroupDestruct(group())),
-        Call::Exchange(Request::JobControl(proto::JobControl { targets: procs(), directives: Vec::new() })),
+        Call::Exchange(Request::from(proto::JobControl { targets: procs(), directives: Vec::new() })),
         Call::Exchange(Request::RefreshCache(nobody.clone())),
     ];
     for (id, asked) in (1..).zip(calls) {

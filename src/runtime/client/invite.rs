@@ -302,7 +302,7 @@ fn conclude(session: &Arc<Session>, ended: Ended<Invitation>, wishes: &Wishes, c
         Info::new(Key::from_static(keys::GROUP_ASSIGN_CONTEXT_ID.name()), true),
         Info::new(Key::from_static(keys::GROUP_ID.name()), Value::String(id)),
     ];
-    let control = Request::JobControl(JobControl { targets: Vec::new(), directives: wish.into() });
+    let control = Request::from(JobControl::new(Vec::new(), wish.into()));
     let weak = Arc::downgrade(session);
     // If the request can't be sent, dropping the callback reports `Closed`.
     let _ = session.exchange_with(control, wishes.time_limit, move |reply| {

@@ -10,11 +10,11 @@ pub use self::get::FetchError;
 pub(super) use self::get::ValueCallback;
 use super::groups::Groups;
 use super::link::Link;
-use super::pending::Pending;
 use super::progress::Progress;
 use super::readers::{ForeignSources, Source};
 use super::session_events;
 use super::session_topology::KnownTopology;
+use super::started_fence::StartedFence;
 use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingError, StagingLimits};
 use crate::gds::NamespaceReader;
 use crate::proto::{Abort, Commit};
@@ -249,12 +249,12 @@ impl Session {
     }
 
     /// As [`Session::fence`], without waiting.
-    pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> Pending {
+    pub fn start_fence(&self, procs: Vec<ProcId>, directives: FenceDirectives) -> StartedFence {
         if self.is_everyone(&procs) {
-            return Pending::done(&self.link);
+            return StartedFence::done(&self.link);
         }
         let procs = self.groups.spell_out(procs);
-        Pending::new(&self.link, self.link.start(Call::Fence { procs, directives }))
+        StartedFence::new(&self.link, self.link.start(Call::Fence { procs, directives }))
     }
 
     /// As [`Session::fence`]; the result goes to `callback`, on the progress thread. Starts that thread if needed.

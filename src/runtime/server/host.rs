@@ -4,14 +4,30 @@ use std::time::Duration;
 
 use crate::events::Event;
 use crate::proto::exchange::PackedFence;
+use crate::proto::{Credential, IofPull, Service, with_services};
 use crate::server::{
-    AbortUpcall, Allocate, Capabilities, Connect, Credential, CredentialRequest, FenceUpcall, GroupRequest, HostReply,
-    IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn, ToolUpcall,
-    Unpublish, UpcallId, ValidateRequest,
+    AbortUpcall, Capabilities, Connect, FenceUpcall, GroupRequest, HostReply, RegisterEvents, Requester, ToolUpcall,
+    UpcallId,
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
 use super::commands::{Command, CommandSender};
+
+/// One method of [`Host`] for each service.
+macro_rules! methods {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        $(
+            $(#[$doc])*
+            fn $method(&self, requester: Requester, request: crate::proto::$service, reply: Responder<$answer>) {
+                unsupported((requester, request), reply);
+            }
+        )*
+    };
+}
 
 /// The program that embeds a server. It does what no library can: it carries data between nodes and controls processes.
 ///
@@ -20,6 +36,15 @@ use super::commands::{Command, CommandSender};
 /// call meanwhile. The [`Responder`] takes the answer inside the function, later, or on another thread.
 ///
 /// The server calls only the functions that [`Host::capabilities`] names.
+///
+/// The exception are services for the server's own process, such as `Server::publish`. They call the host's function on
+/// their caller's thread, also while another function runs. Hold no lock during such a call that the function takes.
+///
+/// The directives of a service end with the ids of its requester (`PMIX_USERID`, `PMIX_GRPID`), according to the kernel. A
+/// spawn also has `PMIX_SPAWNED`, `PMIX_PARENT_ID`, and `PMIX_REQUESTOR_IS_CLIENT` or `PMIX_REQUESTOR_IS_TOOL`. A log also has
+/// `PMIX_LOG_SOURCE` and, if the requester sent it, `PMIX_LOG_TIMESTAMP`. Queries have the ids among their qualifiers.
+///
+/// Answers that are lists may be partial: see [`Responder::partial`].
 ///
 /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
 pub trait Host: Send + Sync + 'static {
@@ -62,26 +87,7 @@ pub trait Host: Send + Sync + 'static {
         unsupported(request, reply);
     }
 
-    /// A process publishes data. Answer when it can be looked up.
-    fn publish(&self, request: Publish, reply: Responder<()>) {
-        unsupported(request, reply);
-    }
-
-    /// A process looks for published data. Answer with the found values; use [`Responder::partial`] if keys are
-    /// missing.
-    fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
-        unsupported(request, reply);
-    }
-
-    /// A process withdraws its published data.
-    fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
-        unsupported(request, reply);
-    }
-
-    /// A process starts a job. Answer with its namespace when all its processes have started.
-    fn spawn(&self, request: Spawn, reply: Responder<Namespace>) {
-        unsupported(request, reply);
-    }
+    with_services!(methods);
 
     /// All local participants want to be connected with the others.
     fn connect(&self, request: Connect, reply: Responder<()>) {
@@ -93,50 +99,10 @@ pub trait Host: Send + Sync + 'static {
         unsupported(request, reply);
     }
 
-    /// A process asks for facts. Answer with the known ones; use [`Responder::partial`] if some are missing.
-    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
-        unsupported(request, reply);
-    }
-
-    /// A process logs data. Answer when the data is handed over.
-    fn log(&self, request: Log, reply: Responder<()>) {
-        unsupported(request, reply);
-    }
-
-    /// A process wants to change its allocation.
-    fn allocate(&self, request: Allocate, reply: Responder<Vec<Info>>) {
-        unsupported(request, reply);
-    }
-
-    /// A process wants others paused, resumed, signalled, ended ...
-    fn job_control(&self, request: JobControl, reply: Responder<Vec<Info>>) {
-        unsupported(request, reply);
-    }
-
-    /// A process wants something watched.
-    fn monitor(&self, request: Monitor, reply: Responder<Vec<Info>>) {
-        unsupported(request, reply);
-    }
-
-    /// A process wants a credential.
-    fn get_credential(&self, request: CredentialRequest, reply: Responder<Credential>) {
-        unsupported(request, reply);
-    }
-
-    /// A process wants a credential checked. Answer with the facts that it proves.
-    fn validate_credential(&self, request: ValidateRequest, reply: Responder<Vec<Info>>) {
-        unsupported(request, reply);
-    }
-
     /// A process wants output that no other process here has requested yet. After success, pass the output to
     /// `Server::iof_deliver`.
-    fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
-        unsupported(request, reply);
-    }
-
-    /// A process sends bytes to the standard input of others. Answer when the bytes are taken, not when they are read.
-    fn push_stdin(&self, request: PushStdin, reply: Responder<()>) {
-        unsupported(request, reply);
+    fn iof_pull(&self, requester: Requester, request: IofPull, reply: Responder<()>) {
+        unsupported((requester, request), reply);
     }
 
     /// All local members want to form or dissolve a group with members elsewhere, or one with a context number. Results
@@ -190,6 +156,28 @@ fn unsupported<R, T: Answer>(request: R, reply: Responder<T>) {
     drop(request);
     reply.fail(Status::ERR_NOT_SUPPORTED);
 }
+
+macro_rules! call_service {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        /// Calls the host's function for a service.
+        pub(super) fn call_service(
+            host: &dyn Host,
+            requester: Requester,
+            service: Service,
+            taker: Taker,
+        ) {
+            match service {
+                $(Service::$service(request) => host.$method(requester, request, Responder::new(taker)),)*
+            }
+        }
+    };
+}
+
+with_services!(call_service);
 
 /// A moment in the life of a local process, as seen by its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,14 +248,21 @@ pub struct FenceReply {
 /// A pending answer. Exactly one is given. Dropping the responder fails the request.
 #[must_use = "dropping a responder fails the request"]
 pub struct Responder<T: Answer> {
-    upcall: UpcallId,
-    commands: Option<CommandSender>,
+    taker: Option<Taker>,
     answer: PhantomData<fn(T)>,
 }
 
+/// The taker of an answer.
+pub(super) enum Taker {
+    /// The server's core.
+    Core(UpcallId, CommandSender),
+    /// A call of the server's own process.
+    Caller(Box<dyn FnOnce(HostReply) + Send>),
+}
+
 impl<T: Answer> Responder<T> {
-    pub(super) fn new(upcall: UpcallId, commands: CommandSender) -> Self {
-        Self { upcall, commands: Some(commands), answer: PhantomData }
+    pub(super) const fn new(taker: Taker) -> Self {
+        Self { taker: Some(taker), answer: PhantomData }
     }
 
     /// The request succeeded with this result.
@@ -281,9 +276,13 @@ impl<T: Answer> Responder<T> {
     }
 
     fn answer(&mut self, reply: HostReply) {
-        // A server that has ended needs no answers.
-        if let Some(commands) = self.commands.take() {
-            let _ = commands.send(Command::Completed(self.upcall, reply));
+        match self.taker.take() {
+            Some(Taker::Core(upcall, commands)) => {
+                // A server that has ended needs no answers.
+                let _ = commands.send(Command::Completed(upcall, reply));
+            }
+            Some(Taker::Caller(take)) => take(reply),
+            None => {}
         }
     }
 }
@@ -293,7 +292,8 @@ impl Responder<FenceReply> {
     /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence). Damaged bytes fail the fence. The server reads
     /// them in place; they are dropped on the thread that calls the host.
     pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
-        let Some(commands) = self.commands.clone() else { return };
+        let Some(Taker::Core(_, commands)) = &self.taker else { return };
+        let commands = commands.clone();
         match PackedFence::new(GivenBack { bytes: Some(bytes), commands }) {
             Ok(packed) => self.answer(HostReply::PackedFence { status: Status::SUCCESS, packed }),
             Err(error) => {
@@ -341,7 +341,7 @@ impl<T: Answer> Drop for Responder<T> {
 
 impl<T: Answer> fmt::Debug for Responder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Responder").field(&self.upcall).finish()
+        f.debug_struct("Responder").field("is_given", &self.taker.is_none()).finish()
     }
 }
 

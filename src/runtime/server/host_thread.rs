@@ -10,7 +10,7 @@ use crate::server::{HostResult, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank};
 
 use super::commands::{Callback, CommandSender};
-use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder};
+use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder, Taker, call_service};
 use super::job_queue::{JobReceiver, JobSender, queue};
 use super::request_quota::{Account, Origin};
 use crate::runtime::shared::events;
@@ -73,7 +73,7 @@ impl Place {
                 Self::new(origin, Some(proc))
             }
             Upcall::NotifyEvent(event) => Self::new(origin, event.source.as_ref()),
-            Upcall::IofPull(request) => Self::new(origin, Some(&request.requester.proc)),
+            Upcall::IofPull(requester, _) => Self::new(origin, Some(&requester.proc)),
             Upcall::RegisterEvents(_) | Upcall::DeregisterEvents(_) => Self::new(origin, None).and(Lane::Environment),
             Upcall::DirectModex { proc, .. } => {
                 let lanes = BTreeSet::from([Lane::Fetches(proc.namespace.clone())]);
@@ -163,39 +163,28 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Job>
 }
 
 fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upcall) {
-    let commands = commands.clone();
+    let taker = Taker::Core(id, commands.clone());
     match upcall {
         Upcall::ClientConnected { proc, object, directives } => {
-            host.client_connected(ClientConnected { proc, object, directives }, Responder::new(id, commands));
+            host.client_connected(ClientConnected { proc, object, directives }, Responder::new(taker));
         }
         Upcall::ClientFinalized { proc, object } => {
-            host.client_finalized(ClientFinalized { proc, object }, Responder::new(id, commands));
+            host.client_finalized(ClientFinalized { proc, object }, Responder::new(taker));
         }
-        Upcall::Abort(request) => host.abort(request, Responder::new(id, commands)),
-        Upcall::Fence(request) => host.fence(request, Responder::new(id, commands)),
-        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(id, commands)),
-        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(id, commands)),
-        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(id, commands)),
+        Upcall::Abort(request) => host.abort(request, Responder::new(taker)),
+        Upcall::Fence(request) => host.fence(request, Responder::new(taker)),
+        Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(taker)),
+        Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(taker)),
+        Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(taker)),
         Upcall::DirectModex { proc, directives } => {
-            host.direct_modex(DirectModex { proc, directives }, Responder::new(id, commands));
+            host.direct_modex(DirectModex { proc, directives }, Responder::new(taker));
         }
-        Upcall::Publish(request) => host.publish(request, Responder::new(id, commands)),
-        Upcall::Lookup(request) => host.lookup(request, Responder::new(id, commands)),
-        Upcall::Unpublish(request) => host.unpublish(request, Responder::new(id, commands)),
-        Upcall::Spawn(request) => host.spawn(request, Responder::new(id, commands)),
-        Upcall::Connect(request) => host.connect(request, Responder::new(id, commands)),
-        Upcall::Disconnect(request) => host.disconnect(request, Responder::new(id, commands)),
-        Upcall::Query(request) => host.query(request, Responder::new(id, commands)),
-        Upcall::Log(request) => host.log(request, Responder::new(id, commands)),
-        Upcall::Allocate(request) => host.allocate(request, Responder::new(id, commands)),
-        Upcall::JobControl(request) => host.job_control(request, Responder::new(id, commands)),
-        Upcall::Monitor(request) => host.monitor(request, Responder::new(id, commands)),
-        Upcall::GetCredential(request) => host.get_credential(request, Responder::new(id, commands)),
-        Upcall::ValidateCredential(request) => host.validate_credential(request, Responder::new(id, commands)),
-        Upcall::IofPull(request) => host.iof_pull(request, Responder::new(id, commands)),
-        Upcall::PushStdin(request) => host.push_stdin(request, Responder::new(id, commands)),
-        Upcall::ToolConnected(tool) => host.tool_connected(tool, Responder::new(id, commands)),
-        Upcall::Group(request) => host.group(request, Responder::new(id, commands)),
+        Upcall::Service(requester, service) => call_service(host, requester, service, taker),
+        Upcall::Connect(request) => host.connect(request, Responder::new(taker)),
+        Upcall::Disconnect(request) => host.disconnect(request, Responder::new(taker)),
+        Upcall::IofPull(requester, request) => host.iof_pull(requester, request, Responder::new(taker)),
+        Upcall::ToolConnected(tool) => host.tool_connected(tool, Responder::new(taker)),
+        Upcall::Group(request) => host.group(request, Responder::new(taker)),
     }
 }
 

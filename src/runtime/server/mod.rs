@@ -17,6 +17,8 @@ pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod newcomers;
 #[doc(hidden)] // For the command.
+pub(super) mod own_process;
+#[doc(hidden)] // For the command.
 pub mod poller;
 pub(super) mod process_ends;
 pub(super) mod prover;

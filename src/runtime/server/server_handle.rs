@@ -22,6 +22,7 @@ use super::host_thread::{HostThread, is_host_thread};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::newcomers::Greeting;
+use super::own_process::OwnProcess;
 use super::poller::{Poller, Waker};
 use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
@@ -114,6 +115,7 @@ pub struct Stopped;
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
     pub(super) commands: CommandSender,
+    host: Arc<dyn Host>,
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
@@ -167,15 +169,14 @@ impl ServerHandle {
         let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
         let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
-        let work = WorkRecord::default();
-        let decoder = Decoder::new(commands.clone(), clock);
+        let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
         let greeting = Greeting::new(connections.handshakes_max, core.limits.peers_max);
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
             lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
             duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
-            host: HostThread::start(host, commands.clone(), running).map_err(StartError::Thread)?,
+            host: HostThread::start(Arc::clone(&host), commands.clone(), running).map_err(StartError::Thread)?,
             clock,
             poller,
             waker,
@@ -193,6 +194,7 @@ impl ServerHandle {
         let thread = server_loop.start(commands.desk()).map_err(StartError::Thread)?;
         Ok(Self {
             commands,
+            host,
             environment,
             events,
             asks_host,
@@ -203,6 +205,13 @@ impl ServerHandle {
             work,
             creator_pid: process::id(),
         })
+    }
+
+    /// The server's own process, as a requester.
+    #[must_use]
+    pub fn own_process(&self) -> OwnProcess {
+        let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
+        OwnProcess { host, proc: self.environment.address.server.clone(), commands }
     }
 
     /// The topology of this node.

@@ -259,7 +259,7 @@ mod tests {
         let dialect = Dialect { codec, peer: Version::new(3, 2, 5) };
         let lines = MessageCodec::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
         let reply = Reply::Infos(vec![Info::new(Key::from_static("k"), Value::ProcCpuset(None))]);
-        assert_eq!(arriving(&lines, &reply, Command::Query), Reply::Status(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(arriving(&lines, &reply, Command::QueryInfo), Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
 
     /// Our own clients name a release that reads replies of any size. The reply was sent to them and ended the

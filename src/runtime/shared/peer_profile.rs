@@ -2,7 +2,7 @@
 
 use super::clock::calendar_time;
 use crate::bfrops::{Codec, DecodeLimits, Generation};
-use crate::proto::{Dialect, Request, Version};
+use crate::proto::{Dialect, Request, Service, Version};
 use crate::types::{DataType, Value, descend};
 
 /// How to treat a server.
@@ -68,9 +68,10 @@ impl PeerProfile {
         }
         let uid = nix::unistd::geteuid().as_raw();
         match request {
-            Request::Publish(publish) => publish.uid = uid,
-            Request::Lookup(lookup) | Request::Unpublish(lookup) => lookup.uid = uid,
-            Request::Log(log) => log.timestamp = log.timestamp.or_else(calendar_time),
+            Request::Service(Service::Publish(publish)) => publish.uid = uid,
+            Request::Service(Service::Lookup(lookup)) => lookup.uid = uid,
+            Request::Service(Service::Unpublish(unpublish)) => unpublish.uid = uid,
+            Request::Service(Service::Log(log)) => log.timestamp = log.timestamp.or_else(calendar_time),
             _ => {}
         }
     }

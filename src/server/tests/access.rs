@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{
-    Abort, Collective, Command, Group, IofPull, IofPush, JobControl, Monitor, Notify, RegisterEvents, Reply, Request,
-    ResolvePeers, Spawn,
+    Abort, Collective, Command, Group, IofPull, IofPush, JobControl, Monitor, Notify, QueryInfo, RegisterEvents, Reply,
+    Request, ResolvePeers, Spawn,
 };
 use crate::server::access::{Action, Object, Relation, Trust};
 use crate::server::{
@@ -143,7 +143,7 @@ fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerI
     for peer in [HEARD, named("grouped")] {
         rig.request(peer, Request::GroupConstruct(group()));
     }
-    let spawn = Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() });
+    let spawn = Request::from(Spawn { job: Vec::new(), apps: Vec::new() });
     let (id, _) = upcall(&rig.request(named("parent"), spawn));
     rig.complete(id, HostReply::Spawned(namespace("alices")));
     (rig, peers)
@@ -196,7 +196,7 @@ fn request_of(action: Action) -> Option<Request> {
         Action::Read => get(&alices[0], Some("a"), &[]),
         Action::Query => {
             let qualifiers = vec![Info::new(key("pmix.nspace"), "alices")];
-            Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers }])
+            Request::from(QueryInfo::new(vec![Query { keys: vec![Text::from("pmix.qry.ptable")], qualifiers }]))
         }
         Action::Resolve => Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from("alices")) }),
         Action::Raise => notify(range::RANGE_CUSTOM, vec![custom(&alices)]),
@@ -204,11 +204,11 @@ fn request_of(action: Action) -> Option<Request> {
             Request::IofPull(IofPull { procs: vec![all], directives: Vec::new(), channels: 2, local_id: Some(1) })
         }
         Action::PushInput => {
-            Request::IofPush(IofPush { targets: alices, directives: Vec::new(), bytes: b"text".to_vec() })
+            Request::from(IofPush { targets: alices, directives: Vec::new(), bytes: b"text".to_vec() })
         }
-        Action::Control => Request::JobControl(JobControl { targets: alices, directives: kill() }),
+        Action::Control => Request::from(JobControl { targets: alices, directives: kill() }),
         Action::Abort => Request::Abort(Abort { status: Status::ERROR, message: None, procs: vec![all] }),
-        Action::Monitor => Request::Monitor(Monitor {
+        Action::Monitor => Request::from(Monitor {
             monitor: Info { key: key("pmix.monitor.proc"), flags: 0, value: Value::from(alices[0].clone()) },
             error: CODE,
             directives: Vec::new(),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{JobControl, Reply, Request};
+use crate::proto::{JobControl, Reply, Request, Service};
 use crate::server::{
     Capabilities, Cleanup, Config, DirectoryRules, HostCall, Limits, Output, RegisterClient, ToolPolicy, Upcall,
 };
 use crate::types::{Info, ProcId, Rank, Status};
 
 fn control(targets: &[ProcId], directives: &[Info]) -> Request {
-    Request::JobControl(JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
+    Request::from(JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
 }
 
 fn files(list: &str) -> Info {
@@ -91,7 +91,7 @@ fn what_else_was_asked_for_goes_to_the_host() {
     let mut rig = own(Capabilities::JOB_CONTROL, Limits::default());
     let peer = rig.job(1, 1)[0];
     let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &[files("/f"), flag("pmix.jctrl.kill")])));
-    let Upcall::JobControl(asked) = call else { panic!("{call:?}") };
+    let Upcall::Service(_, Service::JobControl(asked)) = call else { panic!("{call:?}") };
     let names: Vec<&str> = asked.directives.iter().map(|info| info.key.as_str()).collect();
     assert_eq!(names, ["pmix.jctrl.kill", "pmix.euid", "pmix.egid"]);
     assert_eq!(rig.server.take_cleanups().len(), 1);
@@ -138,7 +138,7 @@ fn what_another_user_registers_is_for_the_host() {
     let peer = rig.job(1, 1)[0];
     let directives = [files("/f"), directories("relative"), flag("pmix.clnup.recurse")];
     let (_, call) = upcall(&rig.request(peer, control(&[proc(0)], &directives)));
-    let Upcall::JobControl(asked) = call else { panic!("{call:?}") };
+    let Upcall::Service(_, Service::JobControl(asked)) = call else { panic!("{call:?}") };
     assert_eq!(asked.directives[..3], directives);
     assert_eq!(cleanups(&rig.lose(peer)), []);
     assert_eq!(rig.server.take_cleanups(), []);

@@ -50,7 +50,9 @@ fn output_goes_to_whom_the_host_allowed_it() {
     let mut rig = Rig::new(Capabilities::IOF_PULL);
     let peers = rig.job(2, 2);
     let (id, call) = upcall(&rig.request(peers[0], pull(&[everybody()], STDOUT | STDERR, 7)));
-    assert!(matches!(call, Upcall::IofPull(pull) if pull.channels == STDOUT | STDERR && pull.procs == [everybody()]));
+    assert!(
+        matches!(call, Upcall::IofPull(_, pull) if pull.channels == STDOUT | STDERR && pull.procs == [everybody()])
+    );
     assert_eq!(replies(&granted(&mut rig, id)), [(peers[0], Reply::IofPulled(1))]);
     assert_eq!(deliver(&mut rig, &proc(1), STDOUT, "hi"), (vec![to(peers[0], 7, "hi")], Status::SUCCESS));
     assert_eq!(deliver(&mut rig, &proc(1), STDERR, ""), (vec![to(peers[0], 7, "")], Status::SUCCESS));
@@ -161,8 +163,8 @@ fn the_host_hears_when_nobody_wants_output_any_more() {
     let end = |reference| Request::IofDeregister(IofDeregister { directives: Vec::new(), reference });
     assert_eq!(upcalls(&rig.request(peers[0], end(1))), [], "still wanted by another");
     let (id, call) = upcall(&rig.lose(peers[1]));
-    let Upcall::IofPull(stop) = call else { panic!("{call:?}") };
-    assert_eq!((stop.procs, stop.channels, stop.requester.proc), (vec![everybody()], STDOUT, proc(1)));
+    let Upcall::IofPull(requester, stop) = call else { panic!("{call:?}") };
+    assert_eq!((stop.procs, stop.channels, requester.proc), (vec![everybody()], STDOUT, proc(1)));
     assert_eq!(stop.directives[0], flag("pmix.iof.stop"));
     // Its answer has no effect.
     assert_eq!(rig.complete(id, HostReply::Status(Status::ERR_NOT_SUPPORTED)), []);
@@ -242,6 +244,6 @@ fn the_host_hears_of_each_process_that_nobody_wants_any_more_in_lists_of_any_len
         }
     }
     let (_, call) = upcall(&rig.lose(peers[0]));
-    let Upcall::IofPull(stop) = call else { panic!("{call:?}") };
+    let Upcall::IofPull(_, stop) = call else { panic!("{call:?}") };
     assert_eq!(stop.procs, many[..99]);
 }

@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::events::Event;
-use crate::proto::{Abort, Group, IofPull, JobControl, Notify, RegisterEvents, Request};
+use crate::proto::{Abort, Group, IofPull, JobControl, Notify, RegisterEvents, Request, Service};
 use crate::server::{Capabilities, Output, PeerId, Upcall};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, ProcId, Rank, Status, Text, Value};
@@ -43,15 +43,18 @@ fn the_host_is_told_of_members_by_their_own_names() {
     let abort = Request::Abort(Abort { status: Status::ERROR, message: None, procs: named() });
     let Upcall::Abort(abort) = upcall(&rig.request(peers[1], abort)).1 else { panic!("no abort") };
     assert_eq!(abort.procs, meant);
-    let control = Request::JobControl(JobControl { targets: named(), directives: vec![flag("pmix.jctrl.kill")] });
-    let Upcall::JobControl(control) = upcall(&rig.request(peers[1], control)).1 else { panic!("no control") };
+    let control = Request::from(JobControl { targets: named(), directives: vec![flag("pmix.jctrl.kill")] });
+    let Upcall::Service(_, Service::JobControl(control)) = upcall(&rig.request(peers[1], control)).1 else {
+        panic!("no control")
+    };
     assert_eq!(control.targets, meant);
     let pull = IofPull { procs: named(), directives: Vec::new(), channels: 2, local_id: None };
-    let Upcall::IofPull(pull) = upcall(&rig.request(peers[1], Request::IofPull(pull))).1 else { panic!("no pull") };
+    let Upcall::IofPull(_, pull) = upcall(&rig.request(peers[1], Request::IofPull(pull))).1 else { panic!("no pull") };
     assert_eq!(pull.procs, meant);
     // Without targets the request would mean the whole job.
     let control = JobControl { targets: vec![member(7)], directives: vec![flag("pmix.jctrl.kill")] };
-    let Upcall::JobControl(control) = upcall(&rig.request(peers[1], Request::JobControl(control))).1 else {
+    let Upcall::Service(_, Service::JobControl(control)) = upcall(&rig.request(peers[1], Request::from(control))).1
+    else {
         panic!("no control")
     };
     assert_eq!(control.targets, [member(7)]);

@@ -4,14 +4,14 @@
 use super::events::{register, told};
 use super::harness::*;
 use crate::keys;
-use crate::proto::{Monitor, Reply, Request};
+use crate::proto::{Monitor, Reply, Request, Service};
 use crate::server::{Capabilities, Input, Output, PeerId, Upcall};
 use crate::types::{Info, Key, Status, Value};
 
 const ALERT: Status = Status::MONITOR_HEARTBEAT_ALERT;
 
 fn monitor(key: &'static str, value: Value, directives: Vec<Info>) -> Request {
-    Request::Monitor(Monitor { monitor: Info::new(Key::from_static(key), value), error: ALERT, directives })
+    Request::from(Monitor { monitor: Info::new(Key::from_static(key), value), error: ALERT, directives })
 }
 
 /// A heartbeat every five seconds; `misses_allowed` may be missed.
@@ -73,7 +73,7 @@ fn a_watch_ends_by_its_name_and_with_the_connection() {
 #[test]
 fn what_is_no_heartbeat_is_the_hosts() {
     let (mut rig, [peer, _]) = two();
-    let host = |outputs: &[Output]| matches!(outputs, [Output::Upcall(_, Upcall::Monitor(_))]);
+    let host = |outputs: &[Output]| matches!(outputs, [Output::Upcall(_, Upcall::Service(_, Service::Monitor(_)))]);
     let cancel = monitor(keys::MONITOR_CANCEL.name(), Value::from("unknown"), Vec::new());
     assert!(host(&rig.request(peer, cancel)));
     assert!(host(&rig.request(peer, monitor("pmix.monitor.fmon", Value::from("/file"), Vec::new()))));

@@ -6,9 +6,10 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{
-    Allocate, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, Reply, Request, Spawn, ValidateCredential,
+    Allocate, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, Reply,
+    Request, Service, Spawn, Unpublish, ValidateCredential,
 };
-use crate::server::{Capabilities, Config, Credential, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
+use crate::server::{Capabilities, Config, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
 
 const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
@@ -22,36 +23,36 @@ fn claims() -> Vec<Info> {
 
 /// One request of each family, with its capability.
 fn requests() -> Vec<(Capabilities, Request)> {
-    let lookup = || Lookup { uid: 0, keys: vec![Text::from("a")], directives: claims() };
+    let wanted = || vec![key("a")];
     let procs = || vec![proc(0)];
     vec![
-        (Capabilities::PUBLISH, Request::Publish(Publish { uid: 0, info: claims() })),
-        (Capabilities::LOOKUP, Request::Lookup(lookup())),
-        (Capabilities::UNPUBLISH, Request::Unpublish(lookup())),
-        (Capabilities::SPAWN, Request::Spawn(Spawn { job: claims(), apps: Vec::new() })),
+        (Capabilities::PUBLISH, Request::from(Publish { uid: 0, info: claims() })),
+        (Capabilities::LOOKUP, Request::from(Lookup::new(wanted(), claims()))),
+        (Capabilities::UNPUBLISH, Request::from(Unpublish::new(wanted(), claims()))),
+        (Capabilities::SPAWN, Request::from(Spawn { job: claims(), apps: Vec::new() })),
         (Capabilities::QUERY, query()),
-        (Capabilities::LOG, Request::Log(Log { timestamp: Some(9), data: Vec::new(), directives: claims() })),
-        (Capabilities::ALLOCATE, Request::Allocate(Allocate { directive: 1, info: claims() })),
-        (Capabilities::JOB_CONTROL, Request::JobControl(JobControl { targets: procs(), directives: claims() })),
+        (Capabilities::LOG, Request::from(Log { timestamp: Some(9), data: Vec::new(), directives: claims() })),
+        (Capabilities::ALLOCATE, Request::from(Allocate { directive: 1, info: claims() })),
+        (Capabilities::JOB_CONTROL, Request::from(JobControl { targets: procs(), directives: claims() })),
         (
             Capabilities::MONITOR,
-            Request::Monitor(Monitor { monitor: flag("pmix.x"), error: Status::ERROR, directives: claims() }),
+            Request::from(Monitor { monitor: flag("pmix.x"), error: Status::ERROR, directives: claims() }),
         ),
-        (Capabilities::GET_CREDENTIAL, Request::GetCredential(claims())),
+        (Capabilities::GET_CREDENTIAL, Request::from(GetCredential::new(claims()))),
         (
             Capabilities::VALIDATE_CREDENTIAL,
-            Request::ValidateCredential(ValidateCredential { credential: vec![1], directives: claims() }),
+            Request::from(ValidateCredential { credential: vec![1], directives: claims() }),
         ),
         (Capabilities::IOF_PULL, pull()),
         (
-            Capabilities::PUSH_STDIN,
-            Request::IofPush(IofPush { targets: procs(), directives: claims(), bytes: b"in".to_vec() }),
+            Capabilities::IOF_PUSH,
+            Request::from(IofPush { targets: procs(), directives: claims(), bytes: b"in".to_vec() }),
         ),
     ]
 }
 
 fn query() -> Request {
-    Request::Query(vec![Query { keys: vec![Text::from("pmix.qry.qlst")], qualifiers: claims() }])
+    Request::from(QueryInfo::new(vec![Query { keys: vec![Text::from("pmix.qry.qlst")], qualifiers: claims() }]))
 }
 
 fn pull() -> Request {
@@ -60,22 +61,25 @@ fn pull() -> Request {
 
 /// The requester and the directives of any of these upcalls.
 fn parts(upcall: Upcall) -> (Requester, Vec<Info>) {
-    match upcall {
-        Upcall::Publish(request) => (request.requester, request.info),
-        Upcall::Lookup(request) => (request.requester, request.directives),
-        Upcall::Unpublish(request) => (request.requester, request.directives),
-        Upcall::Spawn(request) => (request.requester, request.job),
-        Upcall::Query(mut request) => (request.requester, request.queries.remove(0).qualifiers),
-        Upcall::Log(request) => (request.requester, request.directives),
-        Upcall::Allocate(request) => (request.requester, request.info),
-        Upcall::JobControl(request) => (request.requester, request.directives),
-        Upcall::Monitor(request) => (request.requester, request.directives),
-        Upcall::GetCredential(request) => (request.requester, request.directives),
-        Upcall::ValidateCredential(request) => (request.requester, request.directives),
-        Upcall::IofPull(request) => (request.requester, request.directives),
-        Upcall::PushStdin(request) => (request.requester, request.directives),
+    let (requester, service) = match upcall {
+        Upcall::IofPull(requester, pull) => return (requester, pull.directives),
+        Upcall::Service(requester, service) => (requester, service),
         other => panic!("not passed up as it is: {other:?}"),
-    }
+    };
+    let directives = match service {
+        Service::Publish(Publish { info, .. }) | Service::Allocate(Allocate { info, .. }) => info,
+        Service::Lookup(Lookup { directives, .. })
+        | Service::Unpublish(Unpublish { directives, .. })
+        | Service::Spawn(Spawn { job: directives, .. })
+        | Service::Log(Log { directives, .. })
+        | Service::JobControl(JobControl { directives, .. })
+        | Service::Monitor(Monitor { directives, .. })
+        | Service::GetCredential(GetCredential { directives })
+        | Service::ValidateCredential(ValidateCredential { directives, .. })
+        | Service::IofPush(IofPush { directives, .. }) => directives,
+        Service::QueryInfo(mut request) => request.queries.remove(0).qualifiers,
+    };
+    (requester, directives)
 }
 
 fn values<'a>(directives: &'a [Info], name: &str) -> Vec<&'a Value> {
@@ -162,10 +166,10 @@ fn done_at_once_is_success() {
         let expected = match needs {
             Capabilities::LOOKUP => Reply::Lookup(Vec::new()),
             Capabilities::IOF_PULL => Reply::IofPulled(1),
-            Capabilities::GET_CREDENTIAL => Reply::Credential { credential: Vec::new(), info: Vec::new() },
+            Capabilities::GET_CREDENTIAL => Reply::Credential(Credential { bytes: Vec::new(), info: Vec::new() }),
             // A job without a name is an error.
             Capabilities::SPAWN => Reply::Status(Status::ERROR),
-            Capabilities::PUBLISH | Capabilities::UNPUBLISH | Capabilities::LOG | Capabilities::PUSH_STDIN => {
+            Capabilities::PUBLISH | Capabilities::UNPUBLISH | Capabilities::LOG | Capabilities::IOF_PUSH => {
                 Reply::Status(Status::SUCCESS)
             }
             _ => Reply::Infos(Vec::new()),
@@ -202,7 +206,7 @@ fn what_the_host_has_told_is_told_and_what_it_has_not_is_missing() {
     let unreadable = [Info::new(key("pmix.rank"), Value::ProcRank(crate::types::Rank::from(1)))];
     for other in [&[][..], &unreadable] {
         let queries = vec![wanted(0, &[]), wanted(1, other)];
-        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::Query(queries));
+        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::from(QueryInfo::new(queries)));
         let info = vec![flag("site.fact")];
         let outputs = rig.complete(id, HostReply::Infos { status: Status::ERR_PARTIAL_SUCCESS, info: info.clone() });
         let results = Box::new(Reply::Infos(info));
@@ -216,7 +220,7 @@ fn what_the_host_does_not_support_the_server_answers_itself() {
     let nothing = HostReply::Infos { status: Status::ERR_NOT_SUPPORTED, info: Vec::new() };
     for reply in [HostReply::Status(Status::ERR_NOT_SUPPORTED), nothing] {
         let wanted = Query { keys: vec![Text::from(keys::QUERY_SUPPORTED_KEYS.name())], qualifiers: Vec::new() };
-        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::Query(vec![wanted]));
+        let (mut rig, peer, id) = asked(Capabilities::QUERY, Request::from(QueryInfo::new(vec![wanted])));
         let outputs = rig.complete(id, reply);
         let [(to, Reply::Infos(found))] = &replies(&outputs)[..] else { panic!("{outputs:?}") };
         assert_eq!((*to, found[0].key.as_str()), (peer, keys::QUERY_SUPPORTED_KEYS.name()));
@@ -225,26 +229,16 @@ fn what_the_host_does_not_support_the_server_answers_itself() {
 
 #[test]
 fn published_data_and_credentials_are_handed_on() {
-    let lookup = Request::Lookup(Lookup { uid: 0, keys: vec![Text::from("a")], directives: Vec::new() });
+    let lookup = Request::from(Lookup { uid: 0, keys: vec![key("a")], directives: Vec::new() });
     let (mut rig, peer, id) = asked(Capabilities::LOOKUP, lookup);
     let found = vec![Pdata { proc: proc(4), key: key("a"), value: Value::Uint32(7) }];
     let outputs = rig.complete(id, HostReply::Lookup { status: Status::SUCCESS, found: found.clone() });
     assert_eq!(replies(&outputs), [(peer, Reply::Lookup(found))]);
 
-    let (mut rig, peer, id) = asked(Capabilities::GET_CREDENTIAL, Request::GetCredential(Vec::new()));
+    let (mut rig, peer, id) = asked(Capabilities::GET_CREDENTIAL, Request::from(GetCredential::new(Vec::new())));
     let credential = Credential { bytes: vec![1, 2], info: vec![flag("by")] };
-    let outputs = rig.complete(id, HostReply::Credential(credential));
-    assert_eq!(replies(&outputs), [(peer, Reply::Credential { credential: vec![1, 2], info: vec![flag("by")] })]);
-}
-
-#[test]
-fn a_key_that_is_none_is_refused_here() {
-    let mut rig = Rig::new(Capabilities::LOOKUP | Capabilities::UNPUBLISH);
-    let peer = rig.job(1, 1)[0];
-    let lookup = || Lookup { uid: 0, keys: vec![Text::from("")], directives: Vec::new() };
-    for request in [Request::Lookup(lookup()), Request::Unpublish(lookup())] {
-        assert_eq!(statuses(&rig.request(peer, request)), [(peer, Status::ERR_BAD_PARAM)]);
-    }
+    let outputs = rig.complete(id, HostReply::Credential(credential.clone()));
+    assert_eq!(replies(&outputs), [(peer, Reply::Credential(credential))]);
 }
 
 #[test]
@@ -252,7 +246,7 @@ fn a_spawned_job_knows_its_parent() {
     let mut rig = Rig::new(Capabilities::SPAWN);
     let peer = rig.job(1, 1)[0];
     let lie = vec![Info::new(key("pmix.parent"), Value::from(proc(9)))];
-    let (_, upcall) = upcall(&rig.request(peer, Request::Spawn(Spawn { job: lie, apps: Vec::new() })));
+    let (_, upcall) = upcall(&rig.request(peer, Request::from(Spawn { job: lie, apps: Vec::new() })));
     let (_, job) = parts(upcall);
     assert_eq!(values(&job, "pmix.parent"), [&Value::from(proc(0))]);
     assert_eq!(values(&job, "pmix.spawned"), [&Value::Bool(true)]);
@@ -275,7 +269,7 @@ fn a_parent_that_is_no_process_is_refused() {
         info: mistyped(),
     };
     for spawn in [Spawn { job: mistyped(), apps: Vec::new() }, Spawn { job: Vec::new(), apps: vec![app] }] {
-        let outputs = rig.request(peer, Request::Spawn(spawn));
+        let outputs = rig.request(peer, Request::from(spawn));
         assert_eq!(statuses(&outputs), [(peer, Status::ERR_BAD_PARAM)]);
         assert!(upcalls(&outputs).is_empty(), "{outputs:?}");
     }
@@ -283,7 +277,7 @@ fn a_parent_that_is_no_process_is_refused() {
 
 #[test]
 fn the_name_of_a_spawned_job_comes_with_what_is_known_of_it() {
-    let spawn = || Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() });
+    let spawn = || Request::from(Spawn { job: Vec::new(), apps: Vec::new() });
     let (mut rig, peer, id) = asked(Capabilities::SPAWN, spawn());
     rig.register("child", Some(3), Some(0));
     let outputs = rig.complete(id, HostReply::Spawned(namespace("child")));
@@ -302,8 +296,8 @@ fn what_is_logged_says_whose_it_is_and_of_when() {
     let mut rig = Rig::new(Capabilities::LOG);
     let peer = rig.job(1, 1)[0];
     let directives = vec![Info::new(key("pmix.log.source"), Value::from(ProcId::new(namespace("else"), 3)))];
-    let request = Request::Log(Log { timestamp: Some(9), data: vec![flag("pmix.log.stderr")], directives });
-    let Upcall::Log(log) = upcall(&rig.request(peer, request)).1 else { panic!("not a log") };
+    let request = Request::from(Log { timestamp: Some(9), data: vec![flag("pmix.log.stderr")], directives });
+    let Upcall::Service(_, Service::Log(log)) = upcall(&rig.request(peer, request)).1 else { panic!("not a log") };
     assert_eq!(values(&log.directives, "pmix.log.source"), [&Value::from(proc(0))]);
     assert_eq!(values(&log.directives, "pmix.log.tstmp"), [&Value::Time(9)]);
     assert_eq!(log.data, [flag("pmix.log.stderr")]);

@@ -2,7 +2,7 @@
 
 use super::harness::*;
 use crate::events::Event;
-use crate::proto::{Command, Group, JobControl, Notify, RegisterEvents, Reply, Request};
+use crate::proto::{Command, Group, JobControl, Notify, QueryInfo, RegisterEvents, Reply, Request};
 use crate::server::{Capabilities, HostCall, Output, PeerId, Upcall};
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Rank, Status, Text, Value};
@@ -377,7 +377,7 @@ fn a_process_is_told_of_the_group_that_it_is_in_and_not_of_one_that_still_names_
     for (peer, members) in [(peers[0], &first), (peers[1], &second)] {
         let qualifiers = vec![Info::new(key("pmix.grp.id"), "g")];
         let query = crate::types::Query { keys: vec![Text::from("pmix.qry.pgrpmems")], qualifiers };
-        let outputs = rig.request(peer, Request::Query(vec![query]));
+        let outputs = rig.request(peer, Request::from(QueryInfo::new(vec![query])));
         let expected = Info::new(key("pmix.qry.pgrpmems"), procs(members));
         assert_eq!(replies(&outputs), [(peer, Reply::Infos(vec![expected]))]);
     }
@@ -417,7 +417,7 @@ fn the_server_tells_the_end_for_leaders_that_never_do() {
 #[test]
 fn where_no_host_numbers_groups_the_server_does() {
     let control = |directives: &[Info], targets: &[ProcId]| {
-        Request::JobControl(JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
+        Request::from(JobControl { targets: targets.to_vec(), directives: directives.to_vec() })
     };
     let wish = [flag("pmix.grp.actxid")];
     let mut rig = Rig::new(Capabilities::empty());

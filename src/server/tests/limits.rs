@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Commit, Reply, Request, Spawn};
+use crate::proto::{Commit, QueryInfo, Reply, Request, Spawn};
 use crate::server::{
     Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input, Limits,
     Output, PeerId, Refusal, RegisterClient, ToolPolicy, Version,
@@ -191,7 +191,7 @@ fn a_compressed_string_counts_as_what_it_unpacks_to() {
 
 fn ask(rig: &mut Rig, peer: crate::server::PeerId, keys: &[&str]) -> Reply {
     let query = Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers: Vec::new() };
-    replies(&rig.request(peer, Request::Query(vec![query.clone(), query]))).remove(0).1
+    replies(&rig.request(peer, Request::from(QueryInfo::new(vec![query.clone(), query])))).remove(0).1
 }
 
 /// Each repetition of a key brought one more table of the whole job.
@@ -251,7 +251,7 @@ fn the_description_of_a_large_job_is_no_part_of_other_answers() {
         let mut rig = Rig::new(Capabilities::SPAWN);
         let peer = rig.job(2, 1)[0];
         rig.register("large", Some(size), Some(0));
-        let (id, _) = upcall(&rig.request(peer, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+        let (id, _) = upcall(&rig.request(peer, Request::from(Spawn { job: Vec::new(), apps: Vec::new() })));
         let answers = replies(&rig.complete(id, HostReply::Spawned(namespace("large"))));
         let [(_, Reply::Spawned { entries, .. })] = answers.as_slice() else { panic!("{answers:?}") };
         assert_eq!(!entries.is_empty(), is_there);

@@ -1,7 +1,7 @@
 //! Process sets, and requests about sets and groups.
 
 use super::harness::*;
-use crate::proto::{Group, RegisterEvents, Reply, Request};
+use crate::proto::{Group, QueryInfo, RegisterEvents, Reply, Request};
 use crate::server::{
     Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient, Version,
 };
@@ -35,7 +35,7 @@ fn procs(procs: &[ProcId]) -> Value {
 
 fn ask(rig: &mut Rig, peer: PeerId, keys: &[&str], qualifiers: &[Info]) -> Result<Vec<Value>, Status> {
     let query = Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers: qualifiers.to_vec() };
-    match replies(&rig.request(peer, Request::Query(vec![query]))).remove(0).1 {
+    match replies(&rig.request(peer, Request::from(QueryInfo::new(vec![query])))).remove(0).1 {
         Reply::Infos(infos) => Ok(infos.into_iter().map(|info| info.value).collect()),
         Reply::Status(status) => Err(status),
         other => panic!("no answer: {other:?}"),

@@ -5,7 +5,7 @@ use super::harness::*;
 use super::tools::{arrive, policy, stranger};
 use crate::gds::model::MapStore;
 use crate::keys;
-use crate::proto::{Reply, Request};
+use crate::proto::{QueryInfo, Reply, Request};
 use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet,
     PeerId, RegisterClient, RegisterNamespace, ToolAdmission, ToolHello, ToolPolicy, Version,
@@ -51,7 +51,7 @@ fn register_bound(rig: &mut Rig, name: &str) {
 fn query(names: &[&str]) -> Request {
     let keys = names.iter().map(|name| Text::from(*name)).collect();
     let qualifiers = vec![Info::new(key(keys::PROCID.name()), proc(0))];
-    Request::Query(vec![Query { keys, qualifiers }])
+    Request::from(QueryInfo::new(vec![Query { keys, qualifiers }]))
 }
 
 fn info(name: &'static str, value: impl Into<Value>) -> Info {
@@ -64,7 +64,12 @@ const WANTED: [&str; 2] = [keys::LOCALITY_STRING.name(), keys::JOB_SIZE.name()];
 #[test]
 fn a_query_that_names_its_process_twice_is_a_mistake_whether_the_host_answers_queries_or_not() {
     let both = [info(keys::PROCID.name(), proc(0)), info(keys::NSPACE.name(), "job")];
-    let asked = || Request::Query(vec![Query { keys: vec![Text::from("pmix.job.size")], qualifiers: both.to_vec() }]);
+    let asked = || {
+        Request::from(QueryInfo::new(vec![Query {
+            keys: vec![Text::from("pmix.job.size")],
+            qualifiers: both.to_vec(),
+        }]))
+    };
     let (mut rig, peer) = rig(Capabilities::empty(), false);
     assert_eq!(statuses(&rig.request(peer, asked())), [(peer, Status::ERR_BAD_PARAM)]);
     for (told, status) in
@@ -100,7 +105,7 @@ fn a_query_of_hardware_that_nobody_has_or_that_is_the_hosts_alone_does_not_wait(
     let (mut open, peer) = rig(Capabilities::empty(), true);
     let of_other = |mut qualifiers: Vec<Info>| {
         qualifiers.push(info(keys::PROCID.name(), ProcId::new(namespace("job"), 1)));
-        Request::Query(vec![Query { keys: vec![Text::from(WANTED[0])], qualifiers }])
+        Request::from(QueryInfo::new(vec![Query { keys: vec![Text::from(WANTED[0])], qualifiers }]))
     };
     let outputs = open.request(peer, of_other(Vec::new()));
     assert_eq!(statuses(&outputs), [(peer, Status::ERR_NOT_SUPPORTED)], "that process is bound to nothing");
@@ -240,7 +245,7 @@ fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() 
 fn queried(rig: &mut Rig, peer: PeerId, name: &str, of: Option<&ProcId>) -> Option<Value> {
     let qualifiers = of.map(|proc| info(keys::PROCID.name(), proc.clone())).into_iter().collect();
     let query = Query { keys: vec![Text::from(name)], qualifiers };
-    let mut outputs = rig.request(peer, Request::Query(vec![query]));
+    let mut outputs = rig.request(peer, Request::from(QueryInfo::new(vec![query])));
     if outputs == [Output::WantTopology] {
         outputs = rig.input(Input::Topology(hardware()));
     }
@@ -279,7 +284,7 @@ fn a_table_ends_with_its_job() {
     rig.register("large", Some(5000), Some(0));
     let qualifiers = vec![Info::new(key(keys::NSPACE.name()), "large")];
     let keys = vec![Text::from(keys::QUERY_PROC_TABLE.name())];
-    let first = rig.begin(peer, Request::Query(vec![Query { keys, qualifiers }]));
+    let first = rig.begin(peer, Request::from(QueryInfo::new(vec![Query { keys, qualifiers }])));
     rig.host(HostCall::DeregisterNamespace(namespace("large")));
     assert_eq!(statuses(&rig.finish(first)), [(peer, Status::ERR_NOT_FOUND)]);
 }

@@ -202,7 +202,8 @@ fn a_leader_has_few_invitations_open_and_its_end_leaves_a_bounded_number_of_plac
 /// server's.
 #[test]
 fn the_server_says_who_asks_for_a_job_also_where_it_describes_programs() {
-    use crate::server::{Requester, Spawn};
+    use crate::proto::{Service, Spawn};
+    use crate::server::Requester;
     use crate::types::App;
     let requester = Requester { proc: bobs(0), object: 0, uid: BOB, gid: BOB };
     let said = vec![
@@ -219,6 +220,7 @@ fn the_server_says_who_asks_for_a_job_also_where_it_describes_programs() {
         processes_max: 1,
         info: said,
     };
-    let spawn = Spawn::of_peer(requester, false, Vec::new(), vec![app]);
+    let request = Service::from(Spawn::new(Vec::new(), vec![app])).of_peer(&requester, false).unwrap();
+    let Service::Spawn(spawn) = request else { panic!("{request:?}") };
     assert_eq!(spawn.apps[0].info, [Info::new(key("kept"), 1_u32)]);
 }

@@ -157,7 +157,7 @@ fn a_connection_within_a_job_outlasts_other_jobs() {
 fn who_has_left_is_not_tied_to_the_job_that_it_had_started() {
     let mut rig = Rig::new(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
-    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    let (id, _) = upcall(&rig.request(parent, Request::from(Spawn { job: Vec::new(), apps: Vec::new() })));
     let child = register_child(&mut rig, "child", &of("a", 0));
     rig.request(parent, Request::Finalize);
     let outputs = rig.complete(id, HostReply::Spawned(child));
@@ -178,7 +178,7 @@ fn register_child(rig: &mut Rig, name: &str, parent: &ProcId) -> Namespace {
 fn a_job_and_whoever_has_started_it_read_each_other() {
     let mut rig = Rig::new(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
-    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    let (id, _) = upcall(&rig.request(parent, Request::from(Spawn { job: Vec::new(), apps: Vec::new() })));
     let child = register_child(&mut rig, "child", &of("a", 0));
     let (peer, outputs) = rig.connect(&of("child", 0), SEGMENT);
     assert_eq!(segments(&outputs), [sent(peer, "a"), sent(peer, "child")], "the child reads its parent's job");
@@ -243,7 +243,7 @@ fn a_child_reads_its_parents_job_in_whatever_order_it_comes_and_is_described() {
     // The parent gets the reply before its child is registered.
     let mut rig = Rig::of_root(Capabilities::SPAWN);
     let parent = jobs(&mut rig, &["a"])[0];
-    let (id, _) = upcall(&rig.request(parent, Request::Spawn(Spawn { job: Vec::new(), apps: Vec::new() })));
+    let (id, _) = upcall(&rig.request(parent, Request::from(Spawn { job: Vec::new(), apps: Vec::new() })));
     assert_eq!(segments(&rig.complete(id, HostReply::Spawned(namespace("child")))), []);
     let mut outputs = rig.register("child", Some(1), Some(1));
     outputs.extend(rig.register_client(&of("child", 0)));

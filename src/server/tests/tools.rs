@@ -4,7 +4,9 @@ use std::time::Duration;
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
-use crate::proto::{IofPull, JobControl, Lookup, Notify, Publish, RegisterEvents, Reply, Request, Spawn, Tag};
+use crate::proto::{
+    IofPull, JobControl, Lookup, Notify, Publish, QueryInfo, RegisterEvents, Reply, Request, Service, Spawn, Tag,
+};
 use crate::server::{
     Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
     RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
@@ -294,31 +296,27 @@ fn a_tools_requests_go_up_with_its_name() {
     let (id, proc) = tool(&mut rig, 1);
     let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };
     let spawn = Spawn { job: vec![flag("pmix.req.client")], apps: Vec::new() };
-    let lookup = Lookup { uid: 0, keys: vec![Text::from("k")], directives: Vec::new() };
+    let lookup = Lookup { uid: 0, keys: vec![key("k")], directives: Vec::new() };
     let control = JobControl { targets: vec![everybody()], directives: Vec::new() };
     let pull = IofPull { procs: vec![everybody()], directives: Vec::new(), channels: 2, local_id: Some(0) };
     let requests = [
-        Request::Query(vec![query]),
-        Request::Publish(Publish { uid: 0, info: Vec::new() }),
-        Request::Lookup(lookup),
-        Request::JobControl(control),
+        Request::from(QueryInfo::new(vec![query])),
+        Request::from(Publish { uid: 0, info: Vec::new() }),
+        Request::from(lookup),
+        Request::from(control),
         Request::IofPull(pull),
-        Request::Spawn(spawn),
+        Request::from(spawn),
     ];
     for request in requests {
         let command = request.command();
         let (id, call) = upcall(&rig.request(id, request));
         let requester = match &call {
-            Upcall::Query(request) => &request.requester,
-            Upcall::Publish(request) => &request.requester,
-            Upcall::Lookup(request) => &request.requester,
-            Upcall::JobControl(request) => &request.requester,
-            Upcall::IofPull(request) => &request.requester,
-            Upcall::Spawn(request) => {
+            Upcall::Service(requester, Service::Spawn(request)) => {
                 let is_set = |name| request.job.iter().any(|info| info.key.as_str() == name);
                 assert!(is_set(keys::REQUESTOR_IS_TOOL.name()) && !is_set(keys::REQUESTOR_IS_CLIENT.name()));
-                &request.requester
+                requester
             }
+            Upcall::Service(requester, _) | Upcall::IofPull(requester, _) => requester,
             other => panic!("{command:?} became {other:?}"),
         };
         assert_eq!((&requester.proc, requester.uid), (&proc, OWNER.uid));
@@ -332,7 +330,7 @@ fn what_a_tool_waits_for_goes_with_it() {
     let mut rig = rig(Capabilities::QUERY, ToolAdmission::Assigned);
     let (id, proc) = tool(&mut rig, 1);
     let query = Query { keys: vec![Text::from("a")], qualifiers: Vec::new() };
-    upcall(&rig.request(id, Request::Query(vec![query])));
+    upcall(&rig.request(id, Request::from(QueryInfo::new(vec![query]))));
     assert_eq!(rig.request(id, get(&proc, Some("never"), &[])), [], "as any process's");
     rig.lose(id);
     assert_eq!((rig.server.open_request_count(), rig.server.upcall_count()), (0, 0));

@@ -49,7 +49,7 @@ fn functions_that_wait_may_be_called_where_the_hosts_functions_run() {
         there.deregister_event_handler(id, done).unwrap();
         ended.wait().unwrap();
         let notify = Operation::Notify { status: Status::MODEL_DECLARED, source: None, range: 2, info: Vec::new() };
-        let query = Operation::Query { queries: Vec::new() };
+        let query = Operation::from(modex::QueryInfo::new(Vec::new()));
         for operation in [notify, query, Operation::Fence { procs: Vec::new(), directives: Vec::new() }] {
             let (done, answer) = Done::waiter();
             there.perform(operation, done).unwrap();

@@ -4,7 +4,7 @@
 //! promise (P1 of `pointer`).
 
 use modex::Credential;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::Status;
 
 use super::due::{Due, answered};

@@ -5,9 +5,9 @@ use std::slice::from_ref;
 use modex::proto::exchange::ExchangeForm;
 use modex::types::{Info, Key, ProcId, Status, Text};
 use modex::{
-    AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, CredentialRequest, DirectModex, Event,
-    GroupRequest, IofPull, JobControl, Log, Lookup, Monitor, Publish, PushStdin, QueryRequest, RegisterEvents, Spawn,
-    ToolUpcall, Unpublish, ValidateRequest,
+    AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, DirectModex, Event, GetCredential, GroupRequest,
+    IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, Spawn,
+    ToolUpcall, Unpublish, ValidateCredential,
 };
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -35,13 +35,13 @@ pub(in crate::server) struct PackedFence {
 
 /// Declares methods that call one entry each: the arguments, then the call itself.
 macro_rules! entries {
-    ($(fn $name:ident($request:ident: $type:ty) {
+    ($(fn $name:ident($($argument:ident: $type:ty),+) {
         $(let $made:ident = $make:expr;)*
         => $entry:ident($($passed:expr),*; $answer:ident)
     })*) => {
         impl Bridge {
             $(
-                pub(in crate::server) fn $name(&self, $request: $type, due: Due) {
+                pub(in crate::server) fn $name(&self, $($argument: $type,)+ due: Due) {
                     let Some(entry) = self.module().$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
                     ask(due, || {
                         $(let $made = $make?;)*
@@ -100,28 +100,28 @@ entries! {
         => direct_modex(proc.first, infos.first, infos.count; blob)
     }
 
-    fn publish(request: Publish) {
-        let proc = one(&request.requester.proc);
+    fn publish(requester: Requester, request: Publish) {
+        let proc = one(&requester.proc);
         let infos = to_c::infos(&request.info);
         => publish(proc.first, infos.first, infos.count; status)
     }
 
-    fn lookup(request: Lookup) {
-        let proc = one(&request.requester.proc);
+    fn lookup(requester: Requester, request: Lookup) {
+        let proc = one(&requester.proc);
         let keys = key_texts(&request.keys);
         let infos = to_c::infos(&request.directives);
         => lookup(proc.first, keys, infos.first, infos.count; found)
     }
 
-    fn unpublish(request: Unpublish) {
-        let proc = one(&request.requester.proc);
+    fn unpublish(requester: Requester, request: Unpublish) {
+        let proc = one(&requester.proc);
         let keys = key_texts(&request.keys);
         let infos = to_c::infos(&request.directives);
         => unpublish(proc.first, keys, infos.first, infos.count; status)
     }
 
-    fn spawn(request: Spawn) {
-        let proc = one(&request.requester.proc);
+    fn spawn(requester: Requester, request: Spawn) {
+        let proc = one(&requester.proc);
         let infos = to_c::infos(&request.job);
         let apps = to_c::apps(&request.apps);
         => spawn(proc.first, infos.first, infos.count, apps.first, apps.count; namespace)
@@ -156,47 +156,47 @@ entries! {
         => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
     }
 
-    fn query(request: QueryRequest) {
-        let proc = one(&request.requester.proc);
+    fn query(requester: Requester, request: QueryInfo) {
+        let proc = one(&requester.proc);
         let queries = to_c::queries(&request.queries);
         => query(proc.first, queries.first, queries.count; infos)
     }
 
-    fn log(request: Log) {
-        let proc = one(&request.requester.proc);
+    fn log(requester: Requester, request: Log) {
+        let proc = one(&requester.proc);
         let data = to_c::infos(&request.data);
         let directives = to_c::infos(&request.directives);
         => log(proc.first, data.first, data.count, directives.first, directives.count; status)
     }
 
-    fn allocate(request: Allocate) {
-        let proc = one(&request.requester.proc);
+    fn allocate(requester: Requester, request: Allocate) {
+        let proc = one(&requester.proc);
         let infos = to_c::infos(&request.info);
         => allocate(proc.first, request.directive, infos.first, infos.count; infos)
     }
 
-    fn job_control(request: JobControl) {
-        let proc = one(&request.requester.proc);
+    fn job_control(requester: Requester, request: JobControl) {
+        let proc = one(&requester.proc);
         let targets = to_c::procs(&request.targets);
         let infos = to_c::infos(&request.directives);
         => job_control(proc.first, targets.first, targets.count, infos.first, infos.count; infos)
     }
 
-    fn monitor(request: Monitor) {
-        let proc = one(&request.requester.proc);
+    fn monitor(requester: Requester, request: Monitor) {
+        let proc = one(&requester.proc);
         let monitor = to_c::infos(from_ref(&request.monitor));
         let infos = to_c::infos(&request.directives);
         => monitor(proc.first, monitor.first, request.error.to_raw(), infos.first, infos.count; infos)
     }
 
-    fn get_credential(request: CredentialRequest) {
-        let proc = one(&request.requester.proc);
+    fn get_credential(requester: Requester, request: GetCredential) {
+        let proc = one(&requester.proc);
         let infos = to_c::infos(&request.directives);
         => get_credential(proc.first, infos.first, infos.count; credential)
     }
 
-    fn validate_credential(request: ValidateRequest) {
-        let proc = one(&request.requester.proc);
+    fn validate_credential(requester: Requester, request: ValidateCredential) {
+        let proc = one(&requester.proc);
         let credential = Array::<pmix_byte_object_t>::new(from_ref(&request.credential));
         let infos = to_c::infos(&request.directives);
         => validate_credential(proc.first, credential.first, infos.first, infos.count; validated)
@@ -208,8 +208,8 @@ entries! {
         => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
     }
 
-    fn push_stdin(request: PushStdin) {
-        let proc = one(&request.requester.proc);
+    fn iof_push(requester: Requester, request: IofPush) {
+        let proc = one(&requester.proc);
         let targets = to_c::procs(&request.targets);
         let infos = to_c::infos(&request.directives);
         let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));

@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use modex::Credential;
-use modex::gds::AsStatus;
+use modex::types::AsStatus;
 use modex::types::{Info, Namespace, Pdata, ProcId, Status};
 use parking_lot::Mutex;
 

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use modex::proto::exchange;
 use modex::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 use modex::{
-    AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, CredentialRequest,
-    DirectModex, Event, FenceReply, FenceUpcall, GroupRequest, Host, IofPull, JobControl, Log, Lookup, Monitor,
-    PartialAnswer, Publish, PushStdin, QueryRequest, RegisterEvents, Responder, Spawn, ToolUpcall, Unpublish,
-    ValidateRequest,
+    AbortUpcall, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, DirectModex,
+    Event, FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush, JobControl, Log, Lookup,
+    Monitor, Publish, QueryInfo, RegisterEvents, Requester, Responder, Spawn, ToolUpcall, Unpublish,
+    ValidateCredential,
 };
 
 use super::super::knowledge;
 use super::calls::{Bridge, PackedFence};
 use super::due::Due;
+use crate::types::pmix_server_module_t;
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -26,20 +27,56 @@ impl ModuleHost {
     }
 }
 
+/// Gives the services that pass through to a macro: capability, method, request and answer of each, and its entry of the
+/// module.
+macro_rules! with_passed {
+    ($macro:ident) => {
+        $macro! {
+            PUBLISH: publish(Publish) -> (), publish;
+            LOOKUP: lookup(Lookup) -> Vec<Pdata>, lookup;
+            UNPUBLISH: unpublish(Unpublish) -> (), unpublish;
+            SPAWN: spawn(Spawn) -> Namespace, spawn;
+            LOG: log(Log) -> (), log;
+            ALLOCATE: allocate(Allocate) -> Vec<Info>, allocate;
+            JOB_CONTROL: job_control(JobControl) -> Vec<Info>, job_control;
+            MONITOR: monitor(Monitor) -> Vec<Info>, monitor;
+            GET_CREDENTIAL: get_credential(GetCredential) -> Credential, get_credential;
+            VALIDATE_CREDENTIAL: validate_credential(ValidateCredential) -> Vec<Info>, validate_credential;
+            IOF_PUSH: iof_push(IofPush) -> (), push_stdin;
+        }
+    };
+}
+
+macro_rules! capabilities {
+    ($($capability:ident: $method:ident($request:ident) -> $answer:ty, $entry:ident;)*) => {
+        fn passed_by(module: &pmix_server_module_t) -> Capabilities {
+            let mut capabilities = Capabilities::empty();
+            $(capabilities.set(Capabilities::$capability, module.$entry.is_some());)*
+            capabilities
+        }
+    };
+}
+
+macro_rules! methods {
+    ($($capability:ident: $method:ident($request:ident) -> $answer:ty, $entry:ident;)*) => {
+        $(fn $method(&self, requester: Requester, request: $request, reply: Responder<$answer>) {
+            self.bridge.$method(requester, request, reply.into());
+        })*
+    };
+}
+
+with_passed!(capabilities);
+
 impl Host for ModuleHost {
     fn capabilities(&self) -> Capabilities {
         let module = self.bridge.module();
-        let mut capabilities = Capabilities::empty();
+        let mut capabilities = passed_by(&module);
         let is_asked_first = module.client_connected.is_some() || module.client_connected2.is_some();
         capabilities.set(Capabilities::CLIENT_CONNECTED, is_asked_first);
         capabilities.set(Capabilities::CLIENT_FINALIZED, module.client_finalized.is_some());
         capabilities.set(Capabilities::ABORT, module.abort.is_some());
         capabilities.set(Capabilities::FENCE, module.fence_nb.is_some());
         capabilities.set(Capabilities::DIRECT_MODEX, module.direct_modex.is_some());
-        capabilities.set(Capabilities::PUBLISH, module.publish.is_some());
-        capabilities.set(Capabilities::LOOKUP, module.lookup.is_some());
-        capabilities.set(Capabilities::UNPUBLISH, module.unpublish.is_some());
-        capabilities.set(Capabilities::SPAWN, module.spawn.is_some());
         capabilities.set(Capabilities::CONNECT, module.connect.is_some());
         // Hosts that register jobs on connect can't be told from others.
         capabilities.set(Capabilities::REGISTERS_ON_CONNECT, module.connect.is_some());
@@ -49,14 +86,7 @@ impl Host for ModuleHost {
         capabilities.set(Capabilities::NOTIFY_EVENT, module.notify_event.is_some());
         // This library answers some queries itself.
         capabilities.insert(Capabilities::QUERY);
-        capabilities.set(Capabilities::LOG, module.log.is_some());
-        capabilities.set(Capabilities::ALLOCATE, module.allocate.is_some());
-        capabilities.set(Capabilities::JOB_CONTROL, module.job_control.is_some());
-        capabilities.set(Capabilities::MONITOR, module.monitor.is_some());
-        capabilities.set(Capabilities::GET_CREDENTIAL, module.get_credential.is_some());
-        capabilities.set(Capabilities::VALIDATE_CREDENTIAL, module.validate_credential.is_some());
         capabilities.set(Capabilities::IOF_PULL, module.iof_pull.is_some());
-        capabilities.set(Capabilities::PUSH_STDIN, module.push_stdin.is_some());
         capabilities.set(Capabilities::TOOL_CONNECTED, module.tool_connected.is_some());
         capabilities.set(Capabilities::GROUP, module.group.is_some());
         capabilities
@@ -64,7 +94,7 @@ impl Host for ModuleHost {
 
     fn client_connected(&self, client: ClientConnected, reply: Responder<()>) {
         if self.bridge.module().client_connected2.is_some() {
-            return self.bridge.client_connected2(client, status(reply));
+            return self.bridge.client_connected2(client, reply.into());
         }
         match self.bridge.client_connected(&client) {
             Status::SUCCESS => reply.succeed(()),
@@ -73,11 +103,11 @@ impl Host for ModuleHost {
     }
 
     fn client_finalized(&self, client: ClientFinalized, reply: Responder<()>) {
-        self.bridge.client_finalized(client, status(reply));
+        self.bridge.client_finalized(client, reply.into());
     }
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
-        self.bridge.abort(request, status(reply));
+        self.bridge.abort(request, reply.into());
     }
 
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
@@ -105,112 +135,89 @@ impl Host for ModuleHost {
         self.bridge.direct_modex(request, due);
     }
 
-    fn publish(&self, request: Publish, reply: Responder<()>) {
-        self.bridge.publish(request, status(reply));
-    }
-
-    fn lookup(&self, request: Lookup, reply: Responder<Vec<Pdata>>) {
-        self.bridge.lookup(request, Due::Found(Box::new(move |status, found| settle(reply, status, found))));
-    }
-
-    fn unpublish(&self, request: Unpublish, reply: Responder<()>) {
-        self.bridge.unpublish(request, status(reply));
-    }
-
-    fn spawn(&self, request: Spawn, reply: Responder<Namespace>) {
-        let due = Due::Namespace(Box::new(move |result| match result {
-            Ok(namespace) => reply.succeed(namespace),
-            Err(failure) => reply.fail(failure),
-        }));
-        self.bridge.spawn(request, due);
-    }
+    with_passed!(methods);
 
     fn connect(&self, request: Connect, reply: Responder<()>) {
-        self.bridge.connect(request, status(reply));
+        self.bridge.connect(request, reply.into());
     }
 
     fn disconnect(&self, request: Connect, reply: Responder<()>) {
-        self.bridge.disconnect(request, status(reply));
+        self.bridge.disconnect(request, reply.into());
     }
 
     fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
-        self.bridge.register_events(request, status(reply));
+        self.bridge.register_events(request, reply.into());
     }
 
     fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
-        self.bridge.deregister_events(codes, status(reply));
+        self.bridge.deregister_events(codes, reply.into());
     }
 
     fn notify_event(&self, event: Event, reply: Responder<()>) {
-        self.bridge.notify_event(event, status(reply));
+        self.bridge.notify_event(event, reply.into());
     }
 
-    fn query(&self, request: QueryRequest, reply: Responder<Vec<Info>>) {
-        knowledge::query(&self.bridge, request, infos(reply));
+    fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        knowledge::query(&self.bridge, requester, request, reply.into());
     }
 
-    fn log(&self, request: Log, reply: Responder<()>) {
-        self.bridge.log(request, status(reply));
-    }
-
-    fn allocate(&self, request: Allocate, reply: Responder<Vec<Info>>) {
-        self.bridge.allocate(request, infos(reply));
-    }
-
-    fn job_control(&self, request: JobControl, reply: Responder<Vec<Info>>) {
-        self.bridge.job_control(request, infos(reply));
-    }
-
-    fn monitor(&self, request: Monitor, reply: Responder<Vec<Info>>) {
-        self.bridge.monitor(request, infos(reply));
-    }
-
-    fn get_credential(&self, request: CredentialRequest, reply: Responder<Credential>) {
-        let due = Due::Credential(Box::new(move |result| match result {
-            Ok(credential) => reply.succeed(credential),
-            Err(failure) => reply.fail(failure),
-        }));
-        self.bridge.get_credential(request, due);
-    }
-
-    fn validate_credential(&self, request: ValidateRequest, reply: Responder<Vec<Info>>) {
-        self.bridge.validate_credential(request, infos(reply));
-    }
-
-    fn iof_pull(&self, request: IofPull, reply: Responder<()>) {
-        self.bridge.iof_pull(request, status(reply));
-    }
-
-    fn push_stdin(&self, request: PushStdin, reply: Responder<()>) {
-        self.bridge.push_stdin(request, status(reply));
+    fn iof_pull(&self, _: Requester, request: IofPull, reply: Responder<()>) {
+        self.bridge.iof_pull(request, reply.into());
     }
 
     fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
-        let due = Due::Tool(Box::new(move |result| match result {
-            Ok(name) => reply.succeed(name),
-            Err(failure) => reply.fail(failure),
-        }));
-        self.bridge.tool_connected(tool, due);
+        self.bridge.tool_connected(tool, reply.into());
     }
 
     fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
-        self.bridge.group(request, infos(reply));
+        self.bridge.group(request, reply.into());
     }
 }
 
-fn status(reply: Responder<()>) -> Due {
-    Due::Status(Box::new(move |status| match status {
-        Status::SUCCESS => reply.succeed(()),
-        failure => reply.fail(failure),
-    }))
+impl From<Responder<()>> for Due {
+    fn from(reply: Responder<()>) -> Self {
+        Self::Status(Box::new(move |status| match status {
+            Status::SUCCESS => reply.succeed(()),
+            failure => reply.fail(failure),
+        }))
+    }
 }
 
-fn infos(reply: Responder<Vec<Info>>) -> Due {
-    Due::Infos(Box::new(move |status, infos| settle(reply, status, infos)))
+impl From<Responder<Vec<Info>>> for Due {
+    fn from(reply: Responder<Vec<Info>>) -> Self {
+        Self::Infos(Box::new(move |status, infos| reply.partial(status, infos)))
+    }
 }
 
-fn settle<T: PartialAnswer>(reply: Responder<T>, status: Status, results: T) {
-    reply.partial(status, results);
+impl From<Responder<Vec<Pdata>>> for Due {
+    fn from(reply: Responder<Vec<Pdata>>) -> Self {
+        Self::Found(Box::new(move |status, found| reply.partial(status, found)))
+    }
+}
+
+impl From<Responder<Namespace>> for Due {
+    fn from(reply: Responder<Namespace>) -> Self {
+        Self::Namespace(Box::new(move |result| settle(reply, result)))
+    }
+}
+
+impl From<Responder<Credential>> for Due {
+    fn from(reply: Responder<Credential>) -> Self {
+        Self::Credential(Box::new(move |result| settle(reply, result)))
+    }
+}
+
+impl From<Responder<Option<ProcId>>> for Due {
+    fn from(reply: Responder<Option<ProcId>>) -> Self {
+        Self::Tool(Box::new(move |result| settle(reply, result)))
+    }
+}
+
+fn settle<T: Answer>(reply: Responder<T>, result: Result<T, Status>) {
+    match result {
+        Ok(answer) => reply.succeed(answer),
+        Err(failure) => reply.fail(failure),
+    }
 }
 
 fn unpack_direct_modex(bytes: &[u8]) -> Result<Vec<Kval>, Status> {

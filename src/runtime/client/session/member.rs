@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{FetchError, Session};
 use crate::client::{Call, CallError, GetRequest, Refusal};
 use crate::keys;
-use crate::proto::{Command, Reply, Request, ResolvePeers};
+use crate::proto::{Command, QueryInfo, Reply, Request, ResolvePeers};
 use crate::runtime::client::exchange::{call, reply_of};
 use crate::runtime::client::groups::{Members, of_rank};
 use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Time, Value};
@@ -109,7 +109,7 @@ fn is_job(reply: &Result<Reply, CallError>) -> bool {
 fn who_is_in(group: &Namespace) -> Request {
     let keys = vec![Text::from(keys::QUERY_GROUP_MEMBERSHIP.name())];
     let qualifiers = vec![Info::new(Key::from_static(keys::GROUP_ID.name()), group.as_str())];
-    Request::Query(vec![Query { keys, qualifiers }])
+    Request::from(QueryInfo::new(vec![Query { keys, qualifiers }]))
 }
 
 /// The request for the members, with the time that the first request has left.

@@ -3,16 +3,16 @@ use std::sync::Arc;
 use super::link::{CallResult, Link};
 use crate::client::{CallError, CallId};
 
-/// A pending operation. In this process only [`Pending::wait`] and [`Pending::try_wait`] advance it; the server works
+/// A fence on its way. In this process only [`StartedFence::wait`] and [`StartedFence::try_wait`] advance it; the server works
 /// on it meanwhile. Dropping it does not cancel it.
-#[must_use = "the result of the operation is lost"]
-pub struct Pending {
+#[must_use = "the result of the fence is lost"]
+pub struct StartedFence {
     link: Arc<Link>,
     call: Option<CallId>,
 }
 
-impl Pending {
-    /// A finished operation.
+impl StartedFence {
+    /// A finished fence.
     pub(super) fn done(link: &Arc<Link>) -> Self {
         Self { link: Arc::clone(link), call: None }
     }
@@ -32,10 +32,10 @@ impl Pending {
         }
     }
 
-    /// The result if it is there, else the operation again. Reads the bytes that have arrived, but never waits.
+    /// The result if it is there, else the fence again. Reads the bytes that have arrived, but never waits.
     ///
     /// # Errors
-    /// The operation itself when it is not done yet.
+    /// The fence itself when it is not done yet.
     pub fn try_wait(mut self) -> Result<Result<(), CallError>, Self> {
         let done: Option<CallResult> = self.call.and_then(|call| self.link.try_take(call));
         match done {
@@ -48,7 +48,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for StartedFence {
     fn drop(&mut self) {
         if let Some(call) = self.call.take() {
             self.link.abandon(call);
@@ -56,8 +56,8 @@ impl Drop for Pending {
     }
 }
 
-impl std::fmt::Debug for Pending {
+impl std::fmt::Debug for StartedFence {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Pending").field(&self.call).finish()
+        f.debug_tuple("StartedFence").field(&self.call).finish()
     }
 }
