@@ -16,12 +16,12 @@ use modex::bfrops::{DecodeLimits, EncodeError};
 use modex::gds::model::MapStore;
 use modex::proto::frame::FrameBuffer;
 use modex::proto::handshake::{Answer, CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
-use modex::proto::{Command, Dialect, Reply, Tag, notification, reply, request};
+use modex::proto::{Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
-    CallId, Capabilities, Config, Credential, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
+    AnswerForm, CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
     RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
 };
-use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Text, Time, Value};
+use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
 fuzz_target!(|input: &[u8]| {
     let [capabilities, records @ ..] = input else { return };
@@ -288,19 +288,20 @@ fn answer(upcall: Upcall) -> HostReply {
         Upcall::DirectModex { .. } => {
             HostReply::DirectModex(vec![Kval { key: Key::from_static("k.remote"), value: value() }])
         }
-        Upcall::Service(_, Service::Lookup(_)) => HostReply::Lookup { status: Status::SUCCESS, found: Vec::new() },
-        Upcall::Service(_, Service::Spawn(_)) => HostReply::Spawned(Namespace::new("childns").expect("a valid name")),
-        Upcall::Service(_, Service::QueryInfo(_)) | Upcall::Service(_, Service::Allocate(_)) | Upcall::Service(_, Service::JobControl(_)) | Upcall::Service(_, Service::Monitor(_)) => HostReply::Infos {
-            status: Status::SUCCESS,
-            info: vec![Info::new(Key::from_static("custom.query"), value())],
+        Upcall::Service(_, service) => match service.form() {
+            AnswerForm::Status => HostReply::Status(Status::SUCCESS),
+            AnswerForm::Lookup => HostReply::Lookup { status: Status::SUCCESS, found: Vec::new() },
+            AnswerForm::Namespace => HostReply::Spawned(Namespace::new("childns").expect("a valid name")),
+            AnswerForm::Infos => HostReply::Infos {
+                status: Status::SUCCESS,
+                info: vec![Info::new(Key::from_static("custom.query"), value())],
+            },
+            AnswerForm::Credential => HostReply::Credential(Credential { bytes: b"secret".to_vec(), info: Vec::new() }),
         },
         Upcall::Group(_) => HostReply::Infos {
             status: Status::SUCCESS,
             info: vec![Info::new(Key::from_static("pmix.grp.ctxid"), Value::Size(77))],
         },
-        Upcall::Service(_, Service::GetCredential(_)) => {
-            HostReply::Credential(Credential { bytes: Text::from("secret").as_bytes().to_vec(), info: Vec::new() })
-        }
         _ => HostReply::Status(Status::SUCCESS),
     }
 }

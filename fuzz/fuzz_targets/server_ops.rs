@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use modex::events::Event;
 use modex::gds::model::MapStore;
 use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
-use modex::proto::{self, Abort, Collective, Commit, Get, Notify, Reply, Request, Tag};
+use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
     Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, ToolAdmission,
