@@ -11,6 +11,8 @@ KILLS ?= 200
 # The random tests run with a fixed seed, so that a run judges the change and not its luck; `make explore` looks further.
 export PROPTEST_RNG_SEED ?= 1
 EXPLORE_CASES ?= 20000
+# The oldest compiler, as Cargo.toml says.
+RUST_VERSION := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 FUZZ_TARGETS := frame bfrops regex maps registration retrieval segment server_ops conversation inventory topology
 
 # `modex` without shared libraries: each process of a job begins with an exec, and to find, map and bind libraries takes
@@ -39,7 +41,7 @@ BUILT ?= $(TARGET_DIR)/release
 # The release of OpenPMIx whose interface the library has; libpmix/include/pmix_version.h says the same.
 PMIX_VERSION := 4.2.2
 
-.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe features bench packages test-packages clean
+.PHONY: help run test build hot-functions lib install uninstall install-only uninstall-only fmt lint docs unit explore sim faults kills consumers consumer-packages loom fuzz fuzz-smoke fuzz-repro fuzz-min fuzz-cov fuzz-describe asan features msrv bench packages test-packages clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 14
@@ -47,7 +49,7 @@ help: ## list the commands
 run: build ## build and run a real 4-process job on the embedded server
 	$(TARGET_DIR)/release/modex run -n 4 --report -- $(TARGET_DIR)/release/modex demo
 
-test: consumer-packages fmt lint features unit sim consumers docs loom fuzz-smoke run ## everything CI runs
+test: consumer-packages fmt lint features msrv unit sim consumers docs loom fuzz-smoke run ## everything CI runs
 
 build: packages
 	@mkdir -p $(TARGET_DIR)/absent && rm -f $(TARGET_DIR)/absent/libudev.a && ar rcs $(TARGET_DIR)/absent/libudev.a
@@ -73,7 +75,7 @@ install-only uninstall-only: # without building
 		DESTDIR=$(DESTDIR) PMIX_VERSION=$(PMIX_VERSION) BUILT=$(BUILT) scripts/install.sh $(@:-only=)
 
 packages:
-	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain (1.95 or newer) from https://rustup.rs" >&2; exit 1; }
+	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain ($(RUST_VERSION) or newer) from https://rustup.rs" >&2; exit 1; }
 	@scripts/install-packages.sh $(BUILD_PACKAGES)
 
 test-packages: packages
@@ -94,6 +96,11 @@ features: ## the library with every set of its features, and what would be publi
 	$(CARGO) clippy --package modex --lib --features posix-shm -- -D warnings
 	$(CARGO) clippy --package modex --lib --features topology -- -D warnings
 	$(CARGO) package --package modex --allow-dirty --quiet
+
+# With that very compiler the other targets of `make test` are the check.
+msrv: packages ## compile everything with the oldest compiler that Cargo.toml permits
+	@rustc --version | grep -q '^rustc $(RUST_VERSION)\.' || \
+		rustup run --install $(RUST_VERSION).0 cargo check --locked --workspace --all-targets --all-features --target-dir $(TARGET_DIR)/msrv
 
 unit: lib ## unit, property and integration tests
 	$(CARGO) build --all-features --examples
@@ -143,6 +150,9 @@ fuzz-describe: ## the job that an input of the target `registration` describes (
 
 fuzz-smoke: ## a short run of each fuzz target over its corpus
 	FUZZ_SEED=$(FUZZ_SEED) scripts/fuzz-smoke.sh $(FUZZ_RUNS) $(FUZZ_TARGETS)
+
+asan: consumer-packages ## AddressSanitizer over the fuzz targets and the C suite
+	RUNS=$(FUZZ_RUNS) TARGETS="$(FUZZ_TARGETS)" scripts/asan.sh fuzz c
 
 bench: build ## figures of this machine, its limits beside them
 	scripts/bench.sh
