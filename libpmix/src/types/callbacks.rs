@@ -32,8 +32,6 @@ pub type pmix_notification_fn_t = unsafe extern "C" fn(
 /// See the standard's type of the same name.
 pub type pmix_hdlr_reg_cbfunc_t = unsafe extern "C" fn(pmix_status_t, usize, *mut c_void);
 /// See the standard's type of the same name.
-pub type pmix_evhdlr_reg_cbfunc_t = unsafe extern "C" fn(pmix_status_t, usize, *mut c_void);
-/// See the standard's type of the same name.
 pub type pmix_value_cbfunc_t = unsafe extern "C" fn(pmix_status_t, *mut pmix_value_t, *mut c_void);
 /// See the standard's type of the same name.
 pub type pmix_info_cbfunc_t = unsafe extern "C" fn(
@@ -298,40 +296,6 @@ pub type pmix_server_client_connected2_fn_t = unsafe extern "C" fn(
     *const pmix_proc_t,
     *mut c_void,
     *mut pmix_info_t,
-    usize,
-    Option<pmix_op_cbfunc_t>,
-    *mut c_void,
-) -> pmix_status_t;
-/// Entry `tool_connected2` of the server module.
-pub type pmix_server_tool_connection2_fn_t =
-    unsafe extern "C" fn(*mut pmix_info_t, usize, Option<pmix_tool_connection_cbfunc_t>, *mut c_void) -> pmix_status_t;
-/// Entry `log2` of the server module.
-pub type pmix_server_log2_fn_t = unsafe extern "C" fn(
-    *const pmix_proc_t,
-    *const pmix_info_t,
-    usize,
-    *const pmix_info_t,
-    usize,
-    Option<pmix_op_cbfunc_t>,
-    *mut c_void,
-) -> pmix_status_t;
-/// Entry `session_control` of the server module.
-pub type pmix_server_session_control_fn_t = unsafe extern "C" fn(
-    *const pmix_proc_t,
-    u32,
-    *const pmix_info_t,
-    usize,
-    Option<pmix_info_cbfunc_t>,
-    *mut c_void,
-) -> pmix_status_t;
-/// Entry `resource_block` of the server module.
-pub type pmix_server_resource_block_fn_t = unsafe extern "C" fn(
-    *const pmix_proc_t,
-    pmix_resource_block_directive_t,
-    *const c_char,
-    *const pmix_resource_unit_t,
-    usize,
-    *const pmix_info_t,
     usize,
     Option<pmix_op_cbfunc_t>,
     *mut c_void,

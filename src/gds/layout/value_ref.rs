@@ -121,12 +121,6 @@ impl<'a> ValueRef<'a> {
         self.as_u64()?.try_into().ok()
     }
 
-    /// The value as a 16-bit unsigned number; see [`ValueRef::as_u64`].
-    #[must_use]
-    pub fn as_u16(&self) -> Option<u16> {
-        self.as_u64()?.try_into().ok()
-    }
-
     /// The value as a boolean, if it is one; as [`Value::as_bool`].
     #[must_use]
     pub fn as_bool(&self) -> Option<bool> {
