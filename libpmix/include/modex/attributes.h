@@ -11,7 +11,7 @@
 #define PMIX_ALLOC_BEGIN "pmix.alloc.begin" /* char*: do not start before this time */
 #define PMIX_ALLOC_CHILD_SEP "pmix.alloc.sep" /* bool: allocation outlives its parent */
 #define PMIX_ALLOC_CPU_LIST "pmix.alloc.cpulist" /* char*: specific CPUs wanted */
-#define PMIX_ALLOC_DEPENDENCY "pmix.alloc.depend" /* char*: start only after these finished */
+#define PMIX_ALLOC_DEPENDENCY "pmix.alloc.depend" /* char*: jobs that must finish before the start */
 #define PMIX_ALLOC_EXCLUDE "pmix.alloc.exclude" /* char*: nodes to avoid */
 #define PMIX_ALLOC_FABRIC "pmix.alloc.net" /* pmix_data_array_t*: fabric resources wanted */
 #define PMIX_ALLOC_FABRIC_ENDPTS "pmix.alloc.endpts" /* size_t: endpoints per process */
@@ -23,9 +23,9 @@
 #define PMIX_ALLOC_FABRIC_TYPE "pmix.alloc.nettype" /* char*: transport wanted */
 #define PMIX_ALLOC_ID "pmix.alloc.id" /* char*: host's name for the allocation */
 #define PMIX_ALLOC_IMAGE "pmix.alloc.image" /* char*: software image for the nodes */
-#define PMIX_ALLOC_INHERITANCE "pmix.alloc.inhrt" /* pmix_alloc_inheritance_t: who inherits the resources at job end */
+#define PMIX_ALLOC_INHERITANCE "pmix.alloc.inhrt" /* pmix_alloc_inheritance_t: inheritance of the resources at job end */
 #define PMIX_ALLOC_LEND "pmix.alloc.lend" /* char*: time until lent resources come back */
-#define PMIX_ALLOC_MAU "pmix.alloc.mau" /* pmix_data_array_t*: smallest unit, told by the scheduler */
+#define PMIX_ALLOC_MAU "pmix.alloc.mau" /* pmix_data_array_t*: smallest allocatable unit, set by the scheduler */
 #define PMIX_ALLOC_MEM_SIZE "pmix.alloc.msize" /* float: memory wanted, MB */
 #define PMIX_ALLOC_NETWORK "pmix.alloc.net" /* pmix_data_array_t*: deprecated; old name of ALLOC_FABRIC */
 #define PMIX_ALLOC_NETWORK_ENDPTS "pmix.alloc.endpts" /* size_t: deprecated; old name of ALLOC_FABRIC_ENDPTS */
@@ -79,7 +79,7 @@
 #define PMIX_DEBUG_DAEMONS_PER_PROC "pmix.dbg.dpproc" /* uint16_t: debugger daemons per process */
 #define PMIX_DEBUG_JOB "pmix.dbg.job" /* char*: deprecated; namespace to debug */
 #define PMIX_DEBUG_JOB_DIRECTIVES "pmix.dbg.jdirs" /* pmix_data_array_t*: deprecated; debug directives for the job */
-#define PMIX_DEBUG_TARGET "pmix.dbg.tgt" /* pmix_proc_t*: what is to be debugged */
+#define PMIX_DEBUG_TARGET "pmix.dbg.tgt" /* pmix_proc_t*: process to debug */
 
 /* directive */
 #define PMIX_ABORT_NON_ZERO_TERM "pmix.abnz" /* bool: a non-zero exit kills the job */
@@ -100,7 +100,7 @@
 #define PMIX_CLIENT_ATTRIBUTES "pmix.client.attrs" /* char*: functions whose client attributes are wanted */
 #define PMIX_CLIENT_FUNCTIONS "pmix.client.fns" /* char*: client functions supported */
 #define PMIX_COLLECTIVE_ALGO "pmix.calgo" /* char*: deprecated; algorithms wanted */
-#define PMIX_COLLECTIVE_ALGO_REQD "pmix.calreqd" /* bool: deprecated; that choice is binding */
+#define PMIX_COLLECTIVE_ALGO_REQD "pmix.calreqd" /* bool: deprecated; only the algorithms wanted are acceptable */
 #define PMIX_COLLECT_DATA "pmix.collect" /* bool: fence also exchanges all committed data */
 #define PMIX_COLLECT_GENERATED_JOB_INFO "pmix.collect.gen" /* bool: fence also spreads job data that servers computed locally */
 #define PMIX_COLOCATE_NPERNODE "pmix.colnum.node" /* uint16_t: new procs per target node */
@@ -139,7 +139,7 @@
 #define PMIX_HOSTFILE "pmix.hostfile" /* char*: file listing hosts to place procs on */
 #define PMIX_HOST_ATTRIBUTES "pmix.host.attrs" /* char*: functions whose host attributes are wanted */
 #define PMIX_HOST_FUNCTIONS "pmix.host.fns" /* char*: functions the host supports */
-#define PMIX_IMMEDIATE "pmix.immediate" /* bool: server answers from what it has; the host is not asked */
+#define PMIX_IMMEDIATE "pmix.immediate" /* bool: server answers from its own data; the host is not asked */
 #define PMIX_INDEX_ARGV "pmix.indxargv" /* bool: append the rank to argv[0] */
 #define PMIX_JOB_CONTINUOUS "pmix.continuous" /* bool: failed procs restart at once */
 #define PMIX_JOB_INFO "pmix.job.info" /* bool: the key belongs to the job realm */
@@ -150,7 +150,7 @@
 #define PMIX_LAUNCHER_DAEMON "pmix.lnch.dmn" /* char*: program to run in place of the launcher's usual daemon */
 #define PMIX_LAUNCHER_RENDEZVOUS_FILE "pmix.tool.lncrnd" /* char*: where the launcher writes its contact information */
 #define PMIX_LAUNCHER_RNDZ_FILE "PMIX_LAUNCHER_RNDZ_FILE" /* env: environment variable naming the file in which the launcher must write its contact data */
-#define PMIX_LAUNCHER_RNDZ_URI "PMIX_LAUNCHER_RNDZ_URI" /* env: environment variable telling a launched tool where its parent's server listens */
+#define PMIX_LAUNCHER_RNDZ_URI "PMIX_LAUNCHER_RNDZ_URI" /* env: environment variable with the address of the parent's server for a launched tool */
 #define PMIX_LAUNCH_DIRECTIVES "pmix.lnch.dirs" /* pmix_data_array_t*: all launcher directives packed in one retrievable value */
 #define PMIX_LOCAL_COLLECTIVE_STATUS "pmix.loc.col.st" /* pmix_status_t: result of the local part of a collective */
 #define PMIX_LOCAL_PARTICIPANTS "pmix.lcl.part" /* pmix_data_array_t*: local procs that joined the collective */
@@ -195,7 +195,7 @@
 #define PMIX_REGISTER_NODATA "pmix.reg.nodata" /* bool: register only the namespace name */
 #define PMIX_REPORT_BINDINGS "pmix.repbind" /* bool: print the bindings */
 #define PMIX_REPORT_CHILD_SEP "pmix.rptchildsep" /* bool: child-job exit codes are reported apart */
-#define PMIX_REPORT_PHYSICAL_CPUS "pmix.repphys.cpus" /* bool: print them with physical numbers */
+#define PMIX_REPORT_PHYSICAL_CPUS "pmix.repphys.cpus" /* bool: print bindings with physical CPU numbers */
 #define PMIX_REQUESTOR "pmix.requestor" /* pmix_proc_t*: process on whose behalf a relayed operation is made */
 #define PMIX_REQUESTOR_IS_CLIENT "pmix.req.client" /* bool: the requester is a client */
 #define PMIX_REQUESTOR_IS_TOOL "pmix.req.tool" /* bool: the requester is a tool */
@@ -213,7 +213,7 @@
 #define PMIX_SPAWN_TARGET "pmix.spwn.tgt" /* varies: allocation(s) to place the job in */
 #define PMIX_SPAWN_TIMEOUT "pmix.sp.time" /* int: seconds the spawn may take */
 #define PMIX_SPAWN_TOOL "pmix.spwn.tool" /* bool: the new job is a tool */
-#define PMIX_STDIN_TGT "pmix.stdin" /* pmix_proc_t*: who receives stdin */
+#define PMIX_STDIN_TGT "pmix.stdin" /* pmix_proc_t*: process that receives stdin */
 #define PMIX_SYSTEM_TMPDIR "pmix.sys.tmpdir" /* char*: directory for system-wide (tool) rendezvous files */
 #define PMIX_TAG_OUTPUT "pmix.tagout" /* bool: deprecated; old form of IOF_TAG_OUTPUT */
 #define PMIX_THREADING_MODEL "pmix.threads" /* char*: threading package the model uses */
@@ -308,7 +308,7 @@
 #define PMIX_GROUP_LEADER "pmix.grp.ldr" /* bool: caller leads the group */
 #define PMIX_GROUP_LOCAL_ONLY "pmix.grp.lcl" /* bool: all members are on this node */
 #define PMIX_GROUP_MEMBERSHIP "pmix.grp.mbrs" /* pmix_data_array_t*: members of the group */
-#define PMIX_GROUP_NOTIFY_TERMINATION "pmix.grp.notterm" /* bool: members learn when one dies */
+#define PMIX_GROUP_NOTIFY_TERMINATION "pmix.grp.notterm" /* bool: members get an event when one ends */
 #define PMIX_GROUP_OPTIONAL "pmix.grp.opt" /* bool: missing members are not an error */
 
 /* iof */
@@ -562,8 +562,8 @@
 #define PMIX_GROUP_LOCAL_CID "pmix.grp.lclid" /* size_t: member's own context number */
 #define PMIX_GROUP_NAMES "pmix.pgrp.nm" /* pmix_data_array_t*: groups the process is in */
 #define PMIX_GRPID "pmix.egid" /* uint32_t: effective gid of the peer or job */
-#define PMIX_LOCALITY "pmix.loc" /* uint16_t: deprecated; bit mask of what two procs share */
-#define PMIX_LOCALITY_STRING "pmix.locstr" /* char*: text encoding of where a process is bound */
+#define PMIX_LOCALITY "pmix.loc" /* uint16_t: deprecated; bit mask of the hardware that two procs share */
+#define PMIX_LOCALITY_STRING "pmix.locstr" /* char*: text encoding of a process's binding */
 #define PMIX_LOCAL_RANK "pmix.lrank" /* uint16_t: index among this job's procs on the node */
 #define PMIX_NODE_RANK "pmix.nrank" /* uint16_t: index among all jobs' procs on the node */
 #define PMIX_PACKAGE_RANK "pmix.pkgrank" /* uint16_t: index among this job's procs on the CPU package */
@@ -588,7 +588,7 @@
 #define PMIX_QUERY_ALLOC_PROPERTIES "pmix.query.alloc.prop" /* pmix_data_array_t*: properties of one allocation */
 #define PMIX_QUERY_ALLOC_STATUS "pmix.query.alloc" /* char*: state of an allocation request */
 #define PMIX_QUERY_ATTRIBUTE_SUPPORT "pmix.qry.attrs" /* pmix_data_array_t*: attributes each function supports */
-#define PMIX_QUERY_AUTHORIZATIONS "pmix.qry.auths" /* pmix_data_array_t*: what the tool may do */
+#define PMIX_QUERY_AUTHORIZATIONS "pmix.qry.auths" /* pmix_data_array_t*: operations that the tool may request */
 #define PMIX_QUERY_AVAILABLE_SLOTS "pmix.qry.aslots" /* uint32_t: free slots right now */
 #define PMIX_QUERY_AVAIL_SERVERS "pmix.qry.asrvrs" /* pmix_data_array_t*: servers on the node that could be contacted */
 #define PMIX_QUERY_DEBUG_SUPPORT "pmix.qry.debug" /* char*: debug attributes understood */
@@ -687,7 +687,7 @@
 #define PMIX_SESSION_TERMINATE "pmix.ssn.terminate" /* bool: end the session and reclaim everything */
 
 /* storage */
-#define PMIX_STORAGE_ACCESSIBILITY "pmix.strg.access" /* pmix_storage_accessibility_t: from where it is reachable */
+#define PMIX_STORAGE_ACCESSIBILITY "pmix.strg.access" /* pmix_storage_accessibility_t: nodes that can reach the storage system */
 #define PMIX_STORAGE_ACCESS_TYPE "pmix.strg.atype" /* pmix_storage_access_type_t: read, write or both */
 #define PMIX_STORAGE_BW_CUR "pmix.strg.bwcur" /* double: bandwidth seen lately */
 #define PMIX_STORAGE_BW_MAX "pmix.strg.bwmax" /* double: best bandwidth */

@@ -332,7 +332,7 @@ typedef struct pmix_fabric_s {
     void *module;
 } pmix_fabric_t;
 
-/* Callbacks. None runs before the function that was given it has returned. */
+/* Callbacks. Each runs only after the function that received it has returned. */
 typedef void (*pmix_release_cbfunc_t)(void *);
 typedef void (*pmix_modex_cbfunc_t)(pmix_status_t, const char *, size_t, void *, pmix_release_cbfunc_t, void *);
 typedef void (*pmix_spawn_cbfunc_t)(pmix_status_t, char *, void *);
@@ -357,7 +357,7 @@ typedef void (*pmix_setup_application_cbfunc_t)(pmix_status_t, pmix_info_t *, si
 typedef void (*pmix_device_dist_cbfunc_t)(pmix_status_t, pmix_device_distance_t *, size_t, void *,
     pmix_release_cbfunc_t, void *);
 
-/* What a host can do for its clients; an entry that is null is not supported. */
+/* The functions of a host. A null entry means that the host does not support the function. */
 typedef pmix_status_t (*pmix_server_client_connected_fn_t)(const pmix_proc_t *, void *, pmix_op_cbfunc_t, void *);
 typedef pmix_status_t (*pmix_server_client_finalized_fn_t)(const pmix_proc_t *, void *, pmix_op_cbfunc_t, void *);
 typedef pmix_status_t (*pmix_server_abort_fn_t)(const pmix_proc_t *, void *, int, const char *, pmix_proc_t *, size_t,
@@ -417,8 +417,8 @@ typedef pmix_status_t (*pmix_server_session_control_fn_t)(const pmix_proc_t *, u
 typedef pmix_status_t (*pmix_server_resource_block_fn_t)(const pmix_proc_t *, pmix_resource_block_directive_t,
     const char *, const pmix_resource_unit_t *, size_t, const pmix_info_t *, size_t, pmix_op_cbfunc_t, void *);
 
-/* Entries only ever grew at the end, but for the last four, which hosts built for other releases have at
- * other places: the library reads none of them, because nothing tells it how long a host's module is. */
+/* Releases add entries at the end. Only the last four have other places in other releases. The library reads
+ * none of these four, because it cannot know the size of a host's module. */
 typedef struct pmix_server_module_4_0_0_t {
     pmix_server_client_connected_fn_t client_connected;
     pmix_server_client_finalized_fn_t client_finalized;

@@ -128,7 +128,7 @@ fn types() -> String {
     for item in &structs {
         write_struct(item, &structs, &mut written, &mut body);
     }
-    body.push_str("\n/* Callbacks. None runs before the function that was given it has returned. */\n");
+    body.push_str("\n/* Callbacks. Each runs only after the function that received it has returned. */\n");
     for Typedef { name, definition, .. } in tables::callbacks() {
         body.push_str(&function_pointer(&name, &definition));
     }
@@ -192,13 +192,14 @@ fn tag(name: &str) -> String {
 
 fn module() -> String {
     let entries = tables::module_entries();
-    let mut body = "\n/* What a host can do for its clients; an entry that is null is not supported. */\n".to_owned();
+    let mut body =
+        "\n/* The functions of a host. A null entry means that the host does not support the function. */\n".to_owned();
     for entry in &entries {
         body.push_str(&function_pointer(&entry.typedef, &entry.signature));
     }
     body.push_str(
-        "\n/* Entries only ever grew at the end, but for the last four, which hosts built for other releases have at\n \
-         * other places: the library reads none of them, because nothing tells it how long a host's module is. */\n",
+        "\n/* Releases add entries at the end. Only the last four have other places in other releases. The library reads\n \
+         * none of these four, because it cannot know the size of a host's module. */\n",
     );
     body.push_str("typedef struct pmix_server_module_4_0_0_t {\n");
     for entry in &entries {

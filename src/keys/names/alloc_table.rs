@@ -16,7 +16,7 @@ pub const ALLOC_CHILD_SEP: TypedKey<bool> = TypedKey::new("pmix.alloc.sep");
 /// Specific CPUs wanted (`PMIX_ALLOC_CPU_LIST`, since PMIx 2.0).
 pub const ALLOC_CPU_LIST: TypedKey<str> = TypedKey::new("pmix.alloc.cpulist");
 
-/// Start only after these finished (`PMIX_ALLOC_DEPENDENCY`, since PMIx 5.0).
+/// Jobs that must finish before the start (`PMIX_ALLOC_DEPENDENCY`, since PMIx 5.0).
 pub const ALLOC_DEPENDENCY: TypedKey<str> = TypedKey::new("pmix.alloc.depend");
 
 /// Nodes to avoid (`PMIX_ALLOC_EXCLUDE`, since PMIx 5.0).
@@ -52,13 +52,13 @@ pub const ALLOC_ID: TypedKey<str> = TypedKey::new("pmix.alloc.id");
 /// Software image for the nodes (`PMIX_ALLOC_IMAGE`, since PMIx 5.0).
 pub const ALLOC_IMAGE: TypedKey<str> = TypedKey::new("pmix.alloc.image");
 
-/// Who inherits the resources at job end (`PMIX_ALLOC_INHERITANCE`, since PMIx 7.0-dev).
+/// Inheritance of the resources at job end (`PMIX_ALLOC_INHERITANCE`, since PMIx 7.0-dev).
 pub const ALLOC_INHERITANCE: TypedKey<marker::AllocInheritance> = TypedKey::new("pmix.alloc.inhrt");
 
 /// Time until lent resources come back (`PMIX_ALLOC_LEND`, since PMIx 5.0).
 pub const ALLOC_LEND: TypedKey<str> = TypedKey::new("pmix.alloc.lend");
 
-/// Smallest unit, told by the scheduler (`PMIX_ALLOC_MAU`, since PMIx 6.0).
+/// Smallest allocatable unit, set by the scheduler (`PMIX_ALLOC_MAU`, since PMIx 6.0).
 pub const ALLOC_MAU: TypedKey<marker::Array> = TypedKey::new("pmix.alloc.mau");
 
 /// Memory wanted, MB (`PMIX_ALLOC_MEM_SIZE`, since PMIx 2.0).

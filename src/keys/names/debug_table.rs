@@ -19,7 +19,7 @@ pub const DEBUG_JOB: TypedKey<str> = TypedKey::new("pmix.dbg.job");
 /// Debug directives for the job (`PMIX_DEBUG_JOB_DIRECTIVES`, since PMIx 3.0, deprecated).
 pub const DEBUG_JOB_DIRECTIVES: TypedKey<marker::Array> = TypedKey::new("pmix.dbg.jdirs");
 
-/// What is to be debugged (`PMIX_DEBUG_TARGET`, since PMIx 4.0).
+/// Process to debug (`PMIX_DEBUG_TARGET`, since PMIx 4.0).
 pub const DEBUG_TARGET: TypedKey<marker::Proc> = TypedKey::new("pmix.dbg.tgt");
 
 /// Job waits for release (`PMIX_DEBUG_WAITING_FOR_NOTIFY`, since PMIx 2.0, removed after 3.2).

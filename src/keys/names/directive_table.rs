@@ -58,7 +58,7 @@ pub const CLIENT_FUNCTIONS: TypedKey<str> = TypedKey::new("pmix.client.fns");
 /// Algorithms wanted (`PMIX_COLLECTIVE_ALGO`, since PMIx 1.1, deprecated).
 pub const COLLECTIVE_ALGO: TypedKey<str> = TypedKey::new("pmix.calgo");
 
-/// That choice is binding (`PMIX_COLLECTIVE_ALGO_REQD`, since PMIx 1.1, deprecated).
+/// Only the algorithms wanted are acceptable (`PMIX_COLLECTIVE_ALGO_REQD`, since PMIx 1.1, deprecated).
 pub const COLLECTIVE_ALGO_REQD: TypedKey<bool> = TypedKey::new("pmix.calreqd");
 
 /// Fence also exchanges all committed data (`PMIX_COLLECT_DATA`, since PMIx 1.1).
@@ -175,7 +175,7 @@ pub const HOST_ATTRIBUTES: TypedKey<str> = TypedKey::new("pmix.host.attrs");
 /// Functions the host supports (`PMIX_HOST_FUNCTIONS`, since PMIx 4.0).
 pub const HOST_FUNCTIONS: TypedKey<str> = TypedKey::new("pmix.host.fns");
 
-/// Server answers from what it has; the host is not asked (`PMIX_IMMEDIATE`, since PMIx 2.0).
+/// Server answers from its own data; the host is not asked (`PMIX_IMMEDIATE`, since PMIx 2.0).
 pub const IMMEDIATE: TypedKey<bool> = TypedKey::new("pmix.immediate");
 
 /// Append the rank to argv\[0\] (`PMIX_INDEX_ARGV`, since PMIx 2.1).
@@ -208,7 +208,7 @@ pub const LAUNCHER_RENDEZVOUS_FILE: TypedKey<str> = TypedKey::new("pmix.tool.lnc
 /// Environment variable naming the file in which the launcher must write its contact data (`PMIX_LAUNCHER_RNDZ_FILE`, since PMIx 4.0).
 pub const LAUNCHER_RNDZ_FILE: TypedKey<marker::EnvironmentVariable> = TypedKey::new("PMIX_LAUNCHER_RNDZ_FILE");
 
-/// Environment variable telling a launched tool where its parent's server listens (`PMIX_LAUNCHER_RNDZ_URI`, since PMIx 4.0).
+/// Environment variable with the address of the parent's server for a launched tool (`PMIX_LAUNCHER_RNDZ_URI`, since PMIx 4.0).
 pub const LAUNCHER_RNDZ_URI: TypedKey<marker::EnvironmentVariable> = TypedKey::new("PMIX_LAUNCHER_RNDZ_URI");
 
 /// All launcher directives packed in one retrievable value (`PMIX_LAUNCH_DIRECTIVES`, since PMIx 4.0).
@@ -343,7 +343,7 @@ pub const REPORT_BINDINGS: TypedKey<bool> = TypedKey::new("pmix.repbind");
 /// Child-job exit codes are reported apart (`PMIX_REPORT_CHILD_SEP`, since PMIx 4.2).
 pub const REPORT_CHILD_SEP: TypedKey<bool> = TypedKey::new("pmix.rptchildsep");
 
-/// Print them with physical numbers (`PMIX_REPORT_PHYSICAL_CPUS`, since PMIx 6.1).
+/// Print bindings with physical CPU numbers (`PMIX_REPORT_PHYSICAL_CPUS`, since PMIx 6.1).
 pub const REPORT_PHYSICAL_CPUS: TypedKey<bool> = TypedKey::new("pmix.repphys.cpus");
 
 /// Process on whose behalf a relayed operation is made (`PMIX_REQUESTOR`, since PMIx 6.0).
@@ -397,7 +397,7 @@ pub const SPAWN_TIMEOUT: TypedKey<i32> = TypedKey::new("pmix.sp.time");
 /// The new job is a tool (`PMIX_SPAWN_TOOL`, since PMIx 3.1).
 pub const SPAWN_TOOL: TypedKey<bool> = TypedKey::new("pmix.spwn.tool");
 
-/// Who receives stdin (`PMIX_STDIN_TGT`, since PMIx 1.1).
+/// Process that receives stdin (`PMIX_STDIN_TGT`, since PMIx 1.1).
 pub const STDIN_TGT: TypedKey<marker::Proc> = TypedKey::new("pmix.stdin");
 
 /// Directory for system-wide (tool) rendezvous files (`PMIX_SYSTEM_TMPDIR`, since PMIx 2.0).

@@ -31,7 +31,7 @@ pub const ERROR_GROUP_SPAWN: TypedKey<bool> = TypedKey::new("pmix.errgroup.spawn
 /// Handler reference (`PMIX_ERROR_HANDLER_ID`, since PMIx 1.1, removed after 1.2).
 pub const ERROR_HANDLER_ID: TypedKey<i32> = TypedKey::new("pmix.errhandler.id");
 
-/// Error to be told about (`PMIX_ERROR_NAME`, since PMIx 1.1, removed after 1.2).
+/// Error to report (`PMIX_ERROR_NAME`, since PMIx 1.1, removed after 1.2).
 pub const ERROR_NAME: TypedKey<marker::StatusCode> = TypedKey::new("pmix.errname");
 
 /// Node in error (`PMIX_ERROR_NODE_NAME`, since PMIx 1.1, removed after 1.2).

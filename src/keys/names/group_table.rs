@@ -43,7 +43,7 @@ pub const GROUP_LOCAL_ONLY: TypedKey<bool> = TypedKey::new("pmix.grp.lcl");
 /// Members of the group (`PMIX_GROUP_MEMBERSHIP`, since PMIx 4.0).
 pub const GROUP_MEMBERSHIP: TypedKey<marker::Array> = TypedKey::new("pmix.grp.mbrs");
 
-/// Members learn when one dies (`PMIX_GROUP_NOTIFY_TERMINATION`, since PMIx 4.0).
+/// Members get an event when one ends (`PMIX_GROUP_NOTIFY_TERMINATION`, since PMIx 4.0).
 pub const GROUP_NOTIFY_TERMINATION: TypedKey<bool> = TypedKey::new("pmix.grp.notterm");
 
 /// Missing members are not an error (`PMIX_GROUP_OPTIONAL`, since PMIx 4.0).

@@ -43,10 +43,10 @@ pub const GROUP_NAMES: TypedKey<marker::Array> = TypedKey::new("pmix.pgrp.nm");
 /// Effective gid of the peer or job (`PMIX_GRPID`, since PMIx 1.1).
 pub const GRPID: TypedKey<u32> = TypedKey::new("pmix.egid");
 
-/// Bit mask of what two procs share (`PMIX_LOCALITY`, since PMIx 2.0, deprecated).
+/// Bit mask of the hardware that two procs share (`PMIX_LOCALITY`, since PMIx 2.0, deprecated).
 pub const LOCALITY: TypedKey<u16> = TypedKey::new("pmix.loc");
 
-/// Text encoding of where a process is bound (`PMIX_LOCALITY_STRING`, since PMIx 2.0).
+/// Text encoding of a process's binding (`PMIX_LOCALITY_STRING`, since PMIx 2.0).
 pub const LOCALITY_STRING: TypedKey<str> = TypedKey::new("pmix.locstr");
 
 /// Index among this job's procs on the node (`PMIX_LOCAL_RANK`, since PMIx 1.1).

@@ -22,7 +22,7 @@ pub const QUERY_ALLOC_STATUS: TypedKey<str> = TypedKey::new("pmix.query.alloc");
 /// Attributes each function supports (`PMIX_QUERY_ATTRIBUTE_SUPPORT`, since PMIx 4.0).
 pub const QUERY_ATTRIBUTE_SUPPORT: TypedKey<marker::Array> = TypedKey::new("pmix.qry.attrs");
 
-/// What the tool may do (`PMIX_QUERY_AUTHORIZATIONS`, since PMIx 2.0).
+/// Operations that the tool may request (`PMIX_QUERY_AUTHORIZATIONS`, since PMIx 2.0).
 pub const QUERY_AUTHORIZATIONS: TypedKey<marker::Array> = TypedKey::new("pmix.qry.auths");
 
 /// Free slots right now (`PMIX_QUERY_AVAILABLE_SLOTS`, since PMIx 5.0).

@@ -4,7 +4,7 @@
 use crate::keys::TypedKey;
 use crate::keys::marker;
 
-/// From where it is reachable (`PMIX_STORAGE_ACCESSIBILITY`, since PMIx 4.1).
+/// Nodes that can reach the storage system (`PMIX_STORAGE_ACCESSIBILITY`, since PMIx 4.1).
 pub const STORAGE_ACCESSIBILITY: TypedKey<marker::StorageAccessibility> = TypedKey::new("pmix.strg.access");
 
 /// Read, write or both (`PMIX_STORAGE_ACCESS_TYPE`, since PMIx 4.1).

@@ -15,7 +15,7 @@ pub const CONNECT_MAX_RETRIES: TypedKey<u32> = TypedKey::new("pmix.tool.mretries
 /// Event for each connecting process (`PMIX_CONNECT_NOTIFY_EACH`, since PMIx 3.0, removed after 3.0).
 pub const CONNECT_NOTIFY_EACH: TypedKey<bool> = TypedKey::new("pmix.cnct.each");
 
-/// Tell others they should connect (`PMIX_CONNECT_NOTIFY_REQ`, since PMIx 3.0, removed after 3.0).
+/// Ask the other processes to connect (`PMIX_CONNECT_NOTIFY_REQ`, since PMIx 3.0, removed after 3.0).
 pub const CONNECT_NOTIFY_REQ: TypedKey<bool> = TypedKey::new("pmix.cnct.req");
 
 /// Lost participants are not an error (`PMIX_CONNECT_OPTIONAL`, since PMIx 3.0, removed after 3.0).
