@@ -180,7 +180,7 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(), "did not begin with a connect message"),
         (oversized, "exceeds the limit"),
         (with(|connect| connect.codec = Text::from("v99")), unknown),
-        (with(|connect| connect.security = Text::from("munge")), "wants to prove itself with \"munge\""),
+        (with(|connect| connect.security = Text::from("munge")), "uses the security module \"munge\""),
         (short, "the credential of 7 bytes"),
         (with(|connect| connect.credential = vec![0; 9]), "the credential of 9 bytes"),
         (
@@ -311,7 +311,7 @@ fn a_value_that_would_inflate_without_end_is_kept_as_it_is() {
     assert!(grown < 32 << 10, "{grown} KiB");
     // A client that requests it gets the rest, and the log has the reason.
     assert!(ask(&mut first, 103, &getting("bomb")).len() < 1000);
-    wait_for_log("a value that a client compressed is kept from those of other libraries");
+    wait_for_log("a client's compressed value can't be unpacked; clients of other libraries do not get it");
     others_are_served(&node, &mut first, 104);
 }
 
@@ -385,7 +385,7 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     let mut last = admitted(address(&node), &introduction(proc("job", 0)));
     last.write_all(&FrameHeader { index: 1, tag: Tag(101), size_bytes: 20 << 20, padding: 0 }.encode()).unwrap();
     last.write_all(&vec![0; 200_000]).unwrap();
-    wait_for_log("more than the limit of 8388608, and those of this process most");
+    wait_for_log("above the limit of 8388608, and this process holds the most");
     assert_eq!(larger.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
     for stream in [&mut other, &mut smaller, &mut last] {
         stream.set_nonblocking(true).unwrap();
@@ -412,7 +412,7 @@ fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
             deaf.push(stream);
         }
     }
-    wait_for_log("more than the limit of 33554432, and those of this process most");
+    wait_for_log("above the limit of 33554432, and this process holds the most");
     let mut other = admitted(address(&node), &introduction(proc("large", 1)));
     assert!(ask(&mut other, 101, &[2, 0]).len() > 6 << 20);
     drop(deaf);

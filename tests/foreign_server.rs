@@ -308,9 +308,11 @@ fn what_is_no_answer_ends_the_attempt() {
     let other_job = frame::encode(0, Tag(101), &other_job.unwrap()).unwrap();
     let nonsense = frame::encode(0, Tag(101), &[0xee; 64]).unwrap();
     let endless = vec![0, 0, 0, 0, 0, 0, 0, 101, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
-    for (answer, expected) in
-        [(endless, "no PMIx message"), (nonsense, "no PMIx message"), (other_job, "job \"other\"")]
-    {
+    for (answer, expected) in [
+        (endless, "does not have the encoding"),
+        (nonsense, "does not have the encoding"),
+        (other_job, "job \"other\""),
+    ] {
         let server = Server::new(move |mut stream| {
             read_hello(&mut stream);
             stream.write_all(&WELCOME).unwrap();

@@ -57,7 +57,7 @@ enum Command {
     /// Clean up after a launcher that was killed (started by `modex run`)
     #[command(name = run::GUARDIAN, hide = true)]
     Guardian,
-    /// End at once (what `modex bench launch` compares with)
+    /// End at once (the baseline of `modex bench launch`)
     #[command(name = bench::NOTHING, hide = true)]
     Nothing,
 }

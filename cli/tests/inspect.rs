@@ -352,7 +352,7 @@ fn files_that_are_no_segments_or_damaged_give_an_error_line() {
 
     let missing = complaint(&["--file", utf8(&directory.path().join("none"))]);
     assert_eq!(missing.matches("No such file").count(), 1, "{missing}");
-    assert!(complaint(&["--file", utf8(directory.path())]).contains("is no file"));
+    assert!(complaint(&["--file", utf8(directory.path())]).contains("is not a file"));
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn the_topology_of_a_node_and_an_inventory_are_shown() {
     assert_eq!((&report["inventory"]["node"], &report["inventory"]["processors"]), (&json!("n7"), &json!(1)));
     assert!(text(&["--inventory", utf8(&file)]).contains("n7"));
     fs::write(&file, &blob[1..]).unwrap();
-    assert!(complaint(&["--inventory", utf8(&file)]).contains("no inventory"));
+    assert!(complaint(&["--inventory", utf8(&file)]).contains("not an inventory"));
 }
 
 /// Clients of a busy server wait for its longest turn, so the command shows it beside the segments.

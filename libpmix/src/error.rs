@@ -14,7 +14,7 @@ pub enum CError {
         what: &'static str,
     },
     /// An impossible address: in the first page, or not aligned.
-    #[error("{what} is said to be at address {address:#x}, where none can be")]
+    #[error("{what} has the invalid address {address:#x}; pass a pointer to one")]
     BadPointer {
         /// The expected target.
         what: &'static str,
@@ -22,7 +22,7 @@ pub enum CError {
         address: usize,
     },
     /// An implausible number of elements.
-    #[error("{what}: {count} elements are announced, more than the limit of {limit}")]
+    #[error("{what}: the count is {count}, above the limit of {limit}")]
     TooMany {
         /// Kind of element.
         what: &'static str,
@@ -74,7 +74,7 @@ pub enum CError {
         number: i128,
     },
     /// A map expression whose end cannot be found.
-    #[error("map expression is in no known form or has no end")]
+    #[error("map expression has an unknown form or no end")]
     Regex,
     /// An invalid key.
     #[error(transparent)]

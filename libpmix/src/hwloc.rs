@@ -235,7 +235,7 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
     let Ok(hwloc) = functions(what) else { return };
     // SAFETY: the caller's contract.
     if let Err(error) = unsafe { hwloc.expect_own_layout(topology, what) } {
-        tracing::warn!("{error}; its memory stays");
+        tracing::warn!("{error}; its memory is not freed");
         return;
     }
     // SAFETY: the caller's contract.
@@ -265,7 +265,8 @@ fn functions(what: &'static str) -> Result<&'static Functions, CError> {
 pub(super) fn open() -> Option<*mut c_void> {
     if has_more_rights_than_its_starter() && has_variable_with_prefix("HWLOC_") {
         tracing::warn!(
-            "libhwloc is not loaded: a variable HWLOC_* is set, and this process has more rights than the user who has started it"
+            "libhwloc is not loaded: a variable HWLOC_* is set, and this process has more rights than the user that \
+             started it"
         );
         return None;
     }

@@ -37,7 +37,7 @@ pub(super) fn watch(client: &Arc<Membership>) {
     forget(KEEPALIVE);
     // SAFETY: looks at a number.
     if number <= 2 || unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } != 0 {
-        return tracing::warn!(number, "the descriptor in PMIX_KEEPALIVE_PIPE is not open; nobody is watched");
+        return tracing::warn!(number, "the descriptor in PMIX_KEEPALIVE_PIPE is not open; the parent is not watched");
     }
     // SAFETY: it is open, and the variable, which nobody sees any more, gave it to this library.
     let pipe = unsafe { OwnedFd::from_raw_fd(number) };
@@ -48,6 +48,6 @@ pub(super) fn watch(client: &Arc<Membership>) {
         }
     });
     if let Err(error) = watched {
-        tracing::warn!(%error, "no thread to watch the tool that started this one");
+        tracing::warn!(%error, "no thread can be started to watch the parent tool");
     }
 }

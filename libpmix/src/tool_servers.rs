@@ -271,9 +271,9 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
 pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
     Client::of_tool(&directives.directions).map_err(|error| {
         if directives.is_optional {
-            tracing::info!(%error, "no server for this tool");
+            tracing::info!(%error, "this tool has no server");
         } else {
-            tracing::error!(%error, "no server for this tool");
+            tracing::error!(%error, "this tool has no server");
         }
         Failure(error.status())
     })

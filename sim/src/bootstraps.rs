@@ -134,7 +134,7 @@ impl Bootstraps {
         let is_closing = status == Status::ERR_NOT_AVAILABLE;
         if self.strangers.remove(&(peer, tag)).is_some() {
             let is_told = status == Status::ERR_NOT_A_MEMBER || is_closing;
-            return (!is_told).then(|| format!("{peer:?}, whom no leader has named, is told {status}"));
+            return (!is_told).then(|| format!("{peer:?}, without a leader that named it, gets {status}"));
         }
         let place = self.by_request.get(&(peer, tag))?.clone();
         let round = self.rounds.get_mut(&place)?;
@@ -147,7 +147,7 @@ impl Bootstraps {
             }
             Status::ERR_TIMEOUT if is_late => None,
             _ if is_closing => None,
-            _ => Some(format!("{peer:?}, who waits for leaders of {what:?}, is told {status}")),
+            _ => Some(format!("{peer:?} waits for leaders of {what:?} and gets {status}")),
         };
         self.take_out(peer, tag, is_closing);
         wrong
@@ -178,7 +178,7 @@ impl Bootstraps {
         let of_server = (server, Text::from(""))..(next, Text::from(""));
         let wrong = |((_, name), round): (&(ServerId, Text), &Round)| match round {
             Round { is_lost: true, calls, .. } if !calls.is_empty() => {
-                Some(format!("{calls:?} wait for leaders of {name:?}, of whom one has gone"))
+                Some(format!("{calls:?} wait for leaders of {name:?}, one of which has ended"))
             }
             Round { is_lost: false, is_given_up: true, .. } => {
                 Some(format!("{name:?} is given up, and none of its leaders has gone"))
@@ -187,7 +187,7 @@ impl Bootstraps {
         };
         let stranger = self.strangers.iter().find(|(_, of)| **of == server);
         let found = self.rounds.range(of_server.clone()).find_map(wrong);
-        let found = found.or_else(|| stranger.map(|(of, _)| format!("{of:?} is in no group, and is not told so")));
+        let found = found.or_else(|| stranger.map(|(of, _)| format!("{of:?} is in no group and gets no reply")));
         self.rounds.extract_if(of_server, |_, round| round.calls.is_empty()).for_each(drop);
         found
     }

@@ -81,13 +81,13 @@ impl fmt::Display for Faults {
 #[non_exhaustive]
 pub enum UnknownFault {
     /// No kind of fault.
-    #[error("{word:?} is no kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
+    #[error("{word:?} is not a kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
     Fault {
         /// As written.
         word: String,
     },
     /// No planted defect.
-    #[error("{word:?} is no canary; use canary for all of them, or canary: and one of: {}", Canary::words())]
+    #[error("{word:?} is not a canary; use canary for all of them, or canary: and one of: {}", Canary::words())]
     Canary {
         /// As written.
         word: String,

@@ -122,7 +122,7 @@ impl Rules {
         let mut wanted = on_server.flat_map(|((_, whose), held)| held.iter().map(move |(id, key)| (*whose, *key, *id)));
         if let Some((whose, key, (peer, tag))) = wanted.find(|(whose, key, _)| is_settled(*whose, *key)) {
             self.breaks(Rule::NoWaitInVain, || {
-                format!("{tag:?} of {peer:?} waits for k{key} of {whose}, who has committed it or can't any more")
+                format!("{tag:?} of {peer:?} waits for k{key} of {whose}, which has committed it or has ended")
             });
         }
     }
@@ -130,7 +130,9 @@ impl Rules {
     /// Nobody waits at an operation for which all have come that can.
     pub(super) fn operations_lack_somebody(&mut self, server: ServerId, complete: Option<String>) {
         if let Some(what) = complete {
-            self.breaks(Rule::NoWaitInVain, || format!("on {server:?} all have come that can, and still wait: {what}"));
+            self.breaks(Rule::NoWaitInVain, || {
+                format!("on {server:?} all possible participants have joined and still wait: {what}")
+            });
         }
     }
 
@@ -184,7 +186,7 @@ impl Rules {
         let Reading { reader, whose, key, floor, newest, .. } = *reading;
         let Some(stamp) = Stamp::of(value).filter(|stamp| (stamp.process, stamp.key) == (whose, key)) else {
             return self.breaks(Rule::StaysReadable, || {
-                format!("process {reader} reads k{key} of {whose} and gets {value:?}, which was never put there")
+                format!("process {reader} reads k{key} of {whose} and gets {value:?}, which no process put there")
             });
         };
         let may_see = match reading.same_node {

@@ -217,10 +217,10 @@ impl InvitedGroups {
         let number = number_of(&event.info)?;
         let whole = Event { status: event.status, source: None, range: 0, info: event.info.clone() };
         if !whole.targets().contains(&proc) {
-            return Some(format!("{peer:?} of {proc} is told of event {number}, which is for {:?}", whole.targets()));
+            return Some(format!("{peer:?} of {proc} gets event {number}, which is for {:?}", whole.targets()));
         }
         let is_new = self.reached.entry(peer).or_default().insert(number);
-        (!is_new).then(|| format!("{peer:?} of {proc} is told of event {number} ({}) twice", event.status))
+        (!is_new).then(|| format!("{peer:?} of {proc} gets event {number} ({}) twice", event.status))
     }
 
     /// A server has answered. Gives whom on it an event has not reached.

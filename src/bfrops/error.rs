@@ -22,7 +22,7 @@ struct Details {
 #[non_exhaustive]
 pub enum DecodeProblem {
     /// The message ends too early.
-    #[error("{needed} more bytes are announced but {left} are left; the message is cut or not in this encoding")]
+    #[error("the message announces {needed} more bytes but {left} are left; it is truncated or in another encoding")]
     EndOfMessage {
         /// Bytes that must follow.
         needed: usize,
@@ -44,7 +44,7 @@ pub enum DecodeProblem {
         count: i128,
     },
     /// A pack operation has the wrong number of values.
-    #[error("{found} values packed where {expected} belong")]
+    #[error("found {found} packed values, expected {expected}")]
     WrongCount {
         /// Values expected.
         expected: usize,
@@ -90,7 +90,7 @@ pub enum DecodeProblem {
         target: DataType,
     },
     /// Described buffers: another type than expected here.
-    #[error("type {found} where {expected:?} belongs")]
+    #[error("found type {found}, expected {expected:?}")]
     WrongType {
         /// The type expected.
         expected: DataType,
@@ -118,7 +118,7 @@ pub enum DecodeProblem {
         count: usize,
     },
     /// A compulsory string is NULL.
-    #[error("the string is NULL but must be there")]
+    #[error("a required string is NULL")]
     NullString,
     /// A string does not end with NUL.
     #[error("the string does not end with NUL")]
@@ -139,16 +139,16 @@ pub enum DecodeProblem {
     #[error("floating-point number is not written in decimal")]
     Float,
     /// A map expression whose end cannot be found.
-    #[error("map expression is in no known form or has no end")]
+    #[error("map expression has an unknown form or no end")]
     Regex,
     /// A scope that a commit cannot have.
-    #[error("scope {code} is none that values can be committed under")]
+    #[error("values can't be committed with scope {code}")]
     Scope {
         /// The number received.
         code: u8,
     },
     /// An index beyond the end of the list of keys.
-    #[error("key {index} is meant but {count} keys are listed")]
+    #[error("the message refers to key {index} but lists {count} keys")]
     KeyIndex {
         /// The index received.
         index: u32,
@@ -156,7 +156,7 @@ pub enum DecodeProblem {
         count: usize,
     },
     /// A message of another command than expected.
-    #[error("command {found} where {expected} belongs")]
+    #[error("found command {found}, expected {expected}")]
     WrongCommand {
         /// The command expected.
         expected: u8,
@@ -233,7 +233,7 @@ pub enum EncodeError {
         generation: Generation,
     },
     /// More elements or bytes than a count can express.
-    #[error("{count} elements or bytes are more than a message can count")]
+    #[error("{count} elements or bytes exceed the largest count of a message")]
     CountTooLarge {
         /// Their number.
         count: usize,
@@ -255,7 +255,7 @@ pub enum EncodeError {
         index: usize,
     },
     /// A map expression whose end no reader could find.
-    #[error("map expression is in no known form")]
+    #[error("map expression has an unknown form")]
     Regex,
     /// A reply that the request cannot have.
     #[error("the reply does not belong to command {command}")]

@@ -148,8 +148,7 @@ fn names(procs: &[ProcId]) -> String {
 fn remedy(command: Command, status: Status) -> &'static str {
     match (command, status) {
         (Command::QueryInfo, Status::ERR_NOT_SUPPORTED | Status::ERR_NOT_FOUND) => {
-            "; neither the server nor its host knows that: ask for PMIX_QUERY_SUPPORTED_KEYS to learn what they know, and check \
-             which namespace is meant"
+            "; neither the server nor its host has this: query PMIX_QUERY_SUPPORTED_KEYS for their keys, and check the namespace"
         }
         (_, Status::ERR_NOT_SUPPORTED) => "; neither the server nor its host can do that",
         _ => "",
@@ -189,7 +188,7 @@ pub enum Unsendable {
     #[error("it holds a value of a type that this release does not know; use an older type")]
     NoForm,
     /// The request names a process with an empty namespace, as in an unfilled structure.
-    #[error("it names a process with an empty namespace, which is nobody; name the process, or none")]
+    #[error("it names a process with an empty namespace; name its namespace, or leave the process out")]
     Nobody,
 }
 

@@ -108,7 +108,7 @@ fn unpack(job: &mut ReceivedJob, namespace: &Namespace, entry: &Kval, dialect: D
     match (entry.key.as_str(), &entry.value) {
         (PROCESS, Value::ByteObject(blob)) => match job_blob::decode_process(blob, dialect) {
             Ok((rank, entries)) => job.process(rank, entries),
-            Err(error) => tracing::warn!(%namespace, %error, "what the server told of a process can't be read"),
+            Err(error) => tracing::warn!(%namespace, %error, "the server's data of a process can't be read"),
         },
         (MAP, Value::ByteObject(blob)) => match job_blob::decode_map(blob, dialect) {
             Ok(nodes) => nodes.into_iter().for_each(|(hostname, ranks)| job.node_ranks(hostname, ranks)),

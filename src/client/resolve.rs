@@ -30,7 +30,7 @@ pub enum Refusal {
     #[error("a get without a key needs a process; name one by namespace and rank")]
     EverythingOfNobody,
     /// A process with an empty namespace, as in an unfilled structure.
-    #[error("a process with an empty namespace is nobody; name its namespace, or no process")]
+    #[error("the process has an empty namespace; name its namespace, or pass no process")]
     Nobody,
     /// All values of a whole job, or of an unknown process.
     #[error("a get without a key needs one process, not rank {rank}")]

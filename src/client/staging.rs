@@ -106,7 +106,7 @@ pub enum StagingError {
     },
     /// The server's release does not know the type.
     #[error(
-        "value of key {key:?} has the type {data_type}, which the server's release does not know; use an older one"
+        "value of key {key:?} has the type {data_type}, which the server's release does not know; use an older type"
     )]
     UnknownType {
         /// The key.

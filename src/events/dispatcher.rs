@@ -257,7 +257,8 @@ impl<H: Clone> Dispatcher<H> {
             return None;
         }
         if self.chains.len() >= CHAINS_MAX {
-            tracing::warn!(status = %event.status, chains = CHAINS_MAX, "an event is lost: no handler completes its calls");
+            tracing::warn!(status = %event.status, chains = CHAINS_MAX, "an event is dropped: too many earlier events \
+             still run through their handlers");
             return None;
         }
         self.last_chain = self.last_chain.saturating_add(1);

@@ -257,7 +257,7 @@ pub enum RegistrationError {
         place: &'static str,
     },
     /// No handler has the name that the placement refers to.
-    #[error("there is no event handler {name:?} to be placed next to; register that one first")]
+    #[error("no event handler has the name {name:?}; register it before the handler that refers to it")]
     UnknownName {
         /// The name given.
         name: String,

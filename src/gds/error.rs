@@ -41,7 +41,7 @@ pub enum StoreError {
         entries_max: u32,
     },
     /// The namespace uses more different keys than allowed.
-    #[error("key {key} would be the namespace's key number {}, one too many; reuse keys", .keys_max + 1)]
+    #[error("key {key} would be key number {} of the namespace, above its limit; reuse keys", .keys_max + 1)]
     TooManyKeys {
         /// The key beyond the limit.
         key: String,
@@ -187,7 +187,10 @@ pub enum RecordError {
         key: Key,
     },
     /// Rank lists by rule in a column other than local peers, or with ranks outside the job.
-    #[error("column {key} cannot hold these lists of ranks; only that of local peers can, of ranks below {rank_count}")]
+    #[error(
+        "column {key} cannot hold these lists of ranks; only the column of local peers can, with ranks below \
+     {rank_count}"
+    )]
     RankLists {
         /// The key.
         key: Key,

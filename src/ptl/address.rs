@@ -64,8 +64,8 @@ pub enum AddressError {
     },
     /// A percent sign that begins no byte.
     #[error(
-        "{escape:?} in the server address {text:?} is no byte of ASCII: behind a percent sign stand two hexadecimal \
-         digits up to 7F; write %25 for the sign itself"
+        "{escape:?} in the server address {text:?} is not an ASCII byte: two hexadecimal digits up to 7F must follow \
+         a percent sign; write %25 for the sign itself"
     )]
     Escape {
         /// The part of the address with the escape: the name or the path.
@@ -74,9 +74,7 @@ pub enum AddressError {
         escape: String,
     },
     /// Neither a UNIX-domain socket nor a TCP address.
-    #[error(
-        "server place {place:?} is none of unix:<absolute path>, tcp4://<address>:<port> and tcp6://<address>:<port>"
-    )]
+    #[error("server place {place:?} is not unix:<absolute path>, tcp4://<address>:<port> or tcp6://<address>:<port>")]
     Transport {
         /// The part after the semicolon.
         place: String,

@@ -34,7 +34,7 @@ pub(super) struct SocketOwners {
 #[non_exhaustive]
 pub enum OwnerError {
     /// The peer is not on this node.
-    #[error("{peer} is no loopback address; only processes of this node may connect")]
+    #[error("{peer} is not a loopback address; only processes of this node may connect")]
     Remote {
         /// Its address.
         peer: SocketAddr,
@@ -48,19 +48,25 @@ pub enum OwnerError {
         peer: SocketAddr,
     },
     /// The connection ended before its owner was known.
-    #[error("{peer} has closed the connection before it was known whose it is")]
+    #[error("{peer} closed the connection before its owner was known")]
     Closed {
         /// Its address.
         peer: SocketAddr,
     },
     /// The owner has no number in the user namespace of this process.
-    #[error("the owner of {peer} is no user of this process's user namespace; run server and clients in the same one")]
+    #[error(
+        "the owner of {peer} has no id in this process's user namespace; run server and clients in the same user \
+     namespace"
+    )]
     Hidden {
         /// Its address.
         peer: SocketAddr,
     },
     /// Neither lookup works.
-    #[error("the kernel does not tell whose socket {peer} is, neither over NETLINK_SOCK_DIAG nor in {table}: {source}")]
+    #[error(
+        "the kernel does not report the owner of socket {peer}, neither over NETLINK_SOCK_DIAG nor in {table}: \
+     {source}"
+    )]
     Unknown {
         /// Its address.
         peer: SocketAddr,

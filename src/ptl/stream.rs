@@ -79,7 +79,7 @@ pub enum ConnectError {
         source: io::Error,
     },
     /// The server there is neither this user's nor root's, and would learn all data put.
-    #[error("socket {endpoint} is served by user {uid}, who is neither root nor user {ours}; refusing to talk to it")]
+    #[error("user {uid}, neither root nor user {ours}, serves socket {endpoint}; it is not trusted")]
     ForeignServer {
         /// The socket.
         endpoint: Endpoint,
@@ -200,7 +200,7 @@ impl Stream {
                 Err(ConnectError::Unreachable { endpoint, source })
             }
             Err(error) => {
-                tracing::debug!(%error, "whose server this is can't be told");
+                tracing::debug!(%error, "the user of this server is unknown");
                 Ok(())
             }
         }

@@ -86,7 +86,7 @@ impl<S: Datastore> Server<S> {
             self.review_piece(now, &proc, values, true);
         }
         if malformed > 0 {
-            tracing::warn!(%proc, malformed, "a process put qualified values that are none; they are left out of its commit");
+            tracing::warn!(%proc, malformed, "a process put malformed qualified values; its commit omits them");
         }
         if is_large {
             self.outputs.push(Output::Discard(Garbage::new((parts, spent))));

@@ -82,7 +82,7 @@ impl<S: Datastore> Server<S> {
                 }
                 Stage::Answered => {
                     let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
-                    assert!(waits, "{id:?} is answered and waits for nobody");
+                    assert!(waits, "{id:?} is answered and waits for no process");
                 }
                 Stage::CatchingUp => {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");

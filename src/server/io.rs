@@ -280,8 +280,8 @@ pub enum Refusal {
     },
     /// An unrelated process is connected under this name.
     #[error(
-        "{proc} is connected already, and the process that claims its name now is neither the same one nor a parent or child \
-         of it; let it go by a name of its own"
+        "{proc} is connected already, and the process that claims its name is neither the same process nor its parent \
+         or child; give it a name of its own"
     )]
     Taken {
         /// As claimed.
@@ -297,15 +297,15 @@ pub enum Refusal {
     },
     /// The user has used its share of the connections.
     #[error(
-        "user {uid} has its share of the connections that this server can have; the rest is for other users. Each process \
-         of a job has one connection in any case"
+        "user {uid} has used up its share of this server's connections; the rest is reserved for other users. Each \
+         process of a job always gets one connection"
     )]
     TooManyOfUser {
         /// The user, according to the kernel.
         uid: u32,
     },
     /// The tools of one user have used their share of the connections.
-    #[error("the tools of user {uid} have {peers_max} connections, which is the limit of one user's")]
+    #[error("the tools of user {uid} have {peers_max} connections, which is the limit of one user")]
     TooManyTools {
         /// Their user, according to the kernel.
         uid: u32,
@@ -314,7 +314,8 @@ pub enum Refusal {
     },
     /// A tool of an ordinary user claims a name, and no host can confirm it.
     #[error(
-        "{proc} is the name that a tool of user {uid} brings; the host must vouch for it, or the tool come without a name"
+        "a tool of user {uid} claims the name {proc}; the host must confirm the name, or the tool must connect \
+         without one"
     )]
     UnprovenName {
         /// As claimed.
@@ -334,11 +335,12 @@ pub enum Refusal {
         status: Status,
     },
     /// Tools are not served.
-    #[error("this server was not told to admit tools")]
+    #[error("this server does not admit tools; its host must enable tool support")]
     NoTools,
     /// A tool of a user without admission.
     #[error(
-        "the tool runs as user {uid}; this server admits root and user {ours}, unless it is told to admit every user's"
+        "the tool runs as user {uid}; this server admits only root and user {ours} unless its host admits tools of \
+         every user"
     )]
     ForeignTool {
         /// Its user, according to the kernel.

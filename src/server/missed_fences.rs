@@ -114,7 +114,7 @@ impl<S: Datastore> Server<S> {
             left.extend(known.filter(is_outdated));
         }
         let patience = left.len().saturating_add(PATIENCE);
-        tracing::debug!(operation = id.0, ranks = left.len(), "fetches what an earlier fence has brought to others");
+        tracing::debug!(operation = id.0, ranks = left.len(), "the server fetches the data of a missed fence");
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);
         let catch_up = MissedFence { status, info: info.to_vec(), left, open: 0, patience, deadline };
         self.missed_fences.running.insert(id, catch_up);
@@ -182,7 +182,7 @@ impl<S: Datastore> Server<S> {
                 }
             }
             Err(status) => {
-                tracing::warn!(%proc, %status, "what an earlier fence has brought to others can't be had");
+                tracing::warn!(%proc, %status, "the data of a missed fence can't be fetched");
                 self.end_catch_up(now, id, status);
             }
         }

@@ -34,7 +34,7 @@ impl<S: Datastore> Server<S> {
         let is_somebody = |proc: &&ProcId| matches!(proc.rank, Rank::Process(_) | Rank::Wildcard);
         if let Some(nobody) = members.iter().find(|proc| !is_somebody(proc)) {
             let reason = format!(
-                "{nobody} in set {told:?} is no process; give the number of one, or * for all of its namespace"
+                "{nobody} in set {told:?} is not a process; give its rank, or * for all ranks of its namespace"
             );
             return refused(Status::ERR_BAD_PARAM, reason);
         }

@@ -75,7 +75,10 @@ pub enum CreateError {
 #[non_exhaustive]
 pub enum GrowError {
     /// The system has no memory for it.
-    #[error("segment needs {need_bytes} bytes but only {have_bytes} could be had in {location}; free or raise that")]
+    #[error(
+        "segment needs {need_bytes} bytes but only {have_bytes} are available in {location}; free space or raise \
+     its limit"
+    )]
     OutOfMemory {
         /// Bytes needed in all.
         need_bytes: u64,
@@ -185,7 +188,7 @@ pub enum HandleError {
 #[non_exhaustive]
 pub enum AttachError {
     /// The descriptor is not a regular file or memory object.
-    #[error("the descriptor handed over as a segment is no file (mode {mode:#o})")]
+    #[error("the descriptor received as a segment is not a file (mode {mode:#o})")]
     NotAFile {
         /// Type and mode bits the kernel reports.
         mode: u32,

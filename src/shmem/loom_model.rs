@@ -97,7 +97,7 @@ fn explore(writer: fn(&Model), reader: fn(&Model) -> bool) {
         }
         writing.join().unwrap();
     });
-    assert_ne!(reached.load(Ordering::Relaxed), 0, "the model never got to what it is to check");
+    assert_ne!(reached.load(Ordering::Relaxed), 0, "the model never reached its check");
 }
 
 fn write_both(model: &Model) {

@@ -22,7 +22,7 @@ pub const PROCESSORS_MAX: u32 = 1 << 16;
 #[non_exhaustive]
 pub enum CpuSetError {
     /// The text is not a list of numbers and ranges.
-    #[error("{part:?} is no processor and no range of processors; write them such as 0-3,8")]
+    #[error("{part:?} is not a processor or a range of processors; write a list such as 0-3,8")]
     Part {
         /// The text between two commas.
         part: String,
@@ -34,7 +34,7 @@ pub enum CpuSetError {
         number: u32,
     },
     /// The text is not a list of hexadecimal words.
-    #[error("{text:?} is no bit mask of processors such as 0x00000003,0xffffffff")]
+    #[error("{text:?} is not a bit mask of processors such as 0x00000003,0xffffffff")]
     Mask {
         /// The mask.
         text: String,

@@ -42,13 +42,13 @@ pub enum DigestError {
         reason: String,
     },
     /// The format of another release of hwloc.
-    #[error("the topology is in the form of hwloc {found}; forms 2 and 3 are read: export it with hwloc 2 or 3")]
+    #[error("the topology has the XML format of hwloc {found}; export it with hwloc 2 or 3")]
     Version {
         /// The version in the text; empty if it has none.
         found: String,
     },
     /// An attribute is not a valid number.
-    #[error("the topology says {attribute}={value:?} at byte {offset}, which is no such number")]
+    #[error("the topology has {attribute}={value:?} at byte {offset}, which is not a valid number")]
     Number {
         /// The attribute.
         attribute: &'static str,
@@ -72,7 +72,7 @@ pub enum DigestError {
         max: u32,
     },
     /// The rows do not make a machine.
-    #[error("the topology makes no machine: {0}")]
+    #[error("the topology is not consistent: {0}")]
     Rows(#[from] RowError),
 }
 

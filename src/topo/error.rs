@@ -30,7 +30,7 @@ pub enum TopologyError {
     #[error("reading the hardware topology is forbidden here (MODEX_TOPOLOGY, modex.topology)")]
     Forbidden,
     /// The server has no source.
-    #[error("this server has nothing to read the hardware topology with; its host must hand it a source")]
+    #[error("this server has no source of the hardware topology; its host must set one")]
     NoSource,
     /// The server keeps it to itself.
     #[error("this server does not share the hardware topology (PMIX_SERVER_SHARE_TOPOLOGY)")]
@@ -42,7 +42,7 @@ pub enum TopologyError {
         reason: String,
     },
     /// The server can't be asked.
-    #[error("the server can't be asked for the hardware topology: {reason}")]
+    #[error("the request for the hardware topology failed: {reason}")]
     Unreachable {
         /// The reason.
         reason: String,

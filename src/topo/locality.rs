@@ -21,7 +21,7 @@ const PARTS: [(&str, u16); 7] = [
 #[non_exhaustive]
 pub enum LocalityError {
     /// The string is another provider's.
-    #[error("locality {text:?} is not hwloc's; both must come from the same provider")]
+    #[error("locality {text:?} does not come from hwloc; both strings must come from the same provider")]
     Source {
         /// The string.
         text: String,

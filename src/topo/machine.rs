@@ -49,7 +49,7 @@ pub enum MachineError {
     #[error("the topology segment has no content")]
     Empty,
     /// A count exceeds its limit.
-    #[error("the topology segment is damaged: it says it has {found} {what}, at most {max} can be")]
+    #[error("the topology segment is damaged: it announces {found} {what}, above the limit of {max}")]
     Count {
         /// The quantity.
         what: &'static str,

@@ -19,10 +19,10 @@ pub(super) struct Rows<'a> {
 #[non_exhaustive]
 pub enum RowError {
     /// There are no objects.
-    #[error("there is no object")]
+    #[error("it has no object")]
     Empty,
     /// An object's parent does not come before it.
-    #[error("object {index} is a part of object {parent}, which does not stand before it")]
+    #[error("object {index} has the parent {parent}, which does not precede it")]
     Parent {
         /// The object.
         index: u32,
@@ -30,7 +30,7 @@ pub enum RowError {
         parent: u32,
     },
     /// A set of processors that is not there.
-    #[error("object {index} has set {set}, which is not there")]
+    #[error("object {index} has set {set}, which does not exist")]
     Set {
         /// The object.
         index: u32,
@@ -38,13 +38,13 @@ pub enum RowError {
         set: u32,
     },
     /// An object has remarks outside the table.
-    #[error("object {index} has remarks that are not there")]
+    #[error("object {index} has remarks that do not exist")]
     Remarks {
         /// The object.
         index: u32,
     },
     /// A text is outside the table or not UTF-8.
-    #[error("row {index} has a text that is not there or is not UTF-8")]
+    #[error("row {index} has a text that does not exist or is not UTF-8")]
     Text {
         /// The object or remark.
         index: u32,

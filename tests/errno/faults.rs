@@ -203,8 +203,8 @@ impl FromStr for Fault {
         };
         let all = KINDS.iter().flat_map(of_kind);
         let (kind, at) = text.rsplit_once(':').ok_or("KIND:EXTENT:AT")?;
-        let at = at.parse().map_err(|_| format!("{at:?} is no number"))?;
+        let at = at.parse().map_err(|_| format!("{at:?} is not a number"))?;
         let mut named = all.filter(|fault| fault.to_string().rsplit_once(':').is_some_and(|(name, _)| name == kind));
-        named.next().map(|fault| Self { at, ..fault }).ok_or_else(|| format!("{kind:?} is no kind of fault"))
+        named.next().map(|fault| Self { at, ..fault }).ok_or_else(|| format!("{kind:?} is not a kind of fault"))
     }
 }

@@ -10,13 +10,13 @@ pub(crate) enum ArgumentError {
     Namespace(#[from] NamespaceError),
     #[error(transparent)]
     Key(#[from] KeyError),
-    #[error("{0:?} is no rank; give a number, * (the job), local-node, local-peers or undefined")]
+    #[error("{0:?} is not a rank; give a number, * (the job), local-node, local-peers or undefined")]
     Rank(String),
-    #[error("{0:?} is no scope; give local, remote or global")]
+    #[error("{0:?} is not a scope; give local, remote or global")]
     Scope(String),
-    #[error("{0:?} is no qualifier; write KEY=VALUE, or KEY for one that is true")]
+    #[error("{0:?} is not a qualifier; write KEY=VALUE, or KEY alone for a true flag")]
     Qualifier(String),
-    #[error("{key} needs {wanted}; {value:?} is none that a command line can give")]
+    #[error("{key} needs {wanted}; the command line cannot convert {value:?} to one")]
     Value { key: String, wanted: &'static str, value: String },
 }
 

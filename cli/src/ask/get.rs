@@ -72,25 +72,25 @@ struct Qualifiers {
     /// Only values put with this scope: local, remote or global (PMIX_DATA_SCOPE)
     #[arg(long, value_name = "SCOPE")]
     scope: Option<String>,
-    /// Only what the server told when the connection was made (PMIX_OPTIONAL)
+    /// Use only the data that the server sent at the connection (PMIX_OPTIONAL)
     #[arg(long)]
     optional: bool,
-    /// Fetch anew what the server may have kept (PMIX_GET_REFRESH_CACHE)
+    /// Fetch the value anew, although the server may have a copy (PMIX_GET_REFRESH_CACHE)
     #[arg(long)]
     refresh: bool,
     /// Give up after this many seconds (PMIX_TIMEOUT); implies --wait
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
-    /// Wait until the value is put, and let the server ask other nodes; without it only what the server has (PMIX_IMMEDIATE)
+    /// Wait until the value is put, and let the server ask other nodes; the default is PMIX_IMMEDIATE, the server's own data
     #[arg(long)]
     wait: bool,
-    /// Ask for a pointer to the value (PMIX_GET_POINTER_VALUES); what is printed is the same
+    /// Ask for a pointer to the value (PMIX_GET_POINTER_VALUES); the output is the same
     #[arg(long, conflicts_with = "static_values")]
     pointer_values: bool,
-    /// Ask for a copy into storage of the caller's (PMIX_GET_STATIC_VALUES); what is printed is the same
+    /// Ask for a copy into the caller's storage (PMIX_GET_STATIC_VALUES); the output is the same
     #[arg(long)]
     static_values: bool,
-    /// Any other qualifier; of a key of your own, one with which the value was put (TEXT, or TYPE:VALUE: number=uint32:5)
+    /// Any other qualifier, also one that the value was put with (TEXT, or TYPE:VALUE: number=uint32:5)
     #[arg(short = 'q', long = "qualifier", value_name = "KEY=VALUE")]
     others: Vec<String>,
 }

@@ -93,7 +93,7 @@ fn complaint(status: Status, unknown: &[String]) -> String {
         return answered;
     }
     format!(
-        "{answered}; neither it nor its host knows: {} (PMIX_QUERY_SUPPORTED_KEYS tells what they know)",
+        "{answered}; the server and its host lack: {} (PMIX_QUERY_SUPPORTED_KEYS lists their keys)",
         unknown.join(", ")
     )
 }

@@ -19,10 +19,10 @@ pub(super) struct Target {
     /// Server at this address, or `file:` and the path of its rendezvous file
     #[arg(long, value_name = "URI")]
     uri: Option<String>,
-    /// Server that has left this rendezvous file
+    /// Server that wrote this rendezvous file
     #[arg(long, value_name = "PATH")]
     file: Option<PathBuf>,
-    /// Server with this namespace of its own
+    /// Server by its own namespace
     #[arg(long, value_name = "NAMESPACE")]
     server: Option<String>,
 }

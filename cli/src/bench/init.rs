@@ -20,7 +20,7 @@ pub(super) struct Options {
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [10, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Vec<u32>,
 
-    /// How often each process connects again
+    /// Number of further connections of each process
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     again: u32,
 

@@ -22,7 +22,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "BYTES", default_value_t = Self::default().size)]
     pub(super) size: usize,
 
-    /// How many times to put, commit, fence and read
+    /// Number of rounds of put, commit, fence and read
     #[arg(long, value_name = "N", default_value_t = Self::default().rounds)]
     pub(super) rounds: u32,
 }

@@ -64,7 +64,7 @@ pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> 
         let proc = ProcId::new(namespace.clone(), rank);
         let found = client.get_value(&proc, KEY, &GetOptions::new())?;
         let times = found.as_bytes().and_then(|bytes| <&[[u8; 8]; 6]>::try_from(bytes.as_chunks().0).ok());
-        let times = times.ok_or_else(|| format!("{KEY} of {proc} is no list of times"))?;
+        let times = times.ok_or_else(|| format!("{KEY} of {proc} is not a list of times"))?;
         for (of_phase, time) in times_of_phases.iter_mut().zip(times) {
             of_phase.push(Duration::from_nanos(u64::from_le_bytes(*time)));
         }

@@ -47,7 +47,7 @@ pub(super) enum InspectError {
     #[error(transparent)]
     Topology(MachineError),
     /// The process holds no segment.
-    #[error("process {pid} holds no segment of modex: it is no server, or no process has connected to it yet")]
+    #[error("process {pid} holds no segment of modex: it is not a server, or no process has connected to it yet")]
     NoSegment {
         /// The process.
         pid: u32,
@@ -67,7 +67,8 @@ pub(super) enum InspectError {
         source: io::Error,
     },
     /// The kernel does not say which process listens.
-    #[error("the server at {} runs where its process can't be seen; inspect it from there by --pid", path.display())]
+    #[error("the process of the server at {} is not visible from here; run modex inspect --pid in the server's \
+     container", path.display())]
     HiddenServer {
         /// The socket.
         path: PathBuf,
@@ -79,7 +80,7 @@ pub(super) enum InspectError {
     #[error("{}", with_causes(.0))]
     Attach(#[from] AttachError),
     /// The process is about to make the segment, or was while we looked.
-    #[error("the segment is still being made; look again")]
+    #[error("the server is still creating the segment; try again")]
     Unfinished,
     /// No segment is of that namespace.
     #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. There are: {}", found.join(", "))]
@@ -98,15 +99,13 @@ pub(super) enum InspectError {
         damage: Damage,
     },
     /// More values than a report shows.
-    #[error(
-        "it tells of more than {values_max} values, of which the last are not shown; ask for single ranks with --rank"
-    )]
+    #[error("it holds more than {values_max} values; the rest is not shown. Select single ranks with --rank")]
     TooMany {
         /// How many are shown.
         values_max: u32,
     },
     /// Details of a foreign layout were asked for.
-    #[error("its layout is another build's, of which only the header can be shown")]
+    #[error("its layout belongs to another build; only the header can be shown")]
     Foreign,
     /// The rank is none of the job's.
     #[error("namespace {namespace} has no rank {rank}; it has {rank_count} ranks")]

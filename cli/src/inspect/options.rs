@@ -46,7 +46,7 @@ pub(super) struct Selection {
     /// List the session, job, application, node and process realms
     #[arg(long)]
     pub(super) realms: bool,
-    /// List what the segment holds of this rank, its blocks newest first
+    /// List the values of this rank in the segment, its newest block first
     #[arg(long, value_name = "RANK")]
     pub(super) rank: Option<u32>,
     /// List every part of the machine in the segment of its topology

@@ -13,7 +13,7 @@ pub(super) struct AppOptions {
     #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     count: Option<u32>,
 
-    /// Set an environment variable, or pass on the launcher's value of it; repeatable
+    /// Set an environment variable, or pass on the launcher's value; repeatable
     #[arg(short = 'x', value_name = "VAR[=VALUE]")]
     environment: Vec<OsString>,
 

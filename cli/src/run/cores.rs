@@ -29,7 +29,7 @@ pub(crate) enum CoresError {
         reason: String,
     },
     /// The helper said something else than lines of numbers.
-    #[error("{HELPER} says {line:?}, which is not a list of processors; is it of another build?")]
+    #[error("{HELPER} printed {line:?}, which is not a list of processors; install modex and {HELPER} of one build")]
     Line {
         /// Its message.
         line: String,

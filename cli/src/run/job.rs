@@ -282,7 +282,7 @@ impl Job {
     fn forget(&self, rank: u32) {
         let proc = ProcId::new(self.namespace.clone(), rank);
         if let Err(error) = self.server.deregister_client(&proc) {
-            tracing::warn!(%proc, %error, "the server was not told that a rank has ended");
+            tracing::warn!(%proc, %error, "the launcher cannot report the end of a rank to the server");
         }
     }
 

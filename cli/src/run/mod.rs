@@ -69,18 +69,18 @@ enum Binding {
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
-                  SIGINT (Ctrl-C) is passed on, with the same to follow after --grace; SIGTERM and SIGHUP reach the\n\
-                  ranks as SIGTERM; a second signal kills them.\n\
-                  Output comes in whole lines. A line over 64 KiB is passed on as it comes while other ranks' output waits; it\n\
+                  SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM and\n\
+                  SIGHUP reach the ranks as SIGTERM; a second signal kills them.\n\
+                  Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\
                   is broken only if its rank is silent for five seconds and others wait.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
-                  MODEX_LOG=off|error|warn|info|debug says what is told of the server; warn if not set."
+                  MODEX_LOG=off|error|warn|info|debug sets the level of the log; the default is warn."
 )]
 pub(super) struct Options {
     #[command(flatten)]
     first: apps::AppOptions,
 
-    /// Put "[rank,channel] " in front of every line of output, once however long it is
+    /// Put "[rank,channel] " in front of every line of output, once a line of any length
     #[arg(long)]
     tag_output: bool,
 
@@ -96,7 +96,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// How long the ranks get after a failure or signal, in seconds
+    /// Seconds that the ranks get to end after a failure or signal
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
 
@@ -104,7 +104,7 @@ pub(super) struct Options {
     #[arg(long)]
     no_tcp: bool,
 
-    /// Print how long the phases of the start took
+    /// Print the time that each phase of the start took
     #[arg(long)]
     report: bool,
 

@@ -189,7 +189,7 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
             && error.kind() != io::ErrorKind::BrokenPipe
         {
             is_told = true;
-            let news = format!("modex: the ranks' output can't be written: {error}; what follows of it is lost\n");
+            let news = format!("modex: the ranks' output can't be written: {error}; the rest of it is lost\n");
             let _ = write_all(io::stderr().as_fd(), news.as_bytes());
         }
         // A loop that has ended does not want to know.

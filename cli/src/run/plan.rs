@@ -14,7 +14,7 @@ const RANK_COUNT_MAX: u32 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     /// Too many ranks.
-    #[error("{wanted} ranks wanted, but one launcher starts at most {RANK_COUNT_MAX}; use several nodes")]
+    #[error("one launcher starts at most {RANK_COUNT_MAX} ranks, but {wanted} were requested; start fewer")]
     TooMany {
         /// How many were asked for.
         wanted: u64,

@@ -21,7 +21,7 @@ use super::Outcome;
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(super) struct Options {
-    /// The seeds to run: from A up to, and without, B; or one
+    /// The seeds to run: from A up to but not including B, or one seed
     #[arg(long, value_name = "A..B", default_value = "0..1000")]
     seeds: SeedRange,
 
@@ -33,7 +33,7 @@ pub(super) struct Options {
     #[arg(long, value_name = "R", default_value_t = Setup::SMALL.ranks, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     ranks: u32,
 
-    /// How often the processes meet in an operation of many
+    /// Number of collective operations
     #[arg(long, value_name = "P", default_value_t = Setup::SMALL.phases, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     phases: u32,
 
@@ -41,19 +41,19 @@ pub(super) struct Options {
     #[arg(long, value_name = "LIST", default_value = "all", value_parser = Wrong::read)]
     faults: Wrong,
 
-    /// The most faults in a run; those after them do not happen
+    /// The largest number of faults in a run
     #[arg(long, value_name = "K", default_value_t = u32::MAX, hide_default_value = true)]
     faults_max: u32,
 
-    /// Draw servers, processes, phases, kinds of faults and the most faults anew for each seed, from the seed
+    /// Let each seed choose servers, processes, phases, kinds of faults and the number of faults
     #[arg(long, conflicts_with_all = ["nodes", "ranks", "phases", "faults", "faults_max"])]
     drawn: bool,
 
-    /// Runs at a time; as many as there are processors unless told
+    /// Runs at a time [default: the number of processors]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Print one JSON document instead of lines for people
+    /// Print one JSON document instead of text
     #[arg(long)]
     json: bool,
 }

@@ -17,7 +17,7 @@ pub(super) struct SeedRange {
 
 /// Why a range of seeds was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no range of seeds; write one as 0..1000, or a single one as 17")]
+#[error("{text:?} is not a range of seeds; write a range such as 0..1000, or one seed such as 17")]
 pub(super) struct SeedRangeError {
     text: String,
 }

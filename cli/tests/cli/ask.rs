@@ -124,7 +124,7 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
         (&["-r", "0", "far"][..], "far"),
         (&["-r", "0", "--timeout", "1", "never.put"][..], "TIMEOUT"),
         (&["--pid", "1", "PMIX_JOB_SIZE"][..], "process 1 has no server that admits tools"),
-        (&["--pid", "4000000000", "PMIX_JOB_SIZE"][..], "process 4000000000 is not there"),
+        (&["--pid", "4000000000", "PMIX_JOB_SIZE"][..], "process 4000000000 does not run"),
         (&["--node-info", "--hostname", "nope", "PMIX_LOCAL_SIZE"][..], "PMIX_NODE_INFO, PMIX_HOSTNAME=nope)"),
         (&["--app-info", "-q", "PMIX_APPNUM=7", "PMIX_APP_SIZE"][..], "(asked for with PMIX_APP_INFO, PMIX_APPNUM=7)"),
         (&["-r", "0", "--scope", "local", "far"][..], "PMIX_DATA_SCOPE=local"),
@@ -161,7 +161,10 @@ fn a_server_is_asked_what_it_knows() {
         |ended: &Ended, what: &str| ended.err.contains(what) && ended.err.contains("PMIX_QUERY_SUPPORTED_KEYS");
     assert!(says_what(&partial, "knows: no.such.key ("), "{partial:?}");
     let unknown = asked(&["no.such.key"]);
-    assert!(unknown.code() == Some(1) && says_what(&unknown, "neither the server nor its host knows"), "{unknown:?}");
+    assert!(
+        unknown.code() == Some(1) && says_what(&unknown, "neither the server nor its host has this"),
+        "{unknown:?}"
+    );
     assert_eq!(asked(&["-r", "1", "PMIX_QUERY_PROC_TABLE"]).code(), Some(2), "a rank of what?");
     job.end();
 }

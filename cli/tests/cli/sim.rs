@@ -35,7 +35,7 @@ fn a_broken_rule_is_named_with_a_command_that_shows_it_again() {
 fn what_is_no_fault_is_refused() {
     let ended = modex(["sim", "--faults", "die,fire"]).run();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
-    assert!(ended.err.contains("\"fire\" is no kind of fault"), "{ended:?}");
+    assert!(ended.err.contains("\"fire\" is not a kind of fault"), "{ended:?}");
     let ended = modex(["sim", "--faults", "canary:bogus"]).run();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
     let names_canaries = ended.err.contains("\"bogus\" is no canary") && ended.err.contains("fence-data fence-early");

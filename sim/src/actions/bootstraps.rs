@@ -169,7 +169,7 @@ impl World {
                 told = Some((kind.clone(), status));
                 objection(kind, operation, reply, &members, self.now)
                     .filter(|_| !self.is_excused(status))
-                    .map(|what| format!("{peer:?}, for {kind:?} of {members:?}, is told {reply:?}: {what}"))
+                    .map(|what| format!("{peer:?}, for {kind:?} of {members:?}, gets {reply:?}: {what}"))
             }
             _ => self.bootstraps.replied(peer, tag, status, self.now),
         };
@@ -219,19 +219,21 @@ fn objection(
     let has_lost = !operation.departed.is_empty();
     let is_construct = matches!(kind, Kind::Construct(_));
     match (reply, status_of(reply)) {
-        (Reply::Group { .. }, _) | (_, Status::SUCCESS) if operation.is_impossible => Some("it has members elsewhere"),
+        (Reply::Group { .. }, _) | (_, Status::SUCCESS) if operation.is_impossible => {
+            Some("the group has members elsewhere")
+        }
         (Reply::Group { members: told, .. }, _) if is_construct => {
             let is_same = told.iter().collect::<BTreeSet<_>>() == members.iter().collect::<BTreeSet<_>>();
-            (!is_same || told.len() != members.len()).then_some("those are not its members")
+            (!is_same || told.len() != members.len()).then_some("the members are wrong")
         }
-        (_, Status::SUCCESS) => is_construct.then_some("nobody says who is in it"),
-        (_, Status::ERR_NOT_SUPPORTED) => (!operation.is_impossible).then_some("it is this node's own"),
+        (_, Status::SUCCESS) => is_construct.then_some("the reply has no members"),
+        (_, Status::ERR_NOT_SUPPORTED) => (!operation.is_impossible).then_some("the group is local to this node"),
         (_, Status::ERR_TIMEOUT) => (operation.due.is_none_or(|until| until > now)).then_some("there was time left"),
-        (_, Status::GROUP_CONSTRUCT_ABORT) if is_construct => (!has_lost).then_some("nobody has gone"),
+        (_, Status::GROUP_CONSTRUCT_ABORT) if is_construct => (!has_lost).then_some("no member has ended"),
         (_, Status::ERR_PARTIAL_SUCCESS | Status::ERR_LOST_CONNECTION) if !is_construct => {
-            (!has_lost).then_some("nobody has gone")
+            (!has_lost).then_some("no member has ended")
         }
-        _ => Some("there is no reason for that"),
+        _ => Some("the status has no reason"),
     }
 }
 

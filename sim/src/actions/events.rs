@@ -97,7 +97,7 @@ impl World {
         if let Some(before) =
             before.filter(|before| *before < leader && is_in_order && !self.invited_groups.may_miss(&own, &id))
         {
-            let what = format!("process {process} is told that {leader} leads {id:?}, after {before}");
+            let what = format!("process {process} learns that {leader} leads {id:?}, after {before}");
             self.rules.breaks(Rule::Membership, || what);
         }
         let is_running = self.process(process).is_some_and(|of| of.main == Some(peer) && of.state == State::Running);

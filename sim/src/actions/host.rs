@@ -127,8 +127,9 @@ impl World {
         let signature = local_collectives::signature(kind.clone(), procs);
         let now = self.now;
         let Some(operation) = self.collectives.handed_over(server, &signature, id, now) else {
-            self.rules
-                .breaks(Rule::NothingMissing, || format!("{server:?} hands over {kind:?} {procs:?}; nobody came"));
+            self.rules.breaks(Rule::NothingMissing, || {
+                format!("{server:?} hands over {kind:?} {procs:?}; no process has joined")
+            });
             return Vec::new();
         };
         let missing = operation.missing_known();

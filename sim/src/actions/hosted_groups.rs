@@ -59,7 +59,7 @@ impl World {
         named.sort_unstable();
         named.dedup();
         if is_known && self.nodes_of(&procs).len() > 1 && *members != named {
-            let text = format!("{peer:?} is told that {name} is of {members:?}; named were {named:?}");
+            let text = format!("{peer:?} gets the members {members:?} of {name}; expected are {named:?}");
             self.rules.breaks(Rule::Membership, || text);
         }
         if let Some(connection) = self.connections.get(&peer) {
@@ -71,7 +71,7 @@ impl World {
     pub(crate) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
         if self.is_formed(server, name, procs) && self.program.outlives_deaths(name) {
             self.rules.breaks(Rule::NothingMissing, || {
-                format!("{server:?} ends {name} as if the dead were missing, of which its members are told instead")
+                format!("{server:?} ends {name} as if the dead were missing; its members should get an event instead")
             });
         }
     }

@@ -52,8 +52,7 @@ impl World {
             return;
         };
         if known.over_since.is_none() || known.has_member(&own) && !known.is_taken_back {
-            let what =
-                format!("process {process} is told that {party:?} came to nothing, and it is {:?}", known.formed);
+            let what = format!("process {process} learns that {party:?} was aborted, but it is {:?}", known.formed);
             self.rules.breaks(Rule::Membership, || what);
         }
     }
@@ -62,7 +61,7 @@ impl World {
     pub(crate) fn check_loss(&mut self, process: u32, party: &InvitationId) {
         let goes_on = self.invited_groups.all.get(party).is_some_and(|known| !known.has_lost_leader);
         if goes_on && !self.invited_groups.had_left_earlier(party) {
-            let what = format!("process {process} is told that {} has ended", party.0);
+            let what = format!("process {process} learns that {} has ended", party.0);
             self.rules.breaks(Rule::Membership, || what);
         }
     }
@@ -72,8 +71,7 @@ impl World {
         let own = self.own(process);
         let Some(known) = self.invited_groups.all.get(party) else { return };
         if known.formed.as_ref() != Some(group) || !(own == party.0 || known.accepted.contains(&own)) {
-            let what =
-                format!("process {process} is told {group:?} of {party:?}, its leader formed {:?}", known.formed);
+            let what = format!("process {process} gets {group:?} of {party:?}, its leader formed {:?}", known.formed);
             self.rules.breaks(Rule::Membership, || what);
         }
     }
@@ -102,7 +100,7 @@ impl World {
         let is_member = |member: &ProcId| group.members.contains(member);
         let stays = |member: &&ProcId| !self.invited_groups.has_left(&party.1, member);
         if !told.iter().all(is_member) || !group.members.iter().filter(stays).all(|member| told.contains(member)) {
-            let what = format!("process {process} is in {party:?} of {group:?}, and its server says {told:?}");
+            let what = format!("process {process} is in {party:?} of {group:?}, and its server reports {told:?}");
             self.rules.breaks(Rule::Membership, || what);
         }
     }

@@ -308,7 +308,7 @@ impl World {
             Ended::Well { was_answered: true, promise: None, .. } => "although the host did not say so".to_owned(),
             Ended::Well { promise, .. } => return promise,
         };
-        self.rules.breaks(Rule::NothingMissing, || format!("{server:?} tells {peer:?} of success {what}"));
+        self.rules.breaks(Rule::NothingMissing, || format!("{server:?} reports success to {peer:?} {what}"));
         None
     }
 

@@ -21,7 +21,7 @@ pub(in crate::gds) fn warn_of_doubts(namespace: &Namespace, record: &JobRecord, 
         tracing::warn!(%namespace, "{doubt}");
     }
     if let Some(more) = doubts.len().checked_sub(DOUBTS_MAX).filter(|more| *more > 0) {
-        tracing::warn!(%namespace, more, "values of other keys have another type than their key, too");
+        tracing::warn!(%namespace, more, "values of more keys do not have the type of their key");
     }
 }
 

@@ -89,7 +89,7 @@ pub enum RegisterError {
         found: String,
     },
     /// A value for every job names one job.
-    #[error("names one job, but is told of all; put it into an array, beside what is about that job")]
+    #[error("names one job, but stands outside an array; put it into the array of that job's data")]
     NamesEveryJob,
     /// An application value outside an application array, while there are several applications.
     #[error(
@@ -153,7 +153,7 @@ pub enum RegisterError {
         part: String,
     },
     /// More applications are described than the job has.
-    #[error("the job has {declared} applications, but {told} are told of; they must agree")]
+    #[error("the job has {declared} applications, but {told} are described; the numbers must agree")]
     AppCount {
         /// Number of applications according to the host.
         declared: u32,
@@ -187,9 +187,7 @@ pub enum RegisterError {
     #[error("cannot be stored: {0}")]
     Value(ValueError),
     /// The key of this entry exceeds the limit.
-    #[error(
-        "is one key too many for a namespace with a limit of {keys_max}; reuse keys, or raise StoreLimits::keys_max"
-    )]
+    #[error("exceeds the namespace's limit of {keys_max} keys; reuse keys, or raise StoreLimits::keys_max")]
     TooManyKeys {
         /// The limit.
         keys_max: u32,

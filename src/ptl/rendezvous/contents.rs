@@ -35,12 +35,12 @@ impl Contents {
     /// The problem, as text for people.
     pub fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         if bytes.len() > Self::SIZE_BYTES_MAX {
-            return Err("it is longer than any server writes");
+            return Err("it is longer than the file of any server");
         }
         let mut lines = bytes.split(|&byte| byte == b'\n').take(LINES_MAX).map(text);
-        let address = lines.next().flatten().filter(|line| !line.is_empty()).ok_or("its first line is no text")?;
+        let address = lines.next().flatten().filter(|line| !line.is_empty()).ok_or("its first line is not text")?;
         if address.bytes().filter(|&byte| byte == b';').count() != 1 {
-            return Err("its first line has no server and place, parted by one semicolon");
+            return Err("its first line has no server and place, separated by one semicolon");
         }
         let version = lines.next().flatten().filter(|line| is_version(line)).map(str::to_owned);
         let pid = lines.next().flatten().and_then(number).filter(|&pid| pid > 0);

@@ -19,7 +19,7 @@ pub enum RendezvousError {
         pid: Option<u32>,
     },
     /// The file belongs to another user, who is not root.
-    #[error("{path} belongs to user {owner}, who is neither root nor user {ours}; refusing to believe it")]
+    #[error("{path} belongs to user {owner}, neither root nor user {ours}; the file is not trusted")]
     ForeignOwner {
         /// The file.
         path: PathBuf,
@@ -29,13 +29,13 @@ pub enum RendezvousError {
         ours: u32,
     },
     /// Other users could have written it.
-    #[error("{path} may be written by others than its owner; refusing to believe it")]
+    #[error("users other than the owner may write {path}; the file is not trusted")]
     Writable {
         /// The file.
         path: PathBuf,
     },
     /// Not a regular file: a directory, a pipe, a device.
-    #[error("{path} is no regular file")]
+    #[error("{path} is not a regular file")]
     NotAFile {
         /// The file.
         path: PathBuf,

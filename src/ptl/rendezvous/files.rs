@@ -67,7 +67,8 @@ impl Files {
             match Held::write(path, announcement) {
                 Ok(held) => files.held.push(held),
                 Err(error) if error.is_in_the_way() => {
-                    tracing::warn!(?path, %error, "a rendezvous file is not written; tools that look for it won't find the server");
+                    tracing::warn!(?path, %error, "the server cannot write a rendezvous file; tools that look for it \
+                     do not find the server");
                 }
                 Err(error) => return Err(error),
             }

@@ -84,7 +84,7 @@ pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool
             }
             match read(&entry.path(), belief) {
                 Ok(file) => found.push(file),
-                Err(error) => tracing::debug!(%error, "a rendezvous file is passed over"),
+                Err(error) => tracing::debug!(%error, "the search skips a rendezvous file"),
             }
         }
     }

@@ -52,7 +52,7 @@ pub enum ConnectError {
         reason: UnreachableReason,
     },
     /// The server demands a credential that this process can't get.
-    #[error("the server at {uri} admits only who proves himself by munge (PMIX_SECURITY_MODE), but {reason}")]
+    #[error("the server at {uri} requires a munge credential (PMIX_SECURITY_MODE), but {reason}")]
     Unproven {
         /// Its address.
         uri: String,
@@ -113,10 +113,10 @@ pub enum UnreachableReason {
     #[error("waiting for it failed: {0}")]
     Wait(#[from] io::Error),
     /// The bytes from the server are no answer.
-    #[error("what it sent is no PMIx message of the encoding that its address stands for")]
+    #[error("its message does not have the encoding that its address announces")]
     Garbled,
     /// The server knows this process under another namespace.
-    #[error("it told of job {told:?} instead of this process's")]
+    #[error("it described job {told:?} instead of this process's job")]
     OtherJob {
         /// The namespace in the server's answer.
         told: String,
@@ -452,7 +452,8 @@ fn proof(who: &Newcomer, peer_profile: &PeerProfile) -> Result<(&'static str, Ve
             (Proof::Munge, Some(prover)) => match prover.credential() {
                 Ok(credential) => return Ok((SECURITY_MUNGE, credential)),
                 Err(error) => {
-                    tracing::info!(%error, "no credential of munge; trying the next way of the server's list");
+                    tracing::info!(%error, "munge gives no credential; the client tries the next method of the \
+                     server's list");
                     failure = error;
                 }
             },

@@ -16,21 +16,22 @@ pub enum GroupError {
     #[error(transparent)]
     Event(#[from] EventError),
     /// No process was invited, or one with an empty namespace, which names no process.
-    #[error("an invitation to group {id:?} names nobody; name the processes to be invited")]
+    #[error("an invitation to group {id:?} names no process; name the processes to invite")]
     NobodyInvited {
         /// The group's name.
         id: String,
     },
     /// The answer to an invitation names a leader with an empty namespace, which names no process.
-    #[error(
-        "the leader of group {id:?} has an empty namespace, which is nobody; name the source of the invitation, or none"
-    )]
+    #[error("the leader of group {id:?} has an empty namespace; name the source of the invitation, or pass no leader")]
     NobodyLeads {
         /// The group's name.
         id: String,
     },
     /// A whole job was invited, but its size is unknown.
-    #[error("all processes of {namespace} can't be invited: how many there are is not known ({error}); name them")]
+    #[error(
+        "the processes of {namespace} can't be invited as a whole: their number is unknown ({error}); name each \
+     process"
+    )]
     UnknownJob {
         /// The job.
         namespace: Namespace,
@@ -46,7 +47,7 @@ pub enum GroupError {
         refused: Vec<ProcId>,
     },
     /// The leader ended before the group was formed.
-    #[error("{leader}, who was to form group {id:?}, has ended; there will be no group")]
+    #[error("{leader}, the leader of group {id:?}, has ended; the group is not formed")]
     LeaderLost {
         /// The group's name.
         id: String,
@@ -60,7 +61,7 @@ pub enum GroupError {
         id: String,
     },
     /// A handler or callback would wait for events, but its thread is the one that delivers them.
-    #[error("a handler or callback can't wait for what comes by events; use the function with a callback")]
+    #[error("a handler or callback can't wait for events; use the function with a callback")]
     WouldBlock,
     /// The process has finalized meanwhile.
     #[error("the process left before the group was formed")]

@@ -278,7 +278,7 @@ impl LinkState {
             Output::Forget(namespace) => self.received.forget(&namespace),
             Output::Outdated => self.received.outdate(),
             Output::Done(id, result) => self.results.deliver(id, result),
-            Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered oddly"),
+            Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered against the protocol"),
             Output::Close => self.lose(now, LossReason::Closed),
         }
     }

@@ -83,7 +83,8 @@ impl ForeignSources {
 pub(super) fn map_segment(namespace: &Namespace, descriptor: OwnedFd) -> Option<NamespaceReader> {
     match NamespaceReader::attach(ReaderHandle::from_descriptor(descriptor)) {
         Ok(reader) if reader.namespace() == namespace.as_str() => return Some(reader),
-        Ok(reader) => tracing::warn!(%namespace, label = reader.namespace(), "the segment is another namespace's"),
+        Ok(reader) => tracing::warn!(%namespace, label = reader.namespace(), "the segment belongs to another \
+         namespace"),
         Err(error) => tracing::warn!(%namespace, %error, "a segment can't be read; asking the server instead"),
     }
     None

@@ -36,7 +36,7 @@ impl ReceivedData {
             let namespace = &of.proc.namespace;
             let jobs = self.jobs.get_or_insert_with(|| JobStore::new(&self.hostname));
             if let Err(error) = jobs.receive(namespace, &of.entries, self.dialect) {
-                tracing::warn!(%namespace, %error, "what the server told of a job does not fit together");
+                tracing::warn!(%namespace, %error, "the server's description of a job is not consistent");
                 self.cache.receive(&JobStore::spread(&of.proc, &of.entries, self.dialect));
             }
         }

@@ -45,7 +45,8 @@ impl Session {
                 Some(descriptor) => match Machine::attach(ReaderHandle::from_descriptor(descriptor)) {
                     Ok(machine) => Ok(Arc::new(machine)),
                     Err(error) => {
-                        tracing::warn!(%error, "the topology's segment can't be read; asking for the text instead");
+                        tracing::warn!(%error, "the topology's segment can't be read; the client requests the XML \
+                         instead");
                         self.machine_as_text()
                     }
                 },

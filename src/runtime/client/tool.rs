@@ -68,16 +68,16 @@ pub enum SystemServer {
 #[non_exhaustive]
 pub enum ToolError {
     /// No living server has a file.
-    #[error("no server that admits tools was found below {}; start one, or say where it is", places.join(" and "))]
+    #[error("no server that admits tools was found below {}; start one, or name its address", places.join(" and "))]
     NoServer {
         /// The searched directories.
         places: Vec<String>,
     },
     /// The named process has no server.
     #[error(
-        "process {pid} {}: nothing of it was found below {}; name the process that serves the job (its `modex run`, or the \
-         daemon of its launcher), or set TMPDIR to where that keeps its files",
-        if *is_there { "has no server that admits tools" } else { "is not there" },
+        "process {pid} {}: none of its files was found below {}; name the process that serves the job (its `modex \
+         run` or its launcher's daemon), or set TMPDIR to that process's temporary directory",
+        if *is_there { "has no server that admits tools" } else { "does not run" },
         places.join(" and ")
     )]
     NoServerOf {
@@ -96,7 +96,8 @@ pub enum ToolError {
     },
     /// All servers belong to other users than this one and root, and none was named.
     #[error(
-        "{} is of user {owner}'s server; to use another user's, name it by its process number, namespace, file or address",
+        "{} belongs to a server of user {owner}; to use it, name the server by its process number, namespace, file or \
+         address",
         path.display()
     )]
     OthersServers {
@@ -112,7 +113,7 @@ pub enum ToolError {
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The release of the server is too old.
-    #[error("the server at {address} is of release {version}; tools here need one of release 3.0 or later")]
+    #[error("the server at {address} has release {version}; tools need a server of release 3.0 or later")]
     TooOld {
         /// Its address.
         address: String,
@@ -184,7 +185,7 @@ pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session
     match join(Role::Singleton(own_ids(), proc), server, Vec::new()) {
         Ok(session) => Some(session),
         Err(error) => {
-            tracing::info!(%error, "this process has no launcher, and the system server does not take it: it is alone");
+            tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
             None
         }
     }

@@ -51,9 +51,7 @@ struct Shared {
 pub(super) enum OrderError {
     #[error("no thread can be started: {0}")]
     Thread(#[from] io::Error),
-    #[error(
-        "{queued_bytes} bytes of paths wait already; what is registered from now on is not removed until they are done"
-    )]
+    #[error("{queued_bytes} bytes of paths already wait for removal, which is the limit; these paths are not removed")]
     Full { queued_bytes: usize },
 }
 
@@ -86,7 +84,7 @@ impl Cleaner {
         if ended.recv_timeout(time_max) == Err(RecvTimeoutError::Timeout) {
             shared.is_given_up.store(true, Ordering::Relaxed);
             let seconds = time_max.as_secs();
-            return tracing::warn!(seconds, "what processes left behind takes long to remove; the rest stays");
+            return tracing::warn!(seconds, "the removal of ended processes' files takes too long; the rest stays");
         }
         // A panic has been reported by the panic hook.
         let _ = thread.join();
@@ -140,10 +138,10 @@ impl Failures {
 
     fn report(self) {
         for (path, errno) in self.first {
-            tracing::warn!(path, %errno, "what a process left behind can't be removed");
+            tracing::warn!(path, %errno, "a file of an ended process can't be removed");
         }
         if self.are_more {
-            tracing::warn!("more that processes left behind can't be removed");
+            tracing::warn!("more files of ended processes can't be removed");
         }
     }
 }

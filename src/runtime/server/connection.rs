@@ -130,12 +130,12 @@ pub(super) enum Dropped {
     #[error("the peer did not introduce itself, did not finish a message, or did not read its last bytes, in time")]
     Deadline,
     /// Its process has too many requests with the host.
-    #[error("the host has yet to answer too many requests of this process, or too large ones; it may come again later")]
+    #[error("too many or too large requests of this process wait for the host; connect again later")]
     Burdensome,
     /// All connections together hold too much memory.
     #[error(
-        "all connections together hold {bytes} bytes, more than the limit of {bytes_max}, and those of this process most; it \
-         should read what it asks for, and end the messages that it begins"
+        "all connections together hold {bytes} bytes, above the limit of {bytes_max}, and this process holds the \
+         most; it must read its replies and finish its messages"
     )]
     Greedy {
         /// The bytes that they hold.
@@ -366,7 +366,7 @@ impl Connection {
         match std::mem::replace(&mut self.stage, Stage::Closing) {
             Stage::Proving(unproven, _) => {
                 if let Ok(ids) = &proven {
-                    tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge proves a peer");
+                    tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge checks the credential of a peer");
                 }
                 let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
                 self.know(greeted);

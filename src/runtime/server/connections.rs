@@ -121,7 +121,7 @@ impl Connections {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "can't take a connection; trying again in a moment");
+                    tracing::warn!(%error, "can't accept a connection; trying again in a moment");
                     // Otherwise the listeners would be ready, and fail, in every turn.
                     listeners.forget(poller);
                     self.accept_pause_end = Some(now + ACCEPT_PAUSE);
@@ -531,7 +531,7 @@ impl Connections {
         // All clients get the descriptor that the server itself reads: to open another one costs more than to send it.
         let descriptor = segment.and_then(|segment| segment.handle().share_descriptor());
         if segment.is_none() {
-            tracing::warn!(%namespace, "there is no segment to be handed over; its client will ask for each value");
+            tracing::warn!(%namespace, "no segment can be sent to a client; it requests each value instead");
         }
         let layout_id = segment.map_or(0, |segment| segment.info().layout_id.get());
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id };
@@ -547,7 +547,8 @@ impl Connections {
     /// Sends the segment of the node's topology.
     pub(super) fn send_topology(&mut self, id: PeerId, namespace: &Namespace, shared: &SharedMachine) {
         let descriptor = shared.handle().map(ReaderHandle::into_descriptor).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the topology can't be handed over; its client will ask for the text");
+            tracing::warn!(%error, "the segment of the topology can't be sent to a client; it requests the XML \
+             instead");
             None
         });
         let notice = SegmentNotice { namespace: namespace.clone(), layout_id: topo::layout_id().get() };
@@ -592,7 +593,7 @@ impl Connections {
                 Ok(true) => self.remove(id),
                 Ok(false) => {
                     if let Err(errno) = connection.watch(poller, Token(id.0)) {
-                        tracing::warn!(peer = id.0, %errno, "can't watch a connection for room; it may stall");
+                        tracing::warn!(peer = id.0, %errno, "can't wait until a connection is writable; it may stall");
                     }
                 }
                 Err(dropped) => self.settle(id, Err(dropped)),

@@ -138,7 +138,8 @@ impl Decoder {
         match self.thread() {
             Ok(jobs) => jobs.send(job).err().map(|unsent| unsent.0),
             Err(error) => {
-                tracing::warn!(%error, "no thread for a large message; all clients wait for it");
+                tracing::warn!(%error, "no thread can be started for a large message; all clients wait until it is \
+                 handled");
                 Some(job)
             }
         }

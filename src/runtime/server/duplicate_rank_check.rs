@@ -82,7 +82,7 @@ impl DuplicateRankCheck {
             return Some(input);
         }
         if !self.may_search(now) || !self.search(search) {
-            tracing::debug!(peer = peer.0, "too many claims to look at; whose child this is stays unknown");
+            tracing::debug!(peer = peer.0, "too many claims of taken names; the ancestry stays unchecked");
             return Some(input);
         }
         self.waiting.insert(peer, input);
@@ -107,7 +107,7 @@ impl DuplicateRankCheck {
         match searches {
             Ok(searches) => self.searches.insert(searches).try_send(search).is_ok(),
             Err(error) => {
-                tracing::warn!(%error, "no thread to search for the process behind a connection");
+                tracing::warn!(%error, "no thread can be started to find the process of a connection");
                 false
             }
         }

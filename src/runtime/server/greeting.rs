@@ -83,18 +83,16 @@ pub(super) enum Expects {
 pub(super) enum GreetingError {
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    #[error(
-        "the peer wants to prove itself with {module:?}, which this server did not offer; {SECURITY_NATIVE:?} is taken"
-    )]
+    #[error("the peer uses the security module {module:?}, which this server did not offer; use {SECURITY_NATIVE:?}")]
     Security { module: String },
-    #[error("the peer is a tool of release 2, which is not served; use one of a later release")]
+    #[error("the peer is a tool of release 2, which this server does not support; use a tool of a later release")]
     LegacyTool,
     #[error(
-        "the credential of {size_bytes} bytes is none of {SECURITY_NATIVE:?}, which is a user and a group id of 4 bytes each, or \
-         of {SECURITY_NONE:?}, which is empty"
+        "the credential of {size_bytes} bytes is neither {SECURITY_NATIVE:?} (a user and a group id of 4 bytes each) \
+         nor {SECURITY_NONE:?} (empty)"
     )]
     Credential { size_bytes: usize },
-    #[error("the peer can't prove who it is: {0}")]
+    #[error("the peer's credential can't be verified: {0}")]
     Proof(#[from] ProofError),
     #[error("the peer claims to be user {claimed}, but its socket belongs to user {owner}")]
     FalseUser { claimed: u32, owner: u32 },

@@ -98,7 +98,7 @@ impl LifecycleObserver {
     /// Without the catch, a panic of the host would end the server, and with it every client.
     fn tell(&self, proc: &ProcId, moment: Moment) {
         if catch_unwind(AssertUnwindSafe(|| self.host.observed(proc, moment))).is_err() {
-            tracing::error!(%proc, ?moment, "the host panicked when it was told of a moment; it misses this one");
+            tracing::error!(%proc, ?moment, "the host panicked in Host::observed; it misses this moment");
         }
     }
 

@@ -44,7 +44,7 @@ pub enum ProofError {
     #[error("libmunge.so.2 can't be loaded; install it, or have the server offer \"native\"")]
     Absent,
     /// The library or its service refused.
-    #[error("munge can't {doing}: {reason}; see whether munged runs on this node")]
+    #[error("munge can't {doing}: {reason}; check that munged runs on this node")]
     Refused {
         /// The failed operation.
         doing: &'static str,
@@ -52,13 +52,13 @@ pub enum ProofError {
         reason: String,
     },
     /// The credential is no text with a single NUL at its end.
-    #[error("the credential of {size_bytes} bytes is no text of munge")]
+    #[error("the credential of {size_bytes} bytes is not a munge credential")]
     Garbled {
         /// Its size.
         size_bytes: usize,
     },
     /// The service proved another user.
-    #[error("munge takes this process for user {uid} group {gid}")]
+    #[error("munge identified this process as user {uid} group {gid}")]
     OtherUser {
         /// The proven user.
         uid: u32,
@@ -66,13 +66,13 @@ pub enum ProofError {
         gid: u32,
     },
     /// The service did not answer.
-    #[error("munge did not answer within {} seconds; see whether munged runs on this node", .0.as_secs())]
+    #[error("munge did not answer within {} seconds; check that munged runs on this node", .0.as_secs())]
     TimedOut(Duration),
     /// The prover panicked.
-    #[error("what was to check the credential panicked")]
+    #[error("the check of the credential panicked")]
     Panicked,
     /// Too many credentials wait.
-    #[error("{0} credentials wait to be checked by munge already")]
+    #[error("{0} credentials already wait for munge, which is the limit")]
     Busy(usize),
     /// The thread could not be started.
     #[error("no thread can be started to talk to munge: {0}")]

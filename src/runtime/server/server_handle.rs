@@ -91,10 +91,10 @@ pub enum StartError {
     #[error("the server has no socket: {0}")]
     Listen(#[from] ListenError),
     /// The server has nothing to wait with.
-    #[error("the operating system gives the server nothing to wait with: {}", explain(&(*.0).into()))]
+    #[error("the server can't create its epoll instance: {}", explain(&(*.0).into()))]
     Poll(#[from] Errno),
     /// The file for tools could not be written.
-    #[error("tools can't be told of the server: {0}")]
+    #[error("the server can't publish its address for tools: {0}")]
     Rendezvous(#[from] RendezvousError),
     /// The thread could not be started.
     #[error("the server's thread can't be started: {}", explain_start(.0))]

@@ -335,7 +335,7 @@ impl ServerLoop {
         for (namespace, all_told) in self.connections.take_told() {
             if let Err(error) = self.core.tell_sleepers(&namespace, &all_told) {
                 // The processes will wake, and demand a message.
-                tracing::debug!(%namespace, %error, "processes that sleep can't be told");
+                tracing::debug!(%namespace, %error, "waiting processes can't be notified through their segment");
             }
         }
         for (namespace, number) in self.connections.take_left() {
@@ -346,13 +346,14 @@ impl ServerLoop {
     /// Sends a segment to a peer. A process of the segment's namespace gets a seat at its board.
     fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
         if let Err(error) = self.core.share_segment(namespace) {
-            tracing::warn!(%namespace, %error, "processes can't map the segment and will ask for each value");
+            tracing::warn!(%namespace, %error, "processes can't map the segment; they request each value");
         }
         if let Some(number) = self.connections.candidate(peer, namespace) {
             match self.core.take_seat(namespace, number) {
                 Ok(true) => self.connections.be_seated(peer),
                 Ok(false) => {}
-                Err(error) => tracing::debug!(%namespace, %error, "no board; processes are told by messages alone"),
+                Err(error) => tracing::debug!(%namespace, %error, "the segment has no completion table; processes are \
+                 notified by messages alone"),
             }
         }
         self.connections.send_segment(peer, namespace, self.core.store());
@@ -476,7 +477,7 @@ impl ServerLoop {
 
     fn clean_up(&mut self, cleanup: Cleanup) {
         if let Err(error) = self.cleaner.order(cleanup) {
-            tracing::error!(%error, "what a process left behind stays");
+            tracing::error!(%error, "the files of an ended process stay");
         }
     }
 

@@ -229,7 +229,7 @@ impl NodeTopology {
         });
         match &shared {
             Ok(shared) => tracing::debug!(objects = shared.machine().objects().count(), "topology read"),
-            Err(error) => tracing::warn!(%error, "nobody here learns of the hardware"),
+            Err(error) => tracing::warn!(%error, "the processes of this node get no hardware topology"),
         }
         shared
     }

@@ -34,7 +34,7 @@ pub fn temporary_directory() -> PathBuf {
 pub fn trusted_variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     if has_more_rights_than_its_starter() {
-        tracing::warn!("{name} is ignored: this process has more rights than the user who has started it");
+        tracing::warn!("{name} is ignored: this process has more rights than the user that started it");
         return None;
     }
     Some(value)

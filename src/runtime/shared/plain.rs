@@ -43,7 +43,8 @@ fn make_plain(key: &Key, value: &mut Value, left: &mut usize) -> bool {
                 text
             }
             Err(error) => {
-                tracing::warn!(%key, %error, "a value that a client compressed is kept from those of other libraries");
+                tracing::warn!(%key, %error, "a client's compressed value can't be unpacked; clients of other \
+                 libraries do not get it");
                 return false;
             }
         },

@@ -60,7 +60,7 @@ fn a_set_that_is_refused_says_why_and_what_to_do() {
     assert_eq!(said(define(&mut rig, "", &[proc(1)])), "its name is empty; give it one");
     assert!(said(define(&mut rig, "odd", &[])).contains("\"odd\" has no members; name one"));
     let nobody = ProcId { namespace: namespace("job"), rank: Rank::Undefined };
-    assert!(said(define(&mut rig, "odd", &[nobody])).contains("in set \"odd\" is no process; give the number"));
+    assert!(said(define(&mut rig, "odd", &[nobody])).contains("in set \"odd\" is not a process; give its rank"));
     assert!(said(delete(&mut rig, "odd")).contains("no set \"odd\" is defined"));
 }
 

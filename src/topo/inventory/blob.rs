@@ -40,16 +40,16 @@ mod tag {
 #[non_exhaustive]
 pub enum InventoryError {
     /// They begin with other bytes.
-    #[error("this is no inventory: it does not begin with \"MDXI\"")]
+    #[error("this is not an inventory: it does not begin with \"MDXI\"")]
     Magic,
     /// A later form.
-    #[error("the inventory has version {found}; version {VERSION} is read here")]
+    #[error("the inventory has version {found}; this library reads version {VERSION}")]
     Version {
         /// Its version.
         found: u16,
     },
     /// The number of bytes is wrong.
-    #[error("the inventory says it is {expected} bytes long, but there are {found}")]
+    #[error("the inventory announces {expected} bytes, but has {found}")]
     Length {
         /// The declared length.
         expected: usize,
@@ -69,7 +69,8 @@ pub enum InventoryError {
     },
     /// A text is too long, or not UTF-8.
     #[error(
-        "record {tag} of the inventory, at byte {offset}, has a text that is no UTF-8 of at most {TEXT_BYTES_MAX} bytes"
+        "record {tag} of the inventory, at byte {offset}, has a text that is not UTF-8 or exceeds {TEXT_BYTES_MAX} \
+         bytes"
     )]
     Text {
         /// Kind of the record.
@@ -78,7 +79,7 @@ pub enum InventoryError {
         offset: usize,
     },
     /// Too many of a kind.
-    #[error("the inventory has too many {what}; at most {max} can be")]
+    #[error("the inventory has too many {what}; the limit is {max}")]
     TooMany {
         /// The limited quantity.
         what: &'static str,
@@ -86,7 +87,7 @@ pub enum InventoryError {
         max: usize,
     },
     /// The inventory names no node.
-    #[error("the inventory does not say which node it is of")]
+    #[error("the inventory does not name its node")]
     Nameless,
 }
 

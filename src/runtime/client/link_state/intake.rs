@@ -86,7 +86,7 @@ impl LinkState {
                 Ok(Some(frame)) => self.accept(now, &frame),
                 Ok(None) => break,
                 Err(error) => {
-                    tracing::error!(%error, "the server sent something that is no message; closing the connection");
+                    tracing::error!(%error, "the server sent bytes that are not a message; closing the connection");
                     self.lose(now, LossReason::Malformed);
                 }
             }
@@ -110,7 +110,7 @@ impl LinkState {
         let tag = tag.plain();
         let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
         match read {
-            None => tracing::warn!(tag = tag.0, "a reply to nothing that was asked"),
+            None => tracing::warn!(tag = tag.0, "the server sent a reply without a request"),
             Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
             Some(Err(error)) => {
                 tracing::error!(%error, "a reply of the server can't be read; closing the connection");
