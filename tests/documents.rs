@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The table's one cell without a test, because there is nothing to try.
-const NOTHING_TO_TRY: (&str, &str) = ("process that nobody launched, at our system server", "3.2.5");
+const NOTHING_TO_TRY: (&str, &str) = ("process without a launcher, at our system server", "3.2.5");
 
 #[test]
 fn every_cell_of_the_table_of_peers_names_tests_that_exist() {

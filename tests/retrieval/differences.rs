@@ -59,40 +59,42 @@ impl Difference<'_> {
 const REASONS: [Reason; 14] = [
     Reason {
         title: "Everything of a process",
-        why: "A Get without a key gives all that a process put, as far as the caller sees it, and all that the host registered for it \
-              or that follows. 4.2.2 leaves out what follows from the maps, and the rank; of the own process it adds where the \
-              server is, and of one that has put nothing it may succeed without a value.",
+        why: "A Get without a key gives all that the process put, as far as the caller may see it, all that the \
+              host registered for it, and all that follows. 4.2.2 leaves out the rank and the values that follow \
+              from the maps. For the own process it adds the address of the server. For a process that put \
+              nothing it may succeed without a value.",
         fits: |d| d.key() == "-",
     },
     Reason {
-        title: "A scope that is named is held to",
-        why: "With `PMIX_DATA_SCOPE` only what was put with that scope counts. 4.2.2 looks at the scope of nothing that came from \
-              the server.",
+        title: "A named scope is binding",
+        why: "With `PMIX_DATA_SCOPE` only values that were put with that scope count. 4.2.2 ignores the scope of \
+              values that came from the server.",
         fits: |d| d.says(&["pmix.scope"]) && d.is_put(),
     },
     Reason {
         title: "A key may have a value for each of its readers",
-        why: "Of what a process put several times, with different scopes, it sees itself what it put last, and its neighbours what it \
-              put for the node. 4.2.2 keeps a table for each scope and answers with the first that has the key.",
+        why: "If a process puts a key several times with different scopes, it sees its last value itself. Its \
+              neighbours see the last value for the node. 4.2.2 keeps a table for each scope and answers from \
+              the first table with the key.",
         fits: |d| d.is_put() && d.found.is_some() && !d.names_realm(),
     },
     Reason {
-        title: "What was put for others is there, and not to be seen",
-        why: "A value that its process put for other nodes alone ends a Get of a neighbour with `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`, so \
-              that it need not be waited for. 4.2.2 does not find it.",
+        title: "Values for other nodes exist, but neighbours may not see them",
+        why: "A Get of a value that was put for other nodes alone ends at a neighbour with \
+              `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`, so the neighbour need not wait. 4.2.2 does not find it.",
         fits: |d| d.expected == Some("-62") && d.found.is_none(),
     },
     Reason {
-        title: "Who somebody is lies in no realm",
-        why: "`PMIX_PROCID`, `PMIX_NSPACE` and `PMIX_RANK` are the caller's own identity. Here they are answered whatever realm \
-              or node a directive names, and the rank of any process of the job is known; 4.2.2 looks into that realm, where \
-              nobody has put them.",
+        title: "An identity belongs to no realm",
+        why: "`PMIX_PROCID`, `PMIX_NSPACE` and `PMIX_RANK` are the caller's own identity. Our library answers \
+              them under every realm and node that a directive names, and knows the rank of any process of the \
+              job. 4.2.2 searches the named realm, which has no such value.",
         fits: |d| ["pmix.procid", "pmix.nspace", "pmix.rank"].contains(&d.key()),
     },
     Reason {
-        title: "What the host tells of a node wins over what follows from the maps",
-        why: "The standard lets a library derive what a host leaves out. 4.2.2 derives the leader and the peers of each node \
-              from the maps even where the host gave them, and its values replace the host's.",
+        title: "A node's value from the host wins over a value from the maps",
+        why: "The standard lets a library derive values that a host leaves out. 4.2.2 derives the leader and the \
+              peers of each node from the maps even if the host gave them, and its values replace the host's.",
         fits: |d| {
             ["pmix.lldr", "pmix.lpeers", "pmix.local.size"].contains(&d.key())
                 && d.expected.is_some()
@@ -100,53 +102,57 @@ const REASONS: [Reason; 14] = [
         },
     },
     Reason {
-        title: "A session is asked about by any process, and by its number",
-        why: "With `PMIX_SESSION_INFO` the process is ignored: the caller's session is meant, or the one of `PMIX_SESSION_ID`. \
-              4.2.2 looks under the process that was named, finds a session only in some of these cases, and answers others \
-              with the job's value of the same key.",
+        title: "A session is found from any process, and by its number",
+        why: "With `PMIX_SESSION_INFO` the process is ignored: the Get means the caller's session, or the \
+              session of `PMIX_SESSION_ID`. 4.2.2 searches under the named process. It finds a session only in \
+              some of these cases, and answers others with the job's value of the same key.",
         fits: |d| d.says(&["pmix.ssn.info"]) && !d.is_extra(),
     },
     Reason {
-        title: "A realm that was named is the only one that is looked into",
-        why: "A directive overrides the realm of a key, and a host name, node number or application number \
-              alone names its realm, too. 4.2.2 ignores numbers and names without a directive, and forgets the directive where the realm has no such key, and answers \
-              with a value of the process or of the job: about somebody else than was asked.",
+        title: "Only the named realm is searched",
+        why: "A directive overrides the realm of a key. A host name, node number or application number alone \
+              also names its realm. 4.2.2 ignores numbers and names without a directive. If the realm lacks the \
+              key, it forgets the directive and answers with a value of the process or of the job, which \
+              describes another object.",
         fits: |d| d.found.is_some() && d.names_realm(),
     },
     Reason {
         title: "A process leads to its job",
-        why: "With `PMIX_JOB_INFO` the job of the process is meant, whatever its rank; 4.2.2 has an answer for the wildcard alone.",
+        why: "With `PMIX_JOB_INFO` the Get means the job of the process, for every rank. 4.2.2 answers for the \
+              wildcard alone.",
         fits: |d| d.is_missing() && d.says(&["pmix.job.info"]),
     },
     Reason {
         title: "A process leads to its application",
-        why: "With `PMIX_APP_INFO` and without a number the application of the process is meant; 4.2.2 answers this for the \
-              wildcard, or not at all where the number is not zero.",
+        why: "With `PMIX_APP_INFO` and no number the Get means the application of the process. 4.2.2 answers \
+              this for the wildcard, or not at all if the number is not zero.",
         fits: |d| d.is_missing() && d.says(&["pmix.app.info", "pmix.appnum"]),
     },
     Reason {
         title: "A node has a name and a number, and a process leads to its node",
-        why: "Host name and node number are values of the node like others. 4.2.2 keeps them as what an array is about and does \
-              not find them among its values; nor does it go from a process that is named to that process's node.",
+        why: "The host name and the node number are values of the node like all others. In 4.2.2 they only \
+              identify an array, and a Get does not find them among its values. 4.2.2 also does not go from a \
+              named process to that process's node.",
         fits: |d| d.is_missing() && (d.says(&["pmix.node.info"]) || d.narrows()),
     },
     Reason {
-        title: "A process leads to its application, node and session where the key lies there, not to its job",
-        why: "Which realm a key lies in is said by the standard, and which application, node or session is meant follows from \
-              the process. 4.2.2 looks among the values of the process alone when no directive is given, and leaves keys \
-              that follow from others (`PMIX_LOCAL_RANK`, `PMIX_APP_RANK`, ...) out where the host describes processes.",
+        title: "A process leads to its application, node and session for keys of these realms",
+        why: "The standard defines the realm of a key, and the process selects the application, node or session. \
+              Without a directive 4.2.2 searches only the values of the process. If the host describes \
+              processes, it leaves out keys that follow from others (`PMIX_LOCAL_RANK`, `PMIX_APP_RANK`, ...).",
         fits: |d| d.is_missing() && !d.is_of_job(),
     },
     Reason {
-        title: "The wildcard means the own node and the own session where the key lies there",
-        why: "A key of the node realm is the local node's, one of the session realm the caller's session's. 4.2.2 finds the \
-              node's name under a process only, and what stands in the session's array only by directive.",
+        title: "With the wildcard, a key of a node or session means the own node or session",
+        why: "A key of the node realm has the local node's value, and a key of the session realm has the value \
+              of the caller's session. 4.2.2 finds the node's name only under a process, and values of the \
+              session's array only with a directive.",
         fits: |d| d.is_missing(),
     },
     Reason {
-        title: "What an array says of a node is not the job's",
-        why: "Values in a node array under keys of no realm are that node's. 4.2.2 answers a question about the job with those \
-              of the local node.",
+        title: "Values in a node array are not the job's",
+        why: "Values in a node array under keys without a realm belong to that node. 4.2.2 answers a Get for the \
+              job with the values of the local node.",
         fits: |d| d.is_extra(),
     },
 ];
@@ -163,7 +169,7 @@ pub(crate) fn document(explained: &BTreeMap<&str, (usize, String)>) -> String {
     for (number, reason) in (1..).zip(&REASONS) {
         let (count, example) = explained.get(reason.title).unwrap_or_else(|| panic!("nothing needs: {}", reason.title));
         let why = reason.why.split_whitespace().collect::<Vec<_>>().join(" ");
-        write!(text, "\n### {number}. {}\n\n{why}\n\n{count} answers differ so. One: `{example}`\n", reason.title)
+        write!(text, "\n### {number}. {}\n\n{why}\n\n{count} answers differ. Example: `{example}`\n", reason.title)
             .unwrap();
     }
     text
@@ -171,35 +177,41 @@ pub(crate) fn document(explained: &BTreeMap<&str, (usize, String)>) -> String {
 
 const HEAD: &str = "# Differences from OpenPMIx 4.2.2
 
-Generated by `tests/retrieval/c.rs` (`MODEX_BLESS=1 cargo test --test retrieval_in_c`), which asks the same questions of both
-libraries through the C interface: every key of every rank of random jobs under every realm and qualifier. The model of the
-standard's rules (`tests/retrieval/model.rs`) says which answer is right; ours has to give it. A difference that none of the
-explanations below fits fails the test, and so does an explanation that is not needed.
+Generated by `tests/retrieval/c.rs` (`MODEX_BLESS=1 cargo test --test retrieval_in_c`). The test asks both libraries the same
+questions through the C interface: every key of every rank of random jobs, under every realm and qualifier. The model of the
+standard's rules (`tests/retrieval/model.rs`) gives the right answer, and our library must give it. The test fails if a difference
+has no explanation below, or if an explanation has no difference.
 
-A line is a question as `tests/retrieval/host.c` reads it: `g NAMESPACE RANK KEY` and qualifiers as key, data type and value;
-rank 4294967294 is the wildcard, `-` everything. An answer is a status and a value with its data type; -46 is
-`PMIX_ERR_NOT_FOUND`, -62 `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`. Two processes of the node have put values with every scope before.
+A line is a question in the form of `tests/retrieval/host.c`: `g NAMESPACE RANK KEY`, then qualifiers as key, data type and value.
+Rank 4294967294 is the wildcard, and `-` as the key means everything. An answer is a status and a value with its data type; -46 is
+`PMIX_ERR_NOT_FOUND`, -62 `PMIX_ERR_EXISTS_OUTSIDE_SCOPE`. Two processes of the node put values with every scope before the questions.
 
-Not asked, because 4.2.2 does not answer: it refuses (`PMIX_ERR_BAD_PARAM`) descriptions with reserved keys that it does not
-know, with node or process arrays inside of application arrays, and with some orders of session and job arrays; it waits for
-ever for `PMIX_JOB_INFO` of no process in particular (`PMIX_RANK_UNDEF`, a NULL process), even with `PMIX_IMMEDIATE`; and it
-asks its server anew for every key of another namespace and ends many of these with status -17 instead of not found. Ours
-answers all of these. Qualified values (`PMIX_QUALIFIED_VALUE`) are taken by 4.2.2 and never found again; ours come back, as those
-of 5.0 and 6.1 do.
+## Questions that the test leaves out
 
-Nor is asked what ours refuses: a description with two process arrays (`PMIX_PROC_INFO_ARRAY`) of one rank. A host that numbers its
-processes wrongly would not be found otherwise, and the values of one process would be another's. `PMIX_ERR_BAD_PARAM` comes with the
-way to the second array; several values of one process belong into one.
+4.2.2 has no answer to these; our library answers all of them.
 
-Nor is asked with two realms at once, of which the standard says nothing (a number or name of the other realm is no second realm). Here a
-session comes before a node, a node before an application, and all before `PMIX_JOB_INFO`, whatever their order: who names a job and a
-part of it means the part. 4.2.2 mostly answers so, too, but goes by the order of the directives and by the rank: `PMIX_NODE_INFO` and
-`PMIX_JOB_INFO`, in this order, are answered with the job's value for the wildcard, and not at all for a process.
+- 4.2.2 refuses (`PMIX_ERR_BAD_PARAM`) descriptions with reserved keys that it does not know, with node or process arrays inside
+  application arrays, and with some orders of session and job arrays.
+- 4.2.2 waits for ever for `PMIX_JOB_INFO` without a process (`PMIX_RANK_UNDEF`, a NULL process), even with `PMIX_IMMEDIATE`.
+- 4.2.2 asks its server anew for every key of another namespace. Many of these Gets end with status -17 instead of not found.
+- 4.2.2 accepts qualified values (`PMIX_QUALIFIED_VALUE`) and never finds them again. Our library finds them, as 5.0 and 6.1 do.
 
-Beside Gets, groups by invitation differ on purpose: where a group is formed without some who were asked (`PMIX_GROUP_OPTIONAL`), those who have
-accepted and are not in it get `PMIX_GROUP_CONSTRUCT_ABORT`, once, from the leader or its server, as they would wait for ever (not who hears
-`PMIX_GROUP_CONSTRUCT_COMPLETE`, or is named in it). OpenPMIx's leaders tell them nothing. Who declined, or said nothing, is told nothing by
-either.
+Our library refuses a description with two process arrays (`PMIX_PROC_INFO_ARRAY`) of one rank. It returns `PMIX_ERR_BAD_PARAM` with the
+place of the second array. Otherwise the values of one process would become those of another if a host numbers its processes wrongly.
+Put all values of a process into one array.
+
+The standard does not define a Get with two realms. (A number or name of the other realm is not a second realm.) In our library a
+session comes before a node, a node before an application, and all of them before `PMIX_JOB_INFO`, in any order of the directives. So
+a Get that names a job and a part of it means the part. 4.2.2 mostly gives the same answer, but it depends on the order of the
+directives and on the rank. With `PMIX_NODE_INFO` and then `PMIX_JOB_INFO` it answers the job's value for the wildcard, and nothing for a
+process.
+
+## Groups by invitation
+
+Groups by invitation differ on purpose. A group may be formed without some invited processes (`PMIX_GROUP_OPTIONAL`). A process
+that accepted and is not in the group gets `PMIX_GROUP_CONSTRUCT_ABORT`, once, from the leader or its server. Otherwise it would wait
+for ever. A process that gets `PMIX_GROUP_CONSTRUCT_COMPLETE`, or is named in it, gets no abort. Leaders of OpenPMIx send no abort. A
+process that declined or did not answer gets nothing from either library.
 
 ## The differences
 ";
