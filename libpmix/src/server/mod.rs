@@ -15,6 +15,7 @@ pub mod attributes;
 mod completion;
 mod description;
 pub mod dmodex;
+mod environment;
 pub mod fork;
 mod forkable;
 mod harvest;

@@ -10,7 +10,7 @@ use modex::{Server, ServerError};
 
 use super::allocation::{Layout, allocate, values_of};
 use super::completion::perform_at_once;
-use super::fork::Change;
+use super::environment::Change;
 use super::harvest::harvested;
 use super::state::{self, ALLOTMENTS_MAX, Allotment, ServerProcess};
 use crate::from_c;

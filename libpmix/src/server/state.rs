@@ -11,7 +11,7 @@ use modex::Server;
 use modex::types::{Info, Key, Namespace, ProcId, Status, Value};
 use parking_lot::Mutex;
 
-use super::fork::Change;
+use super::environment::Change;
 use super::forkable::Forkable;
 use super::upcall::Bridge;
 use crate::client::KeptValues;

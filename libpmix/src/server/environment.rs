@@ -1,0 +1,321 @@
+//! A caller's array of environment variables, and changes of single variables.
+
+use modex::keys;
+use modex::types::{Info, Text, Value};
+
+use crate::error::CError;
+use crate::memory;
+use crate::pointer;
+use crate::types::c_char;
+
+/// A change of one variable.
+///
+/// Source: RFC0022; PMIx Standard, "Process Management" (`PMIX_SET_ENVAR` and its kin).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// Replaces any old value.
+    Set(Text, Text),
+    /// Sets the variable only if it does not exist.
+    Add(Text, Text),
+    Unset(Text),
+    /// Puts the value before the old one, with a separator between.
+    Prepend(Text, Text, u8),
+    /// Puts the value behind the old one, with a separator between.
+    Append(Text, Text, u8),
+    /// Puts the value before the old one and removes its other occurrences.
+    First(Text, Text, u8),
+}
+
+impl Change {
+    /// The change that a directive asks for; `None` for other directives.
+    pub(super) fn of(info: &Info) -> Option<Self> {
+        let key = info.key.as_str();
+        if key == keys::UNSET_ENVAR.name() {
+            return match &info.value {
+                Value::String(name) => Some(Self::Unset(name.clone())),
+                Value::Envar(envar) => envar.name.clone().map(Self::Unset),
+                _ => None,
+            };
+        }
+        let Value::Envar(envar) = &info.value else { return None };
+        let (name, value, separator) = (envar.name.clone()?, envar.value.clone().unwrap_or_default(), envar.separator);
+        match key {
+            _ if key == keys::SET_ENVAR.name() => Some(Self::Set(name, value)),
+            _ if key == keys::ADD_ENVAR.name() => Some(Self::Add(name, value)),
+            _ if key == keys::PREPEND_ENVAR.name() => Some(Self::Prepend(name, value, separator)),
+            _ if key == keys::APPEND_ENVAR.name() => Some(Self::Append(name, value, separator)),
+            _ if key == keys::FIRST_ENVAR.name() => Some(Self::First(name, value, separator)),
+            _ => None,
+        }
+    }
+
+    /// The variable's name.
+    pub(super) const fn name(&self) -> &Text {
+        match self {
+            Self::Set(name, _)
+            | Self::Add(name, _)
+            | Self::Unset(name)
+            | Self::Prepend(name, ..)
+            | Self::Append(name, ..)
+            | Self::First(name, ..) => name,
+        }
+    }
+
+    pub(super) fn apply(&self, environment: &mut Environment<'_>) -> Result<(), CError> {
+        match self {
+            Self::Set(name, value) => environment.set(name.as_bytes(), value.as_bytes()),
+            Self::Add(name, value) => match environment.get(name.as_bytes()) {
+                Some(_) => Ok(()),
+                None => environment.set(name.as_bytes(), value.as_bytes()),
+            },
+            Self::Unset(name) => environment.unset(name.as_bytes()),
+            Self::Prepend(name, value, separator) => {
+                let joined = join(Some(value.as_bytes()), environment.get(name.as_bytes()), *separator);
+                environment.set(name.as_bytes(), &joined)
+            }
+            Self::Append(name, value, separator) => {
+                let joined = join(environment.get(name.as_bytes()), Some(value.as_bytes()), *separator);
+                environment.set(name.as_bytes(), &joined)
+            }
+            Self::First(name, value, separator) => {
+                let old = environment.get(name.as_bytes()).into_iter();
+                let parts = old.flat_map(|old| old.split(|byte| byte == separator));
+                let others = parts.filter(|part| *part != value.as_bytes());
+                let parts: Vec<&[u8]> = [value.as_bytes()].into_iter().chain(others).collect();
+                let joined = joined(&parts, *separator);
+                environment.set(name.as_bytes(), &joined)
+            }
+        }
+    }
+}
+
+fn join(first: Option<&[u8]>, second: Option<&[u8]>, separator: u8) -> Vec<u8> {
+    let parts: Vec<&[u8]> = first.into_iter().chain(second).collect();
+    joined(&parts, separator)
+}
+
+/// The separator 0 stands for no separator: a NUL byte would end the value.
+fn joined(parts: &[&[u8]], separator: u8) -> Vec<u8> {
+    if separator == 0 { parts.concat() } else { parts.join(&separator) }
+}
+
+/// A caller's array of `NAME=value` strings that a NULL ends, all of it libc's.
+pub(super) struct Environment<'a> {
+    array: &'a mut *mut *mut c_char,
+    count: usize,
+}
+
+impl<'a> Environment<'a> {
+    /// # Safety
+    /// The array is NULL, or ended by a NULL; it and its strings are libc's, and nobody else uses them.
+    pub(super) unsafe fn open(array: &'a mut *mut *mut c_char) -> Result<Self, CError> {
+        // SAFETY: the caller's contract.
+        let count = unsafe { pointer::texts(array.cast_const(), "environment variable") }?.len();
+        Ok(Self { array, count })
+    }
+
+    fn entries(&mut self) -> &mut [*mut c_char] {
+        // SAFETY: the array has so many entries before its NULL and is the caller's for us alone (see `open`).
+        unsafe { pointer::slice_mut(*self.array, self.count, "environment") }.unwrap_or_default()
+    }
+
+    fn get(&mut self, name: &[u8]) -> Option<&[u8]> {
+        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
+        self.entries().iter().find_map(|&entry| unsafe { value_of(entry, name) })
+    }
+
+    /// The first entry of a variable at or behind `from`.
+    fn position(&mut self, name: &[u8], from: usize) -> Option<usize> {
+        let mut entries = self.entries().iter().enumerate().skip(from);
+        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
+        entries.find(|&(_, &entry)| unsafe { value_of(entry, name) }.is_some()).map(|(index, _)| index)
+    }
+
+    /// Sets a variable and removes its other entries: some programs take the first entry of a variable, others the
+    /// last.
+    pub(super) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
+        let text = memory::new_string(&[name, b"=", value].concat())?;
+        if let Some(index) = self.position(name, 0)
+            && let Some(place) = self.entries().get_mut(index)
+        {
+            let old = std::mem::replace(place, text);
+            // SAFETY: a string of the array, which nobody refers to any more.
+            unsafe { memory::release(old) };
+            return self.unset_from(name, index.saturating_add(1));
+        }
+        self.push(text)
+    }
+
+    fn push(&mut self, text: *mut c_char) -> Result<(), CError> {
+        let size = self.count.saturating_add(2);
+        // SAFETY: libc's block (see `open`), replaced at once by what it became.
+        let moved = match unsafe { memory::resized(*self.array, size) } {
+            Ok(moved) => moved,
+            Err(error) => {
+                // SAFETY: made by the caller, in no array yet.
+                unsafe { memory::release(text) };
+                return Err(error);
+            }
+        };
+        *self.array = moved;
+        // SAFETY: the block has `size` entries; NULL will be the last of them.
+        let entries = unsafe { pointer::slice_mut(moved, size, "environment") }?;
+        if let [.., entry, end] = entries {
+            (*entry, *end) = (text, std::ptr::null_mut());
+        }
+        self.count = self.count.saturating_add(1);
+        Ok(())
+    }
+
+    pub(super) fn unset(&mut self, name: &[u8]) -> Result<(), CError> {
+        self.unset_from(name, 0)
+    }
+
+    /// Removes every entry of a variable at or behind `from`.
+    fn unset_from(&mut self, name: &[u8], from: usize) -> Result<(), CError> {
+        while let Some(index) = self.position(name, from) {
+            self.remove(index)?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, index: usize) -> Result<(), CError> {
+        let with_end = self.count.saturating_add(1);
+        // SAFETY: the array with the NULL that ends it.
+        let entries = unsafe { pointer::slice_mut(*self.array, with_end, "environment") }?;
+        let rest = entries.get_mut(index..).unwrap_or_default();
+        let removed = rest.first().copied();
+        rest.rotate_left(1);
+        if let Some(last) = rest.last_mut() {
+            *last = std::ptr::null_mut();
+        }
+        self.count = self.count.saturating_sub(1);
+        if let Some(removed) = removed {
+            // SAFETY: a string of the array, no longer in it.
+            unsafe { memory::release(removed) };
+        }
+        Ok(())
+    }
+}
+
+/// The value in an entry of an environment, if the entry is of this variable.
+///
+/// # Safety
+/// The entry is a string, and outlives the result unchanged.
+unsafe fn value_of<'a>(entry: *mut c_char, name: &[u8]) -> Option<&'a [u8]> {
+    // SAFETY: the caller's contract.
+    let text = unsafe { pointer::text(entry, "environment variable") }.ok()??;
+    text.to_bytes().strip_prefix(name)?.strip_prefix(b"=")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An environment as a C caller has it, freed at the end.
+    struct Caller(*mut *mut c_char);
+
+    impl Caller {
+        fn with(entries: &[&str]) -> Self {
+            let mut caller = Self(std::ptr::null_mut());
+            for entry in entries {
+                let (name, value) = entry.split_once('=').unwrap();
+                caller.open().set(name.as_bytes(), value.as_bytes()).unwrap();
+            }
+            caller
+        }
+
+        fn open(&mut self) -> Environment<'_> {
+            // SAFETY: NULL, or what `set` made.
+            unsafe { Environment::open(&mut self.0) }.unwrap()
+        }
+
+        fn texts(&self) -> Vec<String> {
+            // SAFETY: as in `open`.
+            let texts = unsafe { pointer::texts(self.0, "entry") }.unwrap();
+            texts.into_iter().map(|text| text.to_str().unwrap().to_owned()).collect()
+        }
+    }
+
+    impl Drop for Caller {
+        fn drop(&mut self) {
+            while let Some(entry) = self.texts().first() {
+                let name = entry.split_once('=').unwrap().0.to_owned();
+                self.open().unset(name.as_bytes()).unwrap();
+            }
+            // SAFETY: libc's block, used by nobody any more.
+            unsafe { memory::release(self.0) };
+        }
+    }
+
+    #[test]
+    fn variables_are_added_to_nothing_and_replaced_in_place() {
+        let mut caller = Caller::with(&["A=1", "B=2", "A=3"]);
+        assert_eq!(caller.texts(), ["A=3", "B=2"]);
+        caller.open().set(b"AB", b"").unwrap();
+        assert_eq!(caller.texts(), ["A=3", "B=2", "AB="]);
+        assert_eq!(caller.open().get(b"AB"), Some(&b""[..]));
+        assert_eq!(caller.open().get(b"ABC"), None);
+    }
+
+    #[test]
+    fn a_variable_is_taken_out_wherever_it_stands() {
+        for name in ["A", "B", "C"] {
+            let mut caller = Caller::with(&["A=1", "B=2", "C=3"]);
+            caller.open().unset(name.as_bytes()).unwrap();
+            assert_eq!(caller.texts().len(), 2, "{name}");
+            assert!(caller.texts().iter().all(|text| !text.starts_with(name)));
+        }
+        let mut caller = Caller::with(&["A=1"]);
+        caller.open().unset(b"B").unwrap();
+        assert_eq!(caller.texts(), ["A=1"]);
+    }
+
+    /// Regression: a second entry in the caller's array stayed, and a shell took that one. A process looked for another
+    /// server.
+    #[test]
+    fn a_variable_that_stands_there_twice_is_replaced_and_taken_out_as_one() {
+        let mut caller = Caller::with(&["A=1", "B=2"]);
+        caller.open().push(memory::new_string(b"A=3").unwrap()).unwrap();
+        caller.open().set(b"A", b"4").unwrap();
+        assert_eq!(caller.texts(), ["A=4", "B=2"]);
+        caller.open().push(memory::new_string(b"A=5").unwrap()).unwrap();
+        caller.open().unset(b"A").unwrap();
+        assert_eq!(caller.texts(), ["B=2"]);
+    }
+
+    /// Regression: the separator's NUL ended the value, and the variable's old value was lost.
+    #[test]
+    fn what_is_joined_without_a_separator_stands_side_by_side() {
+        let text = |text: &str| Text::from(text);
+        let mut caller = Caller::with(&["P=/usr"]);
+        for change in [
+            Change::Prepend(text("P"), text("/a"), 0),
+            Change::Append(text("P"), text("/z"), 0),
+            Change::First(text("P"), text("b"), 0),
+        ] {
+            change.apply(&mut caller.open()).unwrap();
+        }
+        assert_eq!(caller.texts(), ["P=b/a/usr/z"]);
+    }
+
+    #[test]
+    fn changes_follow_the_standard() {
+        let text = |text: &str| Text::from(text);
+        let mut caller = Caller::with(&["P=/usr", "Q=x:y:z"]);
+        for change in [
+            Change::Prepend(text("P"), text("/a"), b':'),
+            Change::Append(text("P"), text("/z"), b':'),
+            Change::Append(text("NEW"), text("n"), b':'),
+            Change::Add(text("P"), text("ignored")),
+            Change::Add(text("R"), text("r")),
+            Change::First(text("Q"), text("y"), b':'),
+            Change::First(text("T"), text("t"), b':'),
+            Change::Set(text("S"), text("s")),
+            Change::Unset(text("R")),
+        ] {
+            change.apply(&mut caller.open()).unwrap();
+        }
+        assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "T=t", "S=s"]);
+    }
+}
