@@ -37,11 +37,11 @@ pub use server::poller;
 pub use crate::shmem::ForkMark;
 pub use client::alone::{alone, alone_as};
 pub use client::attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
-pub use client::fetched::{Borrowed, Fetched};
+pub use client::fetched::{Borrowed, FetchError, Fetched};
 pub use client::forwarding::OutputHandler;
 pub use client::group_error::GroupError;
 pub use client::invite::{Formed, GroupCallback};
-pub use client::session::{FetchError, Session};
+pub use client::session::Session;
 pub use client::started_fence::StartedFence;
 pub use client::tool::{
     SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
@@ -52,14 +52,13 @@ pub use server::host::{
     Responder,
 };
 pub use server::own_process::OwnProcess;
-pub use server::prover::{ProofError, Prover};
-pub use server::server_handle::{ServerHandle, ServerOptions, StartError, Stopped};
-pub use server::tool_support::ToolSupport;
+pub use server::server_handle::tool_support::ToolSupport;
+pub use server::server_handle::{ServerHandle, ServerOptions, StartError};
 pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};
 #[doc(hidden)]
 pub use server::work::TURNS_REPORT;
 pub use server::work::{LongestTurn, Work};
-pub use shared::event_error::EventError;
+pub use shared::event_error::{EventError, Stopped};
 pub use shared::events::{Completion, EventCall, Handler};
 pub(crate) use shared::handler_calls;
 pub use shared::kernel_inventory::kernel_inventory;
@@ -67,4 +66,5 @@ pub use shared::local::{
     environment, has_more_rights_than_its_starter, has_variable_with_prefix, hostname, temporary_directory,
     trusted_variable,
 };
+pub use shared::prover::{ProofError, Prover};
 pub use shared::threads::watch_for_end;

@@ -24,10 +24,10 @@ use crate::ptl::{
     self, ClientEnvironment, Endpoint, EnvironmentError, Proof, Received, ServerAddress, ServerOffer, Stream,
     StreamError, StreamLimits, Trust,
 };
-use crate::runtime::server::prover::{ProofError, Prover};
 use crate::runtime::shared::clock::{Clock, node_time, wait_ms};
 use crate::runtime::shared::local::hostname;
 use crate::runtime::shared::peer_profile::PeerProfile;
+use crate::runtime::shared::prover::{ProofError, Prover};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Text, Time};
 
 /// How long a server may take to admit a client, unless the client sets another limit.

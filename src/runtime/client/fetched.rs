@@ -1,8 +1,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::client::{CallError, Refusal};
 use crate::gds::{Damage, ValueRef};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Status, Value};
 
 /// The value that a Get found: borrowed from the segment if it lies there, else owned.
 ///
@@ -161,3 +162,51 @@ fn bytes_of(value: &Value) -> Option<&[u8]> {
         _ => None,
     }
 }
+
+/// Why a Get failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FetchError {
+    /// The value does not exist, or this process may not see it.
+    #[error("no value: {status}")]
+    NotFound {
+        /// Not found, or posted with a scope that excludes this process.
+        status: Status,
+    },
+    /// The server refused or did not answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The stored bytes are damaged.
+    #[error("the stored bytes are damaged")]
+    Damaged,
+    /// The request is invalid, now that the members of its group are known.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The session was dropped before the value came.
+    #[error("the client was dropped before the value came")]
+    Dropped,
+}
+
+impl FetchError {
+    /// Whether the value does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        match self {
+            Self::NotFound { status } | Self::Call(CallError::Refused { status, .. }) => {
+                *status == Status::ERR_NOT_FOUND
+            }
+            _ => false,
+        }
+    }
+
+    /// The error of a lookup with this status.
+    pub(super) const fn of(status: Status) -> Self {
+        match status {
+            Status::ERROR => Self::Damaged,
+            status => Self::NotFound { status },
+        }
+    }
+}
+
+/// Takes the result of a Get.
+pub(in crate::runtime) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;

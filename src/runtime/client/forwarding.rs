@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::session::Session;
 use crate::proto::notification;
 use crate::server::IofOutput;
 
@@ -14,13 +13,13 @@ pub type OutputHandler = Arc<dyn Fn(IofOutput) + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Pulls {
     last: u64,
-    open: BTreeMap<u64, Pull>,
+    pub(super) open: BTreeMap<u64, Pull>,
 }
 
-struct Pull {
+pub(super) struct Pull {
     handler: OutputHandler,
     /// The server's number, once it has given one.
-    reference: Option<u64>,
+    pub(super) reference: Option<u64>,
 }
 
 impl Pulls {
@@ -35,42 +34,9 @@ impl Pulls {
         Some(Box::new(move || handler(IofOutput { source, channel: channels, bytes, info })))
     }
 
-    fn insert(&mut self, handler: OutputHandler) -> u64 {
+    pub(super) fn insert(&mut self, handler: OutputHandler) -> u64 {
         self.last += 1;
         self.open.insert(self.last, Pull { handler, reference: None });
         self.last
-    }
-}
-
-impl Session {
-    /// Opens a pull before its request is sent, and starts the reading of the socket. Returns the number for the
-    /// request.
-    ///
-    /// # Errors
-    /// No thread to run the handler could be started.
-    pub fn open_pull(&self, handler: OutputHandler) -> std::io::Result<u64> {
-        self.progress.begin(&self.link, |link| link.change(|state| state.pulls.insert(handler)))
-    }
-
-    /// Keeps the server's number of a pull. Returns whether the pull is open.
-    pub fn confirm_pull(&self, id: u64, reference: u64) -> bool {
-        self.link().with(|state| match state.pulls.open.get_mut(&id) {
-            Some(pull) => {
-                pull.reference = Some(reference);
-                true
-            }
-            None => false,
-        })
-    }
-
-    /// The server's number of a pull; `None` if the pull is not open, or if the server has not granted it.
-    #[must_use]
-    pub fn pull_reference(&self, id: u64) -> Option<u64> {
-        self.link().with(|state| state.pulls.open.get(&id)?.reference)
-    }
-
-    /// Closes a pull. Output that still comes for it is discarded.
-    pub fn close_pull(&self, id: u64) {
-        drop(self.link().with(|state| state.pulls.open.remove(&id)));
     }
 }

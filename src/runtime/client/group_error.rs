@@ -1,6 +1,6 @@
 //! Failures of groups by invitation.
 
-use super::session::FetchError;
+use super::fetched::FetchError;
 use crate::client::{CallError, DirectiveError};
 use crate::runtime::shared::event_error::EventError;
 use crate::types::{AsStatus, Namespace, ProcId, Status};

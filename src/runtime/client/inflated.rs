@@ -1,9 +1,8 @@
 //! Compressed strings in their original form: OpenPMIx clients with zlib compress long strings.
 
-use super::fetched::Fetched;
-use super::session::FetchError;
-use crate::bfrops::{InflateError, inflate};
-use crate::types::{DataType, Text, Value};
+use super::fetched::{FetchError, Fetched};
+use crate::runtime::shared::plain::unpacked;
+use crate::types::{DataType, Value};
 
 /// The value as its owner put it. Servers and segments keep compressed strings as they are.
 ///
@@ -40,11 +39,6 @@ fn unpack(value: Value) -> Result<Value, FetchError> {
             Err(FetchError::Damaged)
         }
     }
-}
-
-/// The string of these compressed bytes, if it has at most `bytes_max` bytes.
-pub(in crate::runtime) fn unpacked(compressed: &[u8], bytes_max: usize) -> Result<Text, InflateError> {
-    inflate(compressed, bytes_max).map(|content| Text::until_nul(&content))
 }
 
 /// Longest string after unpacking, in bytes: four times the largest value that our own clients put.

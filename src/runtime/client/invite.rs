@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use super::fetched::FetchError;
 use super::group_error::GroupError;
 use super::groups::Members;
-use super::session::{FetchError, Session};
+use super::session::Session;
 use super::watch::{Ended, Watch};
 use crate::client::{
     self, ANSWERS, Acceptance, CallError, Conclusion, Construction, ENDINGS, GetDirectives, GetRequest, Invitation,

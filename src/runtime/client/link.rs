@@ -4,7 +4,6 @@
 //! the socket; the others wait for the leader. When the leader has its reply it leaves, and another thread leads. The
 //! lock is never held during a wait.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -14,20 +13,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::link_state::{Beside, LinkState, Sleep};
+use super::results::{CallResult, Callback};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, LossReason, Outcome};
 use crate::gds::{CompletionSlot, CompletionStatus, NamespaceReader};
 use crate::ptl::Arrival;
 use crate::runtime::shared::clock::{Clock, wait_ms};
-use crate::runtime::shared::events::Job;
 use crate::shmem::ForkMark;
 use crate::types::Time;
-
-/// The result of a call to the server.
-pub(super) type CallResult = Result<Outcome, CallError>;
-
-/// Takes the result of a call, on the progress thread.
-pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
 
 /// The conversation; shared by the threads of the process.
 pub(super) struct Link {
@@ -45,19 +38,6 @@ pub(super) struct Link {
     watchers: OnceLock<Watchers>,
     /// How long a thread sleeps in a fence.
     sleep_time_max: Duration,
-}
-
-/// Results on their way to their callers.
-#[derive(Default)]
-pub(super) struct Results {
-    /// For calls that a thread will wait for.
-    kept: BTreeMap<CallId, CallResult>,
-    /// Calls whose result goes to a callback.
-    pub(super) callbacks: BTreeMap<CallId, Callback>,
-    /// Callbacks with their results, and other jobs for the same thread.
-    pub(super) ready: VecDeque<Job>,
-    /// Calls whose results are dropped.
-    abandoned: std::collections::BTreeSet<CallId>,
 }
 
 impl Link {
@@ -457,30 +437,6 @@ const SLEEP_TIME_MAX: Duration = Duration::from_millis(10);
 /// The extra condition of a thread with queued bytes.
 const fn room(has_queued: bool) -> PollFlags {
     if has_queued { PollFlags::POLLOUT } else { PollFlags::empty() }
-}
-
-impl Results {
-    /// Passes a result to the callback or the thread that wants it.
-    pub(super) fn deliver(&mut self, id: CallId, result: CallResult) {
-        if let Some(callback) = self.callbacks.remove(&id) {
-            self.ready.push_back(Box::new(|| callback(result)));
-        } else if !self.abandoned.remove(&id) {
-            self.kept.insert(id, result);
-        }
-    }
-
-    /// Runs a job on the progress thread, after the callbacks that are ready.
-    pub(super) fn push(&mut self, job: Job) {
-        self.ready.push_back(job);
-    }
-
-    /// Passes the result of a call to a callback, even if the result is there already.
-    fn give_to(&mut self, id: CallId, callback: Callback) {
-        match self.kept.remove(&id) {
-            Some(result) => self.ready.push_back(Box::new(|| callback(result))),
-            None => drop(self.callbacks.insert(id, callback)),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,6 @@
 
 pub(super) mod alone;
 pub(super) mod attach;
-pub(super) mod derived;
-pub(super) mod exchange;
 pub(super) mod fetched;
 pub(super) mod forwarding;
 pub(super) mod group_error;
@@ -16,13 +14,9 @@ pub(super) mod link_state;
 pub(super) mod progress;
 pub(super) mod readers;
 pub(super) mod received;
+pub(super) mod results;
 pub(super) mod session;
-pub(super) mod session_events;
-pub(super) mod session_topology;
 pub(super) mod started_fence;
-pub(super) mod stores;
 pub(super) mod tool;
-pub(super) mod tool_search;
 pub(super) mod watch;
 pub(super) mod watchers;
-pub(super) mod whereabouts;

@@ -1,19 +1,23 @@
+mod derived;
+mod events;
+pub(super) mod exchange;
 mod get;
 mod member;
+mod output;
+mod stores;
+mod topology;
+mod whereabouts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-pub use self::get::FetchError;
-pub(super) use self::get::ValueCallback;
+use self::topology::KnownTopology;
 use super::groups::Groups;
 use super::link::Link;
 use super::progress::Progress;
 use super::readers::{ForeignSources, Source};
-use super::session_events;
-use super::session_topology::KnownTopology;
 use super::started_fence::StartedFence;
 use crate::client::{Call, CallError, FenceDirectives, Staged, Staging, StagingError, StagingLimits};
 use crate::gds::NamespaceReader;
@@ -58,7 +62,7 @@ impl Session {
         let peer_profile = link.with(|state| state.peer_profile());
         let foreign = ForeignSources::new(proc.namespace.clone(), &link);
         let link = Arc::new(link);
-        let events = session_events::hub(&proc, server.clone(), &link);
+        let events = events::hub(&proc, server.clone(), &link);
         Self {
             events,
             staging: Mutex::new(Staging::new(proc.clone(), StagingLimits::default())),
@@ -341,7 +345,7 @@ impl Session {
         &self.groups
     }
 
-    pub(super) const fn topology(&self) -> &KnownTopology {
+    const fn topology(&self) -> &KnownTopology {
         &self.topology
     }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use super::link::{CallResult, Link};
+use super::link::Link;
+use super::results::CallResult;
 use crate::client::{CallError, CallId};
 
 /// A fence on its way. In this process only [`StartedFence::wait`] and [`StartedFence::try_wait`] advance it; the server works

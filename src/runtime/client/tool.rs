@@ -1,13 +1,15 @@
 //! Tools: processes that choose their server themselves, and singletons, which take the node's system server.
 
+mod search;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
+use self::search::{Chosen, Places};
 use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
-use super::tool_search::{Chosen, Places};
 use crate::keys;
 use crate::proto::Version;
 use crate::proto::handshake::{Ids, Role};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::link::CallResult;
+use super::results::CallResult;
 use super::session::Session;
 use crate::client::{Call, CallError, CallId};
 use crate::events::Registration;

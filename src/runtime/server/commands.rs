@@ -1,22 +1,23 @@
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
+use crate::proto::Request;
+use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
+use crate::proto::request::RequestError;
 use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
 
-use super::decoder::Decoded;
 use super::job_info::Described;
 use super::poller::Waker;
-use super::prover::ProofError;
 use super::request_quota::Duty;
-use super::server_loop::ServerLoop;
 use crate::runtime::shared::events::Job;
 use crate::runtime::shared::message_codec::WriteError;
+use crate::runtime::shared::prover::ProofError;
 use crate::runtime::shared::threads::without_signals;
 
 /// A message of another thread to the server's loop.
@@ -56,8 +57,11 @@ pub(super) enum Completion {
 /// Takes the result of a host's call.
 pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
 
-/// The server's loop between turns, for the next thread that takes one. Empty before the first turn and after the last.
-pub(super) type Desk = Arc<Mutex<Option<ServerLoop>>>;
+/// The server's loop between turns, for the next thread that takes one.
+pub(super) trait Desk: Send + Sync {
+    /// Takes a turn on this thread. Returns false if another thread takes one, or if the loop has ended.
+    fn take_turn(&self) -> bool;
+}
 
 /// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
 /// That is faster for most calls than to wake the loop's thread and wait for it. Otherwise the loop is woken.
@@ -71,7 +75,8 @@ pub(super) struct CommandSender {
     /// look.
     is_closed: Arc<RwLock<bool>>,
     waker: Waker,
-    desk: Desk,
+    /// Set before the first turn.
+    desk: Arc<OnceLock<Arc<dyn Desk>>>,
     /// A forked child has a copy of the loop, but its sockets belong to the parent.
     creator_pid: u32,
 }
@@ -91,12 +96,12 @@ impl CommandSender {
         let (commands, receiver) = unbounded();
         let is_closed = Arc::new(RwLock::new(false));
         let receiver = CommandReceiver { commands: receiver, is_closed: Arc::clone(&is_closed) };
-        (Self { commands, is_closed, waker, desk: Desk::default(), creator_pid: process::id() }, receiver)
+        (Self { commands, is_closed, waker, desk: Arc::default(), creator_pid: process::id() }, receiver)
     }
 
-    /// The place of the loop between its turns.
-    pub(super) const fn desk(&self) -> &Desk {
-        &self.desk
+    /// Sets the place of the loop between its turns. The first call counts.
+    pub(super) fn set_desk(&self, desk: Arc<dyn Desk>) {
+        self.desk.get_or_init(|| desk);
     }
 
     /// Sends a command. Success means that the loop will handle it.
@@ -119,21 +124,9 @@ impl CommandSender {
         Ok(())
     }
 
-    /// Takes a turn of the loop on this thread, unless another thread takes one. A panic ends the loop, as on its own
-    /// thread.
+    /// Takes a turn of the loop on this thread, unless another thread takes one.
     fn take_turn(&self) -> bool {
-        let turn = || {
-            if process::id() != self.creator_pid {
-                return false;
-            }
-            let Some(mut desk) = self.desk.try_lock() else { return false };
-            let Some(server_loop) = &mut *desk else { return false };
-            let is_whole = catch_unwind(AssertUnwindSafe(|| server_loop.turn_of_caller())).is_ok();
-            if !is_whole {
-                *desk = None;
-            }
-            is_whole
-        };
+        let turn = || process::id() == self.creator_pid && self.desk.get().is_some_and(|desk| desk.take_turn());
         without_signals(turn).unwrap_or(false)
     }
 }
@@ -162,6 +155,14 @@ impl Drop for CommandReceiver {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// A request after its decoding, or the error. Its bytes are freed on the thread, because that takes milliseconds, too.
+pub(super) struct Decoded {
+    pub(super) header: FrameHeader,
+    pub(super) size_bytes: usize,
+    pub(super) request: Result<Request, RequestError>,
+    pub(super) time: Duration,
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::replies::Replies;
-use super::decoder::{Decoded, LARGE_BYTES_MIN};
+use super::commands::Decoded;
+use super::decoder::LARGE_BYTES_MIN;
 use super::greeting::{
     self, Expects, Greeted, Greeting, GreetingError, Introduced, Introduction, Origin, Rejected, Unproven,
 };
 use super::held::Part;
 use super::job_info::JobInfoError;
 use super::poller::{Interest, Poller, Token};
-use super::prover::ProofError;
 use super::request_quota::Account;
 use super::turns::Share;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
@@ -20,6 +20,7 @@ use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
 use crate::runtime::shared::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
+use crate::runtime::shared::prover::ProofError;
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::{AsStatus, ProcId, Status, Time};
 use nix::errno::Errno;

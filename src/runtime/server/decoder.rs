@@ -4,16 +4,14 @@
 //! share pays for the time of its requests.
 
 use std::io;
-use std::time::Duration;
 
 use crossbeam::channel::{Sender, unbounded};
 
-use super::commands::{Command, CommandSender};
+use super::commands::{Command, CommandSender, Decoded};
 use super::job_info::{Described, Description};
 use super::turns::{Share, Turns};
-use crate::proto::frame::{FrameHeader, OwnedFrame};
-use crate::proto::request::RequestError;
-use crate::proto::{self, Reply, Request, Tag};
+use crate::proto::frame::OwnedFrame;
+use crate::proto::{self, Reply, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
@@ -74,14 +72,6 @@ fn exceeds(value: &Value, left: &mut usize) -> bool {
     }
     *left = left.saturating_sub(footprint(value).unwrap_or(usize::MAX));
     *left == 0
-}
-
-/// A request after its decoding, or the error. Its bytes are freed on the thread, because that takes milliseconds, too.
-pub(super) struct Decoded {
-    pub(super) header: FrameHeader,
-    pub(super) size_bytes: usize,
-    pub(super) request: Result<Request, RequestError>,
-    time: Duration,
 }
 
 impl Decoder {

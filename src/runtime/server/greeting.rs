@@ -12,10 +12,10 @@ use crate::ptl::Credentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{AsStatus, ProcId, Status};
 
-use super::prover::ProofError;
 use super::request_quota::Account;
 use crate::runtime::shared::clock::node_time;
 use crate::runtime::shared::message_codec::{MessageCodec, message_buffer};
+use crate::runtime::shared::prover::ProofError;
 
 /// The first bytes of a connection, up to a complete introduction.
 #[derive(Debug, Default)]

@@ -21,12 +21,10 @@ pub(super) mod own_process;
 #[doc(hidden)] // For the command.
 pub mod poller;
 pub(super) mod process_ends;
-pub(super) mod prover;
+pub(super) mod proofs;
 pub(super) mod request_quota;
-pub(super) mod server_events;
 pub(super) mod server_handle;
 pub(super) mod server_loop;
-pub(super) mod tool_support;
 pub(super) mod topology;
 pub(super) mod topology_answers;
 pub(super) mod turns;

@@ -1,4 +1,7 @@
 use std::io;
+pub(in crate::runtime) mod events;
+pub(in crate::runtime) mod tool_support;
+
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
@@ -11,6 +14,8 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::Mutex;
 
+use self::events::{FIRST_HANDLER, HostProcess};
+use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
 use super::commands::{Callback, Command, CommandSender, Completion};
 use super::connection_limits::ConnectionLimits;
@@ -24,11 +29,9 @@ use super::listeners::Listeners;
 use super::newcomers::Greeting;
 use super::own_process::OwnProcess;
 use super::poller::{Poller, Waker};
-use super::prover::{Proofs, Prover, TRIAL_TIME_MAX};
+use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
-use super::server_events::{FIRST_HANDLER, HostProcess};
 use super::server_loop::{Calls, ServerLoop};
-use super::tool_support::ToolSupport;
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
@@ -36,8 +39,10 @@ use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::runtime::shared::clock::{Clock, calendar_time};
+use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
+use crate::runtime::shared::prover::Prover;
 use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, Server};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
@@ -106,11 +111,6 @@ pub enum StartError {
         path: PathBuf,
     },
 }
-
-/// The server has ended, or ended before it answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server has ended")]
-pub struct Stopped;
 
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
@@ -191,7 +191,7 @@ impl ServerHandle {
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
-        let thread = server_loop.start(commands.desk()).map_err(StartError::Thread)?;
+        let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
         Ok(Self {
             commands,
             host,

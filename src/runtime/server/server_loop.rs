@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
-use super::commands::{Command, CommandReceiver, Completion, Desk};
+use super::commands::{Command, CommandReceiver, CommandSender, Completion, Desk};
 use super::connections::Connections;
 use super::decoder::Answer;
 use super::duplicate_rank_check::DuplicateRankCheck;
@@ -65,21 +68,22 @@ pub(super) struct Calls {
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
 
-    /// Puts the loop on the desk, and starts the thread that takes turns.
-    pub(super) fn start(self, desk: &Desk) -> io::Result<JoinHandle<()>> {
-        *desk.lock() = Some(self);
-        let of_thread = Arc::clone(desk);
-        spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.lock().take()))
+    /// Starts the thread that takes turns. Callers that send commands may take turns, too.
+    pub(super) fn start(self, commands: &CommandSender) -> io::Result<JoinHandle<()>> {
+        let desk = Arc::new(LoopDesk(Mutex::new(Some(self))));
+        commands.set_desk(Arc::clone(&desk) as Arc<dyn Desk>);
+        let of_thread = Arc::clone(&desk);
+        spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.0.lock().take()))
     }
 
     /// Takes turns until the shutdown, or until the operating system refuses the wait.
-    fn run(desk: &Desk) {
+    fn run(desk: &LoopDesk) {
         let ended = Ended(desk);
-        let Some(poller) = desk.lock().as_ref().map(|server_loop| Arc::clone(&server_loop.poller)) else { return };
+        let Some(poller) = desk.0.lock().as_ref().map(|server_loop| Arc::clone(&server_loop.poller)) else { return };
         let mut timeout = Some(Duration::ZERO);
         loop {
             let ready = poller.wait(timeout);
-            let mut desk = desk.lock();
+            let mut desk = desk.0.lock();
             let Some(server_loop) = &mut *desk else { return };
             match ready {
                 Ok(ready) => server_loop.turn(ready),
@@ -111,7 +115,7 @@ impl ServerLoop {
 
     /// Takes a turn on a caller's thread. Input from sockets is left to the loop's own thread, because it may cause
     /// calls of the host's functions.
-    pub(super) fn turn_of_caller(&mut self) {
+    fn turn_of_caller(&mut self) {
         let now = self.clock.now();
         self.meter.begin(now);
         self.topology.put_off(now);
@@ -527,12 +531,28 @@ impl ServerLoop {
     }
 }
 
+/// The loop between its turns. Empty after the last one.
+struct LoopDesk(Mutex<Option<ServerLoop>>);
+
+impl Desk for LoopDesk {
+    /// A panic ends the loop, as on its own thread.
+    fn take_turn(&self) -> bool {
+        let Some(mut desk) = self.0.try_lock() else { return false };
+        let Some(server_loop) = &mut *desk else { return false };
+        let is_whole = catch_unwind(AssertUnwindSafe(|| server_loop.turn_of_caller())).is_ok();
+        if !is_whole {
+            *desk = None;
+        }
+        is_whole
+    }
+}
+
 /// Takes the loop from its desk when its thread ends, also by a panic.
-struct Ended<'a>(&'a Desk);
+struct Ended<'a>(&'a LoopDesk);
 
 impl Ended<'_> {
     fn take(&self) -> Option<ServerLoop> {
-        self.0.lock().take()
+        self.0.0.lock().take()
     }
 }
 

@@ -1,6 +1,5 @@
 use crate::client::CallError;
 use crate::events::RegistrationError;
-use crate::runtime::server::server_handle::Stopped;
 use crate::types::{AsStatus, Status};
 
 /// Why a call about event handlers failed.
@@ -41,3 +40,8 @@ impl AsStatus for EventError {
         }
     }
 }
+
+/// The server has ended, or ended before it answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the server has ended")]
+pub struct Stopped;

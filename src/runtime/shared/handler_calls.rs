@@ -109,5 +109,5 @@ pub(crate) fn deregister_with(
 ) -> Result<(), EventError> {
     let hub = conversation.events();
     let deferred = conversation.begin(&[], false, || hub.remove_with(id, Box::new(done)))?;
-    deferred.map_err(|_| EventError::Stopped(crate::runtime::server::server_handle::Stopped))
+    deferred.map_err(|_| EventError::Stopped(crate::runtime::shared::event_error::Stopped))
 }

@@ -9,4 +9,5 @@ pub(super) mod local;
 pub(super) mod message_codec;
 pub(super) mod peer_profile;
 pub(super) mod plain;
+pub(super) mod prover;
 pub(super) mod threads;

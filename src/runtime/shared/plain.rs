@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::bfrops::{InflateError, inflate};
 use crate::proto::Reply;
-use crate::runtime::client::inflated::unpacked;
 use crate::types::{Key, Text, Value};
 
 /// The reply with maps as text, and with unpacked strings. A string that can't be unpacked, or not within the limit of
@@ -52,6 +52,11 @@ fn make_plain(key: &Key, value: &mut Value, left: &mut usize) -> bool {
     };
     *value = Value::String(text);
     true
+}
+
+/// The string of these compressed bytes, if it has at most `bytes_max` bytes.
+pub(in crate::runtime) fn unpacked(compressed: &[u8], bytes_max: usize) -> Result<Text, InflateError> {
+    inflate(compressed, bytes_max).map(|content| Text::until_nul(&content))
 }
 
 #[cfg(test)]

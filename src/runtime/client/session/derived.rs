@@ -3,10 +3,11 @@
 
 use std::sync::Weak;
 
-use super::session::{Session, ValueCallback};
+use super::Session;
 use crate::client::{Call, GetDirectives, GetRequest, Outcome};
 use crate::keys;
 use crate::proto::{Get, Reply, Request};
+use crate::runtime::client::fetched::ValueCallback;
 use crate::topo::derived::{self, Derivable, Surroundings, derive};
 use crate::types::{Key, Namespace, ProcId, Rank, Value};
 

@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use super::link::{CallResult, Link};
-use super::session::Session;
+use super::Session;
 use crate::client::{Call, CallError, CallId};
 use crate::events::{Decision, Event};
 use crate::keys;
 use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Request};
+use crate::runtime::client::link::Link;
+use crate::runtime::client::results::CallResult;
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::link::CallResult;
-use super::session::Session;
+use super::Session;
 use crate::client::{Call, CallError, Outcome};
 use crate::proto::{Reply, Request};
+use crate::runtime::client::results::CallResult;
 use crate::types::Status;
 
 impl Session {

@@ -4,64 +4,18 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Session;
 use super::member::with_member;
-use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Refusal, Round, resolve};
+use super::stores::SessionStores;
+use super::{Session, derived};
+use crate::client::{Call, CallError, Decision, GetRequest, Outcome, Round, resolve};
 use crate::gds::{KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::proto::{Command, RankData};
-use crate::runtime::client::derived;
-use crate::runtime::client::fetched::Fetched;
+use crate::runtime::client::fetched::{FetchError, Fetched, ValueCallback};
 use crate::runtime::client::group_info::Meant;
 use crate::runtime::client::inflated::{inflated, inflated_entries};
-use crate::runtime::client::link::CallResult;
-use crate::runtime::client::stores::SessionStores;
-use crate::types::{DataType, Info, ProcId, Rank, Status, Time, Value};
-
-/// Why a Get failed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FetchError {
-    /// The value does not exist, or this process may not see it.
-    #[error("no value: {status}")]
-    NotFound {
-        /// Not found, or posted with a scope that excludes this process.
-        status: Status,
-    },
-    /// The server refused or did not answer.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The stored bytes are damaged.
-    #[error("the stored bytes are damaged")]
-    Damaged,
-    /// The request is invalid, now that the members of its group are known.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// The session was dropped before the value came.
-    #[error("the client was dropped before the value came")]
-    Dropped,
-}
-
-impl FetchError {
-    /// Whether the value does not exist.
-    #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        match self {
-            Self::NotFound { status } | Self::Call(CallError::Refused { status, .. }) => {
-                *status == Status::ERR_NOT_FOUND
-            }
-            _ => false,
-        }
-    }
-
-    /// The error of a lookup with this status.
-    const fn of(status: Status) -> Self {
-        match status {
-            Status::ERROR => Self::Damaged,
-            status => Self::NotFound { status },
-        }
-    }
-}
+use crate::runtime::client::results::CallResult;
+use crate::types::{DataType, Info, ProcId, Rank, Time, Value};
 
 impl Session {
     /// As [`Session::peek`], but only for values without any detour; `None`: use `peek`.
@@ -235,9 +189,6 @@ impl Session {
         if request.directives.spend(spent) { Ok(request) } else { Err(CallError::TimedOut { command: Command::Get }) }
     }
 }
-
-/// Takes the result of a Get.
-pub(in crate::runtime) type ValueCallback = Box<dyn FnOnce(Result<Value, FetchError>) + Send>;
 
 /// A Get with callback.
 struct Asked {

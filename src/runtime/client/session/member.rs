@@ -9,11 +9,12 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::{FetchError, Session};
+use super::Session;
+use super::exchange::{call, reply_of};
 use crate::client::{Call, CallError, GetRequest, Refusal};
 use crate::keys;
 use crate::proto::{Command, QueryInfo, Reply, Request, ResolvePeers};
-use crate::runtime::client::exchange::{call, reply_of};
+use crate::runtime::client::fetched::FetchError;
 use crate::runtime::client::groups::{Members, of_rank};
 use crate::types::{Info, Key, Namespace, ProcId, Query, Status, Text, Time, Value};
 

@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
-use super::fetched::Fetched;
-use super::readers::Source;
-use super::session::Session;
+use super::Session;
 use crate::client::{Miss, Question, Stores};
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
+use crate::runtime::client::fetched::Fetched;
+use crate::runtime::client::readers::Source;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Scope, Value};
 
 /// The stores of a session that a Get searches before it asks the server.

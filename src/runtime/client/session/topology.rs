@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::session::{FetchError, Session};
+use super::Session;
 use crate::client::{Call, CallError, GetDirectives, GetRequest, Outcome};
 use crate::keys;
 use crate::proto::{Get, Reply, Request};
+use crate::runtime::client::fetched::FetchError;
 use crate::shmem::ReaderHandle;
 use crate::topo::{Machine, TopologyError};
 use crate::types::{AsStatus, Info, Key, ProcId, Rank, Status};
@@ -41,7 +42,7 @@ impl Session {
         }
         match self.ask_server(crate::server::TOPOLOGY)? {
             Some(text) => machine_of(&text),
-            None => match self.link().with(super::link_state::LinkState::take_topology) {
+            None => match self.link().with(crate::runtime::client::link_state::LinkState::take_topology) {
                 Some(descriptor) => match Machine::attach(ReaderHandle::from_descriptor(descriptor)) {
                     Ok(machine) => Ok(Arc::new(machine)),
                     Err(error) => {

@@ -1,10 +1,11 @@
 //! The locations of processes under an OpenPMIx server, which has sent them all to its clients at the start. Releases
 //! before 5.0 don't answer requests for them, and later ones only if their host does.
 
-use super::session::{FetchError, Session};
+use super::Session;
 use crate::client::{CallError, GetDirectives, GetRequest};
 use crate::keys;
 use crate::proto::{Command, Reply, Request, ResolvePeers};
+use crate::runtime::client::fetched::FetchError;
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl Session {

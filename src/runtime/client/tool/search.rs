@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::tool::{SystemServer, ToolDirections, ToolError};
+use super::{SystemServer, ToolDirections, ToolError};
 use crate::bfrops::Generation;
 use crate::proto::Version;
 use crate::ptl::rendezvous::{self, Belief, Found, Names, RendezvousError};

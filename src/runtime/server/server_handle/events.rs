@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use crossbeam::channel::{Receiver, bounded};
 
-use super::commands::{Command, CommandSender, Completion};
-use super::host_thread::is_host_thread;
-use super::server_handle::{ServerHandle, Stopped};
+use super::ServerHandle;
 use crate::events::{Event, is_of_environment};
-use crate::runtime::shared::event_error::EventError;
+use crate::runtime::server::commands::{Command, CommandSender, Completion};
+use crate::runtime::server::host_thread::is_host_thread;
+use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
 use crate::server::{HostCall, HostResult, RegisterEvents};

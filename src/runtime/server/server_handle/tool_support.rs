@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::server_handle::ServerOptions;
+use super::ServerOptions;
 use crate::proto::Version;
 use crate::ptl::rendezvous::{AddressReport, Announcement, Contents, Files, Names, Publicity, RendezvousError};
 use crate::ptl::{Endpoint, ModexAddress, ServerAddress};
