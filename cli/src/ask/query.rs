@@ -105,7 +105,8 @@ mod tests {
     #[test]
     fn only_what_is_unknown_is_called_so() {
         let unknown = ["a".to_owned(), "b".to_owned()];
-        let names_them = |status, unknown: &[String]| complaint(status, unknown).contains("nor its host knows: a, b (");
+        let names_them =
+            |status, unknown: &[String]| complaint(status, unknown).contains("the server and its host lack: a, b (");
         assert!(names_them(Status::ERR_PARTIAL_SUCCESS, &unknown));
         assert!(names_them(Status::ERR_NOT_FOUND, &unknown));
         for (status, unknown) in [(Status::ERR_PARTIAL_SUCCESS, &[][..]), (Status::ERR_NO_PERMISSIONS, &unknown)] {

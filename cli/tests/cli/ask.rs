@@ -159,7 +159,7 @@ fn a_server_is_asked_what_it_knows() {
     assert!(partial.code() == Some(1) && partial.out.contains(&name), "{partial:?}");
     let says_what =
         |ended: &Ended, what: &str| ended.err.contains(what) && ended.err.contains("PMIX_QUERY_SUPPORTED_KEYS");
-    assert!(says_what(&partial, "knows: no.such.key ("), "{partial:?}");
+    assert!(says_what(&partial, "the server and its host lack: no.such.key ("), "{partial:?}");
     let unknown = asked(&["no.such.key"]);
     assert!(
         unknown.code() == Some(1) && says_what(&unknown, "neither the server nor its host has this"),

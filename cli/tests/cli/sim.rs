@@ -38,7 +38,8 @@ fn what_is_no_fault_is_refused() {
     assert!(ended.err.contains("\"fire\" is not a kind of fault"), "{ended:?}");
     let ended = modex(["sim", "--faults", "canary:bogus"]).run();
     assert_eq!(ended.code(), Some(2), "{ended:?}");
-    let names_canaries = ended.err.contains("\"bogus\" is no canary") && ended.err.contains("fence-data fence-early");
+    let names_canaries =
+        ended.err.contains("\"bogus\" is not a canary") && ended.err.contains("fence-data fence-early");
     assert!(names_canaries && !ended.err.contains("loss"), "{ended:?}");
 }
 
