@@ -7,9 +7,8 @@ mod counting;
 use modex::types::{ArchivedValue, Info, Key, Namespace, ProcId, Value};
 use rkyv::rancor::Error;
 
-/// What broke: a client that reads a damaged nested value again and again lost memory at each read, up to the size of
-/// the value. Why: rkyv frees nothing of a copy when a part of it is refused. The rule: the copy goes on with a
-/// placeholder and is refused at its end, as a whole.
+/// A client lost memory each time it read a damaged nested value, up to the size of the value. rkyv frees nothing of a
+/// copy when a part of it is refused. So the copy goes on with a substitute for the part, and is refused at its end.
 #[test]
 fn a_refused_copy_leaves_no_memory() {
     let text = Info::new(Key::from_static("text"), "a string that is not inline");

@@ -231,6 +231,10 @@ pub trait ClientAnswer {
     /// The answer in a reply; `None` for a reply of another form.
     #[doc(hidden)]
     fn read(reply: Reply) -> Option<Self::Given>;
+
+    /// Whether a reply has the form of the answer.
+    #[doc(hidden)]
+    fn accepts(reply: &Reply) -> bool;
 }
 
 impl ClientAnswer for () {
@@ -238,6 +242,10 @@ impl ClientAnswer for () {
 
     fn read(reply: Reply) -> Option<()> {
         done(reply)
+    }
+
+    fn accepts(reply: &Reply) -> bool {
+        matches!(reply, Reply::Status(_))
     }
 }
 
@@ -250,6 +258,10 @@ impl ClientAnswer for Vec<Pdata> {
             Reply::Status(_) => Some(Self::new()),
             _ => None,
         })
+    }
+
+    fn accepts(reply: &Reply) -> bool {
+        matches!(results_of(reply), Reply::Lookup(_) | Reply::Status(_))
     }
 }
 
@@ -264,6 +276,10 @@ impl ClientAnswer for Vec<Info> {
             _ => None,
         })
     }
+
+    fn accepts(reply: &Reply) -> bool {
+        matches!(results_of(reply), Reply::Infos(_) | Reply::Status(_))
+    }
 }
 
 impl ClientAnswer for Namespace {
@@ -275,6 +291,10 @@ impl ClientAnswer for Namespace {
             _ => None,
         }
     }
+
+    fn accepts(reply: &Reply) -> bool {
+        matches!(reply, Reply::Spawned { namespace, .. } if Self::from_bytes(namespace.as_bytes()).is_ok())
+    }
 }
 
 impl ClientAnswer for Credential {
@@ -285,6 +305,10 @@ impl ClientAnswer for Credential {
             Reply::Credential(credential) => Some(credential),
             _ => None,
         }
+    }
+
+    fn accepts(reply: &Reply) -> bool {
+        matches!(reply, Reply::Credential(_))
     }
 }
 
@@ -319,10 +343,7 @@ macro_rules! services {
             /// The reply, if it has the form of this service's answer.
             pub(super) fn check_answer(&self) -> fn(Reply) -> Option<Reply> {
                 match self {
-                    $(Self::$service(_) => |reply| {
-                        <$answer as ClientAnswer>::read(reply.clone())?;
-                        Some(reply)
-                    },)*
+                    $(Self::$service(_) => |reply| <$answer as ClientAnswer>::accepts(&reply).then_some(reply),)*
                 }
             }
 
@@ -363,6 +384,14 @@ fn answered<T>(reply: Reply, read: impl FnOnce(Reply) -> Option<T>) -> Option<An
     Some(Answered { status, results: read(results)? })
 }
 
+/// The results of a reply, without their status.
+fn results_of(reply: &Reply) -> &Reply {
+    match reply {
+        Reply::Partial { results, .. } => results,
+        results => results,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -380,5 +409,25 @@ mod tests {
         let granted =
             result_of(Reply::Status(Status::SUCCESS), Command::Monitor, <Vec<Info> as ClientAnswer>::read).unwrap();
         assert_eq!(granted, Answered { status: Status::SUCCESS, results: Vec::new() });
+    }
+
+    /// The C library got such a reply unread, and took a failed spawn for a success.
+    #[test]
+    fn an_unread_reply_is_refused_like_a_read_one() {
+        let named = Reply::Spawned { namespace: Text::from("job"), entries: Vec::new() };
+        let credential = Reply::Credential(Credential { bytes: vec![1], info: Vec::new() });
+        let partial = |results: &Reply| Reply::Partial { status: Status::ERROR, results: Box::new(results.clone()) };
+        let replies = [Reply::Status(Status::SUCCESS), Reply::Infos(Vec::new()), Reply::Lookup(Vec::new())];
+        let replies = replies.into_iter().chain([named, credential]);
+        for reply in replies.flat_map(|reply| [partial(&reply), reply]) {
+            assert_eq!(<()>::accepts(&reply), <()>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(Vec::<Pdata>::accepts(&reply), Vec::<Pdata>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(Vec::<Info>::accepts(&reply), Vec::<Info>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(Namespace::accepts(&reply), Namespace::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(Credential::accepts(&reply), Credential::read(reply.clone()).is_some(), "{reply:?}");
+        }
+        let spawn = Service::from(proto::Spawn::new(Vec::new(), Vec::new()));
+        let failed = Reply::Spawned { namespace: Text::from("job"), entries: Vec::new() };
+        assert_eq!(spawn.check_answer()(partial(&failed)), None);
     }
 }

@@ -9,23 +9,23 @@ pub(super) struct Copier {
 
 /// Checks the parts of a copy.
 pub(super) trait Checking {
-    /// The part, or if it is invalid, a placeholder. Then the whole copy is refused at its end: rkyv does not free the
-    /// parts already copied when one of them fails.
-    fn checked<T, E>(&mut self, part: Result<T, E>, placeholder: T) -> T;
+    /// The part, or the substitute if the part is invalid. No caller sees the substitute: the whole copy is refused at its
+    /// end. An error here would leak: rkyv does not free the parts that it has copied.
+    fn checked<T, E>(&mut self, part: Result<T, E>, substitute: T) -> T;
 }
 
 impl<E> Checking for Strategy<Copier, E> {
-    fn checked<T, Refusal>(&mut self, part: Result<T, Refusal>, placeholder: T) -> T {
+    fn checked<T, Refusal>(&mut self, part: Result<T, Refusal>, substitute: T) -> T {
         part.unwrap_or_else(|_| {
             self.is_valid = false;
-            placeholder
+            substitute
         })
     }
 }
 
 /// Archives a type as a plain string. Shared ownership is meaningless inside a segment.
 macro_rules! archived_as_string {
-    ($name:ident, $read:path, $placeholder:expr) => {
+    ($name:ident, $read:path, $substitute:expr) => {
         impl rkyv::Archive for $name {
             type Archived = rkyv::string::ArchivedString;
             type Resolver = rkyv::string::StringResolver;
@@ -51,7 +51,7 @@ macro_rules! archived_as_string {
             D: rkyv::rancor::Fallible + $crate::types::archive::Checking + ?Sized,
         {
             fn deserialize(&self, copier: &mut D) -> Result<$name, D::Error> {
-                Ok(copier.checked($read(self.as_bytes()), $placeholder))
+                Ok(copier.checked($read(self.as_bytes()), $substitute))
             }
         }
     };

@@ -201,8 +201,8 @@ place of the second array. Otherwise the values of one process would become thos
 Put all values of a process into one array.
 
 The standard does not define a Get with two realms. (A number or name of the other realm is not a second realm.) In our library a
-session comes before a node, a node before an application, and all of them before `PMIX_JOB_INFO`, in any order of the directives. So
-a Get that names a job and a part of it means the part. 4.2.2 mostly gives the same answer, but it depends on the order of the
+session comes before a node, and a node before an application. All of them come before
+`PMIX_JOB_INFO`. The order of the directives does not matter. So a Get that names a job and a part of it means the part. 4.2.2 mostly gives the same answer, but it depends on the order of the
 directives and on the rank. With `PMIX_NODE_INFO` and then `PMIX_JOB_INFO` it answers the job's value for the wildcard, and nothing for a
 process.
 

@@ -44,7 +44,7 @@ pub(super) enum Question {
     Data(PeerId, Tag, JobData),
 }
 
-/// What becomes of a question.
+/// The fate of a question: answered, delayed, or passed on.
 #[derive(Debug)]
 pub(super) enum PutOff {
     /// It is answered at once.

@@ -1,4 +1,4 @@
-//! What clients and servers have in common: clock, threads, event handlers, messages as bytes.
+//! Parts of both clients and servers: clock, threads, event handlers, messages as bytes.
 
 pub(super) mod clock;
 pub(super) mod event_error;
