@@ -14,6 +14,7 @@
 
 #![expect(unsafe_code, reason = "C callers hand over pointers; see the rules above")]
 
+mod call;
 pub mod client;
 pub mod data;
 pub mod error;

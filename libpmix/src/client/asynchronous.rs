@@ -5,16 +5,16 @@ use modex::types::{Info, Status};
 
 use crate::error::CError;
 use crate::guard::{Failure, guard_or};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::server_role::Done;
 use crate::to_c::{self, Array};
 use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_release_cbfunc_t};
-use crate::{lent, memory};
+use crate::{call, lent, memory};
 
 /// Runs an operation and waits, for functions whose result is a status alone.
 pub(super) fn run(operation: Operation) -> Result<(), Failure> {
-    match operation::run(operation) {
+    match call::run(operation) {
         Ok(answer) if answer.status.is_success() => Ok(()),
         Ok(answer) => Err(Failure(answer.status)),
         Err(status) => Err(Failure(status)),
@@ -58,7 +58,7 @@ pub(super) fn start_with(
     operation: Operation,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Failure> {
-    operation::start(operation, Done::callback(deliver)).map_err(Failure)
+    call::start(operation, Done::callback(deliver)).map_err(Failure)
 }
 
 /// Runs an operation, waits, and stores the resulting infos in the caller's places. The caller has cleared the places.
@@ -70,7 +70,7 @@ pub(super) unsafe fn run_for_infos(
     results: *mut *mut pmix_info_t,
     count: *mut usize,
 ) -> Result<Status, Failure> {
-    let answer = operation::run(operation).map_err(Failure)?;
+    let answer = call::run(operation).map_err(Failure)?;
     let array = to_c::infos(&infos_of(answer.results))?;
     // SAFETY: the caller's contract.
     unsafe { store_infos(array, results, count) };

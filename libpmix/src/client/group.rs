@@ -6,11 +6,11 @@ use modex::types::{DataArray, DataType, Info, Key, Namespace, Status, Value};
 
 use super::asynchronous::{deliver_infos, run, start, start_with, store_infos};
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, pointer, process};
+use crate::{call, from_c, pointer, process};
 
 /// Forms a group; every member calls it. The results hold its name, its members and the host's data. A context number
 /// comes first, because programs of OpenPMIx 4 read the first result. See the standard's function of the same name.
@@ -73,7 +73,7 @@ pub(super) unsafe fn form(
     results: *mut *mut pmix_info_t,
     count: *mut usize,
 ) -> Result<Status, Failure> {
-    let answer = operation::run(operation)?;
+    let answer = call::run(operation)?;
     let array = to_c::infos(&description(answer.results))?;
     // SAFETY: the caller's contract.
     unsafe { store_infos(array, results, count) };

@@ -8,14 +8,14 @@ use modex::{IofOutput, IofPush};
 
 use super::asynchronous::{start_or_wait, start_with};
 use crate::guard::{Failure, guard_status};
-use crate::operation::{self, Answer, Operation, OutputHandler, Results};
+use crate::operation::{Answer, Operation, OutputHandler, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{
     c_void, pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t,
     pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
 };
-use crate::{from_c, process};
+use crate::{call, from_c, process};
 
 /// Asks for output of processes, which goes to `cbfunc` piece by piece. With `regcbfunc` the callback gets the
 /// registration's number; without it the call waits and returns the number. Without `cbfunc` the library writes the
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn PMIx_IOF_pull(
         let handler = handler(cbfunc, Arc::clone(&id), number_of);
         let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc else {
-            return id_of(&operation::run(operation)?);
+            return id_of(&call::run(operation)?);
         };
         let data = CallerData::new(regcbdata);
         start_with(operation, move |result| {

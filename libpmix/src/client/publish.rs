@@ -7,13 +7,13 @@ use modex::{Lookup, Publish, Unpublish};
 use super::asynchronous::{run, start, start_with};
 use crate::form::Form;
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{
     c_char, c_void, pmix_info_t, pmix_lookup_cbfunc_t, pmix_op_cbfunc_t, pmix_pdata_t, pmix_status_t, pmix_value_t,
 };
-use crate::{from_c, pointer, process};
+use crate::{call, from_c, pointer, process};
 
 /// Publishes data: every info that is not a directive. See the standard's function of the same name.
 ///
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMIx_Lookup(
         // SAFETY: the caller's contract.
         let places = unsafe { pointer::slice_mut(data, ndata, "array of published values") }?;
         places.iter_mut().for_each(|place| pmix_value_t::construct(&mut place.value));
-        let answer = operation::run(Lookup::new(keys.clone(), directives).into())?;
+        let answer = call::run(Lookup::new(keys.clone(), directives).into())?;
         let found = found(answer.results);
         let mut missing = 0_usize;
         for (place, key) in places.iter_mut().zip(&keys) {

@@ -8,13 +8,13 @@ use super::asynchronous::{
     deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with, store_infos,
 };
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::Array;
 use crate::types::{
     c_void, pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
-use crate::{from_c, pointer, process, to_c};
+use crate::{call, from_c, pointer, process, to_c};
 
 /// Queries the host. Queries about the interface itself are answered here, also before the first initialization. See
 /// the standard's function of the same name.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PMIx_Query_info(
             true => Answer::complete(Results::Infos(known)),
             false => {
                 process::member()?;
-                with_known(known, operation::run(QueryInfo::new(rest).into())).map_err(Failure)?
+                with_known(known, call::run(QueryInfo::new(rest).into())).map_err(Failure)?
             }
         };
         let infos = to_c::infos(&infos_of(answer.results))?;

@@ -4,9 +4,9 @@ use modex::types::{Namespace, Status};
 
 use super::asynchronous::store_string;
 use crate::guard::{Failure, guard};
-use crate::operation::{self, Operation, Results};
+use crate::operation::{Operation, Results};
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
-use crate::{from_c, pointer, process, to_c};
+use crate::{call, from_c, pointer, process, to_c};
 
 /// The processes of a namespace (NULL or empty: of all) on a node (NULL: this one). Without processes there the result
 /// is success, NULL and 0. The caller releases the array. See the standard's function of the same name.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn PMIx_Resolve_peers(
         let node = node.map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
         // SAFETY: the caller's contract.
         let namespace = unsafe { namespace(nspace) }?;
-        match operation::run(Operation::ResolvePeers { node, namespace })?.results {
+        match call::run(Operation::ResolvePeers { node, namespace })?.results {
             Results::Procs(found) => {
                 (*procs, *nprocs) = to_c::procs(&found)?.into_raw();
                 Ok(())
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mu
         let place = unsafe { pointer::unique(nodelist, "place for the list") }?;
         // SAFETY: the caller's contract.
         let namespace = unsafe { namespace(nspace) }?;
-        match operation::run(Operation::ResolveNodes { namespace })?.results {
+        match call::run(Operation::ResolveNodes { namespace })?.results {
             // SAFETY: it may be written.
             Results::Text(list) => Ok(unsafe { store_string(list.as_bytes(), place) }?),
             _ => Err(Failure(Status::ERROR)),

@@ -6,13 +6,13 @@ use modex::{Credential, GetCredential, ValidateCredential};
 
 use super::asynchronous::{run_for_infos, start_with};
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array, Single};
 use crate::types::{
     c_void, pmix_byte_object_t, pmix_credential_cbfunc_t, pmix_info_t, pmix_status_t, pmix_validation_cbfunc_t,
 };
-use crate::{from_c, pointer, process};
+use crate::{call, from_c, pointer, process};
 
 /// Asks for a credential. See the standard's function of the same name.
 ///
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn PMIx_Get_credential(
         let place = unsafe { pointer::unique(credential, "place for the credential") }?;
         // SAFETY: the caller's contract.
         let directives = unsafe { from_c::infos(info, ninfo) }?;
-        let found = credential_of(operation::run(GetCredential::new(directives).into())?)?;
+        let found = credential_of(call::run(GetCredential::new(directives).into())?)?;
         *place = to_c::byte_object(&found.bytes)?.into_raw();
         Ok(())
     })

@@ -10,13 +10,13 @@ use modex::types::{App, Info, Namespace, ProcId, Status, Text};
 use super::asynchronous::{run, start, start_with};
 use super::iof;
 use crate::guard::{Failure, guard};
-use crate::operation::{self, Answer, Operation, Results};
+use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::types::{
     c_char, c_void, pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t,
     pmix_spawn_cbfunc_t, pmix_status_t,
 };
-use crate::{from_c, process, to_c};
+use crate::{call, from_c, process, to_c};
 
 /// Starts a job and waits until its processes have started. `nspace` gets its namespace. A tool writes the job's forwarded
 /// output (`PMIX_FWD_STDOUT` and its like) to its own output. See the standard's function of the same name.
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMIx_Spawn(
         // SAFETY: the caller's contract.
         let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
         let channels = forwarded(&operation);
-        let namespace = namespace_of(operation::run(operation)?)?;
+        let namespace = namespace_of(call::run(operation)?)?;
         show_output(&namespace, channels);
         if !nspace.is_null() {
             let place = nspace.cast::<pmix_nspace_t>();

@@ -1,0 +1,159 @@
+//! The begin and the end of an operation, written once for callers that wait and callers with a callback.
+
+use std::sync::{Arc, OnceLock};
+
+use modex::types::{AsStatus, Info, ProcId, Status};
+use modex::{Client, FenceOptions, Pending, Pull};
+
+use super::operation::{Answer, Operation};
+use super::process::{self, Member};
+use super::server_role::Done;
+
+/// Runs an operation and waits.
+///
+/// # Errors
+/// The operation's error; `ERR_INIT` when this process is not initialized.
+pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
+    match process::member()? {
+        Member::Client(client) => match operation {
+            Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
+            operation => begin(&client, operation, Waiting),
+        },
+        Member::Server(server) => {
+            let (done, answer) = Done::waiter();
+            server.perform(operation, done)?;
+            answer.wait()
+        }
+    }
+}
+
+/// Starts an operation. `done` runs on a thread of the library, never inside this function.
+///
+/// # Errors
+/// The operation was not started, and `done` will not run.
+pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+    match process::member()? {
+        // No server will ever answer, so the caller gets the error at once.
+        Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
+        Member::Client(client) => begin(&client, operation, done),
+        Member::Server(server) => server.perform(operation, done),
+    }
+}
+
+/// The way to the end of an operation: a wait, or a callback.
+trait Finish {
+    type End;
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<Self::End, Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>;
+
+    /// A pull, whose number the handler of the output needs.
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Self::End, Status>;
+}
+
+struct Waiting;
+
+impl Finish for Waiting {
+    type End = Answer;
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<Answer, Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>,
+    {
+        answer(pending.wait())
+    }
+
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<Answer, Status> {
+        let number = pending.wait();
+        // Output may be on its way already. Its handler waits for the number, or for [`NO_NUMBER`].
+        let _ = id.set(*number.as_ref().unwrap_or(&NO_NUMBER));
+        answer(number)
+    }
+}
+
+impl Finish for Done<Answer> {
+    type End = ();
+
+    fn finish<O>(self, pending: Pending<O>) -> Result<(), Status>
+    where
+        O: modex::Operation<Output: Into<Answer>, Error: AsStatus>,
+    {
+        let begun = pending.then(move |result| self.give(answer(result)));
+        begun.map_err(|error| error.status())
+    }
+
+    fn finish_pull(self, pending: Pending<Pull>, id: Arc<OnceLock<u64>>) -> Result<(), Status> {
+        let begun = pending.then(move |result| {
+            // This runs once, so the number is set once.
+            let _ = result.as_ref().map(|number| id.set(*number));
+            self.give(answer(result));
+        });
+        begun.map_err(|error| error.status())
+    }
+}
+
+fn begin<F: Finish>(client: &Client, operation: Operation, end: F) -> Result<F::End, Status> {
+    match operation {
+        Operation::Fence { procs, directives } => end.finish(client.fence(&fence_options(procs, directives))),
+        // It has no callback in the standard.
+        Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
+        Operation::Service(service) => end.finish(client.service(service)),
+        Operation::Connect { procs, directives } => end.finish(client.connect_processes(procs, directives)),
+        Operation::Disconnect { procs, directives } => end.finish(client.disconnect_processes(procs, directives)),
+        Operation::GroupConstruct { id, procs, directives } => {
+            end.finish(client.group_construct(&id, procs, directives))
+        }
+        Operation::GroupDestruct { id, directives } => end.finish(client.group_destruct(&id, directives)),
+        Operation::GroupInvite { id, procs, directives } => end.finish(client.group_invite(&id, procs, directives)),
+        Operation::GroupJoin { id, leader, is_accepted, directives } => {
+            end.finish(client.group_join(&id, leader.as_ref(), is_accepted, directives))
+        }
+        Operation::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
+        Operation::ResolvePeers { node, namespace } => {
+            end.finish(client.resolve_peers(node.as_deref(), namespace.as_ref()))
+        }
+        Operation::ResolveNodes { namespace } => end.finish(client.resolve_nodes(namespace.as_ref())),
+        Operation::Notify { status, source, range, info } => {
+            end.finish(client.notify_event(status, source.as_ref(), range, &info))
+        }
+        Operation::IofPull { procs, directives, channels, handler, id } => {
+            end.finish_pull(client.iof_pull(procs, directives, channels, handler), id)
+        }
+        Operation::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
+    }
+}
+
+/// Number of a refused pull.
+const NO_NUMBER: u64 = u64::MAX;
+
+fn fence_options(procs: Vec<ProcId>, directives: Vec<Info>) -> FenceOptions {
+    directives.into_iter().fold(FenceOptions::new().procs(procs), FenceOptions::info)
+}
+
+fn answer<T: Into<Answer>, E: AsStatus>(result: Result<T, E>) -> Result<Answer, Status> {
+    result.map(Into::into).map_err(|error| error.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Regression: a callback that asked for output, and waited, never returned: its answer was queued on its own
+    /// thread.
+    #[test]
+    fn output_may_be_asked_for_where_callbacks_run() {
+        let client = Arc::new(Client::alone().unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let there = Arc::clone(&client);
+        let job = move || {
+            let (procs, id) = (vec![there.proc().clone()], Arc::new(OnceLock::new()));
+            let pull = Operation::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
+            sender.send(begin(&there, pull, Waiting).map(|answer| answer.status)).unwrap();
+        };
+        client.later(job).unwrap();
+        assert_eq!(receiver.recv().unwrap(), Err(Status::ERR_UNREACH));
+    }
+}
