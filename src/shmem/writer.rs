@@ -105,6 +105,15 @@ impl SegmentWriter {
         Ok(offset)
     }
 
+    /// Prepares memory for the next `ahead_bytes` of allocations, so that these cost no system call. It only saves time,
+    /// so failures are ignored: an allocation reports them.
+    pub fn prepare(&mut self, ahead_bytes: u64) {
+        let end = self.allocated.saturating_add(ahead_bytes).min(self.span_bytes());
+        if self.ensure_reserved(end).is_ok() {
+            self.backing.populate(end);
+        }
+    }
+
     /// Allocates a copy of `bytes`. On failure nothing has changed.
     pub fn append(&mut self, bytes: &[u8], align: Align) -> Result<Offset, GrowError> {
         let offset = self.alloc(u64::try_from(bytes.len()).unwrap_or(u64::MAX), align)?;

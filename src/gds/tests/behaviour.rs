@@ -42,6 +42,30 @@ fn what_was_read_before_is_found_the_short_way() {
     }
 }
 
+/// Regression: the table of keys was allocated whole when it grew. One commit of a client then took the server's thread
+/// for 40 ms while 32 MiB were mapped. The memory of a larger table must be prepared in small steps.
+#[test]
+fn no_single_commit_of_a_key_allocates_the_larger_table_of_keys() {
+    let mut store = store(BackingKind::Memfd);
+    // Many processes, so that the blocks of each one stay small.
+    let ranks = 4096;
+    store.register_record(&namespace(), &block_job(1, ranks)).unwrap();
+    let reserved = |store: &Store| store.statistics(&namespace()).unwrap().reserved_bytes.unwrap();
+    // The table for more than 32,768 keys has 1 MiB.
+    let (mut before, mut step_max) = (u64::MAX, 0);
+    for number in 0..33_000_u32 {
+        let values = [posted(Scope::Global, &format!("k{number}"), 1)];
+        store.commit(&namespace(), number % ranks, Origin::Local, &values).unwrap();
+        // The statistics visit every key, so they are not read after each commit.
+        if number % 256 == 0 {
+            let now = reserved(&store);
+            step_max = step_max.max(now.saturating_sub(before));
+            before = now;
+        }
+    }
+    assert!(step_max <= 768 << 10, "a few commits reserved {step_max} bytes");
+}
+
 #[test]
 fn a_reader_attached_before_growth_sees_later_data() {
     for backing in [BackingKind::Heap, BackingKind::Memfd] {

@@ -8,7 +8,7 @@ use super::record::{self, KeyIds};
 use super::shares::{Exceeded, Shares};
 use crate::gds::error::{Shared, StoreError};
 use crate::gds::job_record::JobRecord;
-use crate::gds::layout::block::{self, Chain, Posting};
+use crate::gds::layout::block::{self, Absorption, Chain, Posting};
 use crate::gds::layout::cell::Encoded;
 use crate::gds::layout::dictionary::{self, KeyId};
 use crate::gds::layout::format::{self, BlockHead, Entry, KEY_ALIGN};
@@ -61,6 +61,8 @@ struct Growth {
 
 /// Cells of the present table moved with each new key. Eight would finish only when the table is full.
 const CELLS_MOVED_PER_KEY: u64 = 16;
+/// Bytes of the larger table for each cell of the present one.
+const LARGER_CELLS_BYTES: u64 = 2 * 8;
 /// Tables of fewer cells are replaced at once.
 const CELLS_MOVED_MIN: u64 = 4096;
 /// Slots of a new key dictionary: enough for the keys of a usual registration.
@@ -319,10 +321,10 @@ impl NamespaceWriter {
     pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
         let mut previous = NO_BLOCK;
-        let depth = || Chain::of_rank(self.memory(), rank).map_or(0, Iterator::count);
+        let mut absorption = Absorption::new(Chain::of_rank(self.memory(), rank)?.count());
         for older in Chain::of_rank(self.memory(), rank)? {
             let older = older?;
-            if !block::is_worth_absorbing(entries.len(), older.entries.len(), depth) {
+            if !absorption.takes(entries.len(), older.entries.len()) {
                 previous = older.offset;
                 break;
             }
@@ -441,15 +443,34 @@ impl NamespaceWriter {
         self.move_keys(u64::MAX)
     }
 
-    /// Begins to replace the dictionary's table before it is full; each new key moves some old ones. Thus no single
-    /// commit has to move all keys.
+    /// Replaces the dictionary's table in small steps, one for each new key, before it is full. Thus no single commit
+    /// has to allocate the larger table or to move all keys.
+    ///
+    /// | keys / cells | step |
+    /// |---|---|
+    /// | from 5/16 | prepare memory for the larger table |
+    /// | from 6/16 | move some keys |
+    /// | 8/16 | the present table is full |
     fn grow_dictionary_in_time(&mut self) -> Result<(), StoreError> {
         let (keys, cells) = (u64::from(self.key_count), self.keys.cell_count());
-        if cells >= CELLS_MOVED_MIN && keys.saturating_mul(8) >= cells.saturating_mul(3) {
-            self.begin_growth()?;
-            self.move_keys(CELLS_MOVED_PER_KEY)?;
+        if cells >= CELLS_MOVED_MIN {
+            let sixteenths = keys.saturating_mul(16);
+            if sixteenths >= cells.saturating_mul(6) {
+                self.begin_growth()?;
+                self.move_keys(CELLS_MOVED_PER_KEY)?;
+            } else if sixteenths >= cells.saturating_mul(5) {
+                self.prepare_growth(sixteenths - cells.saturating_mul(5));
+            }
         }
         if self.is_dictionary_full(0) { self.grow_dictionary() } else { Ok(()) }
+    }
+
+    /// Prepares memory for a part of the larger table: all of it when `part` reaches the number of cells.
+    fn prepare_growth(&mut self, part: u64) {
+        let ahead_bytes = part.saturating_mul(LARGER_CELLS_BYTES);
+        if self.check_room(ahead_bytes).is_ok() {
+            self.segment.prepare(ahead_bytes);
+        }
     }
 
     fn begin_growth(&mut self) -> Result<(), StoreError> {
