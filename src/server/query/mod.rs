@@ -292,7 +292,11 @@ impl<S: Datastore> Server<S> {
                 progress.found.push(Info { key, flags: 0, value });
             }
             None if is_host_first => progress.lacks_some = true,
-            None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
+            None => {
+                // A table takes milliseconds to free, so it stays until all answers are discarded.
+                progress.found.push(Info { key, flags: 0, value });
+                return Err(Status::ERR_OUT_OF_RESOURCE.into());
+            }
         }
         Ok(true)
     }
