@@ -1,9 +1,9 @@
-//! Groups whose members are not known yet, on servers whose host forms no groups. This account of callers is compared with the
-//! server's own.
+//! Groups whose members are not known yet, on servers whose host forms no groups. This account of callers is compared
+//! with the server's own.
 //!
-//! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know their number, and name the members that they add. A
-//! group is complete when all leaders and all added members have called. Once all leaders have come, the members are known, and
-//! `local_collectives` takes over.
+//! Source: PMIx Standard, "Process Sets and Groups" (bootstrap): leaders know their number, and name the members that
+//! they add. A group is complete when all leaders and all added members have called. Once all leaders have come, the
+//! members are known, and `local_collectives` takes over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use modex::types::{ProcId, Status, Text, Time};
 
 use super::queue::ServerId;
 
-/// A request to form a group, of a process that does not know its members.
+/// A request to form a group, from a process that does not know the members.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) peer: PeerId,
     pub(super) tag: Tag,
     pub(super) process: u32,
     pub(super) proc: ProcId,
-    /// How many leaders there are, as a leader says.
+    /// The number of leaders, as a leader gives it.
     pub(super) count: Option<u64>,
     /// Processes that a leader names, itself included.
     pub(super) named: Vec<ProcId>,
@@ -39,7 +39,7 @@ pub(super) struct Round {
     is_timed: bool,
     /// A leader has come and gone: there will be no group.
     is_lost: bool,
-    /// A caller was told that there will be no group.
+    /// A caller has heard that there will be no group.
     is_given_up: bool,
 }
 
@@ -53,16 +53,16 @@ impl Round {
         self.count.is_some_and(|count| leaders >= count)
     }
 
-    /// Until when its members must have come, if anybody has said so.
+    /// The time by which its members must have come, if a caller has set one.
     pub(super) fn time_named(&self) -> Option<Time> {
         self.is_timed.then_some(self.deadline)
     }
 }
 
-/// The effect of a caller on the ones that wait.
+/// The effect of a caller on the waiting callers.
 #[derive(Debug)]
 pub(super) enum Joined {
-    /// They wait for leaders, until then.
+    /// They wait for leaders until that time.
     Waits(Vec<(PeerId, Tag)>, Time),
     /// All leaders have come.
     Whole(Round),
@@ -75,12 +75,12 @@ pub(super) struct Bootstraps {
     by_request: BTreeMap<(PeerId, Tag), (ServerId, Text)>,
     /// Callers of a group that does not name them; their refusal is still to come.
     strangers: BTreeMap<(PeerId, Tag), ServerId>,
-    /// The groups that processes are in, as they were told.
+    /// The groups that processes are in, as the processes were told.
     told: BTreeMap<(u32, Text), Vec<ProcId>>,
 }
 
 impl Bootstraps {
-    /// Whether a server must refuse a request: it counts otherwise than others, or none, or has asked already.
+    /// Whether a server must refuse a request: its count differs or is missing, or its process has asked already.
     pub(super) fn is_nonsense(&self, server: ServerId, name: &Text, caller: &Caller) -> bool {
         let round = self.rounds.get(&(server, name.clone()));
         let has_asked = round.is_some_and(|round| round.calls.iter().any(|call| call.peer == caller.peer));
@@ -129,7 +129,7 @@ impl Bootstraps {
         Joined::Whole(round)
     }
 
-    /// A server answers. Gives what is wrong with that; `None` as well if it is about something else.
+    /// A server answers. Returns the fault in the answer. `None` also stands for an answer about something else.
     pub(super) fn replied(&mut self, peer: PeerId, tag: Tag, status: Status, now: Time) -> Option<String> {
         let is_closing = status == Status::ERR_NOT_AVAILABLE;
         if self.strangers.remove(&(peer, tag)).is_some() {
@@ -153,7 +153,7 @@ impl Bootstraps {
         wrong
     }
 
-    /// A connection has ended, and with it what it asked.
+    /// A connection has ended, and its requests with it.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         let all = (peer, Tag(0))..=(peer, Tag(u32::MAX));
         self.strangers.extract_if(all.clone(), |_, _| true).for_each(drop);
@@ -169,7 +169,7 @@ impl Bootstraps {
         round.is_lost |= has_gone && round.leaders().len() < leaders;
     }
 
-    /// A server has done what it had to at one moment. Gives what is wrong with what it has left as it was.
+    /// A server has finished its work of one moment. Returns the fault in the state that it left.
     pub(super) fn step_ended(&mut self, server: ServerId) -> Option<String> {
         if self.rounds.is_empty() && self.strangers.is_empty() {
             return None;
@@ -214,7 +214,7 @@ impl Bootstraps {
     }
 }
 
-/// A request about a group, on its way into the account: a server that refuses it at once never had it.
+/// A request about a group, before it enters the account. A request that is refused at once never enters.
 #[derive(Debug)]
 pub(super) struct PendingGroupRequest {
     pub(super) server: ServerId,
@@ -232,5 +232,5 @@ pub(super) enum GroupRequestKind {
     Destruct(Vec<ProcId>),
 }
 
-/// How long, at most, leaders are waited for where nobody has said: nobody can tell whether they live.
+/// The longest wait for leaders without a time limit: nobody can tell whether unknown leaders live.
 const LEADERS_AWAITED: Duration = Duration::from_secs(60);

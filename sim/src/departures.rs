@@ -11,10 +11,11 @@ use super::queue::ServerId;
 pub(super) struct GroupDepartures {
     /// When each process was told that it has left a group.
     pub(super) left: BTreeMap<(Text, u32), Time>,
-    /// How often each was told that it is in one: as a clone it may have come in again.
+    /// How often each process was told that it is in a group: as a clone it may have come in again.
     pub(super) told: BTreeMap<(Text, u32), u32>,
-    /// Servers where a group of a name has ended. A process that ends it once more, perhaps a clone, does not wait.
+    /// Servers where a group of a name has ended. A process that ends the group once more, perhaps a clone, does not
+    /// wait.
     pub(super) ended: BTreeSet<(Text, ServerId)>,
-    /// Events have not reached servers that they were meant for.
+    /// Events have missed servers that they were meant for.
     pub(super) has_lost_news: bool,
 }

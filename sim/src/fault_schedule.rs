@@ -1,4 +1,4 @@
-//! When faults happen. Each kind has a stream of its own, so that the others stay as they are when one is left out.
+//! The times of faults. Each kind has its own stream of random numbers, so the others stay the same if one is left out.
 
 use super::faults::Faults;
 use super::random::{Random, Stream};
@@ -46,5 +46,5 @@ impl FaultSchedule {
     }
 }
 
-/// On how many occasions a kind happens once.
+/// The mean number of occasions for one fault of a kind.
 const OCCASIONS: u64 = 12;

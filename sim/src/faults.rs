@@ -56,13 +56,13 @@ impl Faults {
         Self::all().iter()
     }
 
-    /// The number of a single kind, for its stream.
+    /// The number of a single kind, which selects its stream.
     pub(super) const fn number(self) -> u32 {
         self.bits().trailing_zeros()
     }
 }
 
-/// The words that `--faults` takes; `none` and `all` besides.
+/// The words that `--faults` takes, besides `none` and `all`.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -83,13 +83,13 @@ pub enum UnknownFault {
     /// No kind of fault.
     #[error("{word:?} is not a kind of fault; use all, none, canary, canary:KIND, or a list of: {}", Faults::words())]
     Fault {
-        /// As written.
+        /// The word as written.
         word: String,
     },
     /// No planted defect.
     #[error("{word:?} is not a canary; use canary for all of them, or canary: and one of: {}", Canary::words())]
     Canary {
-        /// As written.
+        /// The word as written.
         word: String,
     },
 }
@@ -116,12 +116,12 @@ impl FromStr for Faults {
     }
 }
 
-/// A defect planted in the simulation's own wiring, to see that it is found.
+/// A defect planted in the simulation's own wiring, to show that the checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
-    /// The host leaves one process's values out of what a fence brings.
+    /// The host leaves the values of one process out of a fence's result.
     FenceData,
-    /// A participant is let go before the others have come.
+    /// A participant is released before the others have come.
     FenceEarly,
     /// A reply never leaves the server.
     ReplyLost,
@@ -129,13 +129,13 @@ pub enum Canary {
     ReplyTwice,
     /// A server is not told that a deadline has come.
     Deadline,
-    /// The store keeps a value for this node as one for everybody.
+    /// The store keeps a value of scope local as one of scope global.
     ScopeLeak,
-    /// The store says that it keeps a commit, and does not.
+    /// The store reports a commit as kept, and does not keep it.
     LostCommit,
     /// The store changes a value.
     ChangedValue,
-    /// The store keeps what was deregistered.
+    /// The store keeps a deregistered job.
     Leak,
     /// The same fetch is asked of the host a second time.
     FetchTwice,
@@ -143,13 +143,13 @@ pub enum Canary {
     DeafServer,
     /// A lost server is not noticed by its clients.
     DeafClient,
-    /// An earlier run changes this one.
+    /// An earlier run of the thread changes this one.
     Memory,
-    /// The leader of an invitation takes a no for a yes.
+    /// The leader of an invitation takes a decline for an acceptance.
     RefusalIgnored,
     /// A member is told another number of its group.
     OtherNumber,
-    /// An event never leaves the server for one of those who want it.
+    /// An event never leaves the server for one process that wants it.
     EventLost,
     /// A process that accepts an invitation hears that there is no group.
     GivenUp,
@@ -157,9 +157,9 @@ pub enum Canary {
     LatecomerUntold,
     /// A server never hears of the members that the leader of a group adds.
     AddedLost,
-    /// An operation does not wait for a job that its server is still to hear of.
+    /// An operation does not wait for a job that will be registered later.
     JobUnawaited,
-    /// A server whose members have left a group is not asked for its part in the end.
+    /// A server whose members have all left a group is not asked for its part in the group's end.
     QuestionLost,
     /// A member of a group over several nodes is told of one member less.
     MemberLost,
@@ -205,7 +205,7 @@ impl Canary {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
 
-    /// The rules that it breaks: found is what one of these found.
+    /// The rules that it breaks. A defect counts as found if one of these rules finds it.
     #[must_use]
     pub const fn rules(self) -> &'static [Rule] {
         match self {
@@ -230,13 +230,13 @@ impl Canary {
         }
     }
 
-    /// The faults that give it an opportunity.
+    /// The faults that give the defect an opportunity.
     #[must_use]
     pub const fn faults(self) -> Faults {
         match self {
             Self::DeafClient => Faults::SERVER,
             Self::DeafServer => Faults::DIE,
-            // With any fault nobody counts at the end who is in: what is heard has to show it.
+            // With any fault the membership is not counted at the end, so the events must show the defect.
             Self::GivenUp => Faults::DUPLICATE,
             Self::LatecomerUntold => Faults::STOP,
             Self::JobUnawaited => Faults::UNREGISTERED,

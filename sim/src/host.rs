@@ -45,14 +45,15 @@ pub(super) struct Host {
     pub(super) last: u64,
     /// When the last answer on its way to a node arrives.
     pub(super) links: BTreeMap<u32, Time>,
-    /// When the answer that was given last arrives.
+    /// The arrival time of the last answer.
     pub(super) answered_at: Time,
     /// The same for events from one node to another.
     pub(super) news: BTreeMap<(u32, u32), Time>,
 }
 
 impl Host {
-    /// The end of a group is found by its name: some have heard of a leave, and name fewer. There may be others of that name.
+    /// The host finds the end of a group by its name: servers that heard of a leave name fewer members. Several groups
+    /// may have one name.
     pub(super) fn end_of_group(&self, server: ServerId, subject: &Subject) -> Option<Subject> {
         let Subject::Group(false, id, procs) = subject else { return None };
         let first = Subject::Group(false, id.clone(), Vec::new());

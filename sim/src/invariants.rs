@@ -10,7 +10,7 @@ use super::queue::ServerId;
 use super::rule::{Broken, Rule};
 use super::value::Stamp;
 
-/// Somebody looks for a value.
+/// A process looks for a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub(super) reader: u32,
@@ -19,7 +19,7 @@ pub(super) struct Reading {
     pub(super) key: u8,
     /// The version that the reader was promised or has seen; 0: none.
     pub(super) floor: u32,
-    /// The newest that was ever put.
+    /// The newest version that was ever put.
     pub(super) newest: u32,
 }
 
@@ -65,7 +65,7 @@ impl Rules {
         self.deadlines.extend(deadline.map(|deadline| (deadline, peer, tag)));
     }
 
-    /// The deadline of an accepted request is another: it depends on what others have said.
+    /// An accepted request gets another deadline, because it depends on other participants' requests.
     pub(super) fn bound(&mut self, peer: PeerId, tag: Tag, deadline: Option<Time>) {
         let Some(open) = self.open.get_mut(&(peer, tag)) else { return };
         if let Some(earlier) = std::mem::replace(&mut open.deadline, deadline) {
@@ -84,7 +84,7 @@ impl Rules {
         }
     }
 
-    /// A connection has ended, and with it what it asked.
+    /// A connection has ended, and its requests with it.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         let ended: Vec<_> =
             self.open.range((peer, Tag(0))..=(peer, Tag(u32::MAX))).map(|(id, at)| (*id, *at)).collect();
@@ -116,7 +116,7 @@ impl Rules {
         }
     }
 
-    /// Nobody waits for a value that is there, or of a process that has gone.
+    /// Nobody waits for a value that is there, or for a value of a process that has gone.
     pub(super) fn values_wanted(&mut self, server: ServerId, is_settled: impl Fn(u32, u8) -> bool) {
         let on_server = self.held.range((server, 0)..=(server, u32::MAX));
         let mut wanted = on_server.flat_map(|((_, whose), held)| held.iter().map(move |(id, key)| (*whose, *key, *id)));
@@ -127,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// Nobody waits at an operation for which all have come that can.
+    /// Nobody waits at an operation after every possible participant has come.
     pub(super) fn operations_lack_somebody(&mut self, server: ServerId, complete: Option<String>) {
         if let Some(what) = complete {
             self.breaks(Rule::NoWaitInVain, || {
@@ -157,7 +157,7 @@ impl Rules {
         }
     }
 
-    /// A server was killed: what it owed is not owed any more.
+    /// A server was killed: its open answers no longer count.
     pub(super) fn server_ended(&mut self, server: ServerId) {
         self.calls.retain(|(of, _)| *of != server);
         self.held.retain(|(of, _), _| *of != server);
@@ -174,7 +174,7 @@ impl Rules {
         }
     }
 
-    /// The host has answered, or the server waits no more.
+    /// The host has answered, or the server no longer waits.
     pub(super) fn fetches_still_awaited(&mut self, server: ServerId, is_awaited: impl Fn(UpcallId) -> bool) {
         if let Some(fetches) = self.fetches.get_mut(&server) {
             fetches.retain(|_, upcall| is_awaited(*upcall));
@@ -243,7 +243,7 @@ impl Rules {
         }
     }
 
-    /// An event reaches everybody whom it is meant for, once.
+    /// An event reaches each of its targets once.
     pub(super) fn event_went(&mut self, wrong: Option<String>) {
         if let Some(what) = wrong {
             self.breaks(Rule::ToldOnce, || what);

@@ -13,9 +13,9 @@ use super::program::Invite;
 pub(super) struct Invitations {
     pub(super) leads: BTreeMap<Text, LedInvitation>,
     pub(super) joins: BTreeMap<InvitationId, AcceptedInvitation>,
-    /// Groups that it has been asked to, and has answered or not.
+    /// Groups to which it was invited, answered or not.
     pub(super) asked: BTreeSet<Text>,
-    /// Groups that it is in, with those whom it knows to be in them.
+    /// Groups that it is in, with the members that it knows.
     pub(super) inside: BTreeMap<Text, (ProcId, Vec<ProcId>)>,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum InvitationCall {
     Invites(Text),
     Leads(Text),
     Numbers(Text, Conclusion),
-    /// With what is said if that fails.
+    /// It also carries the message for the case that it fails.
     Announces(InvitationId, Group, bool, Withdrawal),
     /// It tells the processes that are not in the group.
     Tells(InvitationId),
@@ -64,7 +64,7 @@ pub(super) type Withdrawal = Option<(Status, Vec<Info>)>;
 pub(super) type Outcomes = Result<Outcome, CallError>;
 
 impl Invitations {
-    /// Whether something that a process was asked to is not settled.
+    /// Whether an invitation of the process is not settled.
     pub(super) fn is_busy(&self) -> bool {
         !self.joins.is_empty()
     }

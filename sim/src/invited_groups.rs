@@ -1,5 +1,7 @@
-//! Invitations as the standard tells of them, kept beside what the cores make of them: who was asked, what each said and what
-//! its leader has heard, who is in the group, and whom each event has reached.
+//! The standard's account of invitations, compared with the account of the cores.
+//!
+//! It records the invited processes, their answers, the answers that the leader has heard, the members, and the
+//! processes that each event has reached.
 //!
 //! Source: PMIx Standard, "Process Sets and Groups" (invite, join, leave) and "Event Notification".
 
@@ -25,41 +27,42 @@ pub(super) struct InvitedGroup {
     pub(super) begun: Time,
     pub(super) invited: Vec<ProcId>,
     pub(super) is_optional: bool,
-    /// Processes that have said yes or no at some time, whether this was heard or not.
+    /// Processes that have accepted or declined at some time, whether anybody heard it or not.
     pub(super) accepted: BTreeSet<ProcId>,
     pub(super) declined: BTreeSet<ProcId>,
-    /// Processes that have said yes in several lives.
+    /// Processes that have accepted in several lives.
     pub(super) accepted_again: BTreeSet<ProcId>,
     /// The first answer of each process that the leader has heard.
     heard: BTreeMap<ProcId, bool>,
     /// Processes that have ended, as far as its leader has heard.
     heard_ended: BTreeSet<ProcId>,
-    /// The group that its leader has formed.
+    /// The group that the leader has formed.
     pub(super) formed: Option<Group>,
-    /// Processes that have told their servers that they are in.
+    /// Processes that have told their servers that they have entered.
     pub(super) entered: BTreeSet<ProcId>,
     pub(super) left: BTreeSet<ProcId>,
-    /// Since when nobody needs to wait for it: its leader has told how it ended, or has ended.
+    /// The time since when nobody needs to wait for it: its leader has announced its end, or has ended.
     pub(super) over_since: Option<Time>,
     /// The server of its leader has heard how it ended.
     pub(super) is_told: bool,
-    /// Its leader has ended, or left, before that: others may take its place.
+    /// The leader has ended or left before that: others may take its place.
     is_leaderless: bool,
-    /// Its leader has ended, or left, at some time.
+    /// The leader has ended or left at some time.
     pub(super) has_lost_leader: bool,
-    /// Somebody who was invited had left before it was over.
+    /// An invited process had left before it was over.
     pub(super) somebody_left: bool,
-    /// Processes that left before they could hear how it ended, or before they could tell their servers that they are in.
+    /// Processes that left before they could hear how it ended, or before they could tell their servers that they had
+    /// entered.
     pub(super) left_early: BTreeSet<ProcId>,
-    /// Its leader could not go on, and has said so.
+    /// The leader could not go on, and has announced it.
     pub(super) is_taken_back: bool,
-    /// Its leader could not say how it ended, or can't tell whether that was heard.
+    /// The leader could not announce the end, or can't tell whether anybody heard it.
     pub(super) is_untold: bool,
-    /// Events about it were lost, or a server that was to carry them.
+    /// Events about it were lost, or a server that was to carry them was lost.
     is_lossy: bool,
 }
 
-/// A group as each of its members is told of it.
+/// A group, as its members hear of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) members: Vec<ProcId>,
@@ -67,7 +70,7 @@ pub(super) struct Group {
 }
 
 impl InvitedGroup {
-    /// Its leader hears something that may be an answer: the first of each counts, but who has ended is no member.
+    /// The leader hears a possible answer. The first answer of each process counts, but an ended process is no member.
     pub(super) fn hear(&mut self, status: Status, source: &ProcId, affected: Option<&ProcId>) {
         match (status, affected) {
             (Status::GROUP_INVITE_ACCEPTED, _) => drop(self.heard.entry(source.clone()).or_insert(true)),
@@ -85,7 +88,7 @@ impl InvitedGroup {
         self.invited.iter().filter(has_said_yes).cloned().collect()
     }
 
-    /// A process says yes.
+    /// A process accepts.
     pub(super) fn accept(&mut self, proc: ProcId) {
         if !self.accepted.insert(proc.clone()) {
             self.accepted_again.insert(proc);
@@ -96,13 +99,14 @@ impl InvitedGroup {
         self.formed.as_ref().is_some_and(|group| group.members.contains(proc))
     }
 
-    /// Whether it is about everybody's business whom this holds for.
+    /// Whether it concerns a process for which the condition holds.
     fn concerns(&self, leader: &ProcId, is_meant: impl Fn(&ProcId) -> bool) -> bool {
         is_meant(leader) || self.invited.iter().any(is_meant)
     }
 
-    /// Whether everybody must be in the group, where all have accepted and nothing went wrong: it is of all, and all are told so, of
-    /// whom those enter who have not left by then. Who finalizes while it leads tells nobody.
+    /// Whether the rule for a group without faults holds: all have accepted, so all invited processes are members.
+    ///
+    /// All of them hear so, and all that have not left by then enter. A leader that finalizes tells nobody.
     pub(super) fn is_kept(&self, leader: &ProcId) -> bool {
         let is_whole = self.formed.as_ref().is_some_and(|group| group.members == self.invited);
         let is_told = self.is_told || !self.left_early.contains(leader);
@@ -110,7 +114,7 @@ impl InvitedGroup {
         is_whole && (!is_told || self.invited.iter().all(has_entered))
     }
 
-    /// A process that was invited, or who invited it, has gone.
+    /// A process that was invited, or its leader, has gone.
     fn lose(&mut self, proc: &ProcId, is_leader: bool, now: Time) {
         if self.over_since.is_none_or(|over| now <= over + TRAVEL_MAX) && (is_leader || self.invited.contains(proc)) {
             self.left_early.insert(proc.clone());
@@ -124,14 +128,14 @@ impl InvitedGroup {
     }
 }
 
-/// An event on its way to those it is meant for.
+/// An event on its way to its targets.
 #[derive(Debug)]
 pub(super) struct EventDelivery {
     number: u64,
     status: Status,
     source: ProcId,
     targets: Vec<ProcId>,
-    /// Connections that had asked for it when it was told.
+    /// Connections that had asked for it when it was raised.
     listeners: BTreeSet<PeerId>,
     /// Processes that it has reached on connections that have ended since.
     heard: BTreeSet<ProcId>,
@@ -143,26 +147,26 @@ pub(super) struct InvitedGroups {
     pub(super) all: BTreeMap<InvitationId, InvitedGroup>,
     /// The groups that each process was invited to or leads: few of thousands.
     of_process: BTreeMap<ProcId, BTreeSet<InvitationId>>,
-    /// Which events each connection has asked for and was granted.
+    /// The events that each connection has asked for and may get.
     interests: BTreeMap<PeerId, (ServerId, ProcId, BTreeSet<Status>)>,
-    /// The connections of each process that has asked for some: an event is of few of a million processes.
+    /// The connections of each process that has asked for events: an event concerns few of a million processes.
     listening: BTreeMap<ProcId, BTreeSet<PeerId>>,
     asked: BTreeMap<(PeerId, Tag), (ProcId, Vec<Status>)>,
-    /// Events that servers have not answered for, by number, and the requests that brought them.
+    /// Events that servers have not answered for, by number. Below: the requests that brought them.
     under_way: BTreeMap<u64, EventDelivery>,
     brought: BTreeMap<(PeerId, Tag), u64>,
     reached: BTreeMap<PeerId, BTreeSet<u64>>,
     last: u64,
     /// The last successor of a leader that each process has heard of, and when.
     selected: BTreeMap<(u32, Text), (ProcId, Time)>,
-    /// Processes that have gone, and have not offered to lead since.
+    /// Processes that have gone and have not offered to lead since.
     gone: BTreeSet<ProcId>,
-    /// Jobs that servers were told to forget: who was in a group with their processes can't be sure to hear of anything.
+    /// Jobs that servers were asked to forget. A process in a group with their processes may miss any news.
     forgotten: BTreeSet<Namespace>,
 }
 
 impl InvitedGroups {
-    /// The next event's number, as an info that nobody looks at.
+    /// The next event's number, as an info that nobody reads.
     pub(super) fn numbered(&mut self) -> Info {
         self.last += 1;
         Info::new(Key::from_static(NUMBER), Value::Uint64(self.last))
@@ -188,14 +192,14 @@ impl InvitedGroups {
         self.asked.insert((peer, tag), (proc.clone(), codes.to_vec()));
     }
 
-    /// A connection wants these no more.
+    /// A connection no longer wants these events.
     pub(super) fn deregisters(&mut self, peer: PeerId, codes: &[Status]) {
         if let Some((_, _, wanted)) = self.interests.get_mut(&peer) {
             wanted.retain(|code| !codes.contains(code));
         }
     }
 
-    /// A process tells of an event.
+    /// A process raises an event.
     pub(super) fn tells(&mut self, peer: PeerId, tag: Tag, source: &ProcId, status: Status, info: &[Info]) {
         let event =
             Event { status, source: None, range: modex::types::codes::range::RANGE_CUSTOM, info: info.to_vec() };
@@ -212,7 +216,7 @@ impl InvitedGroups {
         self.brought.insert((peer, tag), number);
     }
 
-    /// A server hands an event to a connection. Gives what is wrong with that.
+    /// A server hands an event to a connection. Returns the fault in that, if any.
     pub(super) fn reaches(&mut self, peer: PeerId, proc: &ProcId, event: &Notification) -> Option<String> {
         let number = number_of(&event.info)?;
         let whole = Event { status: event.status, source: None, range: 0, info: event.info.clone() };
@@ -223,7 +227,7 @@ impl InvitedGroups {
         (!is_new).then(|| format!("{peer:?} of {proc} gets event {number} ({}) twice", event.status))
     }
 
-    /// A server has answered. Gives whom on it an event has not reached.
+    /// A server has answered. Returns the local process that the event has missed, if any.
     pub(super) fn replied(&mut self, server: ServerId, peer: PeerId, tag: Tag, status: Status) -> Option<String> {
         if let Some((proc, codes)) = self.asked.remove(&(peer, tag))
             && status == Status::SUCCESS
@@ -236,7 +240,7 @@ impl InvitedGroups {
         let told = self.under_way.remove(&number).filter(|_| status == Status::SUCCESS)?;
         let is_passed_over = |(listener, on, proc): &(PeerId, ServerId, &ProcId)| {
             let has_got = || self.reached.get(listener).is_some_and(|got| got.contains(&told.number));
-            // A server keeps an event for those who come, until each process that it is for has got it: once in all its lives.
+            // A server keeps an event for later processes until each target process has got it once, in all its lives.
             let has_had = || told.heard.contains(*proc) && !told.listeners.contains(listener);
             *on == server && **proc != told.source && !has_got() && !has_had()
         };
@@ -257,8 +261,8 @@ impl InvitedGroups {
         wanting.map(|(peer, (server, proc, _))| (peer, *server, proc))
     }
 
-    /// An event, or all that goes by way of a server, does not reach these processes, nor what they say others. Nobody in a group with them
-    /// can be sure to hear of anything.
+    /// An event, or all events through one server, is lost for these processes, and so is what they send. Nobody in a
+    /// group with them can be sure to hear of anything.
     pub(super) fn lose_news(&mut self, id: Option<&Text>, is_cut_off: impl Fn(&ProcId) -> bool) {
         for ((leader, name), party) in &mut self.all {
             let is_meant = id.is_none_or(|id| id == name);
@@ -271,38 +275,41 @@ impl InvitedGroups {
         self.forgotten.insert(namespace);
     }
 
-    /// Whether those who are asked may miss something.
+    /// Whether the invited processes may miss something.
     pub(super) fn is_lossy(&self, id: &InvitationId) -> bool {
         let is_forgotten = |proc: &ProcId| self.forgotten.contains(&proc.namespace);
         self.all.get(id).is_some_and(|party| party.is_lossy || party.concerns(&id.0, is_forgotten))
     }
 
-    /// Whether a process may miss something of what is said of a name.
+    /// Whether a process may miss news of a group of this name.
     pub(super) fn may_miss(&self, proc: &ProcId, id: &Text) -> bool {
         let mut same = self.about(proc).filter(|((_, name), _)| name == id);
         same.any(|(id, party)| party.concerns(&id.0, |other| other == proc) && self.is_lossy(id))
     }
 
-    /// Whether a process has said that it is in no group of this name any more. What is said of one is heard of all of that name: a
-    /// group has nothing else that says which it is. There are two where several take a leader's place at once.
+    /// Whether a process has announced that it has left the groups of this name. News of one group counts for all
+    /// groups of its name, because nothing else identifies a group. Two groups share a name if several processes take a
+    /// leader's place at once.
     pub(super) fn has_left(&self, id: &Text, proc: &ProcId) -> bool {
         self.about(proc).any(|((_, name), party)| name == id && party.left.contains(proc))
     }
 
-    /// Whether the news of the leader's end may be that of an earlier life of it, in which it had been asked to another group of
-    /// that name: nothing in it tells them apart.
+    /// Whether the news of the leader's end may be about an earlier life, in which it was invited to another group of
+    /// that name. Nothing in the news tells the two lives apart.
     pub(super) fn had_left_earlier(&self, (leader, id): &InvitationId) -> bool {
         let mut others = self.about(leader).filter(|((of, name), _)| name == id && of != leader);
         others.any(|(_, party)| party.left_early.contains(leader))
     }
 
-    /// A process offers to lead in the place of another.
+    /// A process offers to lead in another's place.
     pub(super) fn volunteers(&mut self, proc: &ProcId) {
         self.gone.remove(proc);
     }
 
-    /// A process hears who leads from now on. Gives who did before, if the place was free only once: no other leader of that
-    /// name has gone, nor has the one that had taken the place, and that has invited or need not have yet.
+    /// A process hears of the present leader. Returns the leader before it, if only one place of that name was free.
+    ///
+    /// It returns none if another leader of that name has gone, or the successor itself. The successor must have
+    /// invited, or must still have time for it.
     pub(super) fn note_selected(
         &mut self,
         now: Time,
@@ -320,7 +327,7 @@ impl InvitedGroups {
         (lost <= 1 && is_kept && !self.gone.contains(&before)).then_some(before)
     }
 
-    /// A connection leaves: nothing reaches it from now on.
+    /// A connection leaves: no event reaches it from now on.
     pub(super) fn hears_no_more(&mut self, peer: PeerId) {
         let Some((_, proc, _)) = self.interests.remove(&peer) else { return };
         if let Some(peers) = self.listening.get_mut(&proc) {
@@ -345,7 +352,7 @@ impl InvitedGroups {
         }
     }
 
-    /// A process has gone, as far as its server can tell: for good, or until it comes again.
+    /// A process has gone, as far as its server can tell. It may come again.
     pub(super) fn left(&mut self, proc: &ProcId, now: Time) {
         self.gone.insert(proc.clone());
         for id in self.of_process.get(proc).into_iter().flatten() {
@@ -368,7 +375,7 @@ pub(super) fn group_of(info: &[Info]) -> Option<Text> {
     if let Value::String(id) = &info.value { Some(id.clone()) } else { None }
 }
 
-/// Whether it is not a server's own.
+/// Whether a process raised the event, not a server.
 pub(super) fn is_told_by_process(info: &[Info]) -> bool {
     number_of(info).is_some()
 }
@@ -377,10 +384,11 @@ fn number_of(info: &[Info]) -> Option<u64> {
     info.iter().find(|info| info.key.as_str() == NUMBER)?.value.as_u64()
 }
 
-/// How long it takes, where there are no faults, until all have heard of something and have told their servers so: up, over, down, and
+/// The time until all have heard of something and told their servers so, without faults. News goes up, over, down, and
 /// up again or back, each 0.2 ms at most (`World::latency`).
 const TRAVEL_MAX: Duration = Duration::from_millis(1);
-/// How long a leader's place is kept for one who has taken it and does not invite, as far as those see it who hear of that a little later.
+/// How long a leader's place is kept for a successor that does not invite, as seen by processes that hear of it a
+/// little later.
 const PLACE_KEPT: Duration = Duration::from_secs(55);
 /// The key of the number that tells events of processes apart.
 const NUMBER: &str = "sim.event";

@@ -10,20 +10,24 @@
 //!   process: client core, staging, mapping of its server's segment;  program: put, commit, meet, get
 //! ```
 //!
-//! A seed and a [`Setup`] decide everything: there is no clock, thread, socket or environment here. Time is virtual, events wait
-//! in one `queue`, each concern draws from its own stream of random numbers (`random`), every map is ordered. So a seed replays
-//! step for step.
+//! A seed and a [`Setup`] decide everything: there is no clock, thread, socket or environment here. Time is virtual,
+//! and events wait in one `queue`. Each concern draws from its own stream of random numbers (`random`), and every map
+//! is ordered. So a seed replays step for step.
 //!
-//! State lies in files that do not know `World`. `world` holds all of it. The steps are methods of `World` in `actions`, and
-//! `run` calls them as events happen.
+//! State lies in files that do not know `World`. `world` holds all of it. The steps are methods of `World` in
+//! `actions`, and `run` calls them as events happen.
 //!
 //! After every step the rules of `invariants` hold, or the run ends with a [`Broken`]. The checker knows nothing of the
-//! cores' insides. It keeps its own account of requests, of arrivals at operations (`local_collectives`) and of puts; a value
-//! says itself which process put it (`value`). Defects planted in this crate's wiring show that the checker works ([`Canary`]).
+//! cores' insides. It keeps its own account of requests, of arrivals at operations (`local_collectives`) and of puts; a
+//! value says itself which process put it (`value`). Defects planted in this crate's wiring show that the checker works
+//! ([`Canary`]).
 //!
-//! Other tests cover the rest: system calls, threads, and a client whose server is gone (`tests/errno`, `tests/liveness.rs`,
-//! `runtime/link.rs`); ten thousand lives of one process (`tests/reinit.rs`); bytes (`proto`, `fuzz`); tools and clients of other
-//! libraries.
+//! Other tests cover the rest:
+//!
+//! - system calls, threads, and a client whose server is gone (`tests/errno`, `tests/liveness.rs`, `runtime/link.rs`);
+//! - ten thousand lives of one process (`tests/reinit.rs`);
+//! - bytes (`proto`, `fuzz`);
+//! - tools and clients of other libraries.
 
 mod actions;
 mod bootstraps;

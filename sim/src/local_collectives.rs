@@ -1,19 +1,20 @@
 //! Arrivals at collective operations: the standard's account of the local phase, compared with the server's own.
 //!
-//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: one contribution from every local participant,
-//! one upcall; a repeated call with the same participants opens a new operation.
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence. Every local participant contributes once, and
+//! the server makes one upcall. A repeated call with the same participants opens a new operation.
 //!
-//! A host may register a job with a server only when that server asks to connect to it (`registration`). A job with processes on
-//! the server's node is registered less than a second after it can be named. Rules for operations over unregistered jobs:
+//! A host may register a job with a server only when that server asks to connect to it (`registration`). A job with
+//! processes on the server's node is registered less than a second after it can be named. Rules for operations over
+//! unregistered jobs:
 //!
-//! 1. A connect goes up as soon as it lacks only registrations: no other request could bring them. The host hears of known
-//!    participants that have gone.
+//! 1. A connect goes up as soon as it lacks only registrations: no other request could bring them. The host hears of
+//!    known participants that have gone.
 //! 2. It stays open then: processes of newly registered jobs join it, and its time limit ends it.
-//! 3. It ends well, or in part, once the host has agreed and all jobs are registered and all their local processes have come or
-//!    gone. It also ends after a second in which it lacked only registrations: unregistered jobs then have no process here. It ends
-//!    neither earlier nor later. Processes that have gone in between are missing.
-//! 4. A disconnect goes up after it has lacked only registrations for that second, neither earlier nor later. Operations on groups
-//!    that the host forms have no account; they go up no earlier (`hosted_groups`).
+//! 3. It ends well, or in part, once the host has agreed and all jobs are registered and all their local processes have
+//!    come or gone. It also ends after a second in which it lacked only registrations: unregistered jobs then have no
+//!    process here. It ends neither earlier nor later. Processes that have gone in between are missing.
+//! 4. A disconnect goes up after it has lacked only registrations for that second, neither earlier nor later.
+//!    Operations on groups that the host forms have no account; they go up no earlier (`hosted_groups`).
 //! 5. Fences wait for all registrations. With a host of the usual kind, all operations do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,7 +40,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether it ends what was begun when all its jobs were there.
+    /// Whether the operation ends an earlier one, begun when all its jobs were registered.
     pub(super) const fn takes_back(&self) -> bool {
         matches!(self, Self::Disconnect | Self::Destruct(_))
     }
@@ -54,7 +55,7 @@ pub(super) struct Local {
     pub(super) gone: BTreeSet<u32>,
     /// The server's knowledge of the participants.
     pub(super) knowledge: Knowledge,
-    /// It is none that the server could do alone, and nobody does it otherwise.
+    /// Whether the operation needs a host and has none.
     pub(super) is_impossible: bool,
 }
 
@@ -84,18 +85,18 @@ pub(super) struct LocalCollective {
     pub(super) is_impossible: bool,
     waiting: BTreeMap<PeerId, Arrival>,
     deadline: Option<Time>,
-    /// The same, for those who are told of its end one after the other.
+    /// The same, for participants that hear of its end one after the other.
     pub(super) due: Option<Time>,
     /// Set when the host has answered with success.
     pub(super) promise: Option<Rc<Promise>>,
 }
 
-/// A request that has joined an operation, and what it would leave if the server took it back.
+/// A request that has joined an operation, and the state before it, in case the server takes it back.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     tag: Tag,
     process: u32,
-    /// Another of the process's requests had come before; perhaps in an earlier life of it.
+    /// Another of the process's requests had come before, perhaps in an earlier life.
     had_contributed: bool,
     had_departed: bool,
     /// It has started the operation's clock.
@@ -139,7 +140,7 @@ pub(super) enum Ended {
     Nothing,
     /// The operation has ended well for this participant.
     Well { left_out: Option<u32>, missing: usize, promise: Option<Rc<Promise>>, was_answered: bool },
-    /// It has ended well, or in part, and should not have.
+    /// It has ended well or in part, and should not have.
     Wrongly(String),
 }
 
@@ -153,7 +154,7 @@ pub(super) struct LocalCollectives {
 }
 
 impl LocalCollectives {
-    /// A request arrives. Gives the operation's clock, which the first who wants one starts for all: `None` if nobody has.
+    /// A request arrives. Returns the operation's clock: the first participant with a time limit starts it for all.
     pub(super) fn arrive(
         &mut self,
         server: ServerId,
@@ -204,7 +205,7 @@ impl LocalCollectives {
         Some((signature, operations.iter().find(|operation| operation.number == *number)?))
     }
 
-    /// The group of this name that gathers, names a process, and does not hold its connection yet: the oldest.
+    /// The oldest open group of this name that names a process and does not hold its connection yet.
     pub(super) fn group_with(&self, server: ServerId, name: &Text, proc: &ProcId, peer: PeerId) -> Option<Signature> {
         let kind = Kind::Construct(name.clone());
         let first = (server, (kind.clone(), Rc::from([])));
@@ -215,7 +216,7 @@ impl LocalCollectives {
         free.min_by_key(|(number, _)| *number).map(|(_, signature)| signature.clone())
     }
 
-    /// The server hands an operation to its host: the oldest that gathers.
+    /// The server hands the oldest open operation to its host.
     pub(super) fn handed_over(
         &mut self,
         server: ServerId,
@@ -239,7 +240,7 @@ impl LocalCollectives {
         }
     }
 
-    /// A reply to a request. `is_new`: it came with the very input that brought the request.
+    /// A reply to a request. `is_new`: the input that brought the request also caused the reply.
     pub(super) fn replied(&mut self, now: Time, peer: PeerId, tag: Tag, status: Status, is_new: bool) -> Ended {
         let Some((server, signature, number)) = self.by_request.remove(&(peer, tag)) else { return Ended::Nothing };
         let Some(operations) = self.places.get_mut(&(server, signature.clone())) else { return Ended::Nothing };
@@ -249,7 +250,7 @@ impl LocalCollectives {
         let Some(operation) = operations.get_mut(place) else { return Ended::Nothing };
         let left = operation.waiting.remove(&peer);
         if status == Status::ERR_NOT_AVAILABLE {
-            // The connection is being closed. What it contributed stays.
+            // The connection is being closed. Its contribution stays.
             return Ended::Nothing;
         }
         if is_new && REFUSALS.contains(&status) {
@@ -273,7 +274,7 @@ impl LocalCollectives {
             },
             _ => Ended::Nothing,
         };
-        // Everybody who waits is answered at once.
+        // All waiting participants are answered at once.
         if operation.waiting.is_empty() {
             self.remove(server, &signature, number);
         } else if let Stage::Open = operation.stage {
@@ -283,7 +284,7 @@ impl LocalCollectives {
         ended
     }
 
-    /// Somebody who waits for others, if anybody does.
+    /// A waiting participant of an operation that lacks others, if there is one.
     pub(super) fn somebody_waiting(&self, server: ServerId) -> Option<(PeerId, Tag)> {
         let first = (server, (Kind::Fence, Rc::from([])));
         let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
@@ -292,7 +293,7 @@ impl LocalCollectives {
         operation.waiting.iter().next().map(|(peer, arrival)| (*peer, arrival.tag))
     }
 
-    /// A connection ended: it waits no more, what it contributed stays.
+    /// A connection ended: it waits no more, but its contribution stays.
     pub(super) fn connection_ended(&mut self, peer: PeerId) {
         let first = (peer, Tag(0));
         let requests: Vec<_> = self.by_request.range(first..=(peer, Tag(u32::MAX))).map(|(id, _)| *id).collect();
@@ -314,7 +315,7 @@ impl LocalCollectives {
         }
     }
 
-    /// The host has registered something: perhaps it is known now who must come.
+    /// The host has registered something. The participants may be known now.
     pub(super) fn registered(
         &mut self,
         server: ServerId,
@@ -331,14 +332,14 @@ impl LocalCollectives {
         }
     }
 
-    /// An operation that waits although all have come that can.
+    /// An operation that waits although every possible participant has come.
     pub(super) fn complete_but_waiting(&mut self, server: ServerId, now: Time) -> Option<String> {
         let mut found = None;
         for ((kind, procs), operations) in self.on_mut(server) {
             operations.iter_mut().for_each(|op| op.note_lacking(kind, now));
             let oldest = operations.front().map(|op| op.number);
             operations.retain(|op| !op.has_ended_unseen(oldest == Some(op.number), now));
-            // One that concerns this node alone, and that nobody waits for any more, ends without a word.
+            // An operation of this node alone ends without a reply once nobody waits for it.
             operations.retain(|op| !(op.waiting.is_empty() && op.is_done()));
             let is_overdue =
                 |(place, op): (usize, &LocalCollective)| op.is_done() || op.is_overdue(kind, place == 0, now);
@@ -349,7 +350,7 @@ impl LocalCollectives {
         found
     }
 
-    /// The server looked at its deadlines: what nobody waits for any more ended without a word.
+    /// The server has checked its deadlines: operations without a waiting participant have ended without a reply.
     pub(super) fn expired(&mut self, server: ServerId, now: Time) {
         for (_, operations) in self.on_mut(server) {
             let is_over =
@@ -358,12 +359,12 @@ impl LocalCollectives {
         }
     }
 
-    /// The server has forgotten everything that names one of these, or is gone (`None`).
+    /// The server has forgotten every operation that names one of these, or is gone (`None`).
     pub(super) fn forgotten(&mut self, server: ServerId, is_named: impl Fn(&[ProcId]) -> bool) {
         self.places.retain(|(of, (_, procs)), _| *of != server || !is_named(procs));
     }
 
-    /// An upcall that the server waits for no more.
+    /// An upcall that the server no longer waits for.
     pub(super) fn settled(&mut self, server: ServerId, upcall: UpcallId) {
         if let Some((signature, number)) = self.by_upcall.remove(&(server, upcall)) {
             let place = (server, signature);
@@ -421,25 +422,26 @@ pub(super) enum Knowledge {
     /// Not all processes of a job are announced, or a job is not registered.
     #[default]
     Little,
-    /// All of the jobs that it has heard of, which are these processes: others are not registered.
+    /// All participants of the jobs that the server has heard of, namely these processes. Other jobs are not
+    /// registered.
     ButForJobs(BTreeSet<u32>),
     Whole,
 }
 
-/// How an operation stands that lacks registrations.
+/// The state of an operation that lacks registrations.
 #[derive(Debug, Default)]
 struct MissingRegistrations {
-    /// When the host was asked all the same, and whether it has agreed.
+    /// When the host was asked in spite of it, and whether it has agreed.
     asked: Option<Time>,
     has_agreed: Option<bool>,
-    /// When it first lacked nothing but registrations, and since when that is so without a break; of a connect, once the host has
-    /// agreed.
+    /// When the operation first lacked only registrations, and since when it has done so without a break. A connect
+    /// counts from the host's agreement.
     first: Option<Time>,
     since: Option<Time>,
 }
 
 impl Kind {
-    /// Whether it does not wait for jobs for ever where the host knows some that servers do not.
+    /// Whether it goes on without jobs that the host may know and the servers do not.
     pub(super) const fn goes_on_without_jobs(&self) -> bool {
         matches!(self, Self::Connect | Self::Disconnect)
     }
@@ -451,7 +453,7 @@ impl LocalCollective {
         self.knowledge == Knowledge::Whole
     }
 
-    /// Participants that its server knows and that have not come.
+    /// Participants that the server knows and that have not come.
     pub(super) fn missing_known(&self) -> BTreeSet<u32> {
         let known = match &self.knowledge {
             Knowledge::ButForJobs(known) => known,
@@ -460,7 +462,7 @@ impl LocalCollective {
         known.difference(&self.contributed).copied().collect()
     }
 
-    /// One of them that could have come.
+    /// A missing participant that could have come.
     pub(super) fn left_out_known(&self) -> Option<u32> {
         self.missing_known().difference(&self.departed).next().copied()
     }
@@ -473,13 +475,13 @@ impl LocalCollective {
         self.missing_registrations.first.is_some_and(|first| first + REGISTERED_WITHIN <= now)
     }
 
-    /// Whether the local phase of one that went up ahead is over.
+    /// Whether the local phase of an operation that went up early is over.
     pub(super) fn is_closed(&self, now: Time) -> bool {
         let is_complete = self.is_defined() && self.left_out().is_none();
         is_complete || self.has_waited(now) && self.lacks_only_jobs()
     }
 
-    /// Whether it can be joined.
+    /// Whether another participant can join.
     pub(super) fn takes_more(&self, now: Time) -> bool {
         match self.stage {
             Stage::Open => true,
@@ -488,7 +490,7 @@ impl LocalCollective {
         }
     }
 
-    /// It goes up, perhaps before all jobs are registered.
+    /// The operation goes up, perhaps before all jobs are registered.
     pub(super) fn go_up(&mut self, kind: &Kind, upcall: UpcallId, now: Time) {
         if *kind == Kind::Connect && self.lacks_only_jobs() {
             self.stage = Stage::Early;
@@ -499,7 +501,7 @@ impl LocalCollective {
         }
     }
 
-    /// Whether it goes up, or has gone, before it may.
+    /// Whether it goes up, or has gone up, too early.
     pub(super) fn is_premature(&self, kind: &Kind, now: Time) -> bool {
         match kind {
             _ if self.is_defined() => false,
@@ -509,7 +511,7 @@ impl LocalCollective {
         }
     }
 
-    /// The fault in its end, if it went up early and had an effect.
+    /// The fault in its end, if it went up early and succeeded.
     pub(super) fn objection(&self, now: Time) -> Option<String> {
         if self.stage != Stage::Early {
             return None;
@@ -521,7 +523,7 @@ impl LocalCollective {
         }
     }
 
-    /// Takes note of what it lacks. A step is over.
+    /// A step is over: notes the registrations that the operation lacks.
     pub(super) fn note_lacking(&mut self, kind: &Kind, now: Time) {
         let is_begun = match self.stage {
             Stage::Open => *kind == Kind::Disconnect,
@@ -534,7 +536,7 @@ impl LocalCollective {
         self.missing_registrations.first = self.missing_registrations.first.or(self.missing_registrations.since);
     }
 
-    /// Whether it should have gone on.
+    /// Whether the server should have continued it.
     pub(super) fn is_overdue(&self, kind: &Kind, is_oldest: bool, now: Time) -> bool {
         let has_lacked_long = || self.missing_registrations.since.is_some_and(|since| since + REGISTERED_WITHIN < now);
         match self.stage {
@@ -548,7 +550,7 @@ impl LocalCollective {
         }
     }
 
-    /// Whether one that went up ahead, and that nobody waits for any more, has ended without a word.
+    /// Whether an operation that went up early, and has no waiting participant, has ended without a reply.
     pub(super) fn has_ended_unseen(&self, is_oldest: bool, now: Time) -> bool {
         let Some(asked) = self.missing_registrations.asked.filter(|_| self.waiting.is_empty()) else { return false };
         match self.missing_registrations.has_agreed {
@@ -560,7 +562,7 @@ impl LocalCollective {
 }
 
 impl LocalCollectives {
-    /// The host answers: it agrees to a connect, be it without some, or does not.
+    /// The host answers: it agrees to a connect, perhaps in part, or refuses.
     pub(super) fn answered(&mut self, server: ServerId, upcall: UpcallId, agrees: bool) {
         let Some((signature, number)) = self.by_upcall.get(&(server, upcall)).cloned() else { return };
         let operations = self.places.get_mut(&(server, signature));
@@ -569,7 +571,7 @@ impl LocalCollectives {
         }
     }
 
-    /// A connection that waits at an operation which went up ahead, has its answer, and still lacks somebody.
+    /// A connection at an operation that went up early, has the host's answer, and still lacks a participant.
     pub(super) fn somebody_early(&self, server: ServerId, now: Time) -> Option<(PeerId, Tag)> {
         let operations = self.places.iter().filter(|((of, _), _)| *of == server).flat_map(|(_, all)| all);
         let is_ahead = |op: &&LocalCollective| {
@@ -580,10 +582,10 @@ impl LocalCollectives {
     }
 }
 
-/// Within less than this a host tells of a job that has processes where it is named.
+/// The bound on the time in which a host registers a named job where the job has processes.
 pub(super) const REGISTERED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A server refuses a request with one of these, and the request never joins an operation.
+/// Statuses by which a server refuses a request; a refused request never joins an operation.
 const REFUSALS: [Status; 4] =
     [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_A_MEMBER, Status::ERR_INVALID_OPERATION];
 

@@ -1,4 +1,4 @@
-//! A process of a job: the real client core, and what a program would hold beside it.
+//! A process of a job: the real client core, and the state that a program would keep beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::queue::ServerId;
 use super::random::Random;
 use super::value::Put;
 
-/// How far a process is.
+/// The stage of a process's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Not started, or between two lives.
     Away,
     Connecting,
     Running,
-    /// It has said that it leaves; whether it comes again.
+    /// It has announced that it leaves; the flag says whether it comes again.
     Leaving(bool),
     /// It will never act again, and its connections stay.
     Hung,
@@ -34,7 +34,7 @@ pub(super) enum State {
 pub(super) enum Stage {
     Put,
     Meet,
-    /// Waits to be invited, so many times, and for what comes of it.
+    /// Waits for a number of invitations, and for their outcome.
     Attend(u8),
     Read(u8),
 }
@@ -50,7 +50,7 @@ pub(super) struct Process {
     pub(super) stage: Stage,
     pub(super) main: Option<PeerId>,
     pub(super) child: Option<PeerId>,
-    /// How often it has yet to finalize and initialise again.
+    /// How often it still has to finalize and initialize again.
     pub(super) reinits: u32,
     pub(super) stopped_until: Time,
     /// Number of its newest put, in all its lives.
@@ -59,7 +59,7 @@ pub(super) struct Process {
     pub(super) puts: Vec<Put>,
     /// Its puts in all its lives, as far as its server has taken them.
     pub(super) committed: Vec<Put>,
-    /// The least versions of others' values that it was promised or has seen.
+    /// The lowest versions of others' values that it may see: it was promised or has seen them.
     pub(super) floors: BTreeMap<(u32, u8), u32>,
     /// Its mapping. It stays when the server goes or the job is deregistered.
     pub(super) mapped: Option<Arc<NamespaceReader>>,
@@ -112,7 +112,7 @@ impl Process {
         }
     }
 
-    /// Its server has taken what it had put by then.
+    /// The server has taken all that the process had put by then.
     pub(super) fn note_committed(&mut self, taken: &[Put]) {
         for put in taken {
             match self.committed.iter_mut().find(|known| known.key == put.key) {
@@ -125,7 +125,7 @@ impl Process {
         }
     }
 
-    /// Raises what a reader may expect. Bounded: a large run remembers the first few.
+    /// Raises the version that a reader may expect. Bounded: a large run remembers the first few.
     pub(super) fn expect(&mut self, whose: u32, key: u8, version: u32) {
         if self.floors.len() >= FLOORS_MAX && !self.floors.contains_key(&(whose, key)) {
             return;
@@ -141,7 +141,7 @@ const FLOORS_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) purpose: CallPurpose,
-    /// Whether the process goes on only when it is done.
+    /// Whether the process continues only after the call.
     pub(super) is_awaited: bool,
     /// When the client core must have ended it, if the process is not stopped.
     pub(super) deadline: Option<Time>,
@@ -150,7 +150,7 @@ pub(super) struct PendingCall {
 #[derive(Debug)]
 pub(super) enum CallPurpose {
     Meeting,
-    /// To form a group whose other members it does not know.
+    /// To form a group whose other members the process does not know.
     Group(Text),
     Get(Box<PendingGet>),
     Finalize,
@@ -186,18 +186,18 @@ pub(super) struct Connection {
     pub(super) last_call: u64,
     /// Its invitations.
     pub(super) invitations: Invitations,
-    /// Groups that it is in by a bootstrap: their leaders did not know each other.
+    /// Groups that it is in by a bootstrap, whose leaders did not know each other.
     pub(super) groups: BTreeSet<Text>,
-    /// When the last message of each direction arrives: none overtakes it.
+    /// The arrival time of the last message of each direction: no message overtakes it.
     pub(super) up: Time,
     pub(super) down: Time,
     /// When the client is called next.
     pub(super) timer: Option<Time>,
-    /// The client knows that it was let in.
+    /// The client knows that it was admitted.
     pub(super) is_admitted: bool,
-    /// The client knows that it has ended, or does not exist any more.
+    /// The client knows that its connection has ended, or the client no longer exists.
     pub(super) is_client_gone: bool,
-    /// The server knows, or does not exist any more.
+    /// The server knows it, or no longer exists.
     pub(super) is_server_gone: bool,
 }
 
@@ -225,7 +225,7 @@ impl Connection {
     }
 }
 
-/// A process looks here before it asks: the same places, in the same order, as a real one (`runtime::stores`).
+/// A process looks here before it asks. The places and their order are those of a real process (`runtime::stores`).
 impl Stores for Connection {
     type Value = Value;
 

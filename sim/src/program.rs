@@ -19,7 +19,7 @@ pub(super) struct Program {
 pub(super) struct Phase {
     pub(super) meeting: Meeting,
     pub(super) set: Set,
-    /// Seconds; none: for as long as the job may run.
+    /// The time limit in seconds; `None`: as long as the job may run.
     pub(super) timeout_s: Option<i32>,
     /// Whether a process waits for the end before it goes on.
     pub(super) waits: bool,
@@ -41,7 +41,7 @@ pub(super) enum Meeting {
     Invite(Invite),
     Leave(Text),
     Bootstrap(Bootstrap),
-    /// Ends what a bootstrap has formed, of whoever that is.
+    /// Ends the group that a bootstrap has formed, whatever its members.
     Dissolve(Text),
 }
 
@@ -49,9 +49,10 @@ pub(super) enum Meeting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bootstrap {
     pub(super) name: Text,
-    /// So many of the set, the first.
+    /// The number of leaders, taken from the front of the set.
     pub(super) leaders: u32,
-    /// Whether each leader adds all the others, and everybody says how long; or each a part, and the first.
+    /// Whether each leader adds all the others and every caller gives a time limit. If not, each adds a part and the
+    /// first gives the limit.
     pub(super) is_shared: bool,
     pub(super) slip: Slip,
 }
@@ -60,9 +61,9 @@ pub(super) struct Bootstrap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slip {
     Nothing,
-    /// There are fewer than they say.
+    /// The number of leaders is lower than the leaders' count.
     LeaderShort,
-    /// One says another number, or none.
+    /// One leader gives another count, or none.
     CountsDiffer,
     CountsNone,
     /// They do not add a process that comes.
@@ -75,7 +76,7 @@ pub(super) enum Slip {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Invite {
     pub(super) name: Text,
-    /// Which of the set, counted around.
+    /// The position of the leader in the set, modulo the set's size.
     pub(super) leader: u32,
     /// Whether it is formed without the processes that do not accept.
     pub(super) is_optional: bool,
@@ -148,7 +149,7 @@ impl Program {
         }
     }
 
-    /// The jobs are connected, soon, and do most of what follows together.
+    /// The jobs are connected early, and do most of the later operations together.
     pub(super) fn connect_jobs(&mut self, random: &mut Random, has_group_host: bool) {
         let first = usize::from(random.one_in(4) && self.phases.len() > 1);
         let mut group: Option<Text> = None;
@@ -219,7 +220,7 @@ impl Phase {
         Self { meeting, set, timeout_s, waits: !random.one_in(4), outlives_deaths: false, leavers: None }
     }
 
-    /// The phase that takes back what this one has brought about.
+    /// The phase that reverses this one.
     fn undone(&self) -> Option<Self> {
         let meeting = match &self.meeting {
             Meeting::Connect => Meeting::Disconnect,
@@ -229,7 +230,7 @@ impl Phase {
         Some(Self { meeting, ..self.clone() })
     }
 
-    /// An invitation instead, to the same processes or, where these are many, to some of them.
+    /// An invitation instead: to the same processes, or to some of them if there are many.
     fn by_invitation(&self, random: &mut Random, number: u32, setup: &Setup) -> Self {
         let is_wide = matches!(self.set, Set::Whole | Set::Both);
         let set = if is_wide && setup.ranks > GUESTS_MAX { Set::Block(GUESTS_MAX) } else { self.set };
@@ -239,7 +240,8 @@ impl Phase {
         Self { meeting: Meeting::Invite(invite), set, ..self.clone() }
     }
 
-    /// A bootstrap instead, of neighbours on each node: perhaps of several sets in one name, or once more in the last one's.
+    /// A bootstrap instead, of neighbours on each node. It may have several sets under one name, or repeat the last
+    /// one.
     fn by_bootstrap(&self, random: &mut Random, last: Option<Text>, number: u32) -> Self {
         let name = last.filter(|_| random.one_in(2));
         let name = name.unwrap_or_else(|| Text::from(format!("boot{number}").as_str()));
@@ -263,12 +265,13 @@ impl Phase {
         Some(Self { meeting: Meeting::Leave(name.clone()), ..self.clone() })
     }
 
-    /// The participants as a process of `jobs[job]` writes them; `None`: its part of the program has no such set.
+    /// The participants as a process of `jobs[job]` writes them. `None`: the set does not exist in its part of the
+    /// program.
     pub(super) fn procs(&self, jobs: &[Job], job: usize, rank: u32) -> Option<Vec<ProcId>> {
         let own = jobs.get(job)?;
         let procs = match self.set {
             Set::Whole => vec![own.everybody()],
-            // Only the jobs that the run began with know of each other.
+            // Only the jobs of the beginning know of each other.
             Set::Both if job < 2 => jobs.iter().take(2).map(Job::everybody).collect(),
             Set::Both => return None,
             Set::Stride(stride) => {
@@ -318,13 +321,13 @@ impl Phase {
                 let command = Command::GroupDestruct.to_raw();
                 Call::Exchange(Request::GroupDestruct(Group { command, id: Some(name.clone()), procs, directives }))
             }
-            // A process does more than one call about these.
+            // A process makes more than one call for these.
             Meeting::Invite(_) | Meeting::Leave(_) | Meeting::Bootstrap(_) => Call::Exchange(Request::JobInfo),
         }
     }
 }
 
-/// Some groups are left where they are ended; some are formed for that.
+/// Some groups have members that leave while the others end it. Some are formed for that purpose.
 fn plan_departures(phases: &mut [Phase], random: &mut Random, setup: &Setup) {
     if random.one_in(3)
         && !setup.is_large()
@@ -345,7 +348,7 @@ fn plan_departures(phases: &mut [Phase], random: &mut Random, setup: &Setup) {
     }
 }
 
-/// How many are invited at a time, at most.
+/// The largest number of processes that one invitation names.
 const GUESTS_MAX: u32 = 16;
-/// Leavers by rank have one remainder of the ranks by this.
+/// Members that leave by rank have one remainder of the ranks modulo this number.
 pub(super) const REMAINDERS: u32 = 3;

@@ -13,7 +13,7 @@ use modex::types::{Namespace, Time};
 use super::faults::Faults;
 use super::value::{Promise, Put};
 
-/// A server in one of its lives: what was meant for an earlier one does not reach a later one.
+/// A server in one of its lives. A message for an earlier life does not reach a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ServerId {
     pub(super) node: u32,
@@ -25,7 +25,7 @@ pub(super) struct ServerId {
 pub(super) enum Event {
     /// A process starts, or starts again.
     Start(u32),
-    /// A process does the next thing.
+    /// A process takes its next step.
     Wake(u32),
     /// Something arrives at the server's end of a connection.
     ToServer(PeerId, Box<ToServer>),
@@ -52,7 +52,7 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) enum ToServer {
     Hello(Hello),
-    /// With what a commit holds.
+    /// A commit, with its content.
     Request(Tag, Request, Vec<Put>),
     Hangup,
 }
@@ -64,7 +64,7 @@ pub(super) enum ToClient {
     Segment(Namespace),
     /// Nothing ties it to this job any more.
     Withdrawn(Namespace),
-    /// With what the end of a fence promises.
+    /// A fence's end, with its promise.
     Reply(Tag, Reply, Option<Rc<Promise>>),
     /// Something has happened.
     Event(Arc<Notification>),
@@ -72,7 +72,7 @@ pub(super) enum ToClient {
     Closed,
 }
 
-/// All that will happen. What is due at one moment happens in the order in which it was planned.
+/// All future events. Events of one moment happen in the order in which they were planned.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     heap: BinaryHeap<Reverse<Planned>>,

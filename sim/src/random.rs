@@ -11,19 +11,19 @@ pub(super) enum Stream {
     Program,
     /// Invitations to groups, and their answers.
     Invitations,
-    /// Whether the host forms groups, and what is done where it does not.
+    /// Whether the host forms groups, and the program where it does not.
     Groups,
     /// Members that leave a group while others end it.
     Leavers,
-    /// Which servers the host tells of a job, and when.
+    /// The servers that the host tells of a job, and the time.
     Registrations,
     /// The choices of one process within the program.
     Process(u32),
-    /// How long everything takes.
+    /// The duration of everything.
     Network,
-    /// When the faults of a kind happen, and to whom.
+    /// The time and the victims of the faults of a kind.
     Fault(u32),
-    /// Which of many things a large run checks.
+    /// The sample that a large run checks.
     Sample,
     /// The place of a planted defect.
     Canary,
@@ -61,7 +61,7 @@ impl Random {
         u32::try_from(self.below(u64::from(bound))).unwrap_or(0)
     }
 
-    /// True once in so many times.
+    /// True once in `times` calls on average.
     pub(super) fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

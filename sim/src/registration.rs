@@ -18,8 +18,8 @@ pub(super) struct LazyRegistration {
 }
 
 impl LazyRegistration {
-    /// One in four of the small worlds with several jobs has such a host. The jobs are on nodes of their own in half of them,
-    /// and they connect.
+    /// One in four of the small worlds with several jobs has such a host. The jobs are on nodes of their own in half of
+    /// them, and they connect.
     pub(super) fn of(seed: u64, setup: &Setup, jobs: &mut [Job], nodes: u32) -> Option<Self> {
         let mut random = Random::of(seed, Stream::Registrations);
         if setup.is_large() || jobs.len() < 2 || !random.one_in(4) {

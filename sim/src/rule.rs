@@ -7,13 +7,13 @@ use std::fmt;
 pub enum Rule {
     /// Every accepted request and every call is answered exactly once.
     AnsweredOnce,
-    /// And before its deadline.
+    /// Every accepted request and every call is answered before its deadline.
     BeforeDeadline,
-    /// Nobody waits for what is there, or for who can't come any more.
+    /// Nobody waits for a value that is there, or for a process that can't come any more.
     NoWaitInVain,
-    /// No operation of many processes succeeds with a participant or its values missing.
+    /// No collective operation succeeds with a participant or its values missing.
     NothingMissing,
-    /// Nobody reads what its scope forbids.
+    /// Nobody reads a value that its scope forbids.
     Scope,
     /// A published value stays readable and unchanged, and no older value ever comes back.
     StaysReadable,
@@ -23,9 +23,9 @@ pub enum Rule {
     FetchedOnce,
     /// The lost server's clients learn of it at once.
     LossIsTold,
-    /// A group is of those who accepted, or were to form it, and all of them are told the same.
+    /// A group has exactly the processes that accepted it or were to form it, and all members hear the same.
     Membership,
-    /// Everybody whom an event is meant for and who wants it is told, once.
+    /// Every process that wants an event and is its target gets it once.
     ToldOnce,
     /// The cores' own assertions hold.
     Consistent,
@@ -56,7 +56,7 @@ impl fmt::Display for Rule {
 /// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// Which.
+    /// The rule.
     pub rule: Rule,
     /// The event that broke it.
     pub what: String,

@@ -39,13 +39,13 @@ pub fn run(seed: u64, setup: &Setup) -> Report {
     run_keeping(seed, setup, Keep::Nothing)
 }
 
-/// The same, with the last steps as text.
+/// The same as [`run`], with the last steps as text.
 #[must_use]
 pub fn run_in_words(seed: u64, setup: &Setup) -> Report {
     run_keeping(seed, setup, Keep::Text)
 }
 
-/// Runs a seed twice and holds the second run to the first, step for step.
+/// Runs a seed twice and compares the second run with the first, step for step.
 #[must_use]
 pub fn run_twice(seed: u64, setup: &Setup) -> Report {
     let first = run(seed, setup);
@@ -124,7 +124,7 @@ impl World {
         }
     }
 
-    /// Nothing remains.
+    /// At the end nothing remains.
     fn check_the_end(&mut self) {
         self.rules.all_answered();
         self.check_parties();

@@ -15,11 +15,11 @@ pub struct Setup {
     pub nodes: u32,
     /// Processes of all jobs together.
     pub ranks: u32,
-    /// How often the program comes to an operation of many processes.
+    /// The number of collective operations in the program.
     pub phases: u32,
     /// Kinds of faults that may happen.
     pub faults: Faults,
-    /// How often, at most.
+    /// The largest number of faults.
     pub faults_max: u32,
     /// A planted defect.
     pub canary: Option<Canary>,
@@ -30,7 +30,7 @@ impl Setup {
     pub const SMALL: Self =
         Self { nodes: 3, ranks: 8, phases: 6, faults: Faults::all(), faults_max: u32::MAX, canary: None };
 
-    /// A shape of its own for each seed, so that many seeds try many shapes: any subset of the faults, few of them or many.
+    /// A random shape for each seed, so that many seeds try many shapes: any subset of the faults, few or many.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::of(seed, Stream::Shape);
@@ -41,7 +41,7 @@ impl Setup {
         Self { nodes, ranks, phases, faults, faults_max, canary: None }
     }
 
-    /// Whether whole checks are too dear for each step, and exchanges among all for any memory.
+    /// Whether full checks cost too much time for each step, and exchanges among all cost too much memory.
     pub(super) const fn is_large(&self) -> bool {
         self.ranks > 4096
     }
@@ -57,9 +57,9 @@ const DRAWN_FAULTS_MAX: u32 = 16;
 pub(super) const HOST_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the host waits until all servers of an operation have come.
 pub(super) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(40);
-/// When the host ends the jobs, done or not.
+/// When the host ends the jobs, finished or not.
 pub(super) const JOB_LIMIT: Duration = Duration::from_secs(900);
-/// For how long a stopped process is stopped.
+/// How long a stopped process stays stopped.
 pub(super) const STOPPED_FOR: Duration = Duration::from_secs(60);
 
 /// One namespace: `size` processes in blocks over the nodes.
@@ -102,7 +102,7 @@ impl Job {
         ProcId::new(self.namespace.clone(), Rank::Wildcard)
     }
 
-    /// The ranks that an entry of a list of participants stands for.
+    /// The ranks that an entry of a participant list stands for.
     pub(super) fn ranks_of(&self, entry: &ProcId) -> std::ops::Range<u32> {
         match entry.rank {
             _ if entry.namespace != self.namespace => 0..0,

@@ -5,7 +5,7 @@ use super::rule::Rule;
 use super::run::{Report, run, run_in_words, run_twice};
 use super::setup::Setup;
 
-/// A failing seed, made as small as it gets: every part of it is a parameter of the command.
+/// A failing seed, made as small as possible: every part of it is a parameter of the command.
 #[derive(Clone, Debug)]
 pub struct Shortest {
     /// The parameters.

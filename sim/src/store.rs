@@ -23,7 +23,8 @@ pub(super) struct SimStore {
 }
 
 impl SimStore {
-    /// `span_bytes` of address space for each namespace; memory is taken page by page as it is written.
+    /// A store with `span_bytes` of address space for each namespace. The kernel takes memory page by page as it is
+    /// written.
     pub(super) fn new(hostname: &str, span_bytes: u64, canary: Option<Canary>) -> Self {
         let options = StoreOptions { span_bytes, ..StoreOptions::private(hostname) };
         Self { store: Store::new(options), canary, commits: 0, leaked: false }

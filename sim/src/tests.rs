@@ -21,13 +21,18 @@ fn small_worlds_with_all_faults_keep_all_rules() {
     }
 }
 
-/// The checker's own mistakes, found by many seeds: a refusal took back what an earlier life had contributed; a process whose
-/// time was over when it was let go on had not asked, so that its server had not failed it; events do not reach whoever is
-/// leaving; who had taken a leader's place and has gone makes room for a higher one; a leader whose word was lost on the way has
-/// left its place; an event that has reached a process is not kept for its next life; who leaves one group of a name has left both for
-/// those who hear of it; a leader's end of which somebody hears may be that of an earlier life, as one who was asked; a group that ended
-/// without some of its members has ended, and a clone that ends it once more knows nothing of it; a group is nobody's on a node that all
-/// who were told of it there have left, and who comes after them is not in it.
+/// Seeds in which the checker was wrong. Each line is a rule that the checker has kept since:
+///
+/// - A refused request takes back only its own contribution, not that of an earlier life.
+/// - A stopped process may go on after its time. It then has not asked, so its server has not failed it.
+/// - Events need not reach a leaving process.
+/// - A successor of a leader that has gone makes room for a higher successor.
+/// - A leader whose message was lost has left its place.
+/// - An event that has reached a process is not kept for the next life of the process.
+/// - A process that leaves one group of a name has left all groups of that name, as far as others hear.
+/// - News of a leader's end may be about an earlier life, in which it was an invited process.
+/// - A group that ended without some of its members has ended. A clone that ends it again knows nothing of the group.
+/// - A group leaves a node with the last local process that was told of it. A later process there is not in it.
 #[test]
 fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
     let lives = Faults::REORDER | Faults::DUPLICATE | Faults::INLINE | Faults::LATE | Faults::FLOOD | Faults::EXEC;
@@ -49,7 +54,8 @@ fn seeds_in_which_the_checker_was_wrong_keep_all_rules() {
     }
 }
 
-/// The same without any fault: one left in a hurry. It finalized while it led, or before it could have said that it is in.
+/// The same without any fault: one process left in a hurry. It finalized while it led, or before it could say that it
+/// had entered.
 #[test]
 fn seeds_in_which_the_checker_expected_too_much_of_those_who_leave_keep_all_rules() {
     for (seed, nodes, ranks, phases) in [(403, 1, 7, 1), (422_802, 3, 5, 2), (2_000_166, 2, 2, 2)] {
@@ -58,8 +64,8 @@ fn seeds_in_which_the_checker_expected_too_much_of_those_who_leave_keep_all_rule
     }
 }
 
-/// A process and its clone come to fences one behind the other, so that some ask for the others' values in the fence in which the rest
-/// ask for none: who asks for none is promised none.
+/// A process and its clone come to fences one behind the other. In one fence, some participants ask for values and the
+/// others do not. A participant that asks for none is promised none.
 #[test]
 fn a_fence_brings_values_to_those_who_ask_for_them() {
     let faults = Faults::DELAY | Faults::REORDER | Faults::LOSS | Faults::REFUSE | Faults::STOP | Faults::CLONE;
@@ -67,8 +73,9 @@ fn a_fence_brings_values_to_those_who_ask_for_them() {
     assert_eq!(broken(&run_twice(13630, &setup)), "");
 }
 
-/// A process was stopped for a minute, accepted an invitation that its leader had concluded, was told that the leader had ended, and led in
-/// its place: the others, in a group by then, were told so. The servers were wrong; a latecomer is told of an abort there.
+/// A process was stopped for a minute and then accepted an invitation that its leader had concluded. The servers told
+/// it that the leader had ended. It led in the leader's place, and the members of the finished group were told so. The
+/// servers were wrong: they now tell a latecomer that the group was aborted.
 #[test]
 fn nobody_is_told_of_a_new_leader_after_the_group_was_formed() {
     let faults = Faults::DIE | Faults::STOP;
@@ -76,8 +83,8 @@ fn nobody_is_told_of_a_new_leader_after_the_group_was_formed() {
     assert_eq!(broken(&run(63_462_805_238_839, &setup)), "");
 }
 
-/// A job was deregistered while one of its processes asked for a value anew. Its server knew nothing of the job any more, and said so. The
-/// checker was wrong: the value stays in the mapping, but a refresh asks for the server's word.
+/// A job was deregistered while one of its processes asked for a value anew. Its server no longer knew the job, and
+/// said so. The checker was wrong: the value stays in the mapping, but a refresh asks for the server's answer.
 #[test]
 fn a_refresh_finds_nothing_at_a_server_that_has_forgotten_the_job() {
     let faults = Faults::DELAY | Faults::DEREGISTER;
@@ -85,8 +92,9 @@ fn a_refresh_finds_nothing_at_a_server_that_has_forgotten_the_job() {
     assert_eq!(broken(&run(6_905_442_062_128, &setup)), "");
 }
 
-/// A process read a value of a connected job, finalized and initialized again. The connection ended with its first life, and
-/// the server refused the value to the second one. The checker was wrong: what a process may read follows from its ties.
+/// A process read a value of a connected job, finalized and initialized again. The connection ended with its first
+/// life, and the server refused the value to the second one. The checker was wrong: what a process may read follows
+/// from its ties.
 #[test]
 fn a_process_that_initializes_again_has_no_ties() {
     let setup = Setup { nodes: 3, ranks: 5, phases: 2, faults: Faults::REINIT, faults_max: 2, canary: None };
@@ -101,7 +109,7 @@ fn drawn_worlds_keep_all_rules() {
     }
 }
 
-/// A rule counts only if a run can break it. Each planted defect is found, by the rule that it breaks.
+/// A rule counts only if a run can break it. Each planted defect is found by the rule that it breaks.
 #[test]
 fn every_planted_defect_is_found() {
     for (word, kind) in Canary::ALL {

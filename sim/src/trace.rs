@@ -1,4 +1,4 @@
-//! The trace of a run: a number to compare two runs by and, for people, text.
+//! The trace of a run: a number for the comparison of two runs and, for people, text.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use modex::proto::Reply;
 use modex::server::{HostResult, Output};
 use modex::types::{Status, Time};
 
-/// How much of a run is kept besides its hash.
+/// The part of a run that is kept besides its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Nothing,
@@ -38,7 +38,7 @@ impl Trace {
         }
     }
 
-    /// For people; costs nothing where nobody reads.
+    /// Text for people; it costs nothing where nobody reads it.
     pub(super) fn line(&mut self, now: Time, text: impl FnOnce() -> String) {
         let steps = self.steps;
         if let Some(lines) = &mut self.lines {
@@ -71,7 +71,7 @@ const fn mixed(word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// Lines that are kept: all, in runs that a person might read.
+/// The number of lines that are kept. A run that a person might read keeps all.
 const LINES_MAX: usize = 10_000;
 
 /// An output in numbers.
@@ -120,7 +120,7 @@ fn words_of_status(status: Status) -> u64 {
     u64::from(status.to_raw().cast_unsigned())
 }
 
-/// The status that a reply is, or comes with.
+/// The status that a reply is or carries.
 pub(super) const fn status_of(reply: &Reply) -> Status {
     match reply {
         Reply::Status(status) | Reply::Partial { status, .. } => *status,

@@ -1,11 +1,11 @@
-//! Values that say who put them, under which key, for whom, and which version they are.
+//! Values that carry their origin: process, key, scope and version.
 
 use modex::types::{Scope, Value};
 
 /// Keys that processes put: `k0` to `k5`.
 pub(super) const KEYS: [&str; 6] = ["k0", "k1", "k2", "k3", "k4", "k5"];
 
-/// The origin of a value, as the value itself says it.
+/// The origin of a value, as the value carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Number of the process in the run.
@@ -58,7 +58,7 @@ impl Stamp {
     }
 }
 
-/// The newest version of one key, for each of those who may see it.
+/// The newest version of one key, for each scope of readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Put {
     pub(super) key: u8,
@@ -72,7 +72,7 @@ impl Put {
         if is_same_node { self.same_node } else { self.other_nodes }
     }
 
-    /// Whether it ever leaves the process.
+    /// Whether a put of this scope ever leaves the process.
     pub(super) const fn is_for_others(self) -> bool {
         self.same_node > 0 || self.other_nodes > 0
     }

@@ -1,4 +1,4 @@
-//! One run: all servers, all processes, the host between them, and the loop that lets one thing happen after the other.
+//! One run: all servers, all processes, the host between them, and the loop that takes one event after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,8 +48,8 @@ pub(super) struct Node {
     pub(super) admitted: BTreeMap<u32, BTreeSet<PeerId>>,
     /// Processes that can't come any more.
     pub(super) gone: BTreeSet<u32>,
-    /// Values that missed this server because the host's answer did not reach it, with their versions. Its processes then find
-    /// nothing, or a value at least as new.
+    /// Values that missed this server because the host's answer did not reach it, with their versions. Processes of the
+    /// server find nothing, or a value at least as new.
     pub(super) missed: BTreeMap<(u32, u8), u32>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct World {
     pub(super) host: Host,
     pub(super) collectives: LocalCollectives,
     pub(super) bootstraps: Bootstraps,
-    /// A request about a group that a server has got, and not refused yet.
+    /// A request about a group that a server has got and has not refused yet.
     pub(super) group_request: Option<PendingGroupRequest>,
     /// Whether the host forms groups.
     pub(super) has_group_host: bool,
@@ -84,7 +84,7 @@ pub(super) struct World {
     pub(super) commits: BTreeMap<(PeerId, Tag), Vec<Put>>,
     /// The request that the present input brought.
     pub(super) arriving: Option<(PeerId, Tag)>,
-    /// The upcall whose answer was just given up for lost.
+    /// The upcall whose answer was just given up as lost.
     pub(super) lost_upcall: Option<UpcallId>,
     pub(super) seed: u64,
     pub(super) requests: u64,
@@ -248,7 +248,8 @@ impl World {
         self.node(server.node).zip(number).is_some_and(|(node, number)| node.registered.contains(&number))
     }
 
-    /// The participants that a server may know. If an operation takes back an earlier one, no process of an ended job comes.
+    /// The participants that a server may know. An operation that reverses an earlier one has no process of an ended
+    /// job.
     pub(super) fn lasting(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Vec<ProcId> {
         let ended = self.node(server.node).map(|node| &node.ended).filter(|_| kind.takes_back());
         let has_ended = |proc: &ProcId| {
@@ -360,7 +361,7 @@ impl Node {
 /// User and group of all processes.
 pub(super) const USER: u32 = 1000;
 pub(super) const GROUP: u32 = 100;
-/// Unanswered requests that a server takes of one connection: few, so that a flood reaches the bound.
+/// The number of unanswered requests that a server takes from one connection: few, so that a flood reaches the bound.
 pub(super) const REQUESTS_MAX: usize = 24;
 /// Address space of a segment, besides what grows with the job.
 const SPAN_BYTES: u64 = 16 << 20;

@@ -1,7 +1,7 @@
-//! Groups on servers whose host forms none: what processes do, and what must hold of the answers.
+//! Groups on servers whose host forms none: the calls of processes, and the rules for the answers.
 //!
-//! Source: PMIx Standard, "Process Sets and Groups": a group is of all who were to form it, or there is none; all are told the
-//! same; those of one node need no host, others can't do without.
+//! Source: PMIx Standard, "Process Sets and Groups". A group has all its intended members, or there is none. All
+//! members hear the same. A group on one node needs no host; any other group needs one.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ use crate::trace::status_of;
 use crate::world::World;
 
 impl World {
-    /// The call by which a connection takes part in forming a group of which it knows its own part. `None`: it is at that already.
+    /// The call by which a connection takes part in forming a group, from its own part of the group's definition.
+    /// `None`: it already takes part.
     pub(crate) fn bootstrap_call(
         &self,
         peer: PeerId,
@@ -52,7 +53,7 @@ impl World {
         Some((CallPurpose::Group(name), Call::Exchange(Request::GroupConstruct(group))))
     }
 
-    /// The call by which a connection takes part in ending the group that it was told of, whose members its server knows.
+    /// The call by which a connection takes part in ending its group. Its server knows the group's members.
     pub(crate) fn dissolve_call(&mut self, peer: PeerId, phase: &Phase, name: &Text) -> Option<(CallPurpose, Call)> {
         self.connections
             .get_mut(&peer)?
@@ -92,7 +93,7 @@ impl World {
         self.group_request = Some(PendingGroupRequest { server, caller, request: asks, name, limit });
     }
 
-    /// The request that a server has got, and has not refused, counts.
+    /// A server has got the request and has not refused it, so it counts.
     pub(crate) fn enter_group(&mut self) {
         let Some(PendingGroupRequest { server, caller, request, name, limit }) = self.group_request.take() else {
             return;
@@ -120,7 +121,7 @@ impl World {
         }
     }
 
-    /// All leaders have come: now it is known who must.
+    /// All leaders have come, so the set of participants is known.
     fn gather_all(&mut self, server: ServerId, name: Text, round: Round) {
         let (until, procs): (_, Vec<ProcId>) = (round.time_named(), round.named.iter().cloned().collect());
         for caller in round.calls {
@@ -146,7 +147,7 @@ impl World {
         self.rules.bound(caller.peer, caller.tag, clock);
     }
 
-    /// A server is about to answer. Who fails has a reason, and who is in a group is told of all who have formed it.
+    /// A server is about to answer. A failure must have a reason, and a member must be told of all members.
     pub(crate) fn check_group_reply(&mut self, peer: PeerId, tag: Tag, reply: &Reply) {
         let status = status_of(reply);
         let is_refused = |pending: &mut PendingGroupRequest| {
@@ -188,7 +189,7 @@ impl World {
         }
     }
 
-    /// Whether an operation may end like this for reasons that are none of its participants'.
+    /// Whether an operation may end like this for reasons outside its participants.
     fn is_excused(&self, status: Status) -> bool {
         let has_faults = !self.setup.faults.is_empty();
         match status {
@@ -273,5 +274,5 @@ pub(crate) fn forget_added(request: &mut Request) {
     }
 }
 
-/// A server refuses a request with one of these, and the request never counts.
+/// Statuses by which a server refuses a request; a refused request never counts.
 const REFUSALS: [Status; 3] = [Status::ERR_OUT_OF_RESOURCE, Status::ERR_BAD_PARAM, Status::ERR_NOT_AVAILABLE];

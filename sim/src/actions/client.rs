@@ -43,7 +43,7 @@ impl World {
         self.forget_other_jobs(process);
     }
 
-    /// With its end a process lost its ties: nobody promises its next life what it has read of other jobs.
+    /// A process loses its ties at its end. Its next life is promised no value that it has read of other jobs.
     fn forget_other_jobs(&mut self, process: u32) {
         let Some(of) = self.process(process) else { return };
         let is_own = |whose: u32| self.process(whose).is_some_and(|other| other.job == of.job);
@@ -81,7 +81,7 @@ impl World {
         self.queue.plan(at, Event::Start(process));
     }
 
-    /// Something arrives at a client, unless it reads no more or reads later.
+    /// A message arrives at a client, unless the client reads no more or reads later.
     pub(crate) fn at_client(&mut self, peer: PeerId, message: ToClient) {
         let Some(connection) = self.connections.get(&peer).filter(|connection| !connection.is_client_gone) else {
             return;
@@ -105,7 +105,7 @@ impl World {
             ToClient::Reply(tag, reply, promise) => {
                 let before = self.meetings_of(peer);
                 self.client_input(peer, Input::Reply(tag, reply));
-                // A call that was given up is promised nothing.
+                // A call that was given up has no promise.
                 if let Some(promise) = promise.filter(|_| self.meetings_of(peer) < before) {
                     self.check_promise(peer, process, &promise);
                 }
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    /// Operations of many that a connection waits for.
+    /// Collective operations that a connection waits for.
     fn meetings_of(&self, peer: PeerId) -> usize {
         let calls = self.connections.get(&peer).map(|connection| connection.calls.values());
         calls.map_or(0, |calls| calls.filter(|asked| matches!(asked.purpose, CallPurpose::Meeting)).count())
@@ -171,7 +171,7 @@ impl World {
         }
     }
 
-    /// The connection is no more. What the process does next depends on purpose.
+    /// The connection has ended. The next step of the process depends on the purpose of its call.
     fn lost(&mut self, peer: PeerId, process: u32, was_refused: bool) {
         let Some(of) = self.process_mut(process) else { return };
         if of.child == Some(peer) {
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// The client's end of a connection is no more: the server will notice.
+    /// The client's end of a connection has closed: the server will notice.
     pub(crate) fn close_client(&mut self, peer: PeerId) {
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         if connection.is_client_gone {
@@ -252,7 +252,7 @@ impl World {
         self.client_input(peer, Input::Call(id, call));
     }
 
-    /// Gives a client core one input and does what it says.
+    /// Gives a client core one input and carries out its outputs.
     pub(crate) fn client_input(&mut self, peer: PeerId, input: Input) {
         let now = self.now;
         let Some(connection) = self.connections.get_mut(&peer) else { return };
@@ -419,7 +419,8 @@ impl World {
         }
     }
 
-    /// Operations wait for jobs that are not registered yet; an invitation is an event, which reaches whoever is there.
+    /// Operations wait for jobs that are not registered yet. An invitation is an event, which reaches only the
+    /// processes that have come.
     fn may_meet(&self, process: u32, phase: &Phase) -> bool {
         let is_event = matches!(phase.meeting, Meeting::Invite(_) | Meeting::Leave(_));
         let procs = self.process(process).filter(|_| is_event).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
@@ -475,7 +476,7 @@ impl World {
         }
     }
 
-    /// Whether a process still waits for an invitation, or for what comes of one.
+    /// Whether a process still waits for an invitation or its outcome.
     fn attends(&self, peer: PeerId, phase: &Phase) -> bool {
         let Meeting::Invite(invite) = &phase.meeting else { return false };
         let guest = self.connections.get(&peer).map(|connection| &connection.invitations);
@@ -487,7 +488,7 @@ impl World {
         let Some(of) = self.process_mut(process) else { return };
         of.state = State::Leaving(comes_again);
         let child = of.child.take();
-        // A child that was not let in yet goes without a word.
+        // A child that was not admitted yet leaves without a message.
         let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
         if let Some(child) = child.filter(|peer| !is_in(peer)) {
             self.close_client(child);
@@ -503,5 +504,5 @@ impl World {
     }
 }
 
-/// How often a process looks whether what it was invited to has ended, half a second apart.
+/// How often a process checks whether its invitation has ended, half a second apart.
 const ATTENTION: u8 = 240;

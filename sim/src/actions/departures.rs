@@ -1,4 +1,6 @@
-//! Members that leave a group where the others end it. Whoever ends it must not wait for a node that all members have left.
+//! Members that leave a group while the others end it.
+//!
+//! A server that ends the group must not wait for a node that all members have left.
 
 use std::time::Duration;
 
@@ -47,8 +49,8 @@ impl World {
         self.departures.ended.insert((name.clone(), server));
     }
 
-    /// The host gives up an operation: whoever is to end a group must not have waited for those who had left it for long. News
-    /// may take a while: those of the leave, and the question that they lead to.
+    /// The host gives up an operation. The end of a group must not have waited for members that left long ago. News
+    /// takes a while: the news of the leave, and the servers' question after it.
     pub(crate) fn check_departures(&mut self, subject: &Subject, arrived: &[(ServerId, UpcallId)], missing: &[u32]) {
         let Subject::Group(false, name, procs) = subject else { return };
         let is_awaited =
@@ -70,7 +72,7 @@ impl World {
         let has_ended = |server: &ServerId| self.departures.ended.contains(&(name.clone(), *server));
         let is_first = !arrived.iter().any(|(server, _)| has_ended(server));
         let is_fair = is_first && !self.departures.has_lost_news && arrived.iter().all(is_awaited);
-        // A server may end a group that it does not have; it then knows nothing of its members.
+        // A server may end a group that it does not have; it then knows nothing of the group's members.
         let know_it = arrived.iter().all(|(server, _)| self.is_formed(*server, name, procs));
         let are_whole = arrived.iter().all(|(server, _)| is_whole(server.node));
         if let Some(node) = node.filter(|_| is_fair && know_it && are_whole && missing.len() == 1) {
@@ -79,7 +81,7 @@ impl World {
     }
 }
 
-/// Whether servers ask each other for their parts in this.
+/// Whether servers ask each other for their parts in this operation.
 pub(crate) fn asks_for_part(info: &[Info]) -> bool {
     info.iter().any(|info| info.key.as_str() == GROUP_AWAITED)
 }

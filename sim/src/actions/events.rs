@@ -1,4 +1,5 @@
-//! The reactions of processes to events: of leaders, of invited processes, and of processes that could replace a leader.
+//! The reactions of processes to events: of leaders, of invited processes, and of processes that could replace a
+//! leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,12 +85,13 @@ impl World {
         settled.into_iter().for_each(|wait| self.settle(peer, wait));
     }
 
-    /// Somebody takes the place of a leader that has ended: of several the lowest, which is heard of last. It invites anew.
+    /// A process takes the place of a leader that has ended, and invites anew. Of several successors the lowest leads:
+    /// its news must arrive last.
     fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order =
             [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.fault_schedule.stream(*kind).is_none());
-        // A process that was stopped hears a series of events all at once.
+        // A process that was stopped gets a series of events at once.
         let was_stopped = self
             .process(process)
             .is_none_or(|of| of.stopped_until > Time::ZERO && self.now < of.stopped_until + STOPPED_FOR);
@@ -110,7 +112,7 @@ impl World {
         self.begin_party(peer, own, guests, wishes, PATIENCE, false);
     }
 
-    /// The handler of a process decides: it accepts, declines, or says nothing.
+    /// The handler of a process decides: it accepts, declines, or does not answer.
     fn be_invited(&mut self, peer: PeerId, process: u32, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let party = (leader.clone(), id.clone());
@@ -148,7 +150,7 @@ impl World {
         }
     }
 
-    /// A planted defect: who accepts is told that nothing comes of it.
+    /// A planted defect: a process that accepts is told that there will be no group.
     pub(crate) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
         let event = Happened { status: told.status, source: None, range: told.range, info: told.info.clone() };
         let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
@@ -160,7 +162,7 @@ impl World {
         }
     }
 
-    /// The handler of a process that has lost its leader decides whether it would lead.
+    /// The handler of a process that has lost its leader decides whether the process offers to lead.
     pub(crate) fn volunteer(&mut self, peer: PeerId, process: u32, (lost, id): &InvitationId) {
         let volunteers = self.process_mut(process).is_some_and(|of| of.random.one_in(2));
         if volunteers {

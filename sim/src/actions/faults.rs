@@ -65,7 +65,7 @@ impl World {
         self.retire(process, State::Ended);
     }
 
-    /// The process is gone, but nobody closes its connection for a while: only the host can tell its server.
+    /// The process is gone, but its connection stays open for a while. Only the host can tell its server.
     fn kill_parent(&mut self, process: u32) {
         let Some(of) = self.process_mut(process).filter(|of| of.state == State::Running) else { return };
         let (proc, node) = (of.proc.clone(), of.node);
@@ -97,7 +97,7 @@ impl World {
         }
     }
 
-    /// The process ends without a word and starts again under its name.
+    /// The process ends without a finalize and starts again under its name.
     fn exec(&mut self, process: u32) {
         if self.process(process).is_none_or(|of| of.is_over() || of.state == State::Away) {
             return;
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The server is gone at once, and what it held with it; its processes notice when nothing more comes from it.
+    /// The server ends at once with all its state. Its processes notice when no more messages come from it.
     fn kill_server(&mut self, node: u32, comes_again: bool) {
         let Some(server) = self.server_at(node) else { return };
         if self.setup.nodes == 1 && !comes_again {
@@ -187,7 +187,7 @@ impl World {
         self.queue.plan(at, Event::Restart(node));
     }
 
-    /// Nobody on a dead node acts any more, and where a server was killed nobody starts under it any more.
+    /// Nobody on a dead node acts any more. No process starts under a killed server.
     fn retire_all_on(&mut self, node: u32, comes_again: bool) {
         let ends = |of: &&Process| of.node == node && (!comes_again || of.state == State::Away);
         let number = |of: &Process| self.jobs.get(of.job).map(|job| job.first.saturating_add(of.rank));
@@ -195,7 +195,7 @@ impl World {
         ended.into_iter().for_each(|process| self.retire(process, State::Ended));
     }
 
-    /// A new server knows nothing of the old one; the host starts a new job there.
+    /// A new server knows nothing of the old one. The host starts a new job there.
     pub(crate) fn restart(&mut self, node: u32) {
         if self.is_ending {
             return;

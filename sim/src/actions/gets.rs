@@ -1,4 +1,4 @@
-//! Gets of processes, and the values that they must find.
+//! Gets of processes, and the values that Gets must find.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl World {
         let (key, choice, seconds) = (of.random.below(6), of.random.below(8), of.random.between(1, 20));
         let (mut random, own_rank) = (of.random.clone(), of.rank);
         let Some(job) = self.jobs.get(job) else { return };
-        // In a large run neighbours: a value of a rank far away would cost its server a page of memory for each.
+        // In a large run a process reads neighbours: each distant rank would cost its server a page of memory.
         let rank = match self.setup.is_large() {
             true if job.size > NEAR => (own_rank / NEAR * NEAR + random.below_u32(NEAR)).min(job.size - 1),
             _ => random.below_u32(job.size),
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// Whether "nothing" can only mean that there is nothing: the reader has it mapped, or its server holds it.
+    /// Whether "nothing" proves that there is no value: the reader has it mapped, or its server holds it.
     fn is_certain(&self, peer: PeerId, sought: &PendingGet, status: Status) -> bool {
         let Some(connection) = self.connections.get(&peer) else { return false };
         let directives = &sought.request.directives;
@@ -140,11 +140,11 @@ impl World {
         let number = self.job_named(namespace).map(|(number, _)| number);
         let node = self.node(connection.server.node);
         let is_held = node.zip(number).is_some_and(|(node, number)| node.registered.contains(&number));
-        // A refresh asks for the server's word, which no longer has any once the job is deregistered there.
+        // A refresh asks for the server's answer. A server has no answer after the job was deregistered there.
         if connection.reader.as_ref().is_some_and(|reader| reader.namespace() == namespace.as_str()) {
             return is_word && (is_held || !directives.refresh);
         }
-        // Its time may have run out before it could ask.
+        // The time of the Get may have run out before it could ask.
         let was_stopped = self.process(connection.process).is_some_and(|of| of.stopped_until > sought.begun);
         let is_late = status == Status::ERR_TIMEOUT && was_stopped;
         is_word && is_held && !is_late && !directives.optional && !connection.is_client_gone && !self.is_ending
@@ -155,7 +155,7 @@ impl World {
         Some(Reading { reader, whose, same_node: by.node == of.node, key, floor, newest: of.version })
     }
 
-    /// Commits of processes, as a collecting fence is to bring them to others.
+    /// Commits of processes that a collecting fence must bring to others.
     pub(crate) fn promised_by(&self, processes: &[u32]) -> Vec<Promised> {
         let of = |process: &u32| {
             let of = self.process(*process).filter(|of| !of.committed.is_empty())?;
@@ -164,7 +164,7 @@ impl World {
         processes.iter().filter_map(of).collect()
     }
 
-    /// A collecting fence is over: everything that its participants had committed is in the mapping.
+    /// A collecting fence is over: everything that its participants had committed must be in the mapping.
     pub(crate) fn check_promise(&mut self, peer: PeerId, process: u32, promise: &Promise) {
         let Some((node, job)) = self.process(process).map(|of| (of.node, of.job)) else { return };
         let is_mapped = self.connections.get(&peer).is_some_and(|of| of.reader.is_some());
@@ -184,7 +184,8 @@ impl World {
                     continue;
                 }
                 let value = is_mapped.then(|| self.look_up(process, promised.process, put.key)).flatten();
-                // The values of a lost answer may be missing here, so that a Get asks for them. They are never older.
+                // The values of a lost answer may be missing here; a Get then asks for them. Older values never come
+                // back.
                 if value.is_none() && missed.is_some_and(|missed| *missed >= version) {
                     continue;
                 }
@@ -225,7 +226,7 @@ impl World {
         reader.get(&lookup).ok()?.to_value().ok()
     }
 
-    /// A process asks for more than its server takes of one.
+    /// A process asks for more than a server grants one process.
     pub(crate) fn flood(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.state == State::Running) else { return };
         let (Some(peer), job) = (of.main, of.job) else { return };
@@ -245,9 +246,10 @@ impl World {
     }
 }
 
-/// How far away, at most, those are whose values are looked for in a large run. On two nodes and more, as a rule.
+/// The largest distance of a rank whose value is read in a large run. On two nodes and more, it usually crosses a
+/// node's border.
 const NEAR: u32 = 512;
 /// Participants whose values are looked up at the end of a fence.
 const SAMPLE: usize = 64;
-/// Requests of a process that floods its server, twice.
+/// Rounds of a flood, each of two requests.
 const FLOOD: u32 = 40;

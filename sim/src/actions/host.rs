@@ -1,5 +1,7 @@
-//! The host: a virtual network between the servers. It joins what they hand over, carries fetches from one to the other,
-//! and answers each upcall once, unless a fault has it otherwise.
+//! The host: a virtual network between the servers.
+//!
+//! It joins the parts of operations, carries fetches from one server to the other, and answers each upcall once. Faults
+//! change this.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -36,7 +38,7 @@ struct Part {
 }
 
 impl World {
-    /// A server asks. Gives the answer if the host has it at once and says it before the server does anything else.
+    /// A server asks. Returns the answer if the host answers before the server does anything else.
     pub(crate) fn upcall(&mut self, server: ServerId, id: UpcallId, upcall: Upcall) -> Option<Input> {
         match upcall {
             Upcall::Fence(fence) => {
@@ -83,8 +85,7 @@ impl World {
         }
     }
 
-    /// Carries an event to the servers of those it is meant for. Those of one server arrive at another in order, unless
-    /// something is wrong.
+    /// Carries an event to the servers of its targets. Without faults, events of one server arrive at another in order.
     fn carry(&mut self, from: ServerId, event: &Happened) {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
@@ -115,7 +116,8 @@ impl World {
         Part { subject: Subject::Set(Kind::Fence, fence.procs), blocks: fence.data.blocks, promised, is_partial }
     }
 
-    /// No operation is handed over before everybody who can come has. Gives those who have.
+    /// A server hands no operation over before every possible participant has come. Returns the participants that have
+    /// come.
     fn check_hand_over(
         &mut self,
         server: ServerId,
@@ -185,7 +187,7 @@ impl World {
         self.end_exchange(&subject, exchange, server)
     }
 
-    /// All have come. Gives what the last one hears at once, if so.
+    /// All have come. Returns the answer to the last one, if it is immediate.
     fn end_exchange(&mut self, subject: &Subject, mut exchange: Exchange, last: ServerId) -> Option<Input> {
         let status = match exchange.arrived.values().any(|arrived| arrived.is_partial) {
             _ if self.strikes(Faults::REFUSE) => Status::ERR_UNREACH,
@@ -214,7 +216,7 @@ impl World {
             }
             match answer {
                 Some(answer) if server == last => at_once = Some(answer),
-                // Others hear of it as soon as anything can.
+                // The others hear of it as soon as anything can arrive.
                 Some(Input::Completed(upcall, reply)) => {
                     self.queue.plan(self.now, Event::Answer(server, upcall, Box::new(reply)));
                 }
@@ -266,7 +268,7 @@ impl World {
         }
     }
 
-    /// GroupRequestKind the server of the process.
+    /// Asks the server of the process.
     fn fetch(&mut self, server: ServerId, upcall: UpcallId, proc: ProcId, directives: &[Info]) -> Option<Input> {
         let key = directives.iter().find(|info| info.key.as_str() == keys::REQUIRED_KEY.name());
         let key = key.and_then(|info| Key::new(info.value.as_str()?.to_owned()).ok());
@@ -294,7 +296,7 @@ impl World {
             }
             return;
         }
-        // A job that is to end is not begun.
+        // The host does not start a job that is about to end.
         let is_beginning = matches!(call, HostCall::RegisterNamespace(_) | HostCall::RegisterClient(_));
         if self.is_ending && is_beginning || self.is_told_again(server, &call) {
             return;
@@ -308,7 +310,8 @@ impl World {
         self.serve(server, Input::Host(id, call));
     }
 
-    /// A planted defect: a server is told, before it looks at a request, that jobs it is still to hear of have nobody there.
+    /// A planted defect: before a server looks at a request, it hears that its unregistered jobs have no processes
+    /// there.
     pub(crate) fn hide_late_jobs(&mut self, server: ServerId, request: &Request) {
         let (Request::Fence(Collective { procs, .. })
         | Request::Connect(Collective { procs, .. })
@@ -339,7 +342,7 @@ impl World {
         }
     }
 
-    /// A server has done what the host called for.
+    /// A server has finished a call of the host.
     pub(crate) fn completed(&mut self, server: ServerId, call: CallId, result: HostResult) {
         self.rules.host_call_completed(server, call);
         let Some((asker, upcall)) = self.host.calls.remove(&(server, call)) else { return };
@@ -356,7 +359,7 @@ impl World {
         }
     }
 
-    /// When that which goes a way now will arrive: much later, past others, or behind the last that went this way.
+    /// The arrival time of a message on a link: much later, ahead of others, or after the last message of that link.
     fn arrival<'h>(&'h mut self, last: impl FnOnce(&'h mut Host) -> &'h mut Time) -> Time {
         let at = self.now + self.latency();
         if self.strikes(Faults::DELAY) {
@@ -370,7 +373,7 @@ impl World {
         *last
     }
 
-    /// Answers an upcall as the faults will have it: at once (the result), later, twice, or never.
+    /// Answers an upcall as the faults demand: at once (the result), later, twice, or never.
     fn answer(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) -> Option<Input> {
         self.lost_upcall = None;
         self.host.answered_at = self.now;
@@ -395,7 +398,7 @@ impl World {
         None
     }
 
-    /// Whether the answer that was given last will come too late or never.
+    /// Whether the last answer will come too late or never.
     fn was_lost(&self, upcall: UpcallId) -> bool {
         self.lost_upcall == Some(upcall)
     }
@@ -411,5 +414,5 @@ fn is_partial(directives: &[Info]) -> bool {
     directives.iter().any(|info| info.key.as_str() == keys::LOCAL_COLLECTIVE_STATUS.name())
 }
 
-/// How long the server of a process may hold a fetch for it.
+/// How long the server of a process may hold a fetch for the process.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(30);

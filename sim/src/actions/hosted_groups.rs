@@ -1,5 +1,7 @@
-//! Groups over several nodes that the host forms without a word on who is in them: all members must be told the same, whoever was
-//! lost on the way. And those that outlive deaths are ended by whoever is left.
+//! Groups over several nodes that the host forms without any notice of their members.
+//!
+//! All members must hear the same member list, even if processes were lost meanwhile. A group that outlives deaths is
+//! ended by the remaining members.
 
 use modex::proto::{Reply, Request, Tag};
 use modex::server::PeerId;
@@ -24,8 +26,8 @@ impl World {
         }
     }
 
-    /// A server hands an operation on a group over: all its jobs are registered or, where the host tells of them only when it is
-    /// asked to connect, nobody has told it of the others for a second.
+    /// A server hands a group operation over. All jobs of the group must be registered. A host may register a job only
+    /// when a server asks to connect to it. Then a second without news of the other jobs also suffices.
     pub(crate) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
         let lasting = self.lasting(server, &Kind::Destruct(name.clone()), procs);
         if lasting.iter().all(|proc| self.is_registered(server, &proc.namespace)) {
@@ -40,11 +42,11 @@ impl World {
         }
     }
 
-    /// A server tells a member of its group, or that it has ended.
+    /// A server tells a member of its group, or of the group's end.
     pub(crate) fn check_formed(&mut self, server: ServerId, peer: PeerId, tag: Tag, reply: &mut Reply) {
         let asked = self.hosted_groups.asked.get_mut(&peer).and_then(|asked| asked.remove(&tag));
         let Some((name, procs)) = asked else { return };
-        // A group that somebody was missing at the end of is no more, either.
+        // A group that ended without some members has ended, too.
         let is_partial_end = procs.is_empty() && *reply == Reply::Status(Status::ERR_PARTIAL_SUCCESS);
         if is_partial_end || *reply == Reply::Status(Status::SUCCESS) {
             return self.note_end_of_group(server, &name);
@@ -67,7 +69,7 @@ impl World {
         }
     }
 
-    /// A server hands the end of a group over as one that lacks somebody.
+    /// A server reports the end of a group with a member missing.
     pub(crate) fn check_end_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
         if self.is_formed(server, name, procs) && self.program.outlives_deaths(name) {
             self.rules.breaks(Rule::NothingMissing, || {
@@ -76,7 +78,7 @@ impl World {
         }
     }
 
-    /// Whether there is a group with these among its members.
+    /// Whether there is a group with these members among others.
     pub(crate) fn is_formed(&self, server: ServerId, name: &Text, procs: &[ProcId]) -> bool {
         let first = (server, name.clone(), Vec::new());
         let of_name =
@@ -85,12 +87,12 @@ impl World {
         of_name.map(|((.., members), _)| members).any(|members| has_all(members))
     }
 
-    /// Whoever asked will not be told.
+    /// The requester's connection has ended, so it will hear nothing.
     pub(crate) fn forget_forming(&mut self, peer: PeerId) {
         self.hosted_groups.asked.remove(&peer);
     }
 
-    /// A group has ended, or all of a server's.
+    /// One group has ended, or all groups of a server.
     pub(crate) fn forget_formed(&mut self, server: ServerId, name: Option<&Text>) {
         self.hosted_groups.formed.retain(|(of, other, _), _| *of != server || name.is_some_and(|name| name != other));
     }

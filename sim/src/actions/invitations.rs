@@ -1,5 +1,7 @@
-//! Invitations, as the runtime handles them (`runtime/invite.rs`). A leader asks, and forms the group of the processes that accept.
-//! Invited processes answer and enter; members leave. The real `client::invitation` decides, from the events that servers hand on.
+//! Invitations, as the runtime handles them (`runtime/invite.rs`).
+//!
+//! A leader asks, and forms the group of the processes that accept. Invited processes answer and enter; members leave.
+//! The real `client::invitation` decides, from the events that servers hand on.
 
 use std::time::Duration;
 
@@ -27,7 +29,7 @@ impl World {
         }
     }
 
-    /// The processes that a phase's set stands for, one by one.
+    /// The processes of a phase's set, one by one.
     pub(crate) fn guests(&self, procs: &[ProcId]) -> Vec<ProcId> {
         let mut guests = Vec::new();
         for entry in procs {
@@ -38,7 +40,7 @@ impl World {
         guests
     }
 
-    /// Takes part in a phase of invitation. Gives whether the process has nothing to do but to wait for one.
+    /// Takes part in a phase of invitation. Returns whether the process has only to wait for an invitation.
     pub(crate) fn invite(&mut self, process: u32, peer: PeerId, phase: &Phase, invite: &Invite) -> bool {
         let Some(of) = self.process(process) else { return false };
         let Some(procs) = phase.procs(&self.jobs, of.job, of.rank) else { return false };
@@ -114,12 +116,12 @@ impl World {
         self.exchange(peer, step, Request::Notify(Notify { status, range: range::RANGE_CUSTOM, info }));
     }
 
-    /// A process ends a wait of its own.
+    /// A process ends its own wait.
     pub(crate) fn settle(&mut self, peer: PeerId, wait: CallId) {
         self.client_input(peer, Input::Settle(wait));
     }
 
-    /// A call in the matter of an invitation has ended.
+    /// A call about an invitation has ended.
     pub(crate) fn party_goes_on(&mut self, peer: PeerId, process: u32, step: InvitationCall, result: Outcomes) {
         let is_well = result.is_ok();
         match step {
@@ -176,7 +178,7 @@ impl World {
         wait.into_iter().for_each(|wait| self.settle(peer, wait));
     }
 
-    /// The leader hears every answer now, and asks.
+    /// The leader hears every answer from now on, and asks.
     fn ask_guests(&mut self, peer: PeerId, id: Text) {
         let Some(leading) = self.invitations_of(peer).and_then(|guest| guest.leads.get_mut(&id)) else { return };
         let (is_alone, wait) = (leading.invitation.others().is_empty(), leading.wait);
@@ -218,7 +220,7 @@ impl World {
             known.over_since = Some(self.now);
         }
         let withdrawal = leading.invitation.withdrawal();
-        // The server tells those who are left out.
+        // The server tells the processes that are left out.
         for (status, info) in leading.invitation.announcements(conclusion, number, true) {
             let step = match is_formed {
                 true => InvitationCall::Announces(party.clone(), group.clone(), leading.is_awaited, withdrawal.clone()),
@@ -231,7 +233,7 @@ impl World {
         }
     }
 
-    /// The leader could not go on, and tells those who have accepted.
+    /// The leader could not go on, and tells the processes that have accepted.
     fn take_back(
         &mut self,
         peer: PeerId,
@@ -252,7 +254,7 @@ impl World {
         }
     }
 
-    /// A member tells its server that it is one.
+    /// A member tells its server of its membership.
     fn enter(&mut self, peer: PeerId, process: u32, party: InvitationId, group: Group, is_awaited: bool) {
         let own = self.process(process).map(|of| of.proc.clone());
         if own.is_none_or(|own| !group.members.contains(&own)) {
@@ -278,7 +280,7 @@ impl World {
                 self.volunteer(peer, process, &party);
             }
             Some(Construction::Aborted) => self.check_abort(process, &party),
-            // It has had no time left, or no server.
+            // It had no time left, or no server.
             None => {}
         }
     }
@@ -297,7 +299,7 @@ impl World {
         let others: Vec<ProcId> = group.members.iter().filter(|member| **member != own).cloned().collect();
         self.check_entry(process, party, &group);
         if let Some(known) = self.invited_groups.all.get_mut(party) {
-            // Whoever can't enter says that it leaves.
+            // A process that can't enter announces that it leaves.
             let place = if is_well { &mut known.entered } else { &mut known.left };
             place.insert(own);
         }

@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// Nobody waits for what is over.
+    /// Nobody waits for a group that is over.
     pub(crate) fn check_wait(&mut self, process: u32, party: &InvitationId, since: Time) {
         let stopped = self.process(process).map_or(self.now, |of| of.stopped_until);
         let Some(known) = self.invited_groups.all.get(party) else { return };
@@ -43,8 +43,8 @@ impl World {
         }
     }
 
-    /// A process that has accepted hears that there is no group: it is over, and the group is without the process. A process that has
-    /// accepted in several lives may be in it by an earlier one.
+    /// A process that has accepted hears that there is no group: it is over, and the process is not in it. A process
+    /// that has accepted in several lives may be a member by an earlier one.
     pub(crate) fn check_abort(&mut self, process: u32, party: &InvitationId) {
         let own = self.own(process);
         let Some(known) = self.invited_groups.all.get(party).filter(|known| !known.accepted_again.contains(&own))
@@ -89,7 +89,7 @@ impl World {
     pub(crate) fn compare(&mut self, peer: PeerId, process: u32, party: &InvitationId, result: Outcomes) {
         let Ok(Outcome::Reply(Reply::Infos(infos))) = result else { return };
         let Some(known) = self.invited_groups.all.get(party) else { return };
-        // It may have entered another of that name meanwhile.
+        // The process may have entered another group of that name meanwhile.
         let inside = self.connections.get(&peer).and_then(|of| of.invitations.inside.get(&party.1));
         let is_inside = inside.is_some_and(|(leader, _)| *leader == party.0);
         let Some(group) = known.formed.as_ref().filter(|_| is_inside && !self.invited_groups.is_lossy(party)) else {
@@ -120,5 +120,5 @@ impl World {
     }
 }
 
-/// How long the news of an end may be on its way, behind an answer that was on its own: both may take long between nodes.
+/// How long the news of an end may travel, behind an answer that travels as long. Both may take long between nodes.
 const NEWS_TRAVEL: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use crate::setup::Job;
 use crate::world::World;
 
 impl World {
-    /// The host registers a job with the servers that are to know it, be it without processes there, and starts its processes.
+    /// The host registers a job with its servers, even where it has no processes, and starts its processes.
     pub(crate) fn launch(&mut self, mut job: Job, delay: Duration) {
         let number = self.jobs.len();
         for rank in 0..job.size {
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// A process will not act any more. When none does, the host ends the jobs.
+    /// A process will not act any more. Once no process acts, the host ends the jobs.
     pub(crate) fn retire(&mut self, process: u32, state: State) {
         let Some(of) = self.process_mut(process) else { return };
         let was_over = of.is_over();

@@ -1,8 +1,10 @@
-//! Which servers the host tells of a job, and when.
+//! The servers that the host tells of a job, and the time of each registration.
 //!
-//! Most hosts tell every server of every job. In some worlds the host is of the other kind, as the daemons of Open MPI are
-//! (`Capabilities::REGISTERS_ON_CONNECT`): a job is registered where it has processes, and with another server only when that
-//! asks to connect somebody to it: before the answer, with it, or less than a second after it; now and then not at all.
+//! Most hosts register every job with every server. Some worlds have a host of the other kind, as the daemons of Open
+//! MPI are (`Capabilities::REGISTERS_ON_CONNECT`). It registers a job with the servers that have processes of the job.
+//! Any other server gets the job only after asking to connect to it.
+//!
+//! The registration comes before the answer, with it, or less than a second after it. Now and then it never comes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,7 +60,7 @@ impl World {
         }
     }
 
-    /// Whether a host that tells of jobs at several times has told a server of this one before.
+    /// Whether a host that registers jobs at several times has registered an earlier one with a server of this job.
     pub(crate) fn is_told_again(&self, server: ServerId, call: &HostCall) -> bool {
         let namespace = match call {
             HostCall::RegisterNamespace(registration) => &registration.namespace,
@@ -94,7 +96,7 @@ impl World {
         }
     }
 
-    /// The host has answered, so that the server hears it at that time.
+    /// The host has answered; the server gets the answer at that time.
     pub(crate) fn tell_with_answer(&mut self, server: ServerId, subject: &Subject, answered: Time) {
         for number in self.jobs_to_tell_of(server, subject) {
             if let Some(late) = self.lazy_registration.as_mut().and_then(LazyRegistration::after_answer) {
@@ -103,7 +105,7 @@ impl World {
         }
     }
 
-    /// The jobs of a connect that its server does not know, and the host does.
+    /// The jobs of a connect that the host knows and the server does not.
     fn jobs_to_tell_of(&self, server: ServerId, subject: &Subject) -> Vec<usize> {
         let Some(learning) = self.lazy_registration.as_ref().filter(|_| subject.is_connect()) else {
             return Vec::new();

@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Notes an arrival at an operation of many. Gives when it must have ended: by the operation's clock, and the host's.
+    /// Notes an arrival at a collective operation. Returns the deadline, from the operation's clock and the host's.
     fn arrive(
         &mut self,
         server: ServerId,
@@ -69,7 +69,7 @@ impl World {
         let own = self.process(request.2).map(|of| of.proc.namespace.clone());
         let everybody = own.map(|namespace| vec![ProcId::new(namespace, Rank::Wildcard)]);
         let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
-        // Jobs that are not registered yet are waited for.
+        // A server waits for jobs that are not registered yet.
         let meant = self.lasting(server, &kind, &procs);
         let hosts = if kind == Kind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
         let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
@@ -81,11 +81,12 @@ impl World {
         };
         let signature = local_collectives::signature(kind, &procs);
         let clock = self.collectives.arrive(server, signature, request, (self.now, deadline), || local);
-        // After one that was missed, a fence fetches what that has brought to others: once more the host's time.
+        // A fence after a missed one also fetches the values that the missed fence brought to others. This fetch takes
+        // the host's time once more.
         clock.map(|clock| clock + HOST_TIMEOUT * hosts)
     }
 
-    /// The value that a Get is for, if it is one of a process on the same server.
+    /// The value that a Get requests, if its process is on the same server.
     fn value_wanted(&self, server: ServerId, get: &Get) -> Option<(u32, u8)> {
         if !self.is_registered(server, &get.proc.namespace) {
             return None;
@@ -96,7 +97,7 @@ impl World {
         Some((job.first.saturating_add(rank), u8::try_from(key).ok()?))
     }
 
-    /// When a request must have been answered; `None`: whenever what it waits for happens, at the end of the job at last.
+    /// The deadline of a request. `None`: it ends when the awaited thing happens, or with the job.
     fn deadline_of(&self, server: ServerId, request: &Request) -> Option<Time> {
         let now = self.now;
         match request {
@@ -125,7 +126,7 @@ impl World {
     }
 }
 
-/// The seconds that a requester grants.
+/// The timeout that a requester sets, in seconds.
 pub(crate) fn timeout_of(directives: &[Info]) -> Option<Duration> {
     let info = directives.iter().find(|info| info.key.as_str() == keys::TIMEOUT.name())?;
     let seconds = info.value.as_u64()?;

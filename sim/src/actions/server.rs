@@ -1,4 +1,4 @@
-//! The server's door: what goes in, what comes out, and what the rules say to it.
+//! The interface of the server core: its inputs, its outputs, and the rules for both.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// Gives a server one input and does what it says.
+    /// Gives a server one input and carries out its outputs.
     pub(crate) fn serve(&mut self, server: ServerId, input: Input) {
         let now = self.now;
         self.trace.words(&[u64::from(server.node), u64::from(server.epoch)]);
@@ -86,7 +86,8 @@ impl World {
         self.arm_server(server);
     }
 
-    /// Notes what an input is about to take away. Gives what is to be forgotten once the server has.
+    /// Notes the state that an input is about to remove. Returns the state to drop after the server has dropped its
+    /// own.
     fn before(&mut self, server: ServerId, input: &Input) -> Option<Forget> {
         match input {
             Input::Host(_, HostCall::DeregisterClient(proc)) => {
@@ -132,7 +133,7 @@ impl World {
         }
     }
 
-    /// Perhaps it is known now who must come: what lacked only that is handed over in this step.
+    /// The participants may be known now. An operation that lacked only this knowledge is handed over in this step.
     fn note_registration(&mut self, server: ServerId) {
         let gone = self.node(server.node).map(|node| node.gone.clone()).unwrap_or_default();
         let mut collectives = std::mem::take(&mut self.collectives);
@@ -180,7 +181,8 @@ impl World {
         }
     }
 
-    /// Nobody waits in vain, by our account and by the core's own: after each step, or now and then where it is large.
+    /// Nobody waits in vain, by this account and by the core's own. A small world is checked after each step, a large
+    /// one now and then.
     fn check_waits(&mut self, server: ServerId) {
         let is_due = !self.setup.is_large() || self.sample.one_in(4096);
         if !is_due {
@@ -200,7 +202,7 @@ impl World {
         });
     }
 
-    /// Does what the server wants. Gives the host's answer if it comes before anything else.
+    /// Carries out an output of the server. Returns the host's answer if it comes before anything else.
     fn execute(&mut self, server: ServerId, output: Output) -> Option<Input> {
         match output {
             Output::Admit(peer, _) => {
@@ -254,7 +256,7 @@ impl World {
         if self.setup.canary == Some(Canary::EventLost) && self.canary.one_in(8) {
             return;
         }
-        // An event without a number comes from a server: it answers a process that is too late.
+        // An event without a number comes from a server: it answers a late process.
         let is_for_latecomer =
             event.status == Status::GROUP_CONSTRUCT_ABORT && !invited_groups::is_told_by_process(&event.info);
         if self.setup.canary == Some(Canary::LatecomerUntold) && is_for_latecomer {
@@ -298,7 +300,7 @@ impl World {
         }
     }
 
-    /// No operation of many processes succeeds with one of them missing.
+    /// No collective operation succeeds with a participant missing.
     fn check_end(&mut self, server: ServerId, peer: PeerId, ended: Ended) -> Option<Rc<Promise>> {
         let what = match ended {
             Ended::Nothing => return None,
@@ -312,7 +314,7 @@ impl World {
         None
     }
 
-    /// A planted defect: somebody who waits for others is told that all have come.
+    /// A planted defect: one waiting process is told that all have come.
     fn let_one_go_early(&mut self, server: ServerId) {
         if let Some((peer, tag)) = self.collectives.somebody_waiting(server).filter(|_| self.canary.one_in(8)) {
             self.let_go(server, peer, tag);
@@ -349,7 +351,7 @@ impl World {
         proc.into_iter().for_each(|proc| self.invited_groups.left(&proc, now));
     }
 
-    /// A connection has ended for the server. With the last of a process's the process has gone.
+    /// A connection has ended for the server. A process has gone with its last connection.
     pub(crate) fn end_at_server(&mut self, peer: PeerId, was_admitted: bool) {
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         connection.is_server_gone = true;
@@ -404,7 +406,7 @@ impl World {
         }
     }
 
-    /// Plans the server's next call, unless one is planned that is no later.
+    /// Plans the server's next call, unless an earlier or equal call is planned.
     fn arm_server(&mut self, server: ServerId) {
         let Some(at) = self.core(server).and_then(|core| core.poll_timeout()) else { return };
         let at = at.max(self.now);

@@ -15,7 +15,7 @@ fn invite(groups: &mut InvitedGroups, leader: u32) {
     groups.invite((proc(leader), Text::from("g")), [0, 1, 2, 3].map(proc).to_vec());
 }
 
-/// Process 3 hears that one leads, and then another. Gives whether they had to be one place's.
+/// Process 3 hears of one leader, and then of another. Returns whether both must lead one place.
 fn is_comparable(groups: &mut InvitedGroups, first: u32, then: u32) -> bool {
     is_comparable_after(groups, (first, Time::ZERO), then)
 }
@@ -25,7 +25,7 @@ fn is_comparable_after(groups: &mut InvitedGroups, (first, at): (u32, Time), the
     groups.note_selected(at, 3, &proc(3), &Text::from("g"), &proc(then)) == Some(proc(first))
 }
 
-/// Seed 15500: two had offered to lead, and the lower one, which led, had ended.
+/// Seed 15500: two processes had offered to lead, and the lower one, which led, had ended.
 #[test]
 fn a_place_is_the_lowest_ones_until_that_has_gone() {
     let mut groups = led_by(&[0]);
@@ -51,7 +51,7 @@ fn a_place_is_nobodys_for_ever_who_does_not_invite() {
     }
 }
 
-/// It had made up its mind how its own invitation ended, but its server never heard of that.
+/// Process 3 had decided how its own invitation ended, but its server never heard of that.
 #[test]
 fn two_places_of_one_name_have_two_leaders() {
     for is_told in [true, false] {
@@ -98,7 +98,7 @@ fn all_who_stay_long_enough_are_in_the_group() {
     }
 }
 
-/// Two led in the place of one, and formed groups of one name.
+/// Two processes led in the place of one, and formed groups of one name.
 #[test]
 fn who_leaves_a_group_has_left_all_of_that_name() {
     let mut groups = led_by(&[0, 1]);
@@ -107,7 +107,7 @@ fn who_leaves_a_group_has_left_all_of_that_name() {
     assert!(!groups.has_left(&Text::from("h"), &proc(2)));
 }
 
-/// Seed 153972: the host took long to answer, and meanwhile one who had heard of the event had ended and come again.
+/// Seed 153972: the host took long to answer. Meanwhile a process that had heard of the event had ended and come again.
 #[test]
 fn an_event_that_has_reached_a_process_need_not_reach_its_next_life() {
     let (server, status) = (ServerId { node: 0, epoch: 0 }, Status::GROUP_INVITED);

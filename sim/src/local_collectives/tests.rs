@@ -23,7 +23,7 @@ fn a_refusal_takes_back_no_more_than_what_was_refused() {
     assert_eq!(operation.departed, BTreeSet::from([1]));
 }
 
-/// Seed 6744 of eight ranks on two nodes: those who came later were to be answered by a clock that nobody had started.
+/// Seed 6744 of eight ranks on two nodes: later participants had a deadline from a clock that nobody had started.
 #[test]
 fn a_refusal_takes_back_the_clock_that_it_would_have_started() {
     let mut all = LocalCollectives::default();
