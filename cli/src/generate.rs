@@ -22,7 +22,7 @@ pub(super) struct ManOptions {
 }
 
 pub(super) fn completions(options: &CompletionOptions) -> Outcome {
-    // By way of memory: the generator panics where a pipe is closed early.
+    // The page goes through memory: the generator panics if a pipe is closed early.
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "modex", &mut script);
     io::stdout().write_all(&script)?;

@@ -1,4 +1,4 @@
-//! `modex info`: what is installed here, and what the C library supports.
+//! `modex info`: the installed parts, and the support table of the C library.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ fn features() -> Vec<&'static str> {
     all.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
 }
 
-/// The first of these files that exists, relative to the directory of the executable: as installed, or as built.
+/// The first of these files that exists, relative to the directory of the executable, as installed or as built.
 fn nearby(executable: &Path, places: &[&str]) -> Option<PathBuf> {
     let directory = executable.parent()?;
     places.iter().find_map(|place| directory.join(place).canonicalize().ok())
@@ -97,7 +97,7 @@ fn count(support: Support) -> String {
     format!("{count} {}", support.words())
 }
 
-/// Writes to standard output. That nobody reads on, as in `modex info --api | head`, is no error.
+/// Writes to standard output. A reader that closes the pipe early, as in `modex info --api | head`, is no error.
 fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

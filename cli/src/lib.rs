@@ -1,6 +1,6 @@
-//! The `modex` command: run a job on this machine, look into it, measure it. One file or folder for each subcommand.
+//! The `modex` command: run a job on this machine, inspect it, measure it. One file or folder for each subcommand.
 //!
-//! The command stands on the public [`Server`](modex::Server) like any other host: it has no private door into the server.
+//! The command uses the public [`Server`](modex::Server) like any other host: it has no private access to the server.
 
 pub mod abi;
 mod ask;
@@ -71,8 +71,8 @@ struct Demo {
     options: demo::Options,
 }
 
-/// Every rank of a demo job comes through here, and the parser of all subcommands touches more memory than the rest of
-/// a rank's start: the demo gets along without it, and without options it needs none.
+/// Every rank of a demo job comes through here. The parser of all subcommands touches more memory than the rest of a
+/// rank's start. So the demo has its own parser, and without options it needs none.
 fn parse(words: Vec<OsString>) -> Command {
     match words.get(1) {
         Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::Options::default()),
@@ -88,12 +88,12 @@ pub fn topology() -> ExitCode {
     run::print_cores()
 }
 
-/// Reads the command line, does what it says, and returns the exit status.
+/// Runs the command line and returns the exit status.
 ///
 /// Errors are one line on standard error, with status 1; a misused command line gives status 2.
 #[must_use]
 pub fn main() -> ExitCode {
-    // The parser alone may take more than a low limit leaves (`ulimit -s 64`).
+    // The parser alone may take more stack than a low limit leaves (`ulimit -s 64`).
     match getrlimit(Resource::RLIMIT_STACK) {
         Ok((limit, _)) if usize::try_from(limit).is_ok_and(|limit| limit < STACK_BYTES) => {
             stacker::grow(STACK_BYTES, run_command)
@@ -124,7 +124,7 @@ fn run_command() -> ExitCode {
     match outcome {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            // Nobody may be reading; the status says it all the same.
+            // The reader may have gone; the exit status carries the result all the same.
             let _ = writeln!(io::stderr(), "modex: {}", stderr_log::printable(&error.to_string()));
             if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() {
                 ExitCode::from(MISUSE)
@@ -136,8 +136,8 @@ fn run_command() -> ExitCode {
 }
 
 impl Command {
-    /// Whether a server or a reader of segments works in this process, which may have something to say. Ranks of a demo
-    /// start without.
+    /// Whether a server or a reader of segments works in this process and may log messages. Ranks of a demo job start
+    /// without one.
     const fn shows_notices(&self) -> bool {
         matches!(self, Self::Run(_) | Self::Bench(_) | Self::Inspect(_))
     }

@@ -1,10 +1,10 @@
-//! A table of the times that ranks took: minimum, median and maximum of each row.
+//! A table of the ranks' times: minimum, median and maximum of each row.
 
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-/// The table, with the times in a unit of which a second has `per_second`.
+/// The table; a second has `per_second` of its time units.
 pub(crate) fn time_table<'a>(
     heading: &str,
     per_second: f64,

@@ -1,7 +1,7 @@
 //! The support table of the C library: every function that `libpmix.so.2` exports and how far it is supported.
 //!
-//! The table is generated from the `Support:` lines in the documentation of `libpmix/src` (`libpmix/tests/abi`), and is here, not
-//! there, so that it can be shown by a build without the C interface: `modex info --api` prints it.
+//! The table is generated from the `Support:` lines in the documentation of `libpmix/src` (`libpmix/tests/abi`). It is
+//! here, not there, so that a build without the C interface can show it: `modex info --api` prints it.
 
 mod functions_table;
 
@@ -9,12 +9,12 @@ mod functions_table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Support {
-    /// modex does it itself.
+    /// modex implements the function.
     Implemented,
-    /// modex carries the request to the host and its answer back; without a host that can, the function gives
+    /// modex carries the request to the host and the host's answer back. If no host can answer, the function returns
     /// `PMIX_ERR_NOT_SUPPORTED`.
     PassedToHost,
-    /// The function gives `PMIX_ERR_NOT_SUPPORTED`.
+    /// The function returns `PMIX_ERR_NOT_SUPPORTED`.
     NotSupported,
 }
 
@@ -22,7 +22,7 @@ pub enum Support {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Function {
-    /// As C programs call it.
+    /// The name in C programs.
     pub name: &'static str,
     /// How far it is supported.
     pub support: Support,
@@ -32,7 +32,7 @@ impl Support {
     /// Every kind, the most useful first.
     pub const ALL: [Self; 3] = [Self::Implemented, Self::PassedToHost, Self::NotSupported];
 
-    /// In words, as in the documentation of the function.
+    /// The kind in words, as in the documentation of the function.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use crate::inspect::to_json;
 /// Version of the JSON documents.
 pub(super) const FORMAT: u32 = 1;
 
-/// A value for people: text as it is, whatever is made of parts as JSON.
+/// A value for people: text as it is, a composite value as JSON.
 pub(super) fn text_of(value: &Value) -> String {
     match (value, to_json(value)) {
         // JSON has no such numbers.
@@ -32,7 +32,7 @@ pub(super) fn lines(infos: &[Info]) -> String {
     infos.iter().map(|info| format!("{}: {}\n", printable(info.key.as_str()), text_of(&info.value))).collect()
 }
 
-/// Writes to standard output. That nobody reads on is no error.
+/// Writes to standard output. A reader that closes the pipe early is no error.
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -45,7 +45,7 @@ pub(super) fn print(text: &str) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// They were "null".
+    /// Regression: such numbers were printed as "null".
     #[test]
     fn numbers_that_json_does_not_have_are_shown_by_name() {
         assert_eq!(text_of(&Value::Double(f64::NAN)), "NaN");

@@ -31,7 +31,7 @@ pub(super) fn namespace(word: &str) -> Result<Namespace, ArgumentError> {
     Ok(Namespace::new(word)?)
 }
 
-/// A process or several.
+/// One process or several.
 pub(super) fn rank(word: &str) -> Result<Rank, ArgumentError> {
     let refuse = || ArgumentError::Rank(word.to_owned());
     match word {
@@ -46,7 +46,7 @@ pub(super) fn rank(word: &str) -> Result<Rank, ArgumentError> {
     }
 }
 
-/// For whom a value was put.
+/// The scope of a value.
 pub(super) fn scope(word: &str) -> Result<Scope, ArgumentError> {
     match word {
         "local" => Ok(Scope::Local),
@@ -56,7 +56,7 @@ pub(super) fn scope(word: &str) -> Result<Scope, ArgumentError> {
     }
 }
 
-/// `KEY=VALUE`, the value being of the type that the attribute has, or text.
+/// `KEY=VALUE`. The value has the type of the attribute, or is text.
 pub(super) fn qualifier(word: &str) -> Result<Info, ArgumentError> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     if name.is_empty() {
@@ -100,7 +100,7 @@ fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, Argume
     }
 }
 
-/// The types that a value of a key of one's own may be given.
+/// The types for values of keys outside the standard.
 fn named(name: &str) -> Option<ValueKind> {
     Some(match name {
         "string" => ValueKind::String,

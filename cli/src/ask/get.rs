@@ -81,7 +81,8 @@ struct Qualifiers {
     /// Give up after this many seconds (PMIX_TIMEOUT); implies --wait
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
-    /// Wait until the value is put, and let the server ask other nodes; the default is PMIX_IMMEDIATE, the server's own data
+    /// Wait until the value is put, and let the server ask other nodes; the default is PMIX_IMMEDIATE, the server's own
+    /// data
     #[arg(long)]
     wait: bool,
     /// Ask for a pointer to the value (PMIX_GET_POINTER_VALUES); the output is the same
@@ -129,7 +130,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         }
         None => all(options, &proc, &client.get_all(&proc, &directives).map_err(refused)?),
     };
-    // The connection's end says the same.
+    // The end of the connection has the same effect.
     drop(client);
     let _ = tool.finalize();
     answer::print(&text)?;
@@ -145,7 +146,7 @@ fn identity(proc: &ProcId, key: &Key) -> Option<Value> {
     }
 }
 
-/// A key that each process has, and one that each job has.
+/// A key that each process has, or a key that each job has.
 const fn known_of(proc: &ProcId) -> &'static str {
     match proc.rank {
         Rank::Wildcard => keys::JOB_SIZE.name(),
@@ -153,7 +154,7 @@ const fn known_of(proc: &ProcId) -> &'static str {
     }
 }
 
-/// Why there is nothing to print: what was asked for may be there under other qualifiers.
+/// Why there is nothing to print. The value may exist under other qualifiers.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}{}", self.with())]
 struct NoValue {
@@ -167,7 +168,7 @@ impl NoValue {
     }
 }
 
-/// The number of a job's session. Without it a Get is about the session of who asks, and a tool may be in another.
+/// The number of a job's session. Without it a Get means the requester's session, and a tool may be in another session.
 fn session_of(client: &modex::Client, namespace: &Namespace) -> Option<Info> {
     let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
     let at_once = modex::GetOptions::new().immediate();
@@ -205,7 +206,7 @@ fn all(options: &Options, proc: &ProcId, entries: &[Info]) -> String {
 }
 
 impl Options {
-    /// Whether values of a session are wanted, and nothing says of which.
+    /// Whether the user wants values of a session without naming the session.
     fn means_jobs_session(&self) -> bool {
         let is_number =
             |word: &String| arguments::qualifier(word).is_ok_and(|info| info.key.as_str() == keys::SESSION_ID.name());
@@ -213,7 +214,7 @@ impl Options {
         self.realm.session_info && !says_which
     }
 
-    /// The options that say which value is meant.
+    /// The options that select the value.
     fn qualifiers(&self) -> Result<Vec<Info>, arguments::ArgumentError> {
         let Self { realm, qualifiers, .. } = self;
         let flags = [

@@ -1,9 +1,9 @@
 //! `modex get` and `modex query`: ask a live server, as a tool does.
 //!
-//! - [`target`]: which server
+//! - [`target`]: the choice of the server
 //! - [`words`]: names of keys, ranks and qualifiers as people write them
-//! - [`get`], [`query`]: what is asked
-//! - [`answer`]: what is printed, as text or as JSON
+//! - [`get`], [`query`]: the requests
+//! - [`answer`]: the printed answer, as text or as JSON
 
 mod answer;
 mod arguments;

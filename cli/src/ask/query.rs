@@ -63,7 +63,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
     let tool = options.target.connect(job.as_ref())?;
     let answered = tool.client()?.query(queries).wait()?;
-    // The connection's end says the same.
+    // The end of the connection has the same effect.
     let _ = tool.finalize();
     let (status, results) = (answered.status, answered.results);
     let text = if options.json {
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 /// The message for a partial answer that lacks these keys.
 fn complaint(status: Status, unknown: &[String]) -> String {
     let answered = format!("the server answered with {status}");
-    // Other errors say nothing of what is known.
+    // Other errors carry no information about the known keys.
     if unknown.is_empty() || ![Status::ERR_PARTIAL_SUCCESS, Status::ERR_NOT_FOUND].contains(&status) {
         return answered;
     }

@@ -1,4 +1,4 @@
-//! Which server is asked.
+//! The choice of the server.
 
 use std::path::PathBuf;
 
@@ -8,8 +8,8 @@ use modex::{AttachError, Tool, ToolDirections, ToolError};
 
 use super::arguments::{self, ArgumentError};
 
-/// Without any of these: the server that started this process, else the only one that can be found, else of several the one
-/// that gave the job its name.
+/// Without any of these: the server that started this process, else the only one that can be found, else of several the
+/// one that gave the job its name.
 #[derive(Args, Debug, Default)]
 #[group(multiple = false)]
 pub(super) struct Target {
@@ -27,7 +27,7 @@ pub(super) struct Target {
     server: Option<String>,
 }
 
-/// Why nobody can be asked.
+/// Why no server can be asked.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TargetError {
     #[error(transparent)]
@@ -60,7 +60,7 @@ impl Target {
         Ok(Tool::builder().directions(directions).connect()?)
     }
 
-    /// The process number of the `modex run` that gave a job its name, if no option says who is to be asked.
+    /// The process number of the `modex run` that gave a job its name, if no option names a server.
     fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
         let is_told = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
         if is_told { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
@@ -71,7 +71,7 @@ impl Target {
 mod tests {
     use super::*;
 
-    /// An option could mean two servers; a third one was asked.
+    /// Regression: an option matched two servers, and the command asked a third one.
     #[test]
     fn a_jobs_name_says_nothing_where_an_option_names_the_server() {
         let job = Namespace::new("modex-4711").unwrap();

@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     options.output.show("fence", &figures(all))
 }
 
-/// One process's fences. All take part, rank 0 tells.
+/// One process's fences. All processes take part, rank 0 reports.
 pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
     let (barrier, collect) = (FenceOptions::new(), FenceOptions::new().collect(true));

@@ -1,4 +1,4 @@
-//! From samples to figures: percentiles, and how they compare with a figure of the same run.
+//! From samples to figures: percentiles, and their ratio to a figure of the same run.
 
 use std::collections::BTreeMap;
 

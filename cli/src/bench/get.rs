@@ -40,7 +40,8 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
 
-    /// Also get values of random processes of a job of this size, and compare with a hash probe in a table of a million names
+    /// Also get values of random processes of a job of this size, and compare with a hash probe in a table of a million
+    /// names
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Option<u32>,
 

@@ -38,7 +38,8 @@ pub(super) fn run(options: &Options) -> Outcome {
     // No directory is made: the guardian ends a run whose starter is killed.
     let guardian = Guardian::start(&SessionDirectory::choose(&std::env::temp_dir()))?;
     let series = |name: &str| Series::new(name, Unit::Milliseconds).param("ranks", ranks);
-    // The same program without a call to the library is the floor; `true` tells what the program itself costs to start.
+    // The floor is the same program without a call to the library; `true` shows the start-up cost of the program
+    // itself.
     let programs: [(&str, &[&OsStr]); 3] = [
         ("launch.demo", &[this.as_os_str(), OsStr::new("demo")]),
         ("launch.nothing", &[this.as_os_str(), OsStr::new(NOTHING)]),

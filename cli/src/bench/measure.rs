@@ -11,16 +11,16 @@ const BATCH_TIME_MIN: Duration = Duration::from_micros(5);
 /// Runs before the batch is sized, so that caches and branch predictors are as they will be.
 const WARM_UP_CALLS: u32 = 1000;
 
-/// Samples of one thing under one set of circumstances.
+/// Samples of one operation under the same conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Series {
     /// The name of the figure.
     pub(super) name: String,
-    /// Under which circumstances.
+    /// The conditions.
     pub(super) params: Vec<(String, u64)>,
     /// The unit of the samples.
     pub(super) unit: Unit,
-    /// In the order they were taken.
+    /// The samples, in the order of measurement.
     pub(super) samples: Vec<f64>,
 }
 
@@ -47,7 +47,7 @@ impl Series {
         Self { name: name.to_owned(), params: Vec::new(), unit, samples: Vec::new() }
     }
 
-    /// Adds a circumstance.
+    /// Adds a condition.
     pub(super) fn param(mut self, name: &str, value: u64) -> Self {
         self.params.push((name.to_owned(), value));
         self
@@ -77,7 +77,7 @@ impl Unit {
         }
     }
 
-    /// As it is written.
+    /// The unit's symbol.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",

@@ -1,4 +1,6 @@
-//! A server with one job, whose processes are workers. As under `modex run`, a guardian cleans up if this process is killed.
+//! A server with one job of worker processes.
+//!
+//! As under `modex run`, a guardian cleans up if this process is killed.
 
 use std::error::Error;
 use std::io::Read;
@@ -17,7 +19,8 @@ use super::shape::Shape;
 /// A failure of a bench: it ends the bench with one line.
 pub(super) type Failure = Box<dyn Error>;
 
-/// This node, as the server knows it. Dropped in this order: while the guardian lives, there is something to clean up.
+/// A node, as the server knows it. The fields are dropped in this order: while the guardian lives, there is something
+/// to clean up.
 #[derive(Debug)]
 pub(super) struct Node {
     server: Server,
@@ -39,12 +42,12 @@ impl Node {
         })
     }
 
-    /// As [`Node::start`], of a job that reaches beyond this node, which is its first.
+    /// As [`Node::start`], for a job that has its first ranks on this node and the others elsewhere.
     pub(super) fn start_of(shape: Shape) -> Result<Self, Failure> {
         Self::start_with(|_, hostname| Ok((shape.ranks.min(shape.ranks_per_node), shape.maps_from(hostname))))
     }
 
-    /// `describe` is told the job's and this node's name, and says how many of its ranks are here and how it is described.
+    /// `describe` gets the names of the job and of this node. It returns the number of local ranks and the description.
     fn start_with(
         describe: impl FnOnce(&Namespace, &str) -> Result<(u32, Vec<Info>), Failure>,
     ) -> Result<Self, Failure> {
@@ -66,7 +69,7 @@ impl Node {
         Ok(Client::builder().env(self.environment(rank)?).connect()?)
     }
 
-    /// A client in a process of its own, which does what `task` says; see [`super::worker`].
+    /// A client in a separate process, which does the work of `task`; see [`super::worker`].
     pub(super) fn worker(&self, rank: u32, task: &[String]) -> Result<Worker, Failure> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "worker"]).args(task).envs(self.environment(rank)?);
@@ -106,7 +109,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Fails for one that has ended and was reaped, which is what should be.
+        // Fails for a process that has ended and was reaped, which is the usual case.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! Output of figures: a table, a JSON document, a plot. And progress lines on a terminal.
+//! Output of figures: a table, a JSON document, a plot, and progress lines on a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ struct Document<'a> {
 }
 
 impl Output {
-    /// Gives out the figures of a scenario.
+    /// Prints the figures of a scenario.
     pub(super) fn show(&self, command: &str, figures: &[Figure]) -> Outcome {
         progress("");
         if self.json {
@@ -58,11 +58,11 @@ impl Output {
     }
 }
 
-/// Says what is going on, on one line that the next one overwrites; only to a terminal.
+/// Shows the present step on one line, which the next one overwrites; only on a terminal.
 pub(crate) fn progress(what: &str) {
     let mut terminal = stderr();
     if terminal.is_terminal() {
-        // Nobody is helped by an error about a progress line.
+        // An error about a progress line would help nobody.
         let _ = write!(terminal, "\r\x1b[K{what}").and_then(|()| terminal.flush());
     }
 }

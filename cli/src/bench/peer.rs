@@ -18,7 +18,7 @@ pub(super) fn with_peer(processes: u32, sizes: &[usize], task: &[String]) -> Res
     }
     peer.commit()?;
     std::thread::scope(|scope| {
-        // The fence waits for all workers; should they fail to start, the server's end ends it.
+        // The fence waits for all workers. If a worker fails to start, the end of the server ends the fence.
         let fence = scope.spawn(|| peer.fence(&FenceOptions::new().collect(true)).wait());
         let series = node.workers(processes, task);
         if series.is_err() {
@@ -41,7 +41,7 @@ pub(super) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// Gets everything once, and complains about what is not there or not borrowed from the segment.
+    /// Gets everything once, and reports a value that is missing or not borrowed from the segment.
     pub(super) fn of(client: &'a Client, sizes: &[usize]) -> Result<Self, Failure> {
         let job_size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
         let namespace = client.proc().namespace.clone();
@@ -69,7 +69,7 @@ impl<'a> Targets<'a> {
         found.ok().and_then(|found: Fetched<'_>| found.as_u64())
     }
 
-    /// The length of a value of the peer; the bytes themselves stay where they are.
+    /// The length of a value of the peer; the bytes stay in place.
     pub(super) fn peer_value(&self, key: &str) -> Option<usize> {
         match self.client.get_value(&self.peer, black_box(key), &self.options) {
             Ok(found) => black_box(found.as_bytes()).map(<[u8]>::len),
@@ -77,7 +77,7 @@ impl<'a> Targets<'a> {
         }
     }
 
-    /// Gets every value of the peer; whether all were there.
+    /// Gets every value of the peer. Returns whether all were found.
     pub(super) fn all_peer_values(&self) -> bool {
         self.values.iter().all(|(size, key)| self.peer_value(key) == Some(*size))
     }

@@ -9,8 +9,8 @@ use super::figure::Figure;
 
 const SIZE: (u32, u32) = (1000, 600);
 
-/// Draws each figure's value over its percentiles; the values on a logarithmic scale, as figures differ by powers of
-/// ten. Figures of another unit than the first have no place in the same picture and are left out.
+/// Draws each figure's value over its percentiles. The values have a logarithmic scale, because figures differ by
+/// powers of ten. Figures with another unit than the first are left out.
 pub(super) fn percentiles(file: &Path, title: &str, figures: &[Figure]) -> Result<(), Box<dyn Error>> {
     let Some(unit) = figures.first().map(|figure| figure.unit) else { return Err("nothing to plot".into()) };
     let drawn: Vec<&Figure> = figures.iter().filter(|figure| figure.unit == unit && figure.min > 0.0).collect();
@@ -30,7 +30,7 @@ pub(super) fn percentiles(file: &Path, title: &str, figures: &[Figure]) -> Resul
     chart.configure_mesh().x_desc("percentile").y_desc(unit).draw()?;
     for (number, figure) in drawn.iter().enumerate() {
         let color = Palette99::pick(number).stroke_width(2);
-        // The last percentile is the maximum, which tells more about the system's scheduler than about the figure.
+        // The last percentile is the maximum, which shows the system's scheduler rather than the operation.
         let points = (0_u32..100).map(f64::from).zip(figure.curve.iter().copied());
         chart
             .draw_series(LineSeries::new(points, color))?

@@ -4,11 +4,11 @@ use std::hint::black_box;
 
 const KEY_BYTES: usize = 48;
 
-/// A table of `SLOTS` slots with half as many named values, and the names to ask for. Of 256 slots it fits the
+/// A table of `SLOTS` slots with half as many named values, and the names to look for. A table of 256 slots fits the
 /// first-level cache.
 ///
 /// One probe picks a name at random, hashes it byte by byte, looks for it with open addressing, compares the text and
-/// reads a number. No bounds of another's memory are checked, nothing can be missing, nothing can change.
+/// reads a number. There are no bounds checks, no missing entries and no changes.
 #[derive(Debug)]
 pub(super) struct HashProbe<const SLOTS: usize> {
     slots: Box<[Slot; SLOTS]>,
@@ -71,7 +71,8 @@ impl<const SLOTS: usize> HashProbe<SLOTS> {
         let mut at = Self::index(hash);
         loop {
             let Some(slot) = self.slots.get(at) else { return 0 };
-            // Names end in zeros, so equal arrays are equal names: cheaper than comparing up to the first zero.
+            // Names end in zeros, so equal arrays are equal names. This comparison is cheaper than one that stops at
+            // the first zero.
             if slot.hash == hash && slot.name == *name {
                 return slot.value[0];
             }

@@ -1,4 +1,4 @@
-//! Puts, and commits of what was put.
+//! Puts, and commits of the values.
 
 use clap::Args;
 use modex::Client;

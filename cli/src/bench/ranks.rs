@@ -1,4 +1,4 @@
-//! Gets of random processes of a large job: what they cost where no cache holds what is read.
+//! Gets of random processes of a large job: their cost when no cache holds the data.
 
 use std::hint::black_box;
 
@@ -11,13 +11,13 @@ use super::measure::{Series, Unit, batched};
 use super::node::Failure;
 use super::probe::{HashProbe, LARGE_SLOTS};
 
-/// The figure that the Gets here are compared with.
+/// The figure to which the Gets here are compared.
 pub(super) const PROBE: &str = "limit.hash_probe.1M_names";
 
-/// Takes turns this often, as all of `modex bench get`.
+/// The number of rounds, as in all of `modex bench get`.
 const ROUND_COUNT: usize = 10;
 
-/// Gets of a column without any regularity, and of one that is computed from the map.
+/// Gets of a column without any regularity, and of a column that is computed from the map.
 pub(super) fn measure(ranks: u32, samples: usize) -> Result<Vec<Series>, Failure> {
     let job = Namespace::new("bench-job")?;
     let mut store = Store::new(StoreOptions::new("bench.0", "node00000"));

@@ -1,4 +1,4 @@
-//! The cost of a job by its size: for the server to describe it, and for a process to attach to it.
+//! The cost of a job by its size: for the server's registration, and for the attachment of a process.
 
 use std::hint::black_box;
 
@@ -127,7 +127,7 @@ fn rank_by_rank(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
     Ok(all)
 }
 
-/// The costs of registering this job.
+/// The cost of registering this job.
 fn registrations(
     named: impl Fn(&str) -> String,
     shape: Shape,
@@ -153,8 +153,8 @@ fn registrations(
     Ok(vec![whole, per_rank, bytes])
 }
 
-/// The cost of a server that holds several large jobs, by the jobs registered so far: time, segments, and its own memory.
-/// Its own memory must not grow with the ranks.
+/// The cost of a server that holds several large jobs, by the number of registered jobs: time, segments, and private
+/// memory. The private memory must not grow with the number of ranks.
 fn many(options: &Options) -> Result<Vec<Series>, Failure> {
     let ranks = options.ranks.iter().copied().max().unwrap_or_default();
     let ranks_per_node = options.ranks_per_node.first().copied().unwrap_or(RANKS_PER_NODE);
@@ -183,7 +183,7 @@ fn many(options: &Options) -> Result<Vec<Series>, Failure> {
     Ok(all)
 }
 
-/// This process's memory that is in no segment, in bytes.
+/// This process's memory outside segments, in bytes.
 fn own_bytes() -> Result<u64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -191,7 +191,7 @@ fn own_bytes() -> Result<u64, Failure> {
     Ok(kib.trim().parse::<u64>()? << 10)
 }
 
-/// The figure that a description rank by rank is compared with: a single pass that reads it.
+/// The figure of comparison for a description rank by rank: a single pass that reads it.
 const READING: &str = "limit.read_rank_by_rank";
 
 /// Reads every key and every number of a description, and does nothing with them.
@@ -209,7 +209,7 @@ fn read(infos: &[Info]) -> u64 {
     })
 }
 
-/// The cost of a process that maps the job and reads its first value, for jobs of these sizes in turn.
+/// The cost for a process that maps the job and reads its first value, for jobs of these sizes in turn.
 fn attachments(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
     let mut stores = Vec::new();
     for &ranks in sizes {
@@ -247,7 +247,7 @@ fn describe(shape: Shape) -> Result<Vec<Info>, Failure> {
     Ok(description.ranks_by_node((0..shape.nodes()).map(|node| shape.ranks_of(node))).build()?)
 }
 
-/// Refuses to time anything but the job that was meant: size, nodes, and the last rank's place.
+/// Refuses to measure any other job than the intended one: checks the size, the nodes, and the last rank's place.
 fn check(store: &Store, job: &Namespace, summary: JobSummary, shape: Shape) -> Result<(), Failure> {
     let key = KeyRef::new(keys::NODEID.name());
     let (ranks, nodes) = (shape.ranks, shape.nodes());

@@ -1,10 +1,10 @@
-//! Large jobs to describe: how many ranks, and where they are.
+//! Large jobs to describe: the number of ranks, and their places.
 
 use modex::keys;
 use modex::types::{Info, Key, Value};
 
-/// Ranks of the largest job that can be registered ([`Limits::ranks_max`](modex::gds::registration::Limits::ranks_max)), as
-/// clap takes the ends of ranges.
+/// Ranks of the largest job that can be registered
+/// ([`Limits::ranks_max`](modex::gds::registration::Limits::ranks_max)), as clap takes the ends of ranges.
 pub(super) const RANKS_MAX: i64 = 1 << 24;
 
 /// A job.
@@ -86,7 +86,7 @@ impl Shape {
         self.maps_of(self.names())
     }
 
-    /// The same where the first node has this name.
+    /// The same, with this name for the first node.
     pub(super) fn maps_from(self, first: &str) -> Vec<Info> {
         self.maps_of(std::iter::once(first.to_owned()).chain(self.names().skip(1)))
     }

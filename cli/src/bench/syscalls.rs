@@ -1,4 +1,4 @@
-//! A loop of Gets between two system calls that nothing else makes, so that a tracer sees what happens in between.
+//! A loop of Gets between two system calls that occur nowhere else, so that a tracer finds the calls in between.
 
 use std::io::Write as _;
 use std::os::unix::process::parent_id;
@@ -20,7 +20,7 @@ pub(super) struct Task {
     sizes: Vec<usize>,
 }
 
-/// Starts a job of two, of which one loops.
+/// Starts a job of two processes, one of which loops.
 pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
     let list = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     with_peer(1, sizes, &words([&"quiet-loop", &format!("--count={count}"), &format!("--sizes={list}")]))?;

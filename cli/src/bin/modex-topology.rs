@@ -1,8 +1,9 @@
-//! Prints the processors of each core, for the launcher: one line a core, numbers separated by spaces. With `--xml` it
-//! prints the topology of the machine, as hwloc writes it.
+//! Prints the processors of each core for the launcher: one line a core, numbers separated by spaces.
 //!
-//! A program of its own because every process of a job starts with an `exec`: were `modex` itself linked with hwloc and
-//! what hwloc needs, each `modex demo` would pay for loading them without using them.
+//! With `--xml` it prints the topology of the machine, as hwloc writes it.
+//!
+//! It is a separate program because every process of a job starts with an `exec`. If `modex` itself were linked with
+//! hwloc, each `modex demo` would load hwloc's libraries without using them.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! A program to run under `modex run`: it does what an MPI library does at start-up, and checks every value it gets.
+//! A program to run under `modex run`: it does the start-up work of an MPI library, and checks every value it gets.
 
 mod pattern;
 mod times;
@@ -66,7 +66,7 @@ pub(super) fn run(options: &Options) -> Outcome {
         }
         lap(&mut times, Phase::Read);
         if round + 1 < options.rounds {
-            // Nobody may overwrite a value that another rank still has to read.
+            // No rank may overwrite a value that another rank still has to read.
             client.fence(&FenceOptions::new()).wait()?;
             lap(&mut times, Phase::Barrier);
         }
@@ -85,7 +85,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     Ok(0)
 }
 
-/// Reads everything a peer put and compares it with what it must have put.
+/// Reads everything that a peer put, and compares it with the expected values.
 fn check_peer(
     client: &Client,
     own_node: u32,
@@ -111,7 +111,7 @@ fn check_peer(
     Ok(())
 }
 
-/// The value found, if it is wrong. A right value is not copied, unless it is nested.
+/// The wrong value, if there is one. A right value is not copied, unless it is nested.
 fn difference(
     found: Fetched<'_>,
     pattern: &Pattern,

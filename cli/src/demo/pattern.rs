@@ -1,4 +1,4 @@
-//! The values of a rank: many types and sizes, which any other rank can compute for itself.
+//! The values of a rank: many types and sizes, which any other rank can compute.
 
 use modex::types::{Info, Key, Scope, Value};
 
@@ -17,7 +17,7 @@ pub(super) enum Content {
     Is(Value),
     /// This text.
     Text(String),
-    /// So many bytes, which are made when they are wanted; to be compared they need not be anywhere.
+    /// A number of bytes. They are made on demand; a comparison needs no copy of them.
     Bytes(usize),
 }
 
@@ -67,14 +67,14 @@ impl Pattern {
     pub(super) fn has_bytes(&self, count: usize, found: &[u8]) -> bool {
         let (whole, rest) = found.as_chunks();
         let mut words = self.words();
-        // All words are looked at, without a branch for each: nearly always they are all right.
+        // The loop compares all words without a branch for each: nearly always they are all right.
         let difference =
             whole.iter().zip(&mut words).fold(0, |sum, (&found, word)| sum | (u64::from_le_bytes(found) ^ word));
         found.len() == count && difference == 0 && words.next().is_some_and(|word| word.to_le_bytes().starts_with(rest))
     }
 
-    /// Any generator does, as long as both sides use it. Each rank makes the values of all others to check them, so it had
-    /// better be a cheap one.
+    /// The generator of a value's bytes. Any generator serves, as long as both sides use it. It must be cheap, because
+    /// each rank computes the values of all others to check them.
     fn words(&self) -> impl Iterator<Item = u64> {
         let seed = self.seed();
         let mut number: u64 = 0;

@@ -1,4 +1,4 @@
-//! How long each phase took on each rank, collected through the modex itself.
+//! The duration of each phase on each rank, collected through the modex itself.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ const PHASES: [(Phase, &str); 6] = [
 /// The key of a rank's times: nanoseconds, in the order of the phases, eight bytes each.
 const KEY: &str = "demo.ns";
 
-/// Times of one rank; rounds add up.
+/// Times of one rank, summed over the rounds.
 #[derive(Debug, Default)]
 pub(super) struct PhaseTimes {
     spent: [Duration; 6],
@@ -69,7 +69,7 @@ pub(super) fn table(client: &Client, namespace: &Namespace, rank_count: u32) -> 
             of_phase.push(Duration::from_nanos(u64::from_le_bytes(*time)));
         }
     }
-    // A phase that no rank went through, as the barrier of a single round, has no row.
+    // A phase that no rank went through, such as the barrier of a single round, has no row.
     let rows = PHASES.into_iter().map(|(_, name)| name).zip(times_of_phases);
     Ok(time_table("phase (us)", 1e6, rows.filter(|(_, times)| times.iter().any(|time| !time.is_zero()))))
 }

@@ -15,11 +15,11 @@ use super::value::{ValueReport, to_json};
 /// Values of a column that are shown unless all are asked for.
 const COLUMN_VALUES_SHOWN: u32 = 8;
 
-/// Values that one report shows: all of a job of a million ranks with thirty keys. A damaged segment of a few pages may
-/// tell of more.
+/// Values that one report shows: enough for a job of a million ranks with thirty keys. A damaged segment of a few pages
+/// may declare more.
 pub(super) const VALUES_MAX: u32 = 1 << 25;
 
-/// How much a report still may show.
+/// The number of values that a report still may show.
 #[derive(Debug)]
 pub(super) struct Room {
     left: Cell<u32>,
@@ -27,12 +27,13 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// Room for so many values.
+    /// Room for this number of values.
     pub(super) const fn new(values_max: u32) -> Self {
         Self { left: Cell::new(values_max), has_run_out: Cell::new(false) }
     }
 
-    /// Takes the room of a value if it is there. A text that is written nowhere takes that of the ranks it may name.
+    /// Takes the room of a value if there is enough. A text that is written nowhere takes the room of the ranks that it
+    /// may name.
     fn take(&self, value: Option<&ValueRef<'_>>) -> bool {
         let need = value.and_then(ValueRef::unwritten_ranks).map_or(1, |ranks| ranks.max(1));
         match self.left.get().checked_sub(need) {
@@ -42,7 +43,7 @@ impl Room {
         !self.has_run_out.get()
     }
 
-    /// Whether something is not shown for want of room.
+    /// Whether some value is not shown for lack of room.
     pub(super) const fn has_run_out(&self) -> bool {
         self.has_run_out.get()
     }
@@ -127,7 +128,7 @@ pub(super) struct EntryReport {
 /// The dictionary, by name.
 pub(super) fn keys(reader: &NamespaceReader, tables: Option<&JobTables<'_>>) -> Result<Vec<KeyReport>, Damage> {
     let mut keys: Vec<KeyReport> = reader.keys()?.into_iter().map(|name| key(name, tables)).collect();
-    // The values of qualified keys have names of their own there, and one that people know.
+    // The values of qualified keys have generated names in the dictionary. The report shows the names that people know.
     keys.sort_by(|one, other| (&one.name, one.realm).cmp(&(&other.name, other.realm)));
     keys.dedup_by(|one, other| (&one.name, one.realm) == (&other.name, other.realm));
     Ok(keys)
@@ -195,7 +196,7 @@ fn key(name: &str, tables: Option<&JobTables<'_>>) -> KeyReport {
     }
 }
 
-/// The owners of a key's values, where the rank of a request decides. Values that the job lacks were posted by a process.
+/// The owners of a key's values, if the rank of a request decides. Values that the job lacks were posted by a process.
 fn job_or_process(name: &str, tables: Option<&JobTables<'_>>) -> &'static str {
     let Some(tables) = tables else { return "process" };
     let is_of_job = tables.job.iter().any(|(key, _)| *key == name);

@@ -1,4 +1,4 @@
-//! Why something cannot be inspected.
+//! Why a report can't be made.
 
 use std::error::Error;
 use std::io;
@@ -8,7 +8,7 @@ use modex::gds::Damage;
 use modex::shmem::{AttachError, HandleError};
 use modex::topo::{InventoryError, MachineError};
 
-/// Why there is nothing to show, or not all of it.
+/// Why there is nothing to show, or only a part.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(super) enum InspectError {
@@ -18,7 +18,7 @@ pub(super) enum InspectError {
         /// The number.
         pid: u32,
     },
-    /// The system does not let this user look.
+    /// The system does not let this user inspect the process.
     #[error("not permitted to look into process {pid}; run this as the user it belongs to, or as root")]
     Forbidden {
         /// The process.
@@ -40,7 +40,7 @@ pub(super) enum InspectError {
         /// The system's reason.
         source: io::Error,
     },
-    /// It holds no inventory.
+    /// The file holds no inventory.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
     /// The segment of a topology is damaged.
@@ -52,13 +52,13 @@ pub(super) enum InspectError {
         /// The process.
         pid: u32,
     },
-    /// The address is none of a Unix socket.
+    /// The address is not that of a Unix socket.
     #[error("{uri:?} names no Unix socket; give the path of the socket, or a URI that ends in ;unix:PATH")]
     Uri {
         /// The address.
         uri: String,
     },
-    /// Nobody listens there.
+    /// No process listens there.
     #[error("cannot connect to the server at {}: {source}", path.display())]
     Connect {
         /// The socket.
@@ -76,24 +76,24 @@ pub(super) enum InspectError {
     /// The object could not be opened.
     #[error("{}", with_causes(.0))]
     Open(#[from] HandleError),
-    /// It is no segment, or can't be read.
+    /// The object is no segment, or can't be read.
     #[error("{}", with_causes(.0))]
     Attach(#[from] AttachError),
-    /// The process is about to make the segment, or was while we looked.
+    /// The process is about to make the segment, or was when this command read it.
     #[error("the server is still creating the segment; try again")]
     Unfinished,
-    /// No segment is of that namespace.
+    /// No segment belongs to that namespace.
     #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. There are: {}", found.join(", "))]
     NoNamespace {
         /// The namespace asked for.
         wanted: String,
-        /// The namespaces there are.
+        /// The namespaces that exist.
         found: Vec<String>,
     },
-    /// Part of it is damaged.
+    /// A part of the segment is damaged.
     #[error("cannot read its {part}: {damage}")]
     Damaged {
-        /// Which part.
+        /// The part.
         part: &'static str,
         /// The fault.
         damage: Damage,
@@ -101,13 +101,13 @@ pub(super) enum InspectError {
     /// More values than a report shows.
     #[error("it holds more than {values_max} values; the rest is not shown. Select single ranks with --rank")]
     TooMany {
-        /// How many are shown.
+        /// The number of values shown.
         values_max: u32,
     },
     /// Details of a foreign layout were asked for.
     #[error("its layout belongs to another build; only the header can be shown")]
     Foreign,
-    /// The rank is none of the job's.
+    /// The job has no such rank.
     #[error("namespace {namespace} has no rank {rank}; it has {rank_count} ranks")]
     NoRank {
         /// The namespace.
@@ -119,13 +119,13 @@ pub(super) enum InspectError {
     },
 }
 
-/// An error with what caused it, in one line.
+/// An error and its cause, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
         let text = cause.to_string();
-        // Some errors say themselves what caused them, and perhaps what to do about it.
+        // Some errors name their cause themselves, perhaps with advice.
         let is_said = line.ends_with(&text) || line.contains(&format!(": {text}; "));
         if !is_said {
             line = format!("{line}: {text}");
@@ -143,7 +143,7 @@ mod tests {
     #[error("{0}")]
     struct Caused(&'static str, #[source] std::io::Error);
 
-    /// A short cause was taken for said if its letters were anywhere in the line.
+    /// Regression: a short cause was left out if its letters were anywhere in the line.
     #[test]
     fn a_cause_is_left_out_only_where_the_line_says_it() {
         let line = |text| with_causes(&Caused(text, std::io::Error::other("end")));

@@ -1,4 +1,4 @@
-//! From what the user names to handles of segments.
+//! From the user's words to handles of segments.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
@@ -31,13 +31,13 @@ fn held_by(pid: u32) -> Result<Vec<FoundSegment>, InspectError> {
     if found.is_empty() { Err(InspectError::NoSegment { pid }) } else { Ok(found) }
 }
 
-/// The segments of the servers that this user may look into. Clients hold segments, too, so only a segment's maker
-/// counts as its holder.
+/// The segments of the servers that this user may inspect. Clients hold segments, too, so only a segment's maker counts
+/// as its holder.
 fn of_all_servers() -> Result<Vec<FoundSegment>, InspectError> {
     let mut seen = BTreeSet::new();
     let mut segments = Vec::new();
     for pid in process::all()? {
-        // A process that ends while we look, or belongs to somebody else, has nothing for us.
+        // A process that ends meanwhile, or belongs to another user, gives nothing.
         let Ok(held) = process::segments(pid) else { continue };
         let own_pid = process::number_in_its_namespace(pid);
         for found in held {
@@ -62,14 +62,14 @@ fn by_name(path: &Path) -> Result<FoundSegment, InspectError> {
     Ok(FoundSegment { path: path.to_owned(), holder_pid: None, backing, handle })
 }
 
-/// Whether a text is a slash and a name, as names of shared-memory objects are.
+/// Whether a text is a slash and a name, as the names of shared-memory objects are.
 fn is_object_name(text: &str) -> bool {
     text.strip_prefix('/').is_some_and(|name| !name.is_empty() && !name.contains('/'))
 }
 
 /// The socket's path: as it is, or out of `<namespace>.<rank>;unix:<path>`.
 fn socket_path(address: &str) -> Result<PathBuf, InspectError> {
-    // Behind the server's name; its TCP address, which is of no use here, may follow.
+    // The socket follows the server's name. The server's TCP address may come next; it is of no use here.
     let place = address.split(';').nth(1).unwrap_or(address);
     match place.strip_prefix("unix:") {
         Some(path) => Ok(path.into()),
@@ -78,12 +78,12 @@ fn socket_path(address: &str) -> Result<PathBuf, InspectError> {
     }
 }
 
-/// The process that listens on a socket. The kernel tells it as soon as the connection stands; the server sees a peer
-/// that leaves again without a word.
+/// The process that listens on a socket. The kernel names it once the connection exists. The server sees a peer that
+/// leaves without a message.
 fn listener_of(path: &Path) -> Result<u32, InspectError> {
     let refused = |errno: nix::Error| InspectError::Connect { path: path.to_owned(), source: errno.into() };
     let address = UnixAddr::new(path).map_err(refused)?;
-    // Without blocking: a server too busy to accept is an error rather than a wait.
+    // The call does not block: a server too busy to accept is an error rather than a wait.
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let connection = socket(AddressFamily::Unix, SockType::Stream, flags, None).map_err(refused)?;
     connect(connection.as_raw_fd(), &address).map_err(refused)?;

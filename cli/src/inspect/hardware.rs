@@ -21,7 +21,7 @@ pub(super) struct HardwareReport {
     pub(super) objects: Option<Vec<ObjectReport>>,
 }
 
-/// An inventory, or what a topology comes to.
+/// An inventory, or a summary of a topology.
 #[derive(Debug, Serialize)]
 pub(super) struct InventoryReport {
     pub(super) node: Option<String>,
@@ -63,7 +63,7 @@ pub(super) struct DeviceReport {
 /// A part of the machine.
 #[derive(Debug, Serialize)]
 pub(super) struct ObjectReport {
-    /// How many parts it is inside of.
+    /// The number of parts around it.
     pub(super) level: usize,
     pub(super) kind: &'static str,
     pub(super) number: u32,

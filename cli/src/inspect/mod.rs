@@ -1,7 +1,7 @@
 //! `modex inspect`: looks into the segments of a live server.
 //!
-//! It only reads, and what it reads it never locks or stops: the job runs on as if nobody looked. What it shows is
-//! what was published at that moment; two numbers of one report may be a publication apart.
+//! The command only reads. It takes no lock and stops no process, so the job is not disturbed. It shows the data that
+//! is published at that moment. Two numbers of one report may be a publication apart.
 //!
 //! - [`options`]: the command line
 //! - [`find`] and [`process`]: from a process, a socket or a file to handles of segments
@@ -31,7 +31,7 @@ pub(super) use value::to_json;
 
 use super::Outcome;
 
-/// Prints what was asked for. Whatever could not be shown becomes a line on standard error and exit status 1.
+/// Prints the report. Each part that could not be shown becomes a line on standard error and exit status 1.
 pub(super) fn run(options: &Options) -> Outcome {
     let report = match &options.target.inventory {
         Some(path) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     Ok(u8::from(!report.problems.is_empty()))
 }
 
-/// Writes to standard output. That nobody reads on, as in `modex inspect | head`, is no error.
+/// Writes to standard output. A reader that closes the pipe early, as in `modex inspect | head`, is no error.
 fn print(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,7 +1,7 @@
 //! Processes and the segments they hold, as `/proc` shows them.
 //!
-//! A process that has mapped a segment also has a descriptor of it, so descriptors are all there is to look at. Only
-//! those whose names are names of segments are opened: opening other objects could have effects.
+//! A process that has mapped a segment also has a descriptor of it, so the search only visits descriptors. It opens
+//! only those with the name of a segment, because opening other objects could have effects.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -40,16 +40,16 @@ pub(super) fn segments(pid: u32) -> Result<Vec<FoundSegment>, InspectError> {
         let Some(backing) = fs::read_link(&path).ok().and_then(|target| backing_of(&target)) else { continue };
         let handle = match ReaderHandle::open_descriptor_link(&path) {
             Ok(handle) => handle,
-            // Closed since it was listed.
+            // The descriptor was closed since it was listed.
             Err(HandleError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error.into()),
         };
-        // The number may have gone to another object between the look at its name and its opening.
+        // The number may have gone to another object between the check of its name and its opening.
         let opened = handle.descriptor().map(|descriptor| format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
         if opened.and_then(|link| fs::read_link(link).ok()).and_then(|target| backing_of(&target)) != Some(backing) {
             continue;
         }
-        // Writer and reader of a server have a descriptor each.
+        // The writer and the reader of a server have a descriptor each.
         if seen.insert(handle.identity()) {
             segments.push(FoundSegment { path, holder_pid: Some(pid), backing, handle });
         }
@@ -57,7 +57,7 @@ pub(super) fn segments(pid: u32) -> Result<Vec<FoundSegment>, InspectError> {
     Ok(segments)
 }
 
-/// The longest turn of the server that a process is, if it is one and says so.
+/// The longest turn of a server process, if the process is a server and publishes the number.
 pub(super) fn longest_turn(pid: u32) -> Option<LongestTurn> {
     let name = format!("/memfd:{TURNS_REPORT}");
     let is_report =
@@ -69,7 +69,7 @@ pub(super) fn longest_turn(pid: u32) -> Option<LongestTurn> {
     LongestTurn::of_report(&report)
 }
 
-/// More than any report has: names of processes and of requests.
+/// A bound above the size of any report: it has names of processes and of requests.
 const REPORT_BYTES_MAX: u64 = 4096;
 
 /// All processes there are, in the order of their numbers.
@@ -78,7 +78,7 @@ pub(super) fn all() -> Result<BTreeSet<u32>, InspectError> {
     numbers_in(&path).map_err(|source| InspectError::Proc { path, source })
 }
 
-/// The number by which a process knows itself, which in a container is not the one seen from outside.
+/// The number by which a process knows itself. In a container it differs from the number seen from outside.
 pub(super) fn number_in_its_namespace(pid: u32) -> Option<u32> {
     innermost_number(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?).or(Some(pid))
 }

@@ -48,7 +48,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(file.path()).unwrap()
 });
 
-/// Two sessions and an application, of which one each says something of a node.
+/// Two sessions and an application. The first session and the application have a value of a node.
 fn parts() -> [Info; 4] {
     let info = |key: &'static str, value: Value| Info::new(Key::from_static(key), value);
     let node = |name: &str, key, value: &str| {
@@ -66,7 +66,7 @@ fn parts() -> [Info; 4] {
     ]
 }
 
-/// Looks at everything in a segment of these bytes and prints it in both forms; gives the number of problems.
+/// Inspects everything in a segment of these bytes and prints it in both forms. Returns the number of problems.
 fn look(bytes: &[u8]) -> usize {
     seen(bytes).problems.len()
 }
@@ -86,7 +86,8 @@ fn seen(bytes: &[u8]) -> view::Report {
     report
 }
 
-/// Values that differ in their qualifiers are stored under names that nobody chose: these were shown.
+/// Regression: values that differ in their qualifiers are stored under generated names, and the report showed these
+/// names.
 #[test]
 fn qualified_values_are_shown_under_the_key_that_people_know() {
     let report = seen(&GOOD);
@@ -103,7 +104,7 @@ fn qualified_values_are_shown_under_the_key_that_people_know() {
     assert!(!page.contains("qualified.") && page.contains("several"), "{page}");
 }
 
-/// The node data of applications and of other sessions was not shown.
+/// Regression: the node data of applications and of other sessions was not shown.
 #[test]
 fn whatever_sessions_and_applications_say_is_shown() {
     let report = seen(&GOOD);
@@ -133,7 +134,7 @@ proptest! {
     ) {
         let mut bytes = GOOD.clone();
         for (index, byte) in changes {
-            // Most of the file is room to grow, which nobody looks at.
+            // Most of the file is room to grow, which no reader visits.
             let at = index.index(3 * usize::try_from(HEADER_BYTES).unwrap());
             bytes[at] = byte;
         }

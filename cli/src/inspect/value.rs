@@ -7,7 +7,7 @@ use modex::types::{
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-/// A value, or what may be told about it.
+/// A value, or the part of it that may be shown.
 #[derive(Debug, Serialize)]
 pub(super) struct ValueReport {
     /// The standard's name of its type.
@@ -28,7 +28,7 @@ impl ValueReport {
     }
 }
 
-/// A value in the form closest to it that JSON has. Of a pointer only is said that it is one.
+/// A value in the closest form that JSON has. A pointer is only shown as a pointer.
 pub(crate) fn to_json(value: &Value) -> Json {
     match value {
         Value::Undefined | Value::NullString | Value::ProcCpuset(None) => Json::Null,
@@ -90,7 +90,8 @@ fn info_to_json(info: &Info) -> Json {
     json!({ "key": info.key.as_str(), "type": info.value.data_type().name(), "value": to_json(&info.value) })
 }
 
-/// A node or process map: as text, with digits only if it is compressed. Maps in text hold more than such digits.
+/// A node or process map as text, or as hexadecimal digits if it is compressed. A map in text also has other
+/// characters.
 fn map_to_json(bytes: &[u8]) -> Json {
     let text = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     match std::str::from_utf8(text) {
@@ -313,7 +314,7 @@ mod tests {
         }
     }
 
-    /// They were texts in the notation of Rust's `Debug`.
+    /// Regression: they were texts in the notation of Rust's `Debug`.
     #[test]
     fn records_of_processes_are_objects() {
         let proc = ProcId::new(Namespace::new("job").unwrap(), 3);

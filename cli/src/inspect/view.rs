@@ -1,4 +1,6 @@
-//! The report: what a segment says about itself and how full it is. Its fields are the JSON document.
+//! The report: the segment's own description, and its use of space.
+//!
+//! The fields of the report are the JSON document.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +22,7 @@ use super::process::{self, FoundSegment};
 /// Version of the JSON document.
 const FORMAT: u32 = 1;
 
-/// All that was asked for. The fields are documented in [`super::options`].
+/// The parts of the report that the user wants. The fields are documented in [`super::options`].
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) format: u32,
@@ -40,7 +42,7 @@ pub(super) struct ServerReport {
     pub(super) longest_turn_cause_us: u64,
 }
 
-/// Something that could not be shown.
+/// A part that could not be shown.
 #[derive(Debug, Serialize)]
 pub(super) struct Problem {
     pub(super) place: String,
@@ -113,7 +115,7 @@ pub(super) struct JobReport {
     pub(super) session_id: Option<u32>,
 }
 
-/// Reports on all segments found, as far as they are selected.
+/// Reports on all segments found that the user selected.
 pub(super) fn report(found: Vec<FoundSegment>, selection: &Selection) -> Result<Report, InspectError> {
     let mut report =
         Report { format: FORMAT, segments: Vec::new(), servers: Vec::new(), inventory: None, problems: Vec::new() };
@@ -142,7 +144,7 @@ pub(super) fn report(found: Vec<FoundSegment>, selection: &Selection) -> Result<
 }
 
 impl Report {
-    /// On an inventory alone.
+    /// A report on an inventory alone.
     pub(super) const fn of_inventory(inventory: InventoryReport) -> Self {
         Self {
             format: FORMAT,
@@ -165,7 +167,7 @@ impl Report {
         self.problems.extend(messages.map(|message| Problem { place: place.clone(), message }));
     }
 
-    /// The processes that the segments were found in, as far as they are servers.
+    /// The processes in which the segments were found, if they are servers.
     fn add_servers(&mut self) {
         let pids: BTreeSet<u32> = self.segments.iter().filter_map(|segment| segment.holder_pid).collect();
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -176,7 +178,7 @@ impl Report {
         }));
     }
 
-    /// That some namespaces are smaller than others is fine, but one should have the rank asked for.
+    /// Some namespaces may be smaller than others, but at least one must have the requested rank.
     fn require_rank(&mut self, selection: &Selection) {
         let Some(rank) = selection.rank else { return };
         let contents = || self.segments.iter().filter_map(|segment| Some((segment, segment.content.as_ref()?)));
@@ -193,7 +195,7 @@ impl Report {
     }
 }
 
-/// Reports on one segment; fails if it is none. Parts that can't be read become problems.
+/// Reports on one segment; fails if the object is no segment. Parts that can't be read become problems.
 fn segment(
     found: FoundSegment,
     selection: &Selection,
@@ -251,7 +253,7 @@ fn segment(
     Ok(report)
 }
 
-/// Whether a segment was refused for being another build's, not for being damaged.
+/// Whether a segment was refused because another build wrote it, not because it is damaged.
 const fn is_foreign(error: &AttachError) -> bool {
     matches!(
         error,
@@ -275,7 +277,7 @@ const fn is_unfinished(error: &AttachError) -> bool {
 /// Name of the seal against writing.
 const FUTURE_WRITE: &str = "future-write";
 
-/// The seals in force; none on what can't be sealed.
+/// The seals in force; none for an object that can't be sealed.
 fn seals(handle: &ReaderHandle) -> Vec<&'static str> {
     let found = handle.descriptor().and_then(|descriptor| fcntl(descriptor, FcntlArg::F_GET_SEALS).ok());
     let found = SealFlag::from_bits_retain(found.unwrap_or_default());
@@ -331,7 +333,7 @@ fn readable<T>(part: &'static str, found: Result<T, Damage>, problems: &mut Vec<
     found.map_err(|damage| problems.push(InspectError::Damaged { part, damage })).ok()
 }
 
-/// Header, sections and padding: together what is published.
+/// Header, sections and padding: together they are the published bytes.
 fn sections(statistics: &Statistics, tables: Option<&JobTables<'_>>) -> Vec<SectionReport> {
     let published = statistics.published_bytes;
     let named = Section::ALL.map(|section| (section.name(), statistics.section(section)));

@@ -33,10 +33,10 @@ struct FurtherApp {
     command: Vec<OsString>,
 }
 
-/// One program and how to start it.
+/// One program and its start parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct App {
-    /// How many processes.
+    /// The number of processes.
     pub(super) count: u32,
     /// The program.
     pub(super) program: OsString,
@@ -54,13 +54,13 @@ pub(crate) enum AppError {
     /// Two colons in a row, or one at an end.
     #[error("application {number} is empty; write a program on both sides of each ':'")]
     Empty {
-        /// Which, from 1.
+        /// The number of the application, from 1.
         number: usize,
     },
     /// Options behind a colon that can't be read.
     #[error("application {number}: {reason}; see modex run --help")]
     Options {
-        /// Which, from 1.
+        /// The number of the application, from 1.
         number: usize,
         /// The parser's reason.
         reason: String,
@@ -68,10 +68,10 @@ pub(crate) enum AppError {
     /// `-x =VALUE`.
     #[error("-x {setting}: a variable needs a name in front of the '='; write -x NAME=VALUE")]
     Nameless {
-        /// As written.
+        /// The word as written.
         setting: String,
     },
-    /// `-x` of a variable that the server tells its clients who they are with.
+    /// `-x` of a variable by which the server identifies its clients.
     #[error("-x {name}: the launcher sets this variable for each rank itself; leave it out")]
     Taken {
         /// The variable.
@@ -154,7 +154,7 @@ fn app(
 }
 
 impl App {
-    /// Refuses to be given what the server sets itself: the server's word would count, without a word to the user.
+    /// Refuses variables that the server sets itself. The server's value would silently replace the user's.
     pub(super) fn check_environment(&self, of_server: &[(String, String)]) -> Result<(), AppError> {
         let is_taken = |name: &OsString| of_server.iter().any(|(taken, _)| name == OsStr::new(taken));
         match self.environment.iter().find(|(name, _)| is_taken(name)) {
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(error.to_string(), "application 2 is empty; write a program on both sides of each ':'");
     }
 
-    /// It was taken for the program.
+    /// Regression: it was taken for the program.
     #[test]
     fn a_mistyped_option_behind_a_colon_is_no_program() {
         let error = split(&options(1), &words("a : -n 2 --wdri /tmp b --wdri"), |_| None).unwrap_err().to_string();

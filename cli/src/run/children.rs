@@ -1,4 +1,4 @@
-//! The ranks as processes: starting them, where their output goes, how they ended.
+//! The ranks as processes: their start, the destination of their output, and their end.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) struct SpawnError {
     rank: u32,
     /// The program.
     program: OsString,
-    /// Its directory, if not the launcher's. The system's reason may be about this or about the program.
+    /// Its directory, if not the launcher's. The system's reason may be about the directory or the program.
     directory: Option<PathBuf>,
     /// The operating system's reason.
     reason: io::Error,
@@ -38,7 +38,7 @@ fn in_directory(directory: Option<&Path>) -> String {
     directory.map_or_else(String::new, |directory| format!(" in {}", directory.display()))
 }
 
-/// Which of a rank's two outputs.
+/// One of a rank's two outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     /// Standard output.
@@ -58,10 +58,10 @@ struct Rank {
 #[derive(Debug)]
 pub(super) struct Children {
     ranks: Vec<Rank>,
-    /// Exists as long as its leader, the guardian.
+    /// The group exists as long as its leader, the guardian.
     group: Pid,
     orphans: Orphans,
-    /// From then on the group's number may mean somebody else.
+    /// From then on the group's number may belong to other processes.
     is_finished: bool,
 }
 
@@ -74,12 +74,12 @@ pub(super) struct Pipes {
 }
 
 impl Children {
-    /// No ranks yet; they will join this group.
+    /// A group without ranks; later ranks join it.
     pub(super) fn new(group: Pid) -> Self {
         Self { ranks: Vec::new(), group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
-    /// Starts the next rank. Its place is set before it exists (a child inherits the starter's processors), so it never
+    /// Starts the next rank. A child inherits the starter's processors, so the rank is bound before it exists and never
     /// runs elsewhere.
     pub(super) fn spawn(
         &mut self,
@@ -122,7 +122,7 @@ impl Children {
         Ok(Pipes { pid, out, error, input })
     }
 
-    /// How many ranks were started.
+    /// The number of ranks started.
     pub(super) fn count(&self) -> usize {
         self.ranks.len()
     }
@@ -136,7 +136,7 @@ impl Children {
             let ending = match waitid(Id::Pid(Pid::from_raw(pid)), flags) {
                 Ok(WaitStatus::Exited(_, status)) => Ending::Exited(u8::try_from(status & 0xFF).unwrap_or(u8::MAX)),
                 Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signaled(signal as i32),
-                // Somebody else reaped it: how it ended can't be known any more.
+                // Another process reaped it, so its exit status is lost.
                 Err(Errno::ECHILD) => Ending::Exited(u8::MAX),
                 _ => continue,
             };
@@ -146,13 +146,13 @@ impl Children {
         ended
     }
 
-    /// Sends a signal to every process of the job. Does nothing when none is left.
+    /// Sends a signal to every process of the job. Does nothing if no process is left.
     pub(super) fn signal(&self, signal: Signal) {
-        // The group exists as long as the guardian is not reaped, so this only fails where nobody may be signalled.
+        // The group exists until the guardian is reaped, so this call only fails if no process may be signalled.
         let _ = killpg(self.group, signal);
     }
 
-    /// Ends what the ranks may have left running, and only then reaps them: until here their ids are taken.
+    /// Ends processes that the ranks have left, and then reaps the ranks. Their ids stay taken until then.
     pub(super) fn finish(&mut self) {
         if self.is_finished {
             return;

@@ -11,7 +11,7 @@ use modex::types::{Text, Topology};
 /// The helper's name; it lies beside the command.
 const HELPER: &str = "modex-topology";
 
-/// Why the cores are not known.
+/// Why the cores are unknown.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoresError {
     /// The helper did not run.
@@ -22,13 +22,13 @@ pub(crate) enum CoresError {
         /// Why not.
         error: io::Error,
     },
-    /// The helper found no cores; it says why itself.
+    /// The helper found no cores; it gives the reason itself.
     #[error("{reason}")]
     Refused {
-        /// Its words.
+        /// The helper's message.
         reason: String,
     },
-    /// The helper said something else than lines of numbers.
+    /// The helper printed something other than lines of numbers.
     #[error("{HELPER} printed {line:?}, which is not a list of processors; install modex and {HELPER} of one build")]
     Line {
         /// Its message.
@@ -41,7 +41,7 @@ pub(super) fn cores() -> Result<Vec<Vec<usize>>, CoresError> {
     parse(&String::from_utf8_lossy(&ask(&[])?))
 }
 
-/// The output of the helper when it is called like this.
+/// The output of the helper for these arguments.
 fn ask(arguments: &[&str]) -> Result<Vec<u8>, CoresError> {
     let helper = std::env::current_exe().map_or_else(|_| PathBuf::from(HELPER), |path| path.with_file_name(HELPER));
     let output = match Command::new(&helper).args(arguments).output() {
@@ -74,7 +74,7 @@ fn parse(text: &str) -> Result<Vec<Vec<usize>>, CoresError> {
         .collect()
 }
 
-/// The helper: prints what [`cores`] reads, or what [`Helper`] does.
+/// The helper's main function: prints the input of [`cores`], or the output for a [`Helper`].
 pub(crate) fn print() -> ExitCode {
     let wants_xml = std::env::args_os().nth(1).is_some_and(|argument| argument == XML);
     let text = if wants_xml { xml() } else { lines() };
@@ -83,7 +83,7 @@ pub(crate) fn print() -> ExitCode {
     match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // The launcher passes it on; if it has gone, nobody wants to know.
+            // The launcher passes the message on. If the launcher has gone, nobody needs it.
             let _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
         }

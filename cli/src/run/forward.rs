@@ -1,4 +1,4 @@
-//! Reads the ranks' output, whole lines at a time, and passes the launcher's input on to the ranks that want it.
+//! Reads the ranks' output, whole lines at a time. It also passes the launcher's input on to the ranks that want it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,10 +9,11 @@ use nix::errno::Errno;
 use super::children::Channel;
 use super::lines::LineBuffer;
 
-/// Bytes taken from one rank in one turn, so that a chatty one does not starve the others.
+/// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
 
-/// Turns given to a pipe after the job's end. A pipe holds a mebibyte at most unless an administrator made it larger.
+/// Turns given to a pipe after the job's end. A pipe holds one mebibyte or less, unless an administrator has raised the
+/// limit.
 pub(super) const LAST_TURNS_MAX: usize = 17;
 
 /// One output of one rank.
@@ -31,7 +32,7 @@ pub(super) enum Progress {
     Open,
     /// Wait until it is readable again.
     Empty,
-    /// It has ended and everything was given out.
+    /// It has ended, and all of its output was handed out.
     Ended,
 }
 
@@ -56,7 +57,8 @@ impl Stream {
         self.channel
     }
 
-    /// Reads what has arrived and appends to `ready` whole lines of it, and what is there of a very long one.
+    /// Reads the output that has arrived and appends its whole lines to `ready`. Of a very long line it appends the
+    /// part that is there.
     pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<Progress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
         match nix::unistd::read(&self.source, &mut chunk) {
@@ -74,12 +76,12 @@ impl Stream {
         }
     }
 
-    /// Gives out an unfinished line when nobody of the job writes any more.
+    /// Hands out an unfinished line after the last writer of the job has closed the pipe.
     pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
         self.lines.finish(&self.prefix, ready);
     }
 
-    /// Whether what was given out last is the beginning of a line that is too long to be kept.
+    /// Whether the last output was the beginning of a line that is too long to keep.
     pub(super) const fn is_mid_line(&self) -> bool {
         self.lines.is_mid_line()
     }
@@ -91,7 +93,7 @@ impl Stream {
     }
 }
 
-/// Copies the launcher's standard input to these ranks until it ends; a rank that has closed its end is left out.
+/// Copies the launcher's standard input to these ranks until it ends. A rank that has closed its end is left out.
 ///
 /// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
 /// non-blocking. The thread ends with the process.

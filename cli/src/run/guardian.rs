@@ -1,13 +1,14 @@
 //! A helper process that cleans up when the launcher is killed with SIGKILL and can't do it itself.
 //!
-//! It leads the process group that all ranks join, so the group exists before the first rank and nobody has to be told
-//! its number. It reads orders from a pipe and waits for its end. If the last order was not `done`, the launcher died:
-//! the guardian kills what belongs to the job, removes its directory and ends with the group. If it was, what is left of the
-//! directory is all there is to remove.
+//! The guardian leads the process group that all ranks join. So the group exists before the first rank, and its number
+//! needs no message. The guardian reads orders from a pipe and waits for the pipe's end. If the last order was not
+//! `done`, the launcher died. Then the guardian kills the processes of the job, removes the job's directory and ends
+//! with the group. After `done` it only removes the rest of the directory.
 //!
-//! If launcher and guardian are killed at once, the kernel kills the ranks' group. Both hold the writing end of a pipe, and every
-//! rank inherits its reading end: the *tether*. The kernel sends the group SIGKILL when the last writer is gone, as long as one
-//! process still has the tether open. Processes outside the group stay in this case. The directory goes with the next launcher.
+//! If launcher and guardian are killed at once, the kernel kills the ranks' group. Both hold the writing end of a pipe,
+//! and every rank inherits its reading end: the *tether*. When the last writer is gone and one process still has the
+//! tether open, the kernel sends the group SIGKILL. Processes outside the group stay in this case. The directory goes
+//! with the next launcher.
 
 use std::io::{self, BufRead, Write};
 use std::os::fd::{OwnedFd, RawFd};
@@ -28,7 +29,7 @@ use super::session;
 /// The hidden subcommand that runs the guardian.
 pub(crate) const SUBCOMMAND: &str = "guardian";
 
-/// The launcher's end. Dropping it relieves the helper: the launcher has cleaned up, whichever way it got there.
+/// The launcher's end. Dropping it tells the helper that the launcher has cleaned up, after success or failure.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     process: Child,
@@ -48,7 +49,8 @@ impl Guardian {
         let (reading_end, writing_end) = pipe2(OFlag::O_CLOEXEC)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(SUBCOMMAND).stdin(Stdio::piped()).stdout(writing_end.try_clone()?).process_group(0);
-        // Its group is asked to stop as a whole, perhaps before it has run a line of its own, and it stays until the end.
+        // The helper's group is asked to stop as a whole, perhaps before the helper has run. The helper must stay until
+        // the end.
         let before = stop_signals().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
         let started = command.spawn();
         before.thread_set_mask()?;
@@ -74,14 +76,14 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // A helper that ended with its group is not missed: there is nothing left for it to do.
+        // A helper that ended with its group is no loss: it had no work left.
         let _ = self.order(b"done\n");
         self.orders = None;
         let _ = self.process.wait();
     }
 }
 
-/// A copy for the processes that this one starts, out of the way of scripts' own redirections (`exec 3<file`).
+/// A copy for the processes that this one starts. Its number is above those that scripts redirect (`exec 3<file`).
 fn inheritable(fd: &OwnedFd) -> io::Result<OwnedFd> {
     let copy = fcntl_dupfd_cloexec(fd, SCRIPTS_DESCRIPTORS).map_err(|reason| match reason {
         // The limit on descriptors is lower.
@@ -92,7 +94,7 @@ fn inheritable(fd: &OwnedFd) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// Shells' scripts may redirect the descriptors below this one.
+/// Shell scripts may redirect descriptors below this one.
 const SCRIPTS_DESCRIPTORS: RawFd = 10;
 
 /// The orders of the guardian so far.
@@ -116,28 +118,29 @@ impl Orders {
     }
 }
 
-/// The helper's life: waits for the end of its input and cleans up if nobody else did.
+/// The helper's main function: waits for the end of its input, and cleans up if the launcher has not done it.
 pub(crate) fn run() -> u8 {
     let orders = Orders::read(io::stdin().lock());
     if orders.done {
-        // A launcher that has no descriptor left can't go through its directory.
+        // A launcher without a free descriptor can't read its directory.
         for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
             let _ = std::fs::remove_dir_all(directory);
         }
         return 0;
     }
-    // Somebody may have started this by hand, in a group of others.
+    // A user may have started this process by hand, in a group of other processes.
     let is_leader = getpgrp() == getpid();
     for directory in orders.directories.iter().filter(|directory| is_ours(directory)) {
         if is_leader {
             let directory_name = directory.file_name().map_or_else(Vec::new, |name| name.as_bytes().to_vec());
             job_processes::kill_all(&Traits { group: getpgrp().as_raw(), directory_name }, is_one);
         }
-        // Nobody is left to tell about a failure.
+        // No process is left that could report a failure.
         let _ = std::fs::remove_dir_all(directory);
     }
     if is_leader {
-        // A rank that was only just being started joins the group before it does anything, or fails when it is gone.
+        // A rank that was being started joins the group before it does anything else. If the group is gone, its start
+        // fails.
         let _ = killpg(getpgrp(), Signal::SIGKILL);
     }
     0
@@ -148,7 +151,7 @@ fn stop_signals() -> SigSet {
     SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
 }
 
-/// Whether a process is a guardian. Other jobs' guardians are spared: each cleans up when its own launcher ends.
+/// Whether a process is a guardian. Guardians of other jobs are spared: each cleans up when its own launcher ends.
 pub(super) fn is_one(process: i32) -> bool {
     let folder = PathBuf::from(format!("/proc/{process}"));
     let words = std::fs::read(folder.join("cmdline")).unwrap_or_default();

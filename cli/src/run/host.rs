@@ -1,5 +1,5 @@
-//! The server's host: a launcher of one node has nobody to exchange data with, so it answers from here and tells the
-//! launcher's loop what happened.
+//! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself. It tells
+//! the launcher's loop about events.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
 use super::poller::Bell;
 use super::report::Phase;
 
-/// Something the launcher's loop should know.
+/// An event for the launcher's loop.
 #[derive(Debug)]
 pub(super) enum News {
     /// A rank wants the job to end.
@@ -33,7 +33,7 @@ pub(super) enum News {
         rank: u32,
         /// The phase.
         phase: Phase,
-        /// When.
+        /// The time of the phase.
         at: Time,
     },
 }
@@ -54,7 +54,7 @@ impl Clock {
         Time::ZERO + self.0.elapsed()
     }
 
-    /// This long before now; the clock's start if it did not run yet.
+    /// This duration before now, or the clock's start if that is later.
     fn ago(self, age: Duration) -> Time {
         Time::ZERO + self.now().since(Time::ZERO + age)
     }
@@ -66,7 +66,7 @@ pub(super) struct LauncherHost {
     news: Sender<News>,
     bell: Bell,
     clock: Clock,
-    /// Whether anybody will read the phases.
+    /// Whether the launcher reports the phases.
     times_phases: bool,
 }
 
@@ -104,7 +104,7 @@ impl Host for LauncherHost {
             Moment::Fenced => (Phase::Fenced, Duration::ZERO),
             _ => return,
         };
-        // The loop reads these when it wakes up for something else: a report must not change what it measures.
+        // The loop reads these when it wakes up for another reason: the report must not change the measurement.
         if self.times_phases {
             let _ = self.news.send(News::Reached { rank, phase, at: self.clock.ago(age) });
         }

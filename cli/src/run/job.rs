@@ -31,8 +31,8 @@ use super::report::{Phase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
 
-/// How long the launcher reads on after the last rank has ended, for output that a process of a rank's own still
-/// writes. Whoever holds the pipe longer is killed; what it wrote until then is passed on.
+/// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
+/// a rank has started. A process that holds the pipe longer is killed.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 
 /// The user's request.
@@ -93,7 +93,7 @@ pub(super) struct Job {
     children: Children,
     streams: Vec<Option<Stream>>,
     poller: Poller,
-    /// When to look for ends of children and for news, heard of or not.
+    /// When to look for ended children and for news, even without a wake-up.
     look_at: Time,
     output_writer: OutputWriter,
     output_locks: OutputLocks,
@@ -204,12 +204,12 @@ impl Job {
         self.listen(self.streams.len() - 1)
     }
 
-    /// Waits for the end, leaves nothing behind and returns the exit status.
+    /// Waits for the end, cleans up and returns the exit status.
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.read_news();
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
-        // In this order the guardian, who ends with the ranks' group, outlives everything it answers for.
+        // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
         drop(server);
         drop(directory);
         children.finish();
@@ -264,11 +264,11 @@ impl Job {
     }
 
     fn collect_ended(&mut self) {
-        // The message of an abort counts more than the way the rank ended.
+        // The message of an abort counts more than the rank's exit status.
         self.read_news();
         let now = self.clock.now();
         let mut ended = self.children.take_ended();
-        // Several at once: whoever left the job first is the reason for the others.
+        // Several ranks ended at once: the first rank that left the job is the cause for the others.
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.timeline.mark(rank, Phase::Ended, now);
@@ -278,7 +278,7 @@ impl Job {
         }
     }
 
-    /// Tells the server that a rank has ended: nobody has to wait for one that never joined.
+    /// Tells the server that a rank has ended, so that nobody waits for a rank that never joined.
     fn forget(&self, rank: u32) {
         let proc = ProcId::new(self.namespace.clone(), rank);
         if let Err(error) = self.server.deregister_client(&proc) {
@@ -306,7 +306,7 @@ impl Job {
             Some(Action::Stop { cause, running: 0 }) => self.say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
-                // Only a rank that has ended leaves others.
+                // Only a rank that has ended leaves such processes.
                 let those = if matches!(cause, Cause::Rank { .. } | Cause::Left { .. }) { "the other " } else { "" };
                 let grace = self.verdict.grace().as_secs_f64();
                 self.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
@@ -322,23 +322,23 @@ impl Job {
         }
     }
 
-    /// Tells the user. A rank's long line on standard error is cut for it.
+    /// Prints a message for the user. It ends a rank's long line on standard error first.
     fn say(&mut self, text: &str) {
         let holder = self.output_locks.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
         let line_end = holder.and_then(Option::as_mut).map_or("", Stream::cut);
         self.output_writer.say(&format!("{line_end}{text}"));
     }
 
-    /// Passes on what a rank wrote.
+    /// Passes on a rank's output.
     fn pump(&mut self, index: usize) -> Result<(), JobError> {
-        // A wake-up from just before the pause must not add to what is queued.
+        // A wake-up from just before the pause must not add to the queued output.
         if self.is_paused {
             return Ok(());
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
         let channel = stream.channel();
         if !self.output_locks.admits(index, channel) {
-            // One that stays in the poll set would wake the loop again and again.
+            // A waiting stream in the poll set would wake the loop again and again.
             let _ = self.poller.forget(stream.fd());
             return Ok(());
         }
@@ -374,10 +374,10 @@ impl Job {
         self.hand_on(index, channel, false)
     }
 
-    /// Listens again to those who waited for the end of this rank's line, if it has ended.
+    /// Listens again to the streams that waited for the end of this rank's line, if the line has ended.
     fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
         let waiting = self.output_locks.wrote(self.clock.now(), index, channel, is_mid_line);
-        // After a pause all are listened to.
+        // After a pause the loop listens to all of them.
         if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
     }
 
@@ -394,17 +394,18 @@ impl Job {
         watched.map_err(|reason| JobError::System { doing: "watch a rank's output", reason })
     }
 
-    /// Leaves the output in the ranks' pipes, which makes the ranks wait, until what is queued has been written.
+    /// Leaves the output in the ranks' pipes until the queued output has been written. Ranks with a full pipe wait.
     fn pause(&mut self) {
         self.is_paused = true;
         for stream in self.streams.iter().flatten() {
-            // One that stays in the poll set would only cost time.
+            // A stream in the poll set would only cost time now.
             let _ = self.poller.forget(stream.fd());
         }
         self.output_writer.ask_for_ring();
     }
 
-    /// A rank whose output can't be passed on loses its pipe, as in a shell. The others go on when there is room.
+    /// A rank whose output can't be passed on loses its pipe, as in a shell. The loop listens to the others when there
+    /// is room.
     fn settle_output(&mut self) -> Result<(), JobError> {
         for index in self.output_writer.take_failed() {
             self.close(index)?;
@@ -418,7 +419,7 @@ impl Job {
     }
 }
 
-/// Everything the standard wants a host to tell about a job on one node.
+/// All information that the standard requires from a host about a job on one node.
 fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
     let rank_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
     let directory = server.directory().to_string_lossy();

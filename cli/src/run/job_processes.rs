@@ -1,18 +1,19 @@
 //! Finds and kills the processes of a job whose launcher is dead, wherever they have gone.
 //!
-//! A process belongs to the job if it is in the ranks' group, if its environment names the job's socket, or if a process
-//! that belongs started it. Only one that threw its environment away and lost its parents as well is not recognised.
+//! A process belongs to the job if it is in the ranks' group, if its environment names the job's socket, or if another
+//! process of the job started it. A process that has cleared its environment and lost its parents is not recognised.
 //!
-//! The system changes while it is read. A process that was sent SIGKILL starts no other, so it is enough to look again
-//! until nobody new turns up; and again once more, for one that was started in the part already read by one that ended
-//! before its turn came. A number is only signalled through a handle on the process that was looked at.
+//! The system changes during the search. A process that was sent SIGKILL starts no other process. So the search repeats
+//! until it finds no new process, and then once more. The last pass finds a process in the part already read, started
+//! by a process that ended before its turn. A signal goes through a handle on the process that was inspected, never to
+//! a bare number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Looks that have to find nobody new.
+/// Passes in a row that must find no new process.
 const EMPTY_LOOKS: u32 = 2;
 
 /// The traits that tell a job's processes from others.
@@ -24,7 +25,7 @@ pub(super) struct Traits {
     pub(super) directory_name: Vec<u8>,
 }
 
-/// A process as `/proc` shows it.
+/// A process, as `/proc` shows it.
 #[derive(Clone, Copy, Debug)]
 struct Process {
     id: Identity,
@@ -33,14 +34,14 @@ struct Process {
     is_marked: bool,
 }
 
-/// A process now and never again: its number and when it started, in clock ticks since boot.
+/// The identity of a process: its number and its start time, in clock ticks since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Identity {
     number: i32,
     started: u64,
 }
 
-/// Kills every process of the job but this one and the spared ones.
+/// Kills every process of the job except this one and the spared ones.
 pub(super) fn kill_all(traits: &Traits, is_spared: impl Fn(i32) -> bool) {
     let mut killed = BTreeSet::new();
     let mut empty_looks = 0;
@@ -81,20 +82,20 @@ fn look(traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Vec<Process> {
         .collect()
 }
 
-/// A process as it is now. `None` if it has ended or leads its group and is spared.
+/// A process in its present state. `None` if it has ended, or leads its group and is spared.
 fn examine(number: i32, traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Option<Process> {
     let folder = PathBuf::from(format!("/proc/{number}"));
     let (parent, group, started) = standing(&folder)?;
     if group == number && is_spared(number) {
         return None;
     }
-    // That of another user, or of one that has ended, can't be read.
+    // The environment of another user's process, or of an ended one, can't be read.
     let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
     let is_marked = names_socket_in(&environment, &traits.directory_name);
     Some(Process { id: Identity { number, started }, parent, group, is_marked })
 }
 
-/// A process's parent, its group, and when it started.
+/// A process's parent, its group, and its start time.
 fn standing(folder: &Path) -> Option<(i32, i32, u64)> {
     let line = std::fs::read(folder.join("stat")).ok()?;
     // The second field is the program's name, which may hold anything, in brackets; the state follows.
@@ -116,10 +117,10 @@ fn names_socket_in(environment: &[u8], directory_name: &[u8]) -> bool {
 fn kill(id: Identity) {
     let Some(number) = Pid::from_raw(id.number) else { return };
     let Ok(handle) = pidfd_open(number, PidfdFlags::empty()) else { return };
-    // The handle means the process that has the number now.
+    // The handle stands for the process that has the number now.
     let is_same = standing(&PathBuf::from(format!("/proc/{}", id.number))).is_some_and(|(_, _, s)| s == id.started);
     if is_same {
-        // One that has ended needs no signal; one that may not be signalled can't be helped.
+        // An ended process needs no signal. A process that may not be signalled stays.
         let _ = pidfd_send_signal(&handle, Signal::KILL);
     }
 }

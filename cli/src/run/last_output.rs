@@ -1,4 +1,4 @@
-//! The end of a job's output: no rank runs any more, but what they wrote may still have to wait for its reader.
+//! The end of a job's output: no rank runs any more, but the ranks' output may still have to wait for its reader.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use super::output_writer::OutputWriter;
 use super::poller::{Poller, Wakeup};
 use super::verdict::{Action, Cause, Verdict};
 
-/// How long a reader may take nothing before it counts as stuck. That only matters to a user who has lost patience.
+/// How long a reader may read nothing before it counts as stuck. The limit matters only to a user who wants to end the
+/// launcher.
 const READER_TIME: Duration = Duration::from_secs(1);
 
 /// The user wants the launcher to end, the reader does not read, or waiting is not possible.
@@ -25,11 +26,11 @@ pub(super) struct LastOutput {
 }
 
 impl LastOutput {
-    /// Passes on what is left in the ranks' pipes and these words of the launcher, and waits until all is written. A
-    /// signal, or the time limit, ends that if the reader is stuck. Returns the launcher's exit status.
+    /// Passes on the rest of the ranks' pipes and the launcher's own words, and waits until all is written. A signal or
+    /// the time limit ends the wait if the reader is stuck. Returns the launcher's exit status.
     pub(super) fn pass_on(mut self, streams: Vec<Option<Stream>>, words: &str) -> u8 {
         for stream in streams.iter().flatten() {
-            // Descriptors that were dropped for lack of room need no report. The others are read below, in turn.
+            // Descriptors that were closed for lack of room need no report. The others are read below, in turn.
             let _ = self.poller.forget(stream.fd());
         }
         let finished = self.empty(streams).and_then(|()| {
@@ -39,7 +40,7 @@ impl LastOutput {
             self.wait_until(|output_writer| output_writer.is_drained())
         });
         if finished.is_err() {
-            // A time limit that passed while nobody read is the reason now; any earlier one stays.
+            // A time limit that passed while nobody read is the cause now, unless there is an earlier one.
             if let Some(Action::Stop { cause, .. }) = self.verdict.tick(self.clock.now()) {
                 self.output_writer.say(&format!("modex: {cause}\n"));
             }
@@ -48,18 +49,18 @@ impl LastOutput {
         self.verdict.shell_status()
     }
 
-    /// Reads the pipes until they are empty, an unfinished line included. Somebody who left the job's process group and
-    /// still holds a pipe is not waited for.
+    /// Reads the pipes until they are empty, an unfinished line included. A process outside the job's process group
+    /// that still holds a pipe is not awaited.
     fn empty(&mut self, streams: Vec<Option<Stream>>) -> Result<(), GivenUp> {
         let mut streams: Vec<_> = streams.into_iter().enumerate().filter_map(|(i, s)| Some((i, s?))).collect();
-        // A rank that has begun a long line goes on with it before another writes.
+        // A rank that has begun a long line continues it before another rank writes.
         streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
         for (index, mut stream) in streams {
             for _ in 0..LAST_TURNS_MAX {
                 self.wait_until(OutputWriter::has_room)?;
                 let mut lines = Vec::new();
                 let progress = stream.read(&mut lines);
-                // As with every line before: whoever does not want the output misses it.
+                // The output is lost as with every earlier line: its reader does not want it.
                 let pushed = self.output_writer.push(index, stream.channel(), lines);
                 if pushed.is_err() || progress.is_err() || progress.is_ok_and(|progress| progress != Progress::Open) {
                     break;

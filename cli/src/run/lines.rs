@@ -1,20 +1,20 @@
 //! Cuts a stream of bytes into whole lines, so that the output of many ranks never mixes within a line.
 
-/// Longest line kept back, in bytes. A longer one is passed on as it comes: a rank that never ends its line must not make
-/// the launcher hold its output for ever.
+/// The longest line that is kept back, in bytes. A longer line is passed on in pieces. Otherwise a rank that never ends
+/// its line would make the launcher hold its output for ever.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Collects the output of one rank until a line is whole.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     partial: Vec<u8>,
-    /// Whether the beginning of a line was handed out that has not ended.
+    /// Whether the beginning of an unfinished line was handed out.
     is_mid_line: bool,
 }
 
 impl LineBuffer {
-    /// Takes bytes as they arrive and hands out every whole line, its newline included, each with `prefix` in front, and
-    /// of a line that is too long to be kept what is there.
+    /// Takes bytes as they arrive and hands out every whole line with its newline, each after `prefix`. A line that is
+    /// too long to keep is handed out in pieces.
     pub(super) fn feed(&mut self, bytes: &[u8], prefix: &[u8], out: &mut Vec<u8>) {
         for piece in bytes.split_inclusive(|&b| b == b'\n') {
             self.partial.extend_from_slice(piece);
@@ -26,7 +26,7 @@ impl LineBuffer {
         }
     }
 
-    /// Hands out what is left when the stream ends, as a line.
+    /// Hands out the rest as a line when the stream ends.
     pub(super) fn finish(&mut self, prefix: &[u8], out: &mut Vec<u8>) {
         if !self.partial.is_empty() {
             self.emit(prefix, out);
@@ -35,13 +35,13 @@ impl LineBuffer {
         out.extend_from_slice(self.cut().as_bytes());
     }
 
-    /// The end of the line whose beginning was handed out, if there is one. The rest is a line of its own.
+    /// The end of a line whose beginning was handed out, if there is one. The rest is a line of its own.
     #[must_use]
     pub(super) fn cut(&mut self) -> &'static str {
         if std::mem::take(&mut self.is_mid_line) { "\n" } else { "" }
     }
 
-    /// Whether the beginning of a line was handed out that has not ended.
+    /// Whether the beginning of an unfinished line was handed out.
     pub(super) const fn is_mid_line(&self) -> bool {
         self.is_mid_line
     }
@@ -102,7 +102,7 @@ mod tests {
         assert!(out.ends_with(b"xyz!") && lines.partial.is_empty());
     }
 
-    /// Every 64 KiB a newline was put into what a rank wrote.
+    /// Regression: a newline was put into a rank's output every 64 KiB.
     #[test]
     fn a_long_line_leaves_as_it_came_with_one_prefix() {
         let long = [vec![b'x'; 3 * LINE_BYTES_MAX + 5], b"\nnext".to_vec()].concat();

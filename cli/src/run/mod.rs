@@ -9,9 +9,9 @@
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
-//! Nothing is left behind: ranks share a process group that is killed before anybody is reaped, and the group's leader, a
-//! guardian process, does the same if the launcher itself is killed, and finds those that left the group. If both are killed at
-//! once, the kernel kills the group.
+//! The launcher cleans up in all cases. Ranks share a process group, which is killed before any rank is reaped. The
+//! group's leader, a guardian process, does the same if the launcher itself is killed. The guardian also finds
+//! processes that left the group. If both are killed at once, the kernel kills the group.
 
 mod apps;
 mod children;
@@ -127,7 +127,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     };
     match job::Job::start(plan, settings) {
         Ok(job) => Ok(job.finish()?),
-        // The command line is at fault, which the exit status tells.
+        // The command line is at fault, and the exit status shows it.
         Err(job::JobError::App(error)) => Err(error.into()),
         Err(error) => Err(error.into()),
     }

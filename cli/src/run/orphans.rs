@@ -1,7 +1,7 @@
-//! Processes that left the ranks' process group (`setsid`, daemons) and outlived whoever started them.
+//! Processes that left the ranks' process group (`setsid`, daemons) and outlived their parents.
 //!
 //! The launcher makes itself their new parent, so that it can end them with the job. If the launcher itself is killed,
-//! the guardian looks for them (see `job_processes`).
+//! the guardian finds them (see `job_processes`).
 
 use std::collections::BTreeSet;
 
@@ -15,21 +15,21 @@ use super::guardian;
 /// Ends them.
 #[derive(Debug)]
 pub(super) struct Orphans {
-    /// Children of the launcher that are none of the job's: it may have had some before it was this program.
+    /// Children of the launcher that do not belong to the job: the process may have had some before `exec`.
     others: BTreeSet<i32>,
 }
 
 impl Orphans {
-    /// From now on orphans of the job become children of this process. `guardian` is not one of them.
+    /// Orphans of the job become children of this process from now on. `guardian` is not one of them.
     pub(super) fn adopt(guardian: Pid) -> Self {
-        // A kernel that refuses leaves orphans to init, as before.
+        // A kernel without this call leaves orphans to init.
         let _ = set_child_subreaper(true);
         let mut others = children();
         others.insert(guardian.as_raw());
         Self { others }
     }
 
-    /// Kills and reaps them, and what becomes an orphan by that.
+    /// Kills and reaps them, and every process that becomes an orphan by it.
     pub(super) fn end(&self) {
         loop {
             let orphans: Vec<i32> = children().difference(&self.others).copied().collect();
@@ -37,9 +37,10 @@ impl Orphans {
                 return;
             }
             for orphan in orphans.into_iter().map(Pid::from_raw) {
-                // A rank may have been a launcher itself: its guardian cleans up after it and ends, unless it is stopped.
+                // A rank may have been a launcher itself. Its guardian cleans up after it and ends, unless it is
+                // stopped.
                 let signal = if guardian::is_one(orphan.as_raw()) { Signal::SIGCONT } else { Signal::SIGKILL };
-                // Ours until it is reaped, so its number can't mean somebody else.
+                // The process is a child until it is reaped, so its number can't belong to another process.
                 if kill(orphan, signal).and_then(|()| waitpid(orphan, None)).is_err() {
                     return;
                 }
@@ -48,7 +49,7 @@ impl Orphans {
     }
 }
 
-/// This process's children, of all its threads. Empty where the kernel does not list them.
+/// This process's children, of all its threads. Empty if the kernel does not list them.
 fn children() -> BTreeSet<i32> {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return BTreeSet::new() };
     let lists = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());

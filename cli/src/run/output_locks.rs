@@ -1,8 +1,10 @@
-//! The right to write to each of the launcher's outputs. All ranks write line by line. A line that is too long to be kept is
-//! passed on in pieces. Meanwhile its rank holds the lock of the output: the output of other ranks stays in their pipes until the line ends.
+//! The right to write to each of the launcher's outputs.
 //!
-//! A rank that stops within such a line may wait for the other ranks, and these may wait for room in their pipes. So a rank
-//! loses the lock when it has been silent for a while and other ranks have output.
+//! All ranks write line by line. A line that is too long to keep is passed on in pieces. Meanwhile its rank holds the
+//! lock of the output. The output of other ranks stays in their pipes until the line ends.
+//!
+//! A rank that stops within such a line may wait for the other ranks, and these may wait for room in their pipes. So a
+//! rank loses the lock if it has been silent for a while and other ranks have output.
 
 use std::time::Duration;
 
@@ -24,19 +26,19 @@ pub(super) struct OutputLocks {
 #[derive(Debug, Default)]
 struct Place {
     holder: Option<Holder>,
-    /// The ranks with output that waits.
+    /// The ranks with waiting output.
     waiting: Vec<usize>,
 }
 
 #[derive(Debug)]
 struct Holder {
     stream: usize,
-    /// When it said something.
+    /// The time of its last output.
     at: Time,
 }
 
 impl OutputLocks {
-    /// Whether this stream may write now. If not it counts as waiting.
+    /// Whether this stream may write now. If not, it counts as waiting.
     pub(super) fn admits(&mut self, stream: usize, channel: Channel) -> bool {
         let place = self.place(channel);
         let is_free = place.holder.as_ref().is_none_or(|holder| holder.stream == stream);
@@ -46,7 +48,7 @@ impl OutputLocks {
         is_free
     }
 
-    /// This stream has written or ended, and is within a line or not. Returns those who waited for the line's end.
+    /// This stream has written or ended, inside a line or not. Returns the streams that waited for the line's end.
     #[must_use]
     pub(super) fn wrote(&mut self, now: Time, stream: usize, channel: Channel, is_mid_line: bool) -> Vec<usize> {
         let place = self.place(channel);
@@ -62,7 +64,7 @@ impl OutputLocks {
         self.place(channel).holder.as_ref().map(|holder| holder.stream)
     }
 
-    /// All streams are listened to again after a pause, in which nobody could say anything.
+    /// The loop listens to all streams again after a pause, in which no stream could write.
     pub(super) fn resume(&mut self, now: Time) {
         for place in [&mut self.out, &mut self.error] {
             place.waiting.clear();

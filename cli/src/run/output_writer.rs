@@ -1,5 +1,6 @@
-//! Writes to the launcher's standard output and standard error from a thread of its own: a reader that does not read
-//! must not keep the launcher from its job.
+//! Writes to the launcher's standard output and standard error, in a separate thread.
+//!
+//! A reader that does not read must not keep the launcher from its job.
 //!
 //! ```text
 //!  loop -- orders: lines, or "ring" --> writer thread --> stdout, stderr
@@ -7,8 +8,8 @@
 //!    ^-------- bell: "ring", failures -----|
 //! ```
 //!
-//! One thread for both, so lines stay whole and in order where both go to the same place. The loop never waits for it:
-//! it hands over lines while there is room, and otherwise leaves the output in the ranks' pipes until the bell rings.
+//! One thread serves both, so lines stay whole and in order if both go to the same place. The loop never waits for it.
+//! The loop hands over lines while there is room. Otherwise the output stays in the ranks' pipes until the bell rings.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -22,19 +23,19 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::children::Channel;
 use super::poller::Bell;
 
-/// Bytes handed over and not yet written from which on there is no room. What a rank's turn gives may exceed it once.
+/// The number of queued bytes at which there is no more room. The output of one rank's turn may exceed it once.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 
-/// The bytes of an order besides its lines: many short ones take memory, too.
+/// The bytes of an order besides its lines: many short lines take memory, too.
 const ORDER_BYTES: usize = 128;
 
-/// A pipe that is ready for writing takes this much without blocking (POSIX: `PIPE_BUF` on Linux).
+/// A pipe that is ready for writing takes this number of bytes without blocking (POSIX: `PIPE_BUF` on Linux).
 const PIPE_ATOMIC_BYTES: usize = 4096;
 
-/// An order to the thread. It takes them oldest first.
+/// An order to the thread, which takes the oldest order first.
 #[derive(Debug)]
 enum Order {
-    /// Write these.
+    /// Write these lines.
     Write { channel: Channel, lines: Vec<u8>, source: Source },
     /// Wake the launcher up.
     Ring,
@@ -49,7 +50,7 @@ enum Source {
     Launcher,
 }
 
-/// Lines that the thread has dealt with.
+/// Lines that the thread has written or given up.
 #[derive(Debug)]
 struct Done {
     source: Source,
@@ -61,32 +62,32 @@ struct Done {
 #[derive(Debug)]
 pub(super) struct OutputWriter {
     bell: Bell,
-    /// The thread's ends of its channels, started with the first output: most of a job's start has none.
+    /// The thread's ends of its channels. The thread starts with the first output: most of a job's start has none.
     writer: Option<(Sender<Order>, Receiver<Done>)>,
     queued_bytes: usize,
-    /// The launcher's own messages among the queued.
+    /// The number of the launcher's own messages in the queue.
     unsaid: VecDeque<Vec<u8>>,
     /// Streams whose lines could not be written.
     failed: Vec<usize>,
 }
 
 impl OutputWriter {
-    /// Nothing to write yet. The bell rings the loop that owns this.
+    /// A writer without output. The bell wakes the loop that owns this.
     pub(super) const fn new(bell: Bell) -> Self {
         Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new() }
     }
 
-    /// Queues whole lines of the stream with this index. Fails if there can be no thread to write them.
+    /// Queues whole lines of the stream with this index. Fails if the system refuses a thread that writes them.
     pub(super) fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
         if lines.is_empty() { Ok(()) } else { self.queue(Source::Stream(index), channel, lines) }
     }
 
-    /// Tells the user, on standard error. That nobody reads it must not change how the job ends.
+    /// Prints a message for the user on standard error. An absent reader must not change the job's exit status.
     pub(super) fn say(&mut self, text: &str) {
         if self.queue(Source::Launcher, Channel::Error, text.as_bytes().to_vec()).is_ok() {
             self.unsaid.push_back(text.as_bytes().to_vec());
         } else {
-            // Without a thread nothing else is being written.
+            // Without a thread no other output is being written.
             let _ = io::stderr().write_all(text.as_bytes());
         }
     }
@@ -102,7 +103,7 @@ impl OutputWriter {
         Ok(())
     }
 
-    /// Has the bell rung when everything queued so far is written. It also rings at each failure.
+    /// Requests the bell for the time when everything queued so far is written. The bell also rings at each failure.
     pub(super) fn ask_for_ring(&self) {
         if let Some((orders, _)) = &self.writer {
             // The thread lives as long as the channel.
@@ -110,7 +111,7 @@ impl OutputWriter {
         }
     }
 
-    /// Whether more may be queued.
+    /// Whether the loop may queue more.
     pub(super) fn has_room(&mut self) -> bool {
         if self.queued_bytes >= QUEUED_BYTES_MAX {
             self.settle();
@@ -118,7 +119,7 @@ impl OutputWriter {
         self.queued_bytes < QUEUED_BYTES_MAX
     }
 
-    /// Whether everything queued was dealt with.
+    /// Whether the thread has finished everything queued.
     pub(super) const fn is_drained(&self) -> bool {
         self.queued_bytes == 0
     }
@@ -129,7 +130,7 @@ impl OutputWriter {
         std::mem::take(&mut self.failed)
     }
 
-    /// Takes note of what was written and says whether that was anything.
+    /// Counts the written output. Returns whether there was any.
     pub(super) fn settle(&mut self) -> bool {
         let before = self.queued_bytes;
         let Some((_, done)) = &self.writer else { return false };
@@ -144,8 +145,8 @@ impl OutputWriter {
         self.queued_bytes < before
     }
 
-    /// Gives up what is queued. The launcher's own messages are still said if standard error takes them at once: it may
-    /// be another reader who is stuck.
+    /// Gives up the queued output. The launcher's own messages are still printed if standard error takes them at once:
+    /// another reader may be stuck.
     pub(super) fn give_up(mut self) {
         self.settle();
         let mut text = self.unsaid.into_iter().collect::<Vec<_>>().concat();
@@ -164,7 +165,7 @@ const fn cost(lines: &[u8]) -> usize {
 
 /// Starts the thread. It ends when the writer is dropped, or with the process if a reader is stuck.
 fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
-    // Without bounds of their own: `OutputWriter::has_room` keeps them, and the loop must not block.
+    // The channels are unbounded: `OutputWriter::has_room` keeps the bound, and the loop must not block.
     let (orders, receiver) = unbounded();
     let (sender, done) = unbounded();
     Builder::new().name("modex-output".to_owned()).spawn(move || write_orders(&receiver, &sender, &bell))?;
@@ -178,13 +179,14 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
             bell.wake();
             continue;
         };
-        // Not locked: nobody else in this process writes there while this thread lives, except errors about it.
+        // The streams are not locked. No other thread of this process writes there while this thread lives, except for
+        // errors about it.
         let written = match channel {
             Channel::Out => write_all(io::stdout().as_fd(), &lines),
             Channel::Error => write_all(io::stderr().as_fd(), &lines),
         };
         let failed = written.is_err();
-        // A reader that went away knows; a full disk is news. One line, however many writes fail.
+        // A reader that has gone needs no message, but a full disk does. One line is enough for all failed writes.
         if let (Err(error), Channel::Out, false) = (&written, channel, is_told)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -192,7 +194,7 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
             let news = format!("modex: the ranks' output can't be written: {error}; the rest of it is lost\n");
             let _ = write_all(io::stderr().as_fd(), news.as_bytes());
         }
-        // A loop that has ended does not want to know.
+        // A loop that has ended needs no answer.
         let _ = done.send(Done { source, cost: cost(&lines), failed });
         if failed {
             bell.wake();
@@ -200,10 +202,10 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
     }
 }
 
-/// Writes everything, also where somebody else has made the descriptor non-blocking: it is shared with the shell, and a
-/// pipe that is merely full must not be taken for a broken one.
+/// Writes everything, even if another process has made the descriptor non-blocking. The descriptor is shared with the
+/// shell, and a full pipe must not be taken for a broken one.
 ///
-/// One write for all lines: other writers to the same terminal can't come between.
+/// All lines go in one write, so other writers to the same terminal can't come between.
 fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match nix::unistd::write(out, bytes) {
@@ -224,7 +226,7 @@ mod tests {
     use super::super::poller::Poller;
     use super::*;
 
-    /// A writer whose writer is the test.
+    /// A writer whose thread is the test.
     fn output_writer() -> (OutputWriter, Receiver<Order>, Sender<Done>) {
         let (_poller, bell) = Poller::new().unwrap();
         let (orders, receiver) = unbounded();
@@ -232,7 +234,7 @@ mod tests {
         (OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(bell) }, receiver, sender)
     }
 
-    /// Does the next order.
+    /// Carries out the next order.
     fn write_next(orders: &Receiver<Order>, done: &Sender<Done>, failed: bool) {
         let Order::Write { lines, source, .. } = orders.try_recv().unwrap() else { panic!("nothing to write") };
         done.send(Done { source, cost: cost(&lines), failed }).unwrap();

@@ -1,4 +1,4 @@
-//! The plan of a job: programs, ranks, and places, before anything is started.
+//! The plan of a job: programs, ranks, and places, before any process is started.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use modex::types::{Namespace, NamespaceError};
 use super::apps::App;
 use super::cores::{self, CoresError};
 
-/// Ranks one launcher starts at most: each costs two pipes and a connection.
+/// The largest number of ranks of one launcher: each costs two pipes and a connection.
 const RANK_COUNT_MAX: u32 = 4096;
 
 /// Why a job can't be planned.
@@ -16,10 +16,10 @@ pub(crate) enum PlanError {
     /// Too many ranks.
     #[error("one launcher starts at most {RANK_COUNT_MAX} ranks, but {wanted} were requested; start fewer")]
     TooMany {
-        /// How many were asked for.
+        /// The number of ranks requested.
         wanted: u64,
     },
-    /// No place to bind to.
+    /// There is no core to bind to.
     #[error(transparent)]
     Cores(#[from] CoresError),
     /// The launcher's own name for the job was refused.
@@ -66,7 +66,7 @@ impl Plan {
         })
     }
 
-    /// The processors a rank is bound to; with more ranks than cores they share, in turn.
+    /// The processors to which a rank is bound. If there are more ranks than cores, ranks share cores in turn.
     pub(super) fn place(&self, rank: usize) -> Option<&[usize]> {
         let cores = self.cores.as_deref()?;
         cores.get(rank % cores.len().max(1)).map(Vec::as_slice)

@@ -13,15 +13,15 @@ pub(super) use modex::runtime::poller::Waker as Bell;
 /// The end of a child, and the signals that ask the launcher to end the job.
 const SIGNALS: [i32; 4] = [SIGCHLD, SIGINT, SIGTERM, SIGHUP];
 
-/// How long to wait at most: where the kernel has no memory, the byte that tells of a child's end or of news is lost.
+/// The longest wait. The byte that announces a child's end or news is lost if the kernel has no memory.
 pub(super) const LOOKS_AFTER: Duration = Duration::from_secs(5);
 
-/// First token of the output streams; smaller ones are the sources below.
+/// The first token of the output streams. Smaller tokens are the sources below.
 const STREAM_FIRST: u64 = 16;
 const NEWS: u64 = 0;
 const SIGNAL_FIRST: u64 = 1;
 
-/// Something to look at.
+/// Something to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wakeup {
     /// A child may have ended.
@@ -74,8 +74,8 @@ impl Poller {
         Ok(self.poll.forget(stream)?)
     }
 
-    /// Waits until something happens or `limit` or [`LOOKS_AFTER`] has passed, which gives an empty list. What is said to happen
-    /// may have been noticed before, and what happens may go unsaid.
+    /// Waits until an event happens, or until `limit` or [`LOOKS_AFTER`] has passed, which gives an empty list. An
+    /// event in the list may be known already, and an event may be missing from the list.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<Vec<Wakeup>> {
         let limit = limit.map_or(LOOKS_AFTER, |limit| limit.min(LOOKS_AFTER));
         self.poll.wait(Some(limit))?.into_iter().map(|ready| self.wakeup(ready.token.0)).collect()
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), vec![]);
     }
 
-    /// The bell that tells that the last output was written is a byte in a socket, which may be lost: a launcher whose job had ended
-    /// waited for it for ever.
+    /// Regression: the bell for the last output is a byte in a socket, and the byte may be lost. A launcher whose job
+    /// had ended waited for it for ever.
     #[test]
     fn nobody_waits_for_ever_for_what_may_have_been_lost() {
         let (mut poller, _bell) = Poller::new().unwrap();

@@ -1,4 +1,4 @@
-//! How long the phases of the job's start took, per rank, as minimum, median and maximum.
+//! The durations of the phases of the job's start, per rank, as minimum, median and maximum.
 
 use std::time::Duration;
 
@@ -11,11 +11,12 @@ use crate::time_table::time_table;
 pub(super) enum Phase {
     /// The launcher asked the kernel for the process.
     Spawned,
-    /// It entered Init, by its own word: as near to the start of `main` as a library can tell. Not every client says it.
+    /// The process entered Init, by its own report, as near to the start of `main` as a library can tell. Not every
+    /// client reports it.
     InitBegun,
-    /// Its connect message has reached the server, so it runs its own code and is inside Init.
+    /// Its connect message has reached the server, so the process runs its own code and is inside Init.
     Connected,
-    /// The server has admitted it: what is left of Init happens in the process itself.
+    /// The server has admitted it. The rest of Init happens in the process itself.
     Initialized,
     /// The server has released its first fence.
     Fenced,
@@ -23,11 +24,11 @@ pub(super) enum Phase {
     Ended,
 }
 
-/// Ranks a row is about.
+/// The ranks of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     All,
-    /// Ranks that reported the start of their Init, unless no connected rank did.
+    /// Ranks that reported the start of their Init, or all ranks if no connected rank did.
     Telling,
     /// Ranks that connected and did not report it, if there are any.
     Silent,
@@ -69,7 +70,8 @@ impl Timeline {
         Self { ranks: vec![Moments::default(); rank_count] }
     }
 
-    /// Notes a moment; the first of its kind counts. One before the process existed is a client's error and ignored.
+    /// Notes a moment; the first of its kind counts. A moment before the process existed is a client's error and
+    /// ignored.
     pub(super) fn mark(&mut self, rank: u32, phase: Phase, now: Time) {
         let Some(moments) = usize::try_from(rank).ok().and_then(|rank| self.ranks.get_mut(rank)) else { return };
         if moments.at(Phase::Spawned).is_some_and(|spawned| now < spawned) {
@@ -141,7 +143,7 @@ mod tests {
         assert_eq!(row(&silent, "spawn to main and connect"), ["2.000", "2.000", "2.000", "2"]);
         assert_eq!(row(&silent, "connect to Init granted"), ["1.000", "1.000", "1.000", "2"]);
         assert!(!silent.contains("Init begins"), "{silent}");
-        // Nothing can be true of a rank that was not spawned yet.
+        // A rank that was not started yet can have no moment.
         timeline.mark(0, Phase::InitBegun, at(0));
         assert_eq!(timeline.table(), silent);
         timeline.mark(0, Phase::InitBegun, at(2));

@@ -1,4 +1,4 @@
-//! The launcher's directory for everything of the job that has a name.
+//! The launcher's directory for every named object of the job.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
@@ -10,28 +10,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use modex::ptl::abandoned::{ATTEMPTS, is_still_at, open, sweep};
 
-/// A directory that only this user can enter, removed with all it holds when dropped.
+/// A directory that only this user can enter. It is removed with its content when dropped.
 ///
-/// Its launcher holds a lock on it, which the kernel gives up when the launcher ends, whichever way. What stays because
-/// launcher and guardian were both killed goes when this user's next launcher starts in the same place.
+/// The launcher holds a lock on it, which the kernel releases at the launcher's end. If launcher and guardian were both
+/// killed, the directory stays. This user's next launcher in the same place removes it.
 #[derive(Debug)]
 pub(crate) struct SessionDirectory {
     path: PathBuf,
-    /// `None` where the file system has no locks: then nobody takes it for abandoned either.
+    /// `None` if the file system has no locks. Then no launcher takes the directory for abandoned.
     _lock: Option<File>,
 }
 
 impl SessionDirectory {
-    /// A name for it that nobody has used: the guardian must know it before it exists.
+    /// An unused name for it. The guardian must know the name before the directory exists.
     #[expect(clippy::disallowed_methods, reason = "the time only makes the name unique")]
     pub(crate) fn choose(parent: &Path) -> PathBuf {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         parent.join(format!("{PREFIX}{}-{:x}", std::process::id(), since_epoch.as_micros()))
     }
 
-    /// Makes the directory, and removes those beside it that nobody holds any more.
+    /// Makes the directory, and removes abandoned ones beside it.
     ///
-    /// Between `mkdir` and lock a directory looks abandoned; one that another launcher has removed meanwhile is made again.
+    /// Between `mkdir` and lock a directory looks abandoned. If another launcher has removed it meanwhile, it is made
+    /// again.
     pub(crate) fn create(path: PathBuf) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             sweep(parent, is_name, |_, path| drop(fs::remove_dir_all(path)));
@@ -39,7 +40,7 @@ impl SessionDirectory {
         for _ in 0..ATTEMPTS {
             DirBuilder::new().mode(0o700).create(&path)?;
             let Ok(directory) = open(&path) else { continue };
-            // Waits for whoever is about to remove it, if anybody is.
+            // Waits for a launcher that is about to remove it, if there is one.
             let lock = directory.lock().map(|()| directory);
             if lock.as_ref().map_or(true, |directory| is_still_at(directory, &path)) {
                 return Ok(Self { path, _lock: lock.ok() });
@@ -56,8 +57,8 @@ impl SessionDirectory {
 
 impl Drop for SessionDirectory {
     fn drop(&mut self) {
-        // To look into it takes a descriptor, to remove it when it is empty does not. What could not be removed is not worth
-        // failing a job that has ended.
+        // Listing the directory takes a descriptor, but removing an empty directory does not. A directory that can't be
+        // removed must not make an ended job fail.
         let _ = fs::remove_dir_all(&self.path).or_else(|_| fs::remove_dir(&self.path));
     }
 }

@@ -1,5 +1,6 @@
-//! Decides what the end of a rank means for the job and for the launcher's own exit status. No processes here: facts
-//! in, decisions out.
+//! Decides the effect of a rank's end on the job and on the launcher's exit status.
+//!
+//! No processes here: facts in, decisions out.
 
 use std::fmt;
 use std::time::Duration;
@@ -43,25 +44,25 @@ impl fmt::Display for Ending {
     }
 }
 
-/// Why a job is being ended before its ranks ended it.
+/// Why a job is ended before its ranks end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
     /// A rank failed.
     Rank {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// How.
+        /// The kind of end.
         ending: Ending,
     },
-    /// A rank failed after another one had left the job without finalizing, which is why it failed.
+    /// A rank failed because another rank had left the job without finalizing before.
     Left {
         /// The rank that left.
         rank: u32,
-        /// How, if it has ended already.
+        /// The kind of end, if it has ended already.
         ending: Option<Ending>,
-        /// The rank that failed then.
+        /// The rank that failed afterwards.
         failed: u32,
-        /// How.
+        /// The kind of end.
         failure: Ending,
     },
     /// A rank asked for it (`PMIx_Abort`).
@@ -75,7 +76,7 @@ pub(super) enum Cause {
     },
     /// `--timeout` ran out.
     Timeout(Duration),
-    /// Somebody sent the launcher this signal.
+    /// A user or process sent the launcher this signal.
     Signal(i32),
 }
 
@@ -92,7 +93,8 @@ impl Cause {
         }
     }
 
-    /// The signal that asks the ranks to end. An interrupt stays one, because many programs treat it differently.
+    /// The signal that asks the ranks to end. An interrupt stays an interrupt, because many programs treat it
+    /// differently.
     pub(super) fn request(&self) -> Signal {
         match self {
             Self::Signal(signal) if *signal == Signal::SIGINT as i32 => Signal::SIGINT,
@@ -133,15 +135,15 @@ pub(super) enum Action {
     Stop {
         /// The event.
         cause: Cause,
-        /// How many ranks are still running.
+        /// The number of ranks that still run.
         running: usize,
     },
-    /// The grace period of an interrupt is over: ask those that ignore it once more, as after a failure.
+    /// The grace period of an interrupt is over: ask the ranks that ignored it once more, as after a failure.
     Insist {
-        /// How many ranks are still running.
+        /// The number of ranks that still run.
         running: usize,
     },
-    /// The grace period is over: kill what is left.
+    /// The grace period is over: kill the remaining ranks.
     Kill,
 }
 
@@ -152,7 +154,7 @@ pub(super) struct Verdict {
     grace: Duration,
     time_limit: Option<(Time, Duration)>,
     stopped: Option<Stopped>,
-    /// Whether a signal asked for the end, be it the first cause or not.
+    /// Whether a signal asked for the end, as the first cause or a later one.
     interrupted: bool,
     /// Ranks whose connection ended without finalize, in this order.
     left: Vec<u32>,
@@ -166,7 +168,7 @@ struct Stopped {
     until: Time,
 }
 
-/// How far the ranks' end has come.
+/// The stage of the ranks' end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// They were sent SIGINT.
@@ -218,7 +220,7 @@ impl Verdict {
         self.left.push(rank);
     }
 
-    /// Sorts ranks that ended together: those that left the job come first, in the order they left.
+    /// Sorts ranks that ended together: the ones that left the job come first, in the order of leaving.
     pub(super) fn order_of_leaving(&self, rank: u32) -> usize {
         self.left.iter().position(|left| *left == rank).unwrap_or(usize::MAX)
     }
@@ -227,7 +229,7 @@ impl Verdict {
         *self.endings.get(usize::try_from(rank).ok()?)?
     }
 
-    /// The job has to end. The first cause counts; a second signal from the user ends the grace period.
+    /// The job must end. The first cause counts; a second signal from the user ends the grace period.
     #[must_use]
     pub(super) fn stop(&mut self, now: Time, cause: Cause) -> Option<Action> {
         self.interrupted |= matches!(cause, Cause::Signal(_));
@@ -278,27 +280,28 @@ impl Verdict {
         }
     }
 
-    /// From when on a reader who takes no output is not waited for: at once after a signal, else from the time limit.
+    /// The time from which the launcher does not wait for a stuck reader: at once after a signal, else from the time
+    /// limit.
     pub(super) fn patience_ends(&self) -> Option<Time> {
         if self.interrupted { Some(Time::ZERO) } else { self.time_limit.map(|(end, _)| end) }
     }
 
-    /// How many ranks have not ended.
+    /// The number of ranks that have not ended.
     pub(super) fn running(&self) -> usize {
         self.endings.iter().filter(|ending| ending.is_none()).count()
     }
 
-    /// How long the others get after a failure.
+    /// The grace period of the others after a failure.
     pub(super) const fn grace(&self) -> Duration {
         self.grace
     }
 
-    /// The launcher's exit status once nothing runs any more: 0, or that of whatever ended the job first.
+    /// The launcher's exit status after the end of all ranks: 0, or the status of the first cause.
     pub(super) fn shell_status(&self) -> u8 {
         let Some(stopped) = &self.stopped else { return 0 };
         let status = stopped.cause.shell_status();
         match stopped.cause {
-            // The first rank to leave is the first to fail, even if its process took longer to end.
+            // The first rank to leave is the first to fail, even if its process ended later.
             Cause::Left { rank, .. } => {
                 self.ending_of(rank).filter(|ending| !ending.is_success()).map_or(status, Ending::shell_status)
             }
@@ -346,8 +349,8 @@ mod tests {
         assert_eq!(verdict.next_tick(), None);
     }
 
-    /// A rank that died took the others with it, who failed in their fence and ended before the kernel was done with the
-    /// first: they were blamed. Who left the job first is to blame.
+    /// Regression: a rank died, and the others failed in their fence. They ended before the kernel had finished with
+    /// the first, and were blamed. The rank that left the job first is to blame.
     #[test]
     fn who_left_first_is_to_blame_even_if_others_end_before() {
         let mut verdict = Verdict::new(2, GRACE);

@@ -1,4 +1,4 @@
-//! Planted defects, one kind after the other: which seed finds each.
+//! Planted defects, one kind after the other, and the seed that finds each.
 
 use super::super::Outcome;
 use super::output::{self, Caught};
@@ -22,7 +22,7 @@ pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
     output::show(&all, &caught, options.json)?;
     Ok(match found {
         found if found == kinds.len() => 1,
-        // A failure is expected of every planted defect, so some are not enough.
+        // Every planted defect must be found, so some failures are not enough.
         _ => 0,
     })
 }

@@ -109,7 +109,7 @@ impl Options {
 }
 
 pub(super) fn run(options: &Options) -> Outcome {
-    // A core's assertion that fails is reported as a broken rule; where it stands is of no use to anybody twice.
+    // A failed assertion of a core is reported as a broken rule, so the panic's own message is not printed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let outcome = match options.faults {

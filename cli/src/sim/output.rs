@@ -36,7 +36,7 @@ struct Finding {
     what: String,
     /// The command that shows it.
     replay: String,
-    /// How many steps that takes, and the last of them.
+    /// The number of steps in that run, and the last of them.
     step_count: u64,
     steps: Vec<String>,
 }
@@ -152,7 +152,7 @@ fn summary(verdict: &SeedsReport, finding: Option<&Finding>, caught: &[Caught]) 
 /// The last lines of a run are shown; `--json` has them all.
 const LINES_SHOWN: usize = 60;
 
-/// The most memory that this process has had; 0 where the kernel does not tell.
+/// The largest memory use of this process so far; 0 if the kernel does not report it.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

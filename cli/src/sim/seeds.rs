@@ -8,7 +8,7 @@ use modex_sim::{Report, Setup, Shortest, run as run_once, run_twice, shrink};
 
 use super::super::bench::progress;
 
-/// Seeds from `first` up to and without `end`.
+/// Seeds from `first` to `end`, without `end`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SeedRange {
     pub(super) first: u64,
@@ -44,7 +44,7 @@ impl FromStr for SeedRange {
 pub(super) struct SeedsReport {
     pub(super) sums: Sums,
     pub(super) time: Duration,
-    /// The first seed in which a rule was broken, made small.
+    /// The first seed that broke a rule, made small.
     pub(super) failure: Option<Shortest>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Sums {
     pub(super) steps: u64,
     pub(super) requests: u64,
     pub(super) faults: u64,
-    /// The hashes of all runs together, in whichever order they ended.
+    /// The hashes of all runs together, independent of their order.
     pub(super) hash: u64,
 }
 
@@ -67,7 +67,8 @@ struct Shared {
     last_said: Instant,
 }
 
-/// Runs the seeds, each in the world that `setup_of` gives it. With the first that breaks a rule no more are begun.
+/// Runs the seeds, each in the world that `setup_of` gives it. After the first seed that breaks a rule, no new run
+/// starts.
 pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, threads: usize) -> SeedsReport {
     let begun = now();
     let shared = Mutex::new(Shared { next: seeds.first, sums: Sums::default(), failed: None, last_said: begun });
@@ -87,7 +88,7 @@ pub(super) fn run(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup + Sync, thre
     SeedsReport { sums: shared.sums, time: now().duration_since(begun), failure }
 }
 
-/// Runs one seed; false when there is none left.
+/// Runs one seed; false if none is left.
 fn run_next(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup, shared: &Mutex<Shared>) -> bool {
     let seed = {
         let mut shared = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -105,7 +106,7 @@ fn run_next(seeds: SeedRange, setup_of: impl Fn(u64) -> Setup, shared: &Mutex<Sh
     shared.sums.requests += report.requests;
     shared.sums.faults += report.faults;
     shared.sums.hash = shared.sums.hash.wrapping_add(report.hash);
-    // Seeds are begun in order, so the least of those that failed is the first that fails.
+    // Seeds start in order, so the lowest failed seed is the first that fails.
     if report.broken.is_some() && shared.failed.as_ref().is_none_or(|failed| report.seed < failed.seed) {
         shared.failed = Some(report);
     }
@@ -122,7 +123,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Every so many seeds one runs twice, to compare the steps. A large run that is alone runs once.
+/// The interval of seeds that run twice, to compare the steps. A large run that is alone runs once.
 const TWICE_EVERY: u64 = 16;
 const SAY_EVERY: Duration = Duration::from_millis(300);
 
