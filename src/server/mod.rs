@@ -38,74 +38,28 @@
 //! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
 //! ```
 
-mod access;
-mod changes;
-mod cleanup;
-mod collective;
-mod commit;
-mod completion_table;
-mod config;
-mod connect;
-mod consistency;
-mod core;
-mod derived;
-mod direct_modex;
-mod directives;
-mod early_connect;
-mod events;
-mod fence;
-mod forwarding;
-mod get;
-mod group;
-mod heartbeats;
-mod holdings;
-mod host;
-mod host_request;
-mod intake;
-mod interest;
-mod inventory;
-mod io;
-mod job_data;
-mod missed_fences;
-mod namespaces;
-mod outputs;
-mod peer;
-mod pending;
-mod psets;
-mod query;
-mod registry;
-mod rendezvous;
-mod requests;
-mod resolve;
-mod session;
-mod shares;
-mod signature;
-mod slices;
-mod ties;
-mod timers;
-mod tools;
-mod topology;
-mod transitions;
-mod upcalls;
-mod waiting;
+mod dispatch;
+mod interface;
+mod rules;
+mod state;
 
-pub use cleanup::{Cleanup, DirectoryRules};
-pub use config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
-pub use core::Server;
-pub use host::{
+pub use dispatch::core::Server;
+pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
+pub use interface::host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use host_request::AnswerForm;
-pub use inventory::INVENTORY;
-pub use io::{
+pub use interface::io::{
     Credentials, Forwarded, Garbage, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer,
     ToolHello, ToolKind, TopologyQuestion, Version,
 };
-pub use job_data::JobData;
-pub use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
-pub(crate) use shares::UserShares;
-pub use topology::TOPOLOGY;
+pub use interface::job_data::JobData;
+pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
+pub use rules::cleanup::{Cleanup, DirectoryRules};
+pub use rules::host_request::AnswerForm;
+pub use rules::inventory::INVENTORY;
+pub use rules::topology::TOPOLOGY;
+pub(crate) use state::shares::UserShares;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use crate::proto::{
     Abort, Collective, Command, Group, IofPull, IofPush, JobControl, Monitor, Notify, QueryInfo, RegisterEvents, Reply,
     Request, ResolvePeers, Spawn,
 };
-use crate::server::access::{Action, Object, Relation, Trust};
+use crate::server::rules::access::{Action, Object, Relation, Trust};
 use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
     RegisterNamespace, ToolAdmission, ToolPolicy, UpcallId, Version,

@@ -18,7 +18,7 @@ use self::world::World;
 use super::harness::*;
 use crate::proto::{Collective, Request};
 use crate::server::Capabilities;
-use crate::server::transitions::{Effect, Happening, Phase, Standing, Table, effect};
+use crate::server::state::transitions::{Effect, Happening, Phase, Standing, Table, effect};
 use crate::types::ProcId;
 
 const RANKS: u32 = 3;

@@ -1,0 +1,158 @@
+use std::collections::BTreeSet;
+
+use super::core::Server;
+use crate::gds::Datastore;
+use crate::server::rules::get::Verdict;
+use crate::server::state::collective::{Operation, Stage};
+use crate::server::state::peer;
+use crate::server::state::pending::Purpose;
+use crate::server::state::registry::Presence;
+use crate::server::state::timers::Timer;
+use crate::server::state::waiting::Asker;
+
+impl<S: Datastore> Server<S> {
+    /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
+    ///
+    /// # Panics
+    /// If an invariant of this module is broken; that is a bug in this module.
+    pub fn assert_consistent(&self) {
+        self.assert_tickets_are_held();
+        self.assert_waits_are_needed();
+        self.assert_operations_lack_somebody();
+        self.assert_timers_belong();
+        self.assert_connections_agree();
+        self.assert_ties_are_of_the_living();
+    }
+
+    fn assert_tickets_are_held(&self) {
+        let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
+            Asker::Peer(ticket) => Some(ticket.peer()),
+            Asker::Host(_) | Asker::Own(_) => None,
+        });
+        let gathering = self.collectives.iter().flat_map(|(_, operation)| operation.waiting_peers());
+        let upcalls = self.upcalls.iter().filter_map(|(_, upcall)| match &upcall.purpose {
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => Some(ticket.peer()),
+            Purpose::ClientConnected(_)
+            | Purpose::ToolConnected(_)
+            | Purpose::Operation(_)
+            | Purpose::MissedFence(..)
+            | Purpose::DirectModex(_)
+            | Purpose::RegisterEvents => None,
+        });
+        let mut held = 0usize;
+        let gathering = gathering.chain(self.bootstraps.waiting_peers());
+        let gathering = gathering.chain(self.deferred.waiting_peers()).chain(self.slices.waiting_peers());
+        for peer in waiting.chain(gathering).chain(upcalls).chain(self.events.waiting_peers()) {
+            assert!(self.peers.get(peer).is_some(), "{peer:?} has ended but a request of it is held");
+            held = held.saturating_add(1);
+        }
+        assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
+        let host_requests = self.waiting.host_requests().saturating_add(self.events.host_requests());
+        let host_requests = host_requests.saturating_add(self.deferred.host_requests());
+        assert_eq!(host_requests, self.outputs.open_calls(), "every call of the host is held");
+    }
+
+    fn assert_waits_are_needed(&self) {
+        for (id, waiter) in self.waiting.iter() {
+            let verdict = self.judge(&waiter.asker, &waiter.wanted);
+            match waiter.via {
+                None => assert_eq!(verdict, Verdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
+                Some(upcall) => {
+                    let is_fetching = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
+                    assert!(matches!(is_fetching, Some(Purpose::DirectModex(_))), "{id:?} waits for no upcall");
+                    assert!(matches!(verdict, Verdict::Hold | Verdict::Fetch(_)), "{id:?} could be answered");
+                }
+            }
+        }
+    }
+
+    fn assert_operations_lack_somebody(&self) {
+        let mut gathering = BTreeSet::new();
+        for (id, operation) in self.collectives.iter() {
+            let has_elder = gathering.contains(&operation.signature);
+            assert!(operation.stage == Stage::Gathering || !has_elder, "{id:?} waits for one that still gathers");
+            assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
+            match operation.stage {
+                Stage::Gathering => {
+                    assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
+                    gathering.insert(&operation.signature);
+                }
+                Stage::Answered => {
+                    let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
+                    assert!(waits, "{id:?} is answered and waits for no process");
+                }
+                Stage::CatchingUp => {
+                    assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
+                    let asked = self.upcalls.catching_up(id);
+                    assert_eq!(self.missed_fences.open(id), Some(asked.len()), "{id:?} waits for no upcall");
+                    assert!(!self.missed_fences.is_stuck(id), "{id:?} waits for nothing at all");
+                }
+                Stage::AtHost(upcall) => {
+                    let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
+                    assert!(matches!(purpose, Some(Purpose::Operation(of)) if *of == id), "{id:?} waits for no upcall");
+                }
+            }
+        }
+    }
+
+    fn lacks_somebody(&self, operation: &Operation) -> bool {
+        if !operation.unmourned.is_empty() {
+            return self.mourning.is_about(operation.unmourned.iter());
+        }
+        if !operation.verdicts.is_empty() {
+            return operation.verdicts.keys().all(|peer| self.peers.get(*peer).is_some());
+        }
+        let Some(members) = operation.signature.membership(&self.registry) else { return true };
+        let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
+        !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
+    }
+
+    fn assert_timers_belong(&self) {
+        for (deadline, timer) in self.timers.iter() {
+            let owned = match timer {
+                Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
+                Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
+                Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
+                Timer::Registration(id) => self
+                    .collectives
+                    .get(id)
+                    .and_then(|operation| operation.early_connect)
+                    .and_then(|early_connect| early_connect.until),
+                Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
+                Timer::Bootstrap(id) => self.bootstraps.deadline(id),
+                Timer::Watch(id) => self.heartbeats.due(id),
+                Timer::Mourning => self.mourning.due(),
+            };
+            assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
+        }
+        let waits = self.waiting.iter().filter(|(_, waiter)| waiter.deadline.is_some()).count();
+        let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
+        let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
+        let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
+        let is_bounded =
+            |operation: &Operation| operation.early_connect.is_some_and(|early_connect| early_connect.until.is_some());
+        let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
+        let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
+            .into_iter()
+            .fold(waits, usize::saturating_add);
+        let deadlines = deadlines.saturating_add(self.mourning.due().iter().count());
+        assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
+    }
+
+    fn assert_connections_agree(&self) {
+        for (id, peer) in self.peers.iter() {
+            let client = self.registry.client(&peer.proc);
+            let is_connected = client.is_some_and(|client| client.connections.contains(&id));
+            assert_eq!(is_connected, peer.stage == peer::Stage::Admitted, "{id:?} of {}", peer.proc);
+        }
+        for (namespace, job) in self.registry.jobs() {
+            for (rank, client) in &job.clients {
+                let is_connected = client.presence == Presence::Connected;
+                assert_eq!(is_connected, !client.connections.is_empty(), "{namespace}:{rank} is {client:?}");
+            }
+        }
+    }
+}

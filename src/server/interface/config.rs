@@ -1,0 +1,221 @@
+use std::time::Duration;
+
+use crate::proto::with_services;
+use crate::types::{ProcId, Text};
+
+macro_rules! capabilities {
+    ($(
+        $(#$doc:tt)*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        bitflags::bitflags! {
+            /// Upcalls that the host answers. Without one, the standard's rule for a missing entry of the server module
+            /// applies, named at each flag.
+            ///
+            /// Source: PMIx Standard, "Server-Specific Interfaces" (server module).
+            #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+            pub struct Capabilities: u32 {
+                /// Is asked before a client is admitted; without: admitted at once.
+                const CLIENT_CONNECTED = 1;
+                /// Learns of a client's finalization; without: the client is released at once.
+                const CLIENT_FINALIZED = 1 << 1;
+                /// Ends processes; without: not supported.
+                const ABORT = 1 << 2;
+                /// Exchanges fence contributions between servers; without: local fences succeed, other fences are not
+                /// supported.
+                const FENCE = 1 << 3;
+                /// Fetches data of processes on other nodes; without: not found.
+                const DIRECT_MODEX = 1 << 4;
+                $(
+                    $(#$doc)*
+                    ///
+                    /// Without: not supported. Queries and heartbeats need no host.
+                    const $capability = 1 << $bit;
+                )*
+                /// Connects processes; without: processes of this node alone are connected, other requests are not supported.
+                const CONNECT = 1 << 12;
+                /// Registers some jobs only on a connect request for them, as the daemons of Open MPI do with the jobs of
+                /// another `mpirun`. The host gets connect requests at once. Groups and disconnects wait a second for
+                /// unregistered jobs, which then count as jobs of other nodes. Without: operations wait until all jobs that
+                /// they name are registered here. Fences always do.
+                const REGISTERS_ON_CONNECT = 1 << 25;
+                /// Disconnects processes; without: as for connecting.
+                const DISCONNECT = 1 << 13;
+                /// Forwards output; without: not supported.
+                const IOF_PULL = 1 << 21;
+                /// Forms groups across nodes and assigns context numbers; without: groups of this node alone are formed, other
+                /// requests are not supported.
+                const GROUP = 1 << 23;
+                /// Gets requests for events of the environment when a local process wants them. Without: registration for the
+                /// environment's own codes is not supported; registration for applications' codes needs no host.
+                const REGISTER_EVENTS = 1 << 5;
+                /// Gets a notice when no local process wants events of the environment any more; without: none.
+                const DEREGISTER_EVENTS = 1 << 6;
+                /// Takes processes' events on to other nodes; without: they reach the processes of this node, and events for
+                /// the host alone are not supported.
+                const NOTIFY_EVENT = 1 << 7;
+                /// Decides about tools and names them; without: the library does, as its [`ToolPolicy`] says.
+                const TOOL_CONNECTED = 1 << 24;
+            }
+        }
+    };
+}
+
+with_services!(capabilities);
+
+/// Configuration of a server. Made once, at the edge.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Upcalls that the host answers.
+    pub capabilities: Capabilities,
+    /// Tools that may connect.
+    pub tools: ToolPolicy,
+    /// Bounds on the state that peers can make the server hold.
+    pub limits: Limits,
+    /// Time that the host has to answer an upcall; then waiting requests get a timeout status. `None`: no bound.
+    pub host_timeout: Option<Duration>,
+    /// Commit numbers start after this one. Other nodes keep the newest number of each process, so a replacement of a
+    /// server needs larger numbers.
+    pub commit_base: u64,
+    /// Whether the server's runtime has the node's topology and answers [`Output::ReplyTopology`].
+    ///
+    /// [`Output::ReplyTopology`]: crate::server::Output::ReplyTopology
+    pub answers_topology: bool,
+    /// The name and address under which processes find this server. `None`: they do not find it.
+    pub contact: Option<Contact>,
+}
+
+/// A server's name and address for tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contact {
+    /// Its name.
+    pub proc: ProcId,
+    /// Its address, in the form `<namespace>.<rank>;<place>`.
+    pub uri: Text,
+}
+
+/// Rules for tools. Processes that the host announced may always connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolPolicy {
+    /// Whether tools may connect, and who names them.
+    pub admission: ToolAdmission,
+    /// Whether tools of every user may connect, not only those of root and of the server's user.
+    pub any_user: bool,
+    /// The server's effective user id. The server removes leftovers of this user's processes only.
+    pub own_uid: u32,
+    /// Prefix of the namespaces that the library gives to tools. A number follows.
+    pub name_prefix: String,
+}
+
+/// Whether tools may connect, and who names them if the host does not ([`Capabilities::TOOL_CONNECTED`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolAdmission {
+    /// No tool may connect.
+    #[default]
+    Refused,
+    /// Tools that bring a name may connect, and tools that the host names.
+    Named,
+    /// All tools may connect; the library names tools without a name from the host.
+    Assigned,
+}
+
+/// Bounds on the state that peers and the host can make the server hold. A request beyond a bound is refused with "out
+/// of resource". Of a resource shared by all processes, one user gets only part of the rest; root and the server's user
+/// may take all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time. Beyond one for each process, a user may have at most half of them, and less if other users
+    /// have some.
+    pub peers_max: usize,
+    /// Connections of one process, including forked children with its name.
+    pub peers_per_process_max: usize,
+    /// Connections of all tools of one user together.
+    pub tools_per_user_max: usize,
+    /// Unanswered requests of one connection. Commits and finalizations are always taken: they never wait for others.
+    pub requests_per_peer_max: usize,
+    /// Open collective operations, including those at the host.
+    pub collectives_max: usize,
+    /// Collective operations at which one process has arrived.
+    pub collectives_per_process_max: usize,
+    /// Memory that the participants and directives of all open collectives may take, in bytes.
+    pub collective_bytes_max: usize,
+    /// Entries in the participant list of one collective, as written.
+    pub participants_max: usize,
+    /// Direct-modex upcalls in flight.
+    pub direct_modex_max: usize,
+    /// Memory that held requests of processes for data may take, in bytes.
+    pub held_get_bytes_max: usize,
+    /// Held requests of the host for local data.
+    pub host_requests_max: usize,
+    /// Remembered names of ended jobs, so that no request waits for them. The oldest are forgotten; nothing is refused.
+    pub jobs_ended_max: usize,
+    /// Groups known at a time.
+    pub groups_max: usize,
+    /// Members of all groups together, as written.
+    pub group_members_max: usize,
+    /// Groups that one process helped to form.
+    pub groups_per_process_max: usize,
+    /// Ties of one process at a time: sets that it is connected with, jobs that it has started, and groups with other
+    /// jobs.
+    pub ties_per_process_max: usize,
+    /// Standing requests for forwarded output.
+    pub pulls_max: usize,
+    /// Standing requests of one process.
+    pub pulls_per_process_max: usize,
+    /// Bytes of output kept for a later request.
+    pub kept_output_bytes_max: usize,
+    /// Paths registered for removal at the end of processes.
+    pub cleanup_paths_max: usize,
+    /// Bytes of these paths.
+    pub cleanup_bytes_max: usize,
+    /// Paths that one process has registered.
+    pub cleanup_paths_per_process_max: usize,
+    /// Bytes of these paths.
+    pub cleanup_bytes_per_process_max: usize,
+    /// Event codes that one client may register for at a time.
+    pub event_codes_max: usize,
+    /// Keys in all queries of one request.
+    pub query_keys_max: usize,
+    /// Bytes of memory for the answer to the queries of one request. This is room for the tables of a job of 100,000
+    /// processes; the message is smaller.
+    pub query_bytes_max: usize,
+    /// Bytes of further values in the answer to a Get of one key. Release 6.1 accepts messages of 32 MiB, release 3.2
+    /// of 16 MiB.
+    pub reply_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// Room for 512 local clients with a few clones each and participant lists of a million explicit ranks.
+    fn default() -> Self {
+        Self {
+            peers_max: 8192,
+            peers_per_process_max: 256,
+            tools_per_user_max: 1024,
+            requests_per_peer_max: 4096,
+            collectives_max: 4096,
+            collectives_per_process_max: 1024,
+            collective_bytes_max: 512 << 20,
+            participants_max: 1 << 20,
+            direct_modex_max: 1 << 17,
+            held_get_bytes_max: 1 << 30,
+            host_requests_max: 131_072,
+            jobs_ended_max: 128,
+            groups_max: 65_536,
+            groups_per_process_max: 4096,
+            group_members_max: 1 << 23,
+            ties_per_process_max: 4096,
+            pulls_max: 65_536,
+            pulls_per_process_max: 1024,
+            kept_output_bytes_max: 1 << 20,
+            cleanup_paths_max: 65_536,
+            cleanup_bytes_max: 16 << 20,
+            cleanup_paths_per_process_max: 8192,
+            cleanup_bytes_per_process_max: 2 << 20,
+            event_codes_max: 4096,
+            query_keys_max: 4096,
+            query_bytes_max: 64 << 20,
+            reply_bytes_max: 8 << 20,
+        }
+    }
+}

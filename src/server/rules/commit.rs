@@ -1,0 +1,300 @@
+//! Commits of local processes.
+
+use std::collections::VecDeque;
+use std::vec::IntoIter;
+
+use rustc_hash::FxHashMap;
+
+use super::slices::Rest;
+use crate::gds::qualified::{self, QUALIFIED_VALUE};
+use crate::gds::{Audience, Datastore, Origin, Posted};
+use crate::proto;
+use crate::proto::blob::COMMIT_NUMBER;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::io::{Garbage, Output, PeerId};
+use crate::server::state::outputs::Ticket;
+use crate::server::state::registry::Job;
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
+
+/// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
+/// commits.
+#[derive(Debug)]
+pub(super) struct CommitRest {
+    pub(in crate::server) ticket: Ticket,
+    proc: ProcId,
+    pub(in crate::server) parts: VecDeque<(Scope, IntoIter<Kval>)>,
+    /// The memory of published parts, if they are large. Freeing a million values takes milliseconds.
+    pub(in crate::server) spent: Vec<IntoIter<Kval>>,
+    is_large: bool,
+    /// Number of invalid qualified values.
+    malformed: usize,
+}
+
+impl CommitRest {
+    /// The next values, of one scope or more.
+    fn take_piece(&mut self) -> Vec<(Scope, Vec<Kval>)> {
+        let mut piece = Vec::new();
+        let (mut count_left, mut bytes_left) = (PIECE_ENTRIES_MAX, PIECE_BYTES_MAX);
+        while count_left > 0
+            && bytes_left > 0
+            && let Some((scope, values)) = self.parts.front_mut()
+        {
+            let mut taken = Vec::with_capacity(values.len().min(count_left));
+            while count_left > 0
+                && bytes_left > 0
+                && let Some(entry) = values.next()
+            {
+                count_left -= 1;
+                bytes_left = bytes_left.saturating_sub(footprint(&entry.value).unwrap_or(PIECE_BYTES_MAX));
+                taken.push(entry);
+            }
+            piece.push((*scope, taken));
+            if values.len() == 0 {
+                let part = self.parts.pop_front().filter(|_| self.is_large);
+                self.spent.extend(part.map(|(_, values)| values));
+            }
+        }
+        piece
+    }
+}
+
+impl<S: Datastore> Server<S> {
+    pub(in crate::server) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
+        if commit.parts.iter().any(|(scope, _)| *scope == Scope::Internal) {
+            return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
+        }
+        let is_large = commit.parts.iter().any(|(_, values)| values.len() > PIECE_ENTRIES_MAX);
+        let parts = commit.parts.into_iter().map(|(scope, values)| (scope, values.into_iter())).collect();
+        let (peer, proc) = (ticket.peer(), proc.clone());
+        let rest = CommitRest { ticket, proc, parts, spent: Vec::new(), is_large, malformed: 0 };
+        self.proceed_commit(now, peer, rest);
+    }
+
+    /// Publishes the next piece of a commit.
+    pub(super) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
+        let piece = rest.take_piece();
+        let published = self.publish_piece(&rest.proc, piece, &mut rest.malformed);
+        if let Ok(values) = &published
+            && !rest.parts.is_empty()
+        {
+            self.review_piece(now, &rest.proc, values, false);
+            return self.leave_rest(peer, Rest::Commit(rest));
+        }
+        let CommitRest { ticket, proc, parts, spent, is_large, malformed } = rest;
+        self.outputs.reply_status(ticket, published.as_ref().err().copied().unwrap_or(Status::SUCCESS));
+        if let Ok(values) = &published {
+            self.review_piece(now, &proc, values, true);
+        }
+        if malformed > 0 {
+            tracing::warn!(%proc, malformed, "a process put malformed qualified values; its commit omits them");
+        }
+        if is_large {
+            self.outputs.push(Output::Discard(Garbage::new((parts, spent))));
+        }
+    }
+
+    /// Answers requests that wait for these values. With the last piece of its first commit a process has spoken.
+    fn review_piece(&mut self, now: Time, proc: &ProcId, values: &[Posted], is_last: bool) {
+        match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
+            false if is_last => self.note_say(now, proc),
+            _ => self.review_keys(now, proc, values),
+        }
+    }
+
+    fn publish_piece(
+        &mut self,
+        proc: &ProcId,
+        piece: Vec<(Scope, Vec<Kval>)>,
+        malformed: &mut usize,
+    ) -> Result<Vec<Posted>, Status> {
+        let values = merge_parts(piece, malformed)?;
+        self.publish_commit(proc, &values)?;
+        Ok(values)
+    }
+
+    /// A process has spoken: it has reached the point where others expect its data, perhaps without a commit. A request
+    /// that waits for it gets the same bound as after a commit.
+    pub(super) fn note_say(&mut self, now: Time, proc: &ProcId) {
+        let Some(client) = self.registry.client_mut(proc).filter(|client| !client.has_spoken) else { return };
+        client.has_spoken = true;
+        self.review_target(now, proc);
+    }
+
+    /// Stores a local process's commit, and records the keys that are new to other nodes.
+    fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
+        let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
+        let changed_keys = self.keys_new_to_others(proc, rank, values);
+        let processes = self.registry.job(namespace).map_or(0, Job::local_count);
+        self.store.share_among(namespace, processes);
+        match self.store.commit(namespace, rank, Origin::Local, values) {
+            Ok(true) => self.wake(namespace),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%proc, %error, "commit refused");
+                return Err(error.status());
+            }
+        }
+        if let Some(client) = self.registry.client_mut(proc) {
+            client.commits = client.commits.saturating_add(1);
+            let commit = client.last_commit();
+            changed_keys.into_iter().for_each(|key| client.changes.note(key, commit));
+        }
+        Ok(())
+    }
+
+    /// The keys whose values differ from those already visible to other nodes. Older libraries repeat all their values
+    /// in each commit, and fences must not carry them each time. Only the keys of the commit are looked up, so its cost
+    /// does not depend on earlier commits.
+    fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
+        let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
+        let is_stored = |posted: &Posted| {
+            has_committed && self.store.is_posted(&proc.namespace, rank, Audience::OtherNodes, posted)
+        };
+        let for_others = values.iter().filter(|posted| posted.scope.is_visible_remotely());
+        for_others.filter(|posted| !is_stored(posted)).map(|posted| posted.key.clone()).collect()
+    }
+
+    /// Stores the values of a remote process, unless the stored ones are newer (see `intake`). Publishes nothing for an
+    /// empty list.
+    pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
+        let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
+        let (commit, is_all) = split_number(take_commit_number(&mut entries));
+        let stored = self.registry.job(&proc.namespace).map_or(0, |job| job.stored.of(rank));
+        if commit.is_some_and(|commit| commit < stored) {
+            return Ok(Arrival::Overtaken);
+        }
+        if entries.is_empty() {
+            return Ok(Arrival::Changes);
+        }
+        // The owner's scope, remote or global, is unknown, and makes no difference here.
+        let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
+        let values: Vec<Posted> = entries.into_iter().map(posted).collect();
+        match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
+            Ok(true) => self.wake(&proc.namespace),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%proc, %error, "data of a process elsewhere can't be stored");
+                return Err(error.status());
+            }
+        }
+        if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
+            job.stored.note(rank, commit);
+        }
+        Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
+    }
+
+    /// Tells sleepers that something was published.
+    pub(super) fn wake(&mut self, namespace: &Namespace) {
+        self.outputs.push(Output::Wake(namespace.clone()));
+    }
+
+    /// Reviews the requests that wait for this process, by name or by key alone.
+    pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
+        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
+        for wait in self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)) {
+            self.review_wait(now, wait);
+        }
+    }
+
+    /// The same after new values, for the requests for their keys. A review of other requests would make every commit
+    /// slow.
+    fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
+        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
+        let on_keys = |proc| self.waiting.on_keys(proc, values.iter().map(|posted| &posted.key));
+        for wait in on_keys(proc).into_iter().chain(on_keys(&anybody)) {
+            self.review_wait(now, wait);
+        }
+    }
+}
+
+/// The commit that values include, and whether they are all the process's values up to it.
+pub(super) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
+    (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
+}
+
+/// The result of storing a remote process's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// Newer values were already here.
+    Overtaken,
+    /// They are stored.
+    Changes,
+    /// They are stored, and are all the process's values up to their commit.
+    Everything,
+}
+
+/// Flag in the number of a commit: the values are complete, not only the changes. Set if another server may have missed
+/// a fence.
+pub(super) const EVERYTHING: u64 = 1 << 63;
+
+/// Adds the number of the commit that a process's values include, so that a receiver knows the newer of two.
+pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
+    if !entries.is_empty() {
+        entries.push(Kval { key: COMMIT_NUMBER, value: commit.into() });
+    }
+}
+
+/// Removes the number that [`add_commit_number`] added; values of other libraries have none.
+pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
+    let place = entries.iter().position(|entry| entry.key == COMMIT_NUMBER)?;
+    entries.remove(place).value.as_u64()
+}
+
+/// Merges the parts of a commit into one list, in order: the store keeps the last value of a repeated key. A foreign
+/// client sends global values twice, as local and as remote; equal ones become global again.
+fn merge_parts(parts: Vec<(Scope, Vec<Kval>)>, malformed: &mut usize) -> Result<Vec<Posted>, Status> {
+    let mut merged = Vec::with_capacity(parts.iter().map(|(_, values)| values.len()).sum());
+    let has_both = [Scope::Local, Scope::Remote].iter().all(|wanted| parts.iter().any(|(scope, _)| scope == wanted));
+    for (scope, entries) in parts {
+        for Kval { key, value } in entries {
+            let (key, value) = qualified::stored(key, value);
+            // MPI libraries post some keys of the standard; the host's description takes precedence over them. Only
+            // this server sets the number of a commit.
+            if key == COMMIT_NUMBER {
+                return Err(Status::ERR_BAD_PARAM);
+            }
+            // An invalid qualified value could never be looked up. It must not cost the process its other values.
+            if key.as_str() == QUALIFIED_VALUE {
+                *malformed = malformed.saturating_add(1);
+                continue;
+            }
+            merged.push(Posted { scope, key, value });
+        }
+    }
+    if has_both && merged.iter().all(|posted| posted.scope != Scope::Global) {
+        unite_scopes(&mut merged);
+    }
+    Ok(merged)
+}
+
+/// Merges a local and a remote value into a global one if they are equal and the last ones of their key. It takes the
+/// second one's position.
+fn unite_scopes(values: &mut Vec<Posted>) {
+    let mut last: FxHashMap<&Key, [Option<usize>; 2]> = FxHashMap::default();
+    for (place, posted) in values.iter().enumerate() {
+        let [local, remote] = last.entry(&posted.key).or_default();
+        *(if posted.scope == Scope::Local { local } else { remote }) = Some(place);
+    }
+    let mut fates: Vec<Option<Scope>> = values.iter().map(|posted| Some(posted.scope)).collect();
+    for places in last.into_values() {
+        let [Some(local), Some(remote)] = places else { continue };
+        let value_at = |place: usize| values.get(place).map(|posted| &posted.value);
+        if value_at(local) == value_at(remote) {
+            fates.get_mut(local.min(remote)).into_iter().for_each(|fate| *fate = None);
+            fates.get_mut(local.max(remote)).into_iter().for_each(|fate| *fate = Some(Scope::Global));
+        }
+    }
+    let mut fates = fates.into_iter();
+    values.retain_mut(|posted| match fates.next().flatten() {
+        Some(scope) => {
+            posted.scope = scope;
+            true
+        }
+        None => false,
+    });
+}
+
+/// Number of values published in one step.
+const PIECE_ENTRIES_MAX: usize = 256;
+/// A step takes no more values after this many bytes.
+const PIECE_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,207 @@
+//! Values derived from the node's topology, for queries and for the server's own process. Requests that need it wait
+//! until the server's runtime provides it.
+
+use std::sync::Arc;
+
+use super::query::{Questions, Topology};
+use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
+use crate::keys;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::host::HostResult;
+use crate::server::interface::io::{NodeHardware, Output, PeerId};
+use crate::server::state::outputs::{CallTicket, Ticket};
+use crate::server::state::waiting::{Asker, Wanted};
+use crate::topo::Machine;
+use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
+use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
+
+/// Requests that wait for the topology. The bound on a connection's requests bounds these.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Deferred(Vec<Request>);
+
+#[derive(Debug)]
+enum Request {
+    Queries(Ticket, Box<Questions>),
+    Own(CallTicket, Box<Wanted>),
+}
+
+impl Deferred {
+    /// Takes back the waiting requests of a connection.
+    pub(in crate::server) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
+        let is_of_peer =
+            |request: &mut Request| matches!(request, Request::Queries(ticket, _) if ticket.peer() == peer);
+        let withdrawn = self.0.extract_if(.., is_of_peer);
+        let ticket = |request| match request {
+            Request::Queries(ticket, _) => Some(ticket),
+            Request::Own(..) => None,
+        };
+        withdrawn.filter_map(ticket).collect()
+    }
+
+    pub(in crate::server) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.0.iter().filter_map(|request| match request {
+            Request::Queries(ticket, _) => Some(ticket.peer()),
+            Request::Own(..) => None,
+        })
+    }
+
+    pub(in crate::server) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(in crate::server) fn host_requests(&self) -> usize {
+        self.0.iter().filter(|request| matches!(request, Request::Own(..))).count()
+    }
+}
+
+/// The process and the asker of a derived value.
+pub(super) struct Derivation<'a> {
+    /// The server's own process has no job.
+    pub(super) asker: Option<&'a ProcId>,
+    pub(super) proc: &'a ProcId,
+}
+
+/// The state of the topology here.
+#[derive(Clone, Copy)]
+pub(super) enum Hardware<'a> {
+    /// Not requested yet.
+    Unasked,
+    Known(&'a Machine),
+    /// Not available.
+    Absent,
+}
+
+/// The result of a derivation.
+pub(super) enum Derived {
+    Value(Value),
+    Nothing,
+    /// There may be a value, but the server's runtime must provide the topology first.
+    NeedsTopology,
+}
+
+impl<S: Datastore> Server<S> {
+    /// Derives the value of a key.
+    pub(super) fn derived(&self, wanted: Derivable, of: &Derivation<'_>, hardware: Hardware<'_>) -> Derived {
+        let around = Here { server: self, asker: of.asker };
+        let machine = match hardware {
+            Hardware::Unasked if !wanted.needs_machine() => None,
+            Hardware::Unasked if may_follow(wanted, of.proc, &around) => return Derived::NeedsTopology,
+            Hardware::Unasked => return Derived::Nothing,
+            Hardware::Known(machine) => Some(machine),
+            Hardware::Absent => None,
+        };
+        derive(wanted, of.proc, &around, machine).map_or(Derived::Nothing, Derived::Value)
+    }
+
+    pub(super) fn defer_queries(&mut self, ticket: Ticket, questions: Questions) {
+        self.defer(Request::Queries(ticket, Box::new(questions)));
+    }
+
+    fn defer(&mut self, request: Request) {
+        self.deferred.0.push(request);
+        self.outputs.push(Output::WantTopology);
+    }
+
+    /// Answers all requests that wait for the topology, with it or without.
+    pub(in crate::server) fn answer_deferred(&mut self, hardware: &NodeHardware) {
+        let shared = hardware.0.as_ref().map(Arc::clone);
+        let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
+        for request in std::mem::take(&mut self.deferred.0) {
+            match request {
+                Request::Queries(ticket, questions) => {
+                    let topology = shared.as_ref().map(Arc::clone).map_or(Topology::Absent, Topology::Known);
+                    self.answer_queries_with(ticket, *questions, topology);
+                }
+                Request::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
+            }
+        }
+    }
+
+    /// Answers the server's own process with a derived value, if it has no other. Returns the asker if none can be
+    /// derived.
+    pub(super) fn answer_own_from_topology(
+        &mut self,
+        asker: Asker,
+        wanted: &Wanted,
+        directives: &[Info],
+    ) -> Option<Asker> {
+        let Asker::Own(ticket) = asker else { return Some(asker) };
+        let name = wanted.key.as_ref().map_or("", |key| key.as_str());
+        if Derivable::of(name).is_none() || !may_be_derived(directives, &wanted.directives.qualifiers) {
+            return Some(Asker::Own(ticket));
+        }
+        let asker = Asker::Own(ticket);
+        let has_nothing = matches!(self.judge(&asker, wanted), super::get::Verdict::Refused(Status::ERR_NOT_FOUND));
+        match asker {
+            Asker::Own(ticket) if has_nothing => self.answer_own(ticket, wanted.clone(), Hardware::Unasked),
+            asker => return Some(asker),
+        }
+        None
+    }
+
+    fn answer_own(&mut self, ticket: CallTicket, wanted: Wanted, hardware: Hardware<'_>) {
+        let derivable = wanted.key.as_ref().and_then(|key| Derivable::of(key.as_str()));
+        let derived = derivable.map_or(Derived::Nothing, |derivable| {
+            self.derived(derivable, &Derivation { asker: None, proc: &wanted.proc }, hardware)
+        });
+        let result = match (derived, wanted.key) {
+            (Derived::Value(value), Some(key)) => HostResult::Entries(vec![Kval { key, value }]),
+            (Derived::NeedsTopology, Some(_)) if self.host_has_too_much() => {
+                HostResult::Status(Status::ERR_OUT_OF_RESOURCE)
+            }
+            (Derived::NeedsTopology, key) => {
+                return self.defer(Request::Own(ticket, Box::new(Wanted { key, ..wanted })));
+            }
+            _ => HostResult::Status(Status::ERR_NOT_FOUND),
+        };
+        self.outputs.complete(ticket, result);
+    }
+
+    fn host_has_too_much(&self) -> bool {
+        let waiting = self.waiting.host_requests().saturating_add(self.deferred.host_requests());
+        waiting >= self.config.limits.host_requests_max
+    }
+}
+
+/// Whether a derived value may be the answer. An optional request wants stored values only; a value with qualifiers is
+/// never derived.
+pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
+    qualifiers.is_empty() && !crate::server::interface::directives::flag(directives, keys::OPTIONAL)
+}
+
+/// This server's data about jobs.
+struct Here<'a, S: Datastore> {
+    server: &'a Server<S>,
+    /// Its own job is local, even without data about it.
+    asker: Option<&'a ProcId>,
+}
+
+impl<S: Datastore> Surroundings for Here<'_, S> {
+    fn known(&self, job: &Namespace, rank: Rank, key: &'static str) -> Option<Value> {
+        let lookup = Lookup { rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None };
+        self.server.store.lookup(job, &lookup).ok()
+    }
+
+    fn is_near(&self, job: &Namespace, rank: u32) -> bool {
+        let is_client = || self.server.registry.client(&ProcId::new(job.clone(), rank)).is_some();
+        is_client() || self.near_ranks(job).is_some_and(|ranks| ranks.contains(&rank)) || self.is_on_own_node(job, rank)
+    }
+
+    fn is_here(&self, job: &Namespace) -> bool {
+        let is_known = || self.server.registry.registered(job).is_some();
+        let has_clients = || self.server.registry.job(job).is_some_and(|job| !job.clients.is_empty());
+        let has_ranks = || self.near_ranks(job).is_some_and(|ranks| !ranks.is_empty());
+        self.asker.is_some_and(|asker| *job == asker.namespace) || is_known() && (has_clients() || has_ranks())
+    }
+}
+
+impl<S: Datastore> Here<'_, S> {
+    fn is_on_own_node(&self, job: &Namespace, rank: u32) -> bool {
+        let key = KeyRef::new(keys::NODEID.name());
+        let here = RealmRequest::Node(NodeSelector::Implied);
+        let own = Lookup { rank: Rank::Wildcard, key, realm: here, audience: None };
+        let own = self.server.store.lookup(job, &own).ok().and_then(|value| value.as_u64());
+        let found = self.known(job, Rank::from(rank), keys::NODEID.name()).and_then(|value| value.as_u64());
+        own.is_some() && own == found
+    }
+}

@@ -1,0 +1,296 @@
+//! The table of groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::leavers::Leavers;
+use crate::keys;
+use crate::server::state::registry::Registry;
+use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
+
+/// Groups with local members. Disjoint sets of processes may use one name at the same time, for example for groups of
+/// one process each.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Groups {
+    groups: BTreeMap<Text, Vec<Group>>,
+    count: usize,
+    /// Total number of members.
+    member_count: usize,
+    /// Number of groups of each local process.
+    of_process: BTreeMap<ProcId, usize>,
+    /// The last context number that this server has assigned.
+    last_number: u64,
+    /// Processes that have left groups with remote members.
+    pub(super) leavers: Leavers,
+}
+
+/// The meaning of group names for one caller. Each name is looked up once.
+#[derive(Debug)]
+pub(in crate::server) struct Names<'a> {
+    groups: &'a Groups,
+    registry: &'a Registry,
+    caller: &'a ProcId,
+    known: BTreeMap<Namespace, Option<&'a Group>>,
+}
+
+impl Names<'_> {
+    /// The processes that an entry means: none if the group has no such rank. `None`: it does not name a group.
+    pub(in crate::server) fn members(&mut self, named: &ProcId) -> Option<&[ProcId]> {
+        if self.groups.groups.is_empty() {
+            return None;
+        }
+        let group = match self.known.get(&named.namespace) {
+            Some(known) => *known,
+            None => {
+                let found = self.find(&named.namespace);
+                self.known.insert(named.namespace.clone(), found);
+                found
+            }
+        }?;
+        Some(match named.rank.process().map(usize::try_from) {
+            Some(Ok(position)) => group.members.get(position).map(std::slice::from_ref).unwrap_or_default(),
+            _ => &group.members,
+        })
+    }
+}
+
+impl<'a> Names<'a> {
+    fn find(&self, namespace: &Namespace) -> Option<&'a Group> {
+        if self.registry.job(namespace).is_some() {
+            return None;
+        }
+        let id = Text::from(namespace.as_str());
+        let user = self.registry.client(self.caller).map(|client| client.credentials.uid);
+        let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
+        let groups: &'a Groups = self.groups;
+        groups.of_member(&id, self.caller).or_else(|| groups.groups.get(&id)?.iter().find(is_of_user))
+    }
+}
+
+/// One group.
+#[derive(Debug)]
+pub(in crate::server) struct Group {
+    /// In the order of their ranks in the group.
+    pub(in crate::server) members: Arc<Vec<ProcId>>,
+    /// The users of its local members. Other users never mean this group.
+    pub(in crate::server) users: BTreeSet<u32>,
+    /// The local processes that formed it or joined it. Other local processes are not in it, even if they are named as
+    /// members.
+    pub(in crate::server) here: BTreeSet<ProcId>,
+    /// The number from the host, or from this server.
+    pub(in crate::server) context_id: Option<u64>,
+    /// Processes that left a group of this name while this one was formed: perhaps this one.
+    pub(super) doubtful: BTreeSet<ProcId>,
+    /// Members were promised an event for each death, so a death does not spoil the end of the group.
+    pub(in crate::server) survives_deaths: bool,
+}
+
+impl Groups {
+    /// Replaces groups among the participants by their members. A group's name stands in place of a namespace, and the
+    /// rank is the rank in the group. A job of that name takes precedence over any group. Otherwise the caller's own
+    /// group of that name is meant, or else one of its user.
+    pub(in crate::server) fn translate(
+        &self,
+        registry: &Registry,
+        procs: Vec<ProcId>,
+        caller: &ProcId,
+        procs_max: usize,
+    ) -> Vec<ProcId> {
+        let mut names = self.names(registry, caller);
+        if procs.len() <= procs_max && !procs.iter().any(|proc| names.members(proc).is_some()) {
+            return procs;
+        }
+        let members_of = |proc: ProcId| match names.members(&proc) {
+            Some(members) => members.to_vec(),
+            None => vec![proc],
+        };
+        procs.into_iter().flat_map(members_of).take(procs_max).collect()
+    }
+
+    /// The meaning of group names for a caller.
+    pub(in crate::server) const fn names<'a>(&'a self, registry: &'a Registry, caller: &'a ProcId) -> Names<'a> {
+        Names { groups: self, registry, caller, known: BTreeMap::new() }
+    }
+
+    /// A context number for a group without one from a host: unique among the numbers of this server.
+    pub(super) fn next_number(&mut self) -> Info {
+        self.last_number = self.last_number.saturating_add(1);
+        Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(self.last_number))
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.count.max(self.of_process.len()).saturating_add(self.leavers.len())
+    }
+
+    /// Number of all groups, and of a process's groups.
+    pub(super) fn counts(&self, proc: &ProcId) -> (usize, usize) {
+        (self.count, self.of_process.get(proc).copied().unwrap_or(0))
+    }
+
+    /// Total number of members.
+    pub(super) const fn member_count(&self) -> usize {
+        self.member_count
+    }
+
+    /// Groups with local members of a user.
+    pub(super) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
+        self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
+    }
+
+    /// All groups, by name.
+    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
+        self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
+    }
+
+    /// Groups with this name and exactly these members, which are sorted.
+    pub(super) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
+        let groups = self.groups.get(id).into_iter().flatten();
+        groups.filter(move |group| group.consists_of(members))
+    }
+
+    /// Groups with this name that any of these local processes is in.
+    pub(in crate::server) fn of_procs<'a>(
+        &'a self,
+        id: &Text,
+        procs: &'a BTreeSet<ProcId>,
+    ) -> impl Iterator<Item = &'a Group> {
+        let groups = self.groups.get(id).into_iter().flatten();
+        groups.filter(move |group| !group.here.is_disjoint(procs))
+    }
+
+    /// The group of this name that a local process is in.
+    pub(super) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
+        self.groups.get(id)?.iter().find(|group| group.here.contains(proc))
+    }
+
+    /// Adds a group. A process that forms a group again has left the earlier one of that name.
+    pub(super) fn insert(&mut self, id: &Text, group: Group) {
+        group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
+        self.revise(id, |groups, of_process| {
+            for proc in &group.here {
+                abandon(groups, of_process, proc);
+                count(of_process, proc);
+            }
+            groups.push(group);
+        });
+    }
+
+    /// Adds a local process of this user to the group of these members.
+    pub(super) fn join(
+        &mut self,
+        id: &Text,
+        proc: &ProcId,
+        user: u32,
+        (members, context_id): (Vec<ProcId>, Option<u64>),
+    ) {
+        self.leavers.forget(proc, id);
+        self.revise(id, |groups, of_process| {
+            abandon(groups, of_process, proc);
+            groups.retain(|group| !group.here.is_empty());
+            count(of_process, proc);
+            match groups.iter_mut().find(|group| *group.members == members && group.users.contains(&user)) {
+                Some(group) => drop(group.here.insert(proc.clone())),
+                None => groups.push(Group {
+                    members: Arc::new(members),
+                    users: BTreeSet::from([user]),
+                    here: BTreeSet::from([proc.clone()]),
+                    context_id,
+                    doubtful: BTreeSet::new(),
+                    survives_deaths: false,
+                }),
+            }
+        });
+    }
+
+    /// Removes a local process from its group of this name. Returns the remaining members. `None`: it is in no such
+    /// group.
+    pub(super) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
+        self.of_member(id, proc)?;
+        self.revise(id, |groups, of_process| {
+            let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
+            Arc::make_mut(&mut group.members).retain(|member| member != proc);
+            let members = group.members.to_vec();
+            abandon(groups, of_process, proc);
+            Some(members)
+        })
+    }
+
+    /// A remote process has left its group of this name.
+    pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
+        self.revise(id, |groups, _| {
+            let losing = groups.iter_mut().filter(|group| group.members.contains(proc));
+            losing.for_each(|group| Arc::make_mut(&mut group.members).retain(|member| member != proc));
+        });
+    }
+
+    /// Ends the group of these members.
+    pub(super) fn remove(&mut self, id: &Text, members: &[ProcId]) {
+        self.revise(id, |groups, of_process| retain(groups, of_process, |group| !group.consists_of(members)));
+    }
+
+    /// Drops groups that a removed job was part of.
+    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.leavers.forget_namespace(namespace);
+        let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
+        for id in self.groups.keys().cloned().collect::<Vec<_>>() {
+            self.revise(&id, |groups, of_process| retain(groups, of_process, is_elsewhere));
+        }
+    }
+
+    /// Changes the groups of one name, and their counts. Other groups are not visited, because another user may have
+    /// many. A group without local processes is dropped.
+    fn revise<T>(&mut self, id: &Text, change: impl FnOnce(&mut Vec<Group>, &mut BTreeMap<ProcId, usize>) -> T) -> T {
+        let mut groups = self.groups.remove(id).unwrap_or_default();
+        self.account(&groups, usize::saturating_sub);
+        let result = change(&mut groups, &mut self.of_process);
+        groups.retain(|group| !group.here.is_empty());
+        self.account(&groups, usize::saturating_add);
+        if !groups.is_empty() {
+            self.groups.insert(id.clone(), groups);
+        }
+        result
+    }
+
+    fn account(&mut self, groups: &[Group], change: impl Fn(usize, usize) -> usize) {
+        self.count = change(self.count, groups.len());
+        self.member_count = groups.iter().fold(self.member_count, |sum, group| change(sum, group.members.len()));
+    }
+}
+
+/// Takes a local process out of its group of this name. The other members still see it.
+fn abandon(groups: &mut [Group], of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    for group in groups {
+        if group.here.remove(proc) {
+            discount(of_process, proc);
+        }
+    }
+}
+
+/// Counts one more group of a process.
+fn count(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    let count = of_process.entry(proc.clone()).or_default();
+    *count = count.saturating_add(1);
+}
+
+/// Drops groups, and updates the counts of their processes.
+fn retain(groups: &mut Vec<Group>, of_process: &mut BTreeMap<ProcId, usize>, is_kept: impl Fn(&Group) -> bool) {
+    for group in groups.extract_if(.., |group| !is_kept(group)) {
+        group.here.iter().for_each(|proc| discount(of_process, proc));
+    }
+}
+
+fn discount(of_process: &mut BTreeMap<ProcId, usize>, proc: &ProcId) {
+    let left = of_process.get(proc).map_or(0, |count| count.saturating_sub(1));
+    if left == 0 {
+        of_process.remove(proc);
+    } else {
+        of_process.insert(proc.clone(), left);
+    }
+}
+
+impl Group {
+    /// Whether these sorted processes are its members.
+    fn consists_of(&self, procs: &[ProcId]) -> bool {
+        self.members.len() == procs.len() && self.members.iter().all(|proc| procs.binary_search(proc).is_ok())
+    }
+}

@@ -1,0 +1,128 @@
+//! Events for members of groups when one of them ends here.
+//!
+//! A process may be in thousands of groups, and end together with many others. Each step informs a bounded number of
+//! groups, and the next step comes in another turn. A construction does not go on before its members know.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::is_told_of_deaths;
+use crate::gds::Datastore;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::requests::GroupOperation;
+use crate::server::state::collective::{OperationId, Stage};
+use crate::server::state::signature::Kind;
+use crate::server::state::timers::Timer;
+use crate::types::{ProcId, Status, Text, Time};
+
+/// Ends of processes that others do not know yet, in order.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Mourning {
+    left: VecDeque<(ProcId, Loss)>,
+    /// The next step.
+    due: Option<Time>,
+}
+
+/// The group or operation that has lost the process.
+#[derive(Debug)]
+enum Loss {
+    Group(Text),
+    Operation(OperationId),
+}
+
+impl Mourning {
+    pub(in crate::server) fn len(&self) -> usize {
+        self.left.len()
+    }
+
+    pub(in crate::server) const fn due(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// Whether the others do not know yet about all of these processes.
+    pub(in crate::server) fn is_about<'a>(&self, mut procs: impl Iterator<Item = &'a ProcId>) -> bool {
+        procs.all(|proc| self.left.iter().any(|(of, _)| of == proc))
+    }
+}
+
+impl<S: Datastore> Server<S> {
+    /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
+    pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
+        let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));
+        let groups = groups.map(|(id, _)| (proc.clone(), Loss::Group(id.clone())));
+        self.mourning.left.extend(groups);
+        for id in self.collectives.gathering_with(&proc.namespace) {
+            let Some(operation) = self.collectives.get_mut(id) else { continue };
+            if matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _)) {
+                operation.unmourned.insert(proc.clone());
+                self.mourning.left.push_back((proc.clone(), Loss::Operation(id)));
+            }
+        }
+        if self.mourning.due.is_none() {
+            self.mourn_some(now);
+        }
+        self.end_invitations_of(now, proc);
+    }
+
+    /// Informs the members of some groups. The others follow in a later turn.
+    pub(in crate::server) fn mourn_some(&mut self, now: Time) {
+        let is_late = self.mourning.due.take().is_some();
+        for _ in 0..LOSSES_PER_STEP {
+            let Some((proc, loss)) = self.mourning.left.pop_front() else { return };
+            match loss {
+                Loss::Group(id) => {
+                    let members = self.groups.of_member(&id, &proc).map(|group| group.members.iter());
+                    let others = members.into_iter().flatten().filter(|member| **member != proc).cloned().collect();
+                    self.tell_of(now, Status::GROUP_MEMBER_FAILED, &proc, &id, others, &[]);
+                }
+                Loss::Operation(id) => {
+                    self.mourn_in_operation(now, id, &proc);
+                    if let Some(operation) = self.collectives.get_mut(id) {
+                        operation.unmourned.remove(&proc);
+                    }
+                    // In the turn of the end itself, all operations are advanced afterwards.
+                    if is_late {
+                        self.advance_operation(now, id);
+                    }
+                }
+            }
+        }
+        if !self.mourning.left.is_empty() {
+            self.mourning.due = Some(now + NEXT_STEP_IN);
+            self.timers.arm(self.mourning.due, Timer::Mourning);
+        }
+    }
+
+    /// Informs the processes that form a group about the end of another one. These are the declared leaders, if there
+    /// are any, or all processes if it was a leader itself.
+    fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
+        if operation.stage != Stage::Gathering || !operation.signature.covers(proc) {
+            return;
+        }
+        let name = name.clone();
+        let was_leader = operation.leaders.contains(proc);
+        let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
+        if !was_leader && !is_told_of_deaths(&operation.directives) {
+            return;
+        }
+        let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();
+        let (status, targets) = match was_leader {
+            true => (Status::GROUP_LEADER_FAILED, others()),
+            false if leaders.is_empty() => (Status::GROUP_MEMBER_FAILED, others()),
+            false => (Status::GROUP_MEMBER_FAILED, leaders),
+        };
+        if let Some(operation) = self.collectives.get_mut(id).filter(|_| was_leader) {
+            operation.lose_leader(proc);
+        }
+        if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
+            self.await_verdicts(now, id, &event);
+        }
+    }
+}
+
+/// Number of groups informed in one step.
+const LOSSES_PER_STEP: usize = 32;
+/// The next step comes in the next turn of the server: no earlier, and hardly later.
+const NEXT_STEP_IN: Duration = Duration::from_nanos(1);

@@ -1,0 +1,391 @@
+//! Decisions about the end of a process while a group with it is formed. The handlers of the others decide whether the
+//! group is formed without it or not at all, and which process leads it from then on.
+//!
+//! The event itself asks for the decisions. Our own clients report the result of their handlers' chain. A complete
+//! construction waits for these reports, but only for a bounded time, and not for clients of other libraries, which
+//! send none.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{ABORTED, group_of, name_of};
+use crate::events::Event;
+use crate::gds::Datastore;
+use crate::keys;
+use crate::proto;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::directives::find;
+use crate::server::interface::io::{PeerId, StoreOffer};
+use crate::server::interface::requests::GroupOperation;
+use crate::server::state::collective::{Operation, OperationId, Stage};
+use crate::server::state::signature::Kind;
+use crate::server::state::timers::Timer;
+use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
+
+/// Invitations whose leader has ended: the leader's role is vacant.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Vacancies {
+    places: BTreeMap<(ProcId, Text), Vacancy>,
+    /// Total number of candidates of all vacancies.
+    candidate_count: usize,
+}
+
+/// The candidates for a leader's role, and the successor.
+#[derive(Debug)]
+struct Vacancy {
+    candidates: Vec<ProcId>,
+    successor: Option<ProcId>,
+    /// Time by which the successor must invite again. `None`: it has, perhaps before the end of the leader was known,
+    /// or there is no successor.
+    invites_until: Option<Time>,
+}
+
+impl Vacancy {
+    /// The current successor: it loses the role if it does not invite in time.
+    fn holder(&self, now: Time) -> Option<&ProcId> {
+        self.successor.as_ref().filter(|_| self.invites_until.is_none_or(|until| now < until))
+    }
+
+    fn take(&mut self, now: Time, proc: &ProcId) {
+        self.successor = Some(proc.clone());
+        self.invites_until = Some(now + SUCCESSOR_INVITES_WITHIN);
+    }
+}
+
+impl Vacancies {
+    /// A leader has ended, and its role is vacant. If the table is full, a vacancy with a successor makes room.
+    fn open(&mut self, leader: &ProcId, id: &Text, vacancy: Vacancy, vacancies_max: usize) {
+        if self.places.len() >= vacancies_max {
+            let taken = self.places.iter().find(|(_, vacancy)| vacancy.successor.is_some());
+            let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
+            self.places.remove(&taken);
+            self.count();
+        }
+        let candidate_count = self.candidate_count.saturating_add(vacancy.candidates.len());
+        if candidate_count <= CANDIDATES_MAX {
+            self.candidate_count = candidate_count;
+            if let Some(earlier) = self.places.insert((leader.clone(), id.clone()), vacancy) {
+                self.candidate_count = self.candidate_count.saturating_sub(earlier.candidates.len());
+            }
+        }
+    }
+
+    /// Whether this leader ended before it concluded its invitation, and no successor has concluded one since.
+    pub(super) fn contains(&self, leader: &ProcId, id: &Text) -> bool {
+        self.places.contains_key(&(leader.clone(), id.clone()))
+    }
+
+    /// A process has ended: the roles that it had taken are vacant again.
+    pub(super) fn reopen(&mut self, successor: &ProcId) {
+        for vacancy in self.places.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
+            vacancy.successor = None;
+            vacancy.invites_until = None;
+        }
+    }
+
+    /// A successor invites again, and so keeps its role.
+    pub(super) fn keep(&mut self, id: &Text, successor: &ProcId) {
+        for vacancy in self.of(id, successor).filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
+            vacancy.invites_until = None;
+        }
+    }
+
+    /// The first volunteer becomes the successor. Returns the candidates, who must know.
+    fn fill(&mut self, now: Time, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
+        let vacancy = self.places.get_mut(&(leader.clone(), id.clone()))?;
+        if vacancy.holder(now).is_some() || !vacancy.candidates.contains(volunteer) {
+            return None;
+        }
+        vacancy.take(now, volunteer);
+        Some(vacancy.candidates.clone())
+    }
+
+    /// A process has taken a leader's role: of several the lowest one wins.
+    fn note(&mut self, now: Time, id: &Text, successor: &ProcId) {
+        for vacancy in self.of(id, successor) {
+            if vacancy.holder(now).is_none_or(|holder| successor < holder) {
+                vacancy.take(now, successor);
+            }
+        }
+    }
+
+    /// Whether a lower process already has the role.
+    fn is_outdone(&self, now: Time, id: &Text, proc: &ProcId) -> bool {
+        let mut same =
+            self.places.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+        same.any(|(_, vacancy)| vacancy.holder(now).is_some_and(|holder| holder < proc))
+    }
+
+    /// A successor has reported the result of its own invitation: the vacancy is closed.
+    pub(super) fn close(&mut self, id: &Text, successor: &ProcId) {
+        self.places.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
+        self.count();
+    }
+
+    fn of(&mut self, id: &Text, proc: &ProcId) -> impl Iterator<Item = &mut Vacancy> {
+        let same =
+            self.places.iter_mut().filter(move |((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
+        same.map(|(_, vacancy)| vacancy)
+    }
+
+    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+        self.places.retain(|(leader, _), vacancy| {
+            leader.namespace != *namespace && vacancy.candidates.iter().all(|proc| proc.namespace != *namespace)
+        });
+        self.count();
+    }
+
+    fn count(&mut self) {
+        let counts = self.places.values().map(|vacancy| vacancy.candidates.len());
+        self.candidate_count = counts.fold(0, usize::saturating_add);
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+/// The lowest of several leaders leads.
+pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
+    if place.as_ref().is_none_or(|old| proc < old) {
+        *place = Some(proc.clone());
+    }
+}
+
+impl<S: Datastore> Server<S> {
+    /// An event asks its receivers for decisions about a construction.
+    pub(super) fn await_verdicts(&mut self, now: Time, id: OperationId, event: &Event) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        // Only our own clients that have arrived: the others decide by not arriving.
+        let is_asked = |peer: &PeerId| {
+            let peer = self.peers.get(*peer).filter(|peer| peer.store == StoreOffer::Segment);
+            peer.is_some_and(|peer| operation.contributed.contains(&peer.proc))
+        };
+        let asked: Vec<PeerId> = self.hearers_of(event).into_iter().filter(is_asked).collect();
+        let Some(operation) = self.collectives.get_mut(id).filter(|_| !asked.is_empty()) else { return };
+        for peer in asked {
+            let owed = operation.verdicts.entry(peer).or_default();
+            *owed = owed.saturating_add(1);
+        }
+        if operation.verdicts_until.is_none() {
+            operation.verdicts_until = Some(now + VERDICT_WAIT_MAX);
+            self.timers.arm(operation.verdicts_until, Timer::Verdicts(id));
+        }
+    }
+
+    /// A client reports its handlers' decision. `None`: the request is no such report.
+    pub(super) fn take_verdict(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        proc: &ProcId,
+        group: &proto::Group,
+    ) -> Option<Status> {
+        let verdict = group.directives.iter().find(|info| info.key.as_str() == proto::GROUP_VERDICT)?;
+        let Value::Status(verdict) = verdict.value else { return Some(Status::ERR_BAD_PARAM) };
+        let verdict = Status::from_raw(verdict);
+        let Some(id) = name_of(group) else { return Some(Status::ERR_BAD_PARAM) };
+        let Some(operation) = self.construction_of(&id, proc) else {
+            let lost = find(&group.directives, keys::EVENT_AFFECTED_PROC).map(|info| &info.value);
+            if let (Status::GROUP_LEADER_SELECTED, Some(Value::Proc(lost))) = (verdict, lost) {
+                self.succeed_in_invitation(now, lost, &id, proc);
+            }
+            return Some(Status::SUCCESS);
+        };
+        self.settle_verdict(operation, peer);
+        match verdict {
+            Status::GROUP_CONSTRUCT_ABORT => self.give_up(now, operation, ABORTED),
+            Status::GROUP_LEADER_SELECTED => self.succeed(now, operation, &id, proc),
+            _ => {}
+        }
+        self.advance_operation(now, operation);
+        Some(Status::SUCCESS)
+    }
+
+    /// The construction of this name that still gathers and at which a process has arrived.
+    fn construction_of(&self, id: &Text, proc: &ProcId) -> Option<OperationId> {
+        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        let mut operations = self.collectives.iter().filter(|(_, operation)| {
+            operation.signature.kind == kind
+                && operation.stage == Stage::Gathering
+                && operation.contributed.contains(proc)
+        });
+        operations.next().map(|(id, _)| id)
+    }
+
+    /// A connection owes one decision less.
+    fn settle_verdict(&mut self, id: OperationId, peer: PeerId) {
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        let left = operation.verdicts.get(&peer).map_or(0, |owed| owed.saturating_sub(1));
+        if left == 0 {
+            operation.verdicts.remove(&peer);
+        } else {
+            operation.verdicts.insert(peer, left);
+        }
+        self.stop_waiting_if_all_have_spoken(id);
+    }
+
+    fn stop_waiting_if_all_have_spoken(&mut self, id: OperationId) {
+        if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.verdicts.is_empty()) {
+            let until = operation.verdicts_until.take();
+            self.timers.disarm(until, Timer::Verdicts(id));
+        }
+    }
+
+    /// Missing decisions are not awaited any longer.
+    pub(in crate::server) fn expire_verdicts(&mut self, now: Time, id: OperationId) {
+        if let Some(operation) = self.collectives.get_mut(id) {
+            operation.verdicts.clear();
+            operation.verdicts_until = None;
+        }
+        self.advance_operation(now, id);
+    }
+
+    /// A connection has ended, and will not decide.
+    pub(in crate::server) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
+        let owing = self.collectives.iter().filter(|(_, operation)| operation.verdicts.contains_key(&peer));
+        for id in owing.map(|(id, _)| id).collect::<Vec<_>>() {
+            if let Some(operation) = self.collectives.get_mut(id) {
+                operation.verdicts.remove(&peer);
+            }
+            self.stop_waiting_if_all_have_spoken(id);
+            self.advance_operation(now, id);
+        }
+    }
+
+    /// The first volunteer leads.
+    fn succeed(&mut self, now: Time, operation: OperationId, id: &Text, proc: &ProcId) {
+        let Some(of) = self.collectives.get_mut(operation).filter(|of| of.is_leaderless) else { return };
+        of.be_led_by(proc);
+        let everybody = self.all_who_form(operation);
+        self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, everybody, &[]);
+    }
+
+    /// As [`Server::succeed`], for an invitation whose leader has ended.
+    fn succeed_in_invitation(&mut self, now: Time, lost: &ProcId, id: &Text, proc: &ProcId) {
+        if let Some(candidates) = self.vacancies.fill(now, lost, id, proc) {
+            self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, candidates, &[]);
+        }
+    }
+
+    /// A remote process that forms a group with local ones has ended. The local ones are asked, as its server asks its
+    /// own.
+    pub(super) fn mourn_elsewhere(&mut self, now: Time, id: &Text, event: &Event, lost: &ProcId) {
+        if self.registry.client(lost).is_some() {
+            return;
+        }
+        let was_leader = event.status == Status::GROUP_LEADER_FAILED;
+        for operation in self.constructions_with(id, lost) {
+            if let Some(operation) = self.collectives.get_mut(operation).filter(|_| was_leader) {
+                operation.lose_leader(lost);
+            }
+            self.await_verdicts(now, operation, event);
+        }
+    }
+
+    /// The remote leader of an invitation has ended: a local process may take its role.
+    pub(super) fn note_vacancy(&mut self, now: Time, leader: &ProcId, id: &Text) {
+        if let Some((candidates, successor)) = self.invitations.lose_leader(leader, id) {
+            self.open_vacancy(now, leader, id, candidates, successor);
+        }
+    }
+
+    /// A leader's role is vacant, or has an announced successor, which may have invited already.
+    pub(super) fn open_vacancy(
+        &mut self,
+        now: Time,
+        leader: &ProcId,
+        id: &Text,
+        candidates: Vec<ProcId>,
+        successor: Option<ProcId>,
+    ) {
+        let invites = successor.as_ref().is_some_and(|successor| self.invitations.is_open(successor, id));
+        let invites_until = (successor.is_some() && !invites).then(|| now + SUCCESSOR_INVITES_WITHIN);
+        let vacancy = Vacancy { candidates, successor, invites_until };
+        self.vacancies.open(leader, id, vacancy, self.config.limits.groups_per_process_max);
+    }
+
+    /// A process has become leader. This may be known here before the end of its predecessor.
+    pub(super) fn note_leader(&mut self, now: Time, id: &Text, proc: &ProcId) {
+        self.vacancies.note(now, id, proc);
+        if self.invitations.is_open(proc, id) {
+            self.vacancies.keep(id, proc);
+        }
+        self.invitations.foretell(id, proc);
+        for operation in self.constructions_with(id, proc) {
+            let Some(operation) = self.collectives.get_mut(operation) else { continue };
+            match &operation.successor {
+                _ if operation.is_leaderless => operation.be_led_by(proc),
+                Some(earlier) if proc < earlier => operation.be_led_by(proc),
+                None => take_if_lower(&mut operation.foretold, proc),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Whether an event announces a leader while a lower one already leads. On several nodes processes may volunteer at
+    /// once. The lowest of them leads, and its announcement is the last one delivered.
+    pub(in crate::server) fn is_outdone(&self, now: Time, event: &Event) -> bool {
+        if event.status != Status::GROUP_LEADER_SELECTED {
+            return false;
+        }
+        let Some(proc) = &event.source else { return false };
+        let Some(id) = group_of(event) else { return false };
+        let leads = |id: OperationId| {
+            let operation = self.collectives.get(id)?;
+            operation.successor.as_ref().or(operation.foretold.as_ref())
+        };
+        let mut successors = self.constructions_with(&id, proc).into_iter().filter_map(leads);
+        successors.any(|successor| successor < proc)
+            || self.vacancies.is_outdone(now, &id, proc)
+            || self.invitations.is_outdone(&id, proc)
+    }
+
+    /// The constructions of this name that still gather and wait for this process.
+    fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
+        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        let gathers = |operation: &Operation| operation.stage == Stage::Gathering && operation.signature.kind == kind;
+        let about = self.collectives.about(id, proc).into_iter();
+        about.filter(|id| self.collectives.get(*id).is_some_and(gathers)).collect()
+    }
+
+    /// The local processes that have arrived at a construction, and its remote members.
+    pub(super) fn all_who_form(&self, id: OperationId) -> Vec<ProcId> {
+        let Some(operation) = self.collectives.get(id) else { return Vec::new() };
+        let members = self.members_of(operation);
+        let elsewhere = members.iter().filter(|proc| self.registry.client(proc).is_none());
+        operation.contributed.iter().chain(elsewhere).cloned().collect()
+    }
+}
+
+impl Operation {
+    /// A leader has ended.
+    pub(super) fn lose_leader(&mut self, leader: &ProcId) {
+        self.leaders.remove(leader);
+        for place in [&mut self.successor, &mut self.foretold] {
+            place.take_if(|proc| proc == leader);
+        }
+        self.is_leaderless = self.leaders.is_empty();
+        if self.is_leaderless
+            && let Some(successor) = self.foretold.take()
+        {
+            self.be_led_by(&successor);
+        }
+    }
+
+    /// A process takes the role of an ended leader.
+    fn be_led_by(&mut self, successor: &ProcId) {
+        self.is_leaderless = false;
+        if let Some(earlier) = self.successor.replace(successor.clone()) {
+            self.leaders.remove(&earlier);
+        }
+        self.leaders.insert(successor.clone());
+    }
+}
+
+/// Bound on the candidates of all vacancies: a leader may invite a million processes, and end, many times over.
+const CANDIDATES_MAX: usize = 1 << 20;
+/// Time that a successor keeps the role without inviting again.
+const SUCCESSOR_INVITES_WITHIN: Duration = Duration::from_secs(60);
+/// How long a construction waits for handlers to decide.
+const VERDICT_WAIT_MAX: Duration = Duration::from_secs(10);

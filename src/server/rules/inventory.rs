@@ -1,0 +1,123 @@
+//! The hardware of the nodes, from their delivered inventories, and requests about it.
+
+use super::get::Verdict;
+use crate::gds::Datastore;
+use crate::keys::{self, TypedKey};
+use crate::proto::{RankData, Reply};
+use crate::server::dispatch::core::Server;
+use crate::server::interface::directives::find;
+use crate::server::interface::host::HostResult;
+use crate::server::state::waiting::{Asker, Wanted};
+use crate::topo::InventoryError;
+use crate::topo::inventory::{Device, Inventory};
+use crate::types::codes::device_type;
+use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Value};
+
+/// Key of inventories as blobs: of the node in `PMIX_HOSTNAME`, or of all nodes.
+pub const INVENTORY: &str = "modex.inventory";
+
+/// Devices through which nodes reach each other.
+const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
+
+impl<S: Datastore> Server<S> {
+    /// Stores inventories, all of them or none.
+    pub(in crate::server) fn deliver_inventories(&mut self, blobs: &[Vec<u8>]) -> HostResult {
+        match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {
+            Ok(()) => HostResult::Status(Status::SUCCESS),
+            Err(error) => {
+                let is_full = matches!(error, InventoryError::TooMany { .. });
+                let status = if is_full { Status::ERR_OUT_OF_RESOURCE } else { Status::ERR_BAD_PARAM };
+                HostResult::Failed { status, reason: error.to_string() }
+            }
+        }
+    }
+
+    /// A value from the inventories; `None` for other keys, and for missing values.
+    pub(super) fn inventory_value(&self, key: &Key, qualifiers: &[Info]) -> Option<Value> {
+        let text = |key: TypedKey<str>| find(qualifiers, key).and_then(|info| info.value.as_str());
+        let node = text(keys::HOSTNAME);
+        let nodes = || self.inventories.iter().filter(move |inventory| node.is_none_or(|node| node == inventory.node));
+        let fabric = |inventory: &Inventory| {
+            let devices = inventory.devices.iter().filter(|device| device.device_types & FABRIC != 0);
+            devices.map(|device| (inventory.node.clone(), device.clone())).collect::<Vec<_>>()
+        };
+        match key.as_str() {
+            INVENTORY if node.is_some() => blob(nodes().next()?),
+            INVENTORY => {
+                let elements: Vec<Value> = nodes().filter_map(blob).collect();
+                (!elements.is_empty()).then(|| array(DataType::ByteObject, elements))
+            }
+            name if name == keys::FABRIC_DEVICES.name() => {
+                let found: Vec<_> = nodes().flat_map(fabric).collect();
+                let infos = found.iter().map(|(node, device)| {
+                    Info::new(Key::from_static(keys::FABRIC_DEVICE.name()), described(node, device))
+                });
+                (!found.is_empty()).then(|| Value::info_array(infos.collect()))
+            }
+            name if name == keys::FABRIC_DEVICE.name() => {
+                let (identity, name) = (text(keys::DEVICE_ID), text(keys::FABRIC_DEVICE_NAME));
+                // A device is identified by its id, or by its name on a node.
+                if identity.is_none() && (name.is_none() || node.is_none()) {
+                    return None;
+                }
+                let is_wanted = |(_, device): &(String, Device)| {
+                    identity.is_none_or(|identity| identity == device.uuid)
+                        && name.is_none_or(|name| name == device.name)
+                };
+                let (node, device) = nodes().flat_map(fabric).find(is_wanted)?;
+                Some(described(&node, &device))
+            }
+            _ => None,
+        }
+    }
+
+    /// Answers a Get from the inventories, if no value is registered or posted under that key. Returns the asker if
+    /// they have no answer.
+    pub(super) fn answer_from_inventories(
+        &mut self,
+        asker: Asker,
+        wanted: &Wanted,
+        directives: &[Info],
+    ) -> Option<Asker> {
+        let found = wanted.key.as_ref().and_then(|key| self.inventory_value(key, directives));
+        let (Some(key), Some(value)) = (&wanted.key, found) else { return Some(asker) };
+        if self.judge(&asker, wanted) == Verdict::Found {
+            return Some(asker);
+        }
+        let entries = vec![Kval { key: key.clone(), value }];
+        match asker {
+            Asker::Peer(ticket) => {
+                self.outputs.reply(ticket, Reply::Data(vec![RankData { proc: wanted.proc.clone(), entries }]));
+            }
+            Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Entries(entries)),
+        }
+        None
+    }
+}
+
+fn blob(inventory: &Inventory) -> Option<Value> {
+    inventory.encode().ok().map(Value::ByteObject)
+}
+
+fn array(element_type: DataType, elements: Vec<Value>) -> Value {
+    Value::DataArray(Box::new(DataArray { element_type, elements }))
+}
+
+/// A device in the standard's form: its identity first, then the known details.
+fn described(node: &str, device: &Device) -> Value {
+    let text = |key: TypedKey<str>, value: &str| Info::new(Key::from_static(key.name()), value);
+    let mut infos = vec![
+        text(keys::DEVICE_ID, &device.uuid),
+        text(keys::HOSTNAME, node),
+        text(keys::FABRIC_DEVICE_NAME, &device.name),
+    ];
+    if let Some(vendor) = device.vendor {
+        infos.push(text(keys::FABRIC_DEVICE_VENDORID, &format!("0x{vendor:04x}")));
+    }
+    if !device.bus_address.is_empty() {
+        infos.push(text(keys::FABRIC_DEVICE_BUS_TYPE, "PCI"));
+        infos.push(text(keys::FABRIC_DEVICE_PCI_DEVID, &device.bus_address));
+    }
+    infos.push(Info::new(Key::from_static(keys::DEVICE_TYPE.name()), Value::DeviceType(device.device_types)));
+    Value::info_array(infos)
+}

@@ -1,0 +1,30 @@
+//! The decisions of a server, above its state.
+
+pub(super) mod access;
+pub(super) mod cleanup;
+pub(super) mod commit;
+pub(super) mod connect;
+pub(super) mod derived;
+pub(super) mod direct_modex;
+pub(super) mod early_connect;
+pub(super) mod events;
+pub(super) mod fence;
+pub(super) mod forwarding;
+pub(super) mod get;
+pub(super) mod group;
+pub(super) mod heartbeats;
+pub(super) mod host_request;
+pub(super) mod intake;
+pub(super) mod inventory;
+pub(super) mod missed_fences;
+pub(super) mod namespaces;
+pub(super) mod psets;
+pub(super) mod query;
+pub(super) mod rendezvous;
+pub(super) mod resolve;
+pub(super) mod session;
+pub(super) mod slices;
+pub(super) mod ties;
+pub(super) mod tools;
+pub(super) mod topology;
+pub(super) mod upcalls;

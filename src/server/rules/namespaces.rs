@@ -1,0 +1,206 @@
+//! The host's registrations, and their effects on waiting requests.
+
+use crate::gds::Datastore;
+use crate::gds::registration::Description;
+use crate::keys;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::directives::find;
+use crate::server::interface::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
+use crate::server::interface::io::{Credentials, Output, PeerId, Reason};
+use crate::server::state::registry::{Client, Presence};
+use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
+
+impl<S: Datastore> Server<S> {
+    /// Describes a job. A repeated call replaces the values that it names; other values stay.
+    pub(in crate::server) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
+        let RegisterNamespace { namespace, local_count, .. } = registration;
+        self.evict_guests(now, namespace);
+        let job_size = match self.store_description(registration) {
+            Ok(job_size) => job_size,
+            Err(error) => {
+                tracing::error!(%namespace, %error, "registration refused");
+                return HostResult::Failed { status: error.status(), reason: error.to_string() };
+            }
+        };
+        let job = self.registry.job_or_insert(namespace);
+        if std::mem::take(&mut job.is_of_tools) {
+            job.job_size = None;
+        }
+        let is_new = !std::mem::replace(&mut job.is_registered, true);
+        job.local_count = local_count.or(job.local_count);
+        job.job_size = job_size.or(job.job_size);
+        job.user = user_in(registration.description.infos()).or(job.user);
+        tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
+        self.registry.touch();
+        self.outputs.push(Output::Described(namespace.clone()));
+        self.wake(namespace);
+        if is_new {
+            self.hand_over_new(namespace);
+        }
+        self.tie_children_here(namespace);
+        self.review_namespace(now, namespace);
+        HostResult::Status(Status::SUCCESS)
+    }
+
+    /// Extends the description of a job. An unregistered job is an error.
+    pub(in crate::server) fn extend_namespace(
+        &mut self,
+        now: Time,
+        namespace: Namespace,
+        description: Description,
+    ) -> HostResult {
+        if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools) {
+            let reason = format!("{namespace} is not registered; register it before its description is extended");
+            return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
+        }
+        self.register_namespace(now, &RegisterNamespace { namespace, local_count: None, description, nodata: false })
+    }
+
+    /// Ends the tools that used a name before the host registered it: none goes on as a process of the host's job.
+    /// Tools that the host admitted under it stay.
+    fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
+        let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
+        let is_evicted = |client: &Client| client.is_guest && !client.is_vouched_for;
+        let ranks: Vec<u32> =
+            job.clients.iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
+        for rank in ranks {
+            self.deregister_client(now, &ProcId::new(namespace.clone(), rank));
+        }
+    }
+
+    /// Publishes a job's description, and returns its number of processes, if given. The store gets even a namespace
+    /// without data, because its processes may commit.
+    fn store_description(&mut self, registration: &RegisterNamespace) -> Result<Option<u32>, S::Error> {
+        let RegisterNamespace { namespace, description, nodata, .. } = registration;
+        if !nodata {
+            return Ok(self.store.register_description(namespace, description)?.job_size);
+        }
+        if !self.store.is_registered(namespace) {
+            self.store.register(namespace, &[])?;
+        }
+        Ok(find(description.infos(), keys::JOB_SIZE).and_then(|info| info.value.as_u32()))
+    }
+
+    /// Announces a local process, perhaps before its namespace. A process announced again after its end starts anew. A
+    /// connection under its name with other credentials is closed.
+    pub(in crate::server) fn register_client(&mut self, now: Time, registration: &RegisterClient) -> Status {
+        let RegisterClient { proc, uid, gid, object } = registration;
+        let Some(rank) = proc.rank.process() else { return Status::ERR_BAD_PARAM };
+        let credentials = Credentials { uid: *uid, gid: *gid };
+        // A process beyond the job's size would never arrive, and operations would wait for it. Tools define no job
+        // size.
+        let hosts_job = self.registry.job(&proc.namespace).filter(|job| !job.is_of_tools);
+        if hosts_job.and_then(|job| job.job_size).is_some_and(|job_size| rank >= job_size) {
+            return Status::ERR_BAD_PARAM;
+        }
+        if self.registry.client(proc).is_some_and(|client| client.credentials != credentials) {
+            self.deregister_client(now, proc);
+        }
+        let readers = self.readers_now(&proc.namespace);
+        let commit_base = self.registry.commit_base();
+        let job = self.registry.job_or_insert(&proc.namespace);
+        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object, commit_base));
+        client.is_guest = false;
+        client.credentials = credentials;
+        client.object = *object;
+        if client.connections.is_empty() {
+            client.presence = Presence::Expected;
+        }
+        self.registry.touch();
+        // The owners of these processes decide who may map their segment.
+        self.review_readers(&proc.namespace, &readers);
+        self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    pub(in crate::server) fn describe_process(&mut self, facts: ProcessFacts) -> Status {
+        let ProcessFacts { proc, pid, executable } = facts;
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.pid = Some(pid);
+            client.executable = executable;
+        }
+        Status::SUCCESS
+    }
+
+    /// A local process has ended. Its data stays until its namespace is deregistered.
+    pub(in crate::server) fn deregister_client(&mut self, now: Time, proc: &ProcId) -> Status {
+        let Some(client) = self.registry.client_mut(proc) else { return Status::SUCCESS };
+        let previous = std::mem::replace(&mut client.presence, Presence::Deregistered);
+        self.registry.touch();
+        match previous {
+            // The host was faster than the end of the connection, or the process never connected.
+            Presence::Expected | Presence::Connected => self.mourn(now, proc),
+            Presence::Finalized => self.end_invitations_of(now, proc),
+            Presence::Lost | Presence::Deregistered => {}
+        }
+        for peer in self.peers_of(|other| other == proc) {
+            self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
+        }
+        self.untie(proc);
+        self.clean_up_after(proc);
+        self.review_namespace(now, &proc.namespace);
+        Status::SUCCESS
+    }
+
+    /// Removes a job: pending requests end with a status, its connections are closed, its data is dropped.
+    pub(in crate::server) fn deregister_namespace(&mut self, now: Time, namespace: &Namespace) -> Status {
+        // The youngest first: none must continue because an older one has ended.
+        for operation in self.collectives.with(namespace).into_iter().rev() {
+            self.finish_operation(now, operation, Status::ERR_NOT_FOUND);
+        }
+        for upcall in self.upcalls.fetches_of(namespace) {
+            self.cancel_upcall(upcall);
+        }
+        for wait in self.waiting.on_namespace(namespace) {
+            self.refuse_wait(wait, Status::ERR_NOT_FOUND);
+        }
+        for peer in self.peers_of(|proc| proc.namespace == *namespace) {
+            self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
+        }
+        self.untie_namespace(namespace);
+        self.clean_up_after_job(namespace);
+        self.forwarding.forget_namespace(namespace);
+        self.groups.forget_namespace(namespace);
+        self.given.forget_namespace(namespace);
+        self.process_sets.forget_namespace(namespace);
+        self.exchanges.forget_namespace(namespace);
+        self.missed_fences.forget_namespace(namespace, &self.registry);
+        self.invitations.forget_namespace(namespace, |proc| self.registry.client(proc).is_some());
+        self.vacancies.forget_namespace(namespace);
+        if self.registry.end(namespace, self.config.limits.jobs_ended_max).is_some() {
+            self.registry.touch();
+        }
+        self.events.forget_namespace(namespace);
+        if self.store.deregister(namespace) {
+            self.outputs.push(Output::Described(namespace.clone()));
+        }
+        Status::SUCCESS
+    }
+
+    fn peers_of(&self, is_meant: impl Fn(&ProcId) -> bool) -> Vec<PeerId> {
+        self.peers.iter().filter(|(_, peer)| is_meant(&peer.proc)).map(|(id, _)| id).collect()
+    }
+
+    /// Reviews everything that depends on the processes of a namespace.
+    pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
+        for wait in self.waiting.on_namespace(namespace) {
+            self.review_wait(now, wait);
+        }
+        for operation in self.collectives.gathering_with(namespace) {
+            self.advance_operation(now, operation);
+        }
+    }
+}
+
+/// The user in a job's description, perhaps among the job's own infos.
+fn user_in(description: &[Info]) -> Option<u32> {
+    let user = |info: &Info| (info.key.as_str() == keys::USERID.name()).then(|| info.value.as_u32()).flatten();
+    let in_array = |info: &Info| match &info.value {
+        Value::DataArray(array) if info.key.as_str() == keys::JOB_INFO_ARRAY.name() => {
+            let infos = array.elements.iter();
+            infos.filter_map(|element| if let Value::Info(info) = element { user(info) } else { None }).next()
+        }
+        _ => None,
+    };
+    description.iter().find_map(|info| user(info).or_else(|| in_array(info)))
+}

@@ -1,0 +1,431 @@
+//! The common part of all operations of many processes: arrival, end of the local phase, the host's answer, release.
+
+use super::intake::Gathered;
+use super::upcalls::{settled, status_of};
+use crate::gds::Datastore;
+use crate::keys;
+use crate::proto;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::config::Capabilities;
+use crate::server::interface::directives::{flag, requires_more_than, timeout};
+use crate::server::interface::host::{FenceUpcall, HostReply, Upcall};
+use crate::server::interface::io::PeerId;
+use crate::server::interface::requests::{Connect, GroupOperation, GroupRequest};
+use crate::server::state::collective::{
+    Answer, Operation, OperationId, Stage, brings_about, size_of_infos, size_of_procs,
+};
+use crate::server::state::outputs::Ticket;
+use crate::server::state::pending::Purpose;
+use crate::server::state::registry::{Registry, Remote};
+use crate::server::state::shares::Pool;
+use crate::server::state::signature::{Kind, Signature};
+use crate::server::state::timers::Timer;
+use crate::server::state::transitions::Phase;
+use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
+
+/// Directive with the local status: local participants are missing.
+const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
+
+impl<S: Datastore> Server<S> {
+    /// A participant arrives at an operation.
+    pub(in crate::server) fn arrive(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        kind: Kind,
+        request: proto::Collective,
+    ) {
+        if let Some(id) = self.find_and_enter(now, ticket, proc, kind, request) {
+            self.advance_operation(now, id);
+        }
+    }
+
+    /// A participant enters the operation that it means; a new one is opened if there is none. The caller must then
+    /// advance the operation. `None`: the participant is refused.
+    pub(super) fn find_and_enter(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        kind: Kind,
+        request: proto::Collective,
+    ) -> Option<OperationId> {
+        let proto::Collective { procs, directives } = request;
+        let is_too_long = kind.merges_directives() && directives.len() > MERGED_DIRECTIVES_MAX;
+        if is_too_long || procs.len() > self.config.limits.participants_max {
+            return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let procs = self.groups.translate(&self.registry, procs, &proc, self.config.limits.participants_max);
+        let is_somebody = |entry: &ProcId| !matches!(entry.rank, Rank::Invalid | Rank::Undefined);
+        if procs.is_empty() || !procs.iter().all(is_somebody) {
+            return self.turn_away(ticket, Status::ERR_BAD_PARAM);
+        }
+        // An operation that waits for a job when it ends gets the same status.
+        if !kind.outlives_jobs() && self.registry.ended_among(&procs).is_some() {
+            return self.turn_away(ticket, Status::ERR_NOT_FOUND);
+        }
+        let (open, signature) = self.collectives.meant(&self.registry, (kind, procs), ticket.peer(), &proc);
+        if !signature.covers(&proc) {
+            return self.turn_away(ticket, Status::ERR_NOT_A_MEMBER);
+        }
+        let peer = ticket.peer();
+        let has_room = match open {
+            Some(_) if signature.kind.merges_directives() => self.has_room_in_operations(peer, &[], &directives),
+            Some(_) => true,
+            None => self.may_open(peer, &proc, &signature.procs, &directives),
+        };
+        if !has_room {
+            return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let id = open.unwrap_or_else(|| self.collectives.open(signature, directives.clone(), user));
+        self.enter(now, id, ticket, proc, directives);
+        Some(id)
+    }
+
+    /// Whether a process may open another operation.
+    pub(super) fn may_open(&self, peer: PeerId, proc: &ProcId, procs: &[ProcId], directives: &[Info]) -> bool {
+        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let limits = &self.config.limits;
+        let pool = Pool { max: limits.collectives_max, used: self.collectives.len() };
+        self.collectives.count_of_process(proc) < limits.collectives_per_process_max
+            && self.has_share(uid, pool, 1, || self.collectives.count_of_user(uid))
+            && self.has_room_in_operations(peer, procs, directives)
+    }
+
+    /// Whether the additional participants and directives of a connection fit the bound.
+    fn has_room_in_operations(&self, peer: PeerId, procs: &[ProcId], directives: &[Info]) -> bool {
+        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let size_bytes = size_of_procs(procs).saturating_add(size_of_infos(directives));
+        let used = self.collectives.size_bytes().saturating_add(self.bootstraps.size_bytes());
+        let pool = Pool { max: self.config.limits.collective_bytes_max, used };
+        self.has_share(uid, pool, size_bytes, || {
+            self.collectives.size_bytes_of_user(uid).saturating_add(self.bootstraps.size_bytes_of_user(uid))
+        })
+    }
+
+    fn turn_away(&mut self, ticket: Ticket, status: Status) -> Option<OperationId> {
+        self.outputs.reply_status(ticket, status);
+        None
+    }
+
+    /// A participant enters an operation that it can join.
+    pub(in crate::server) fn enter(
+        &mut self,
+        now: Time,
+        id: OperationId,
+        ticket: Ticket,
+        proc: ProcId,
+        directives: Vec<Info>,
+    ) {
+        let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
+        let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
+        let timeout = timeout(&directives);
+        if operation.signature.kind.merges_directives() {
+            operation.leaders.extend(leader);
+            self.collectives.merge_directives(id, directives);
+        }
+        // The first timeout in a contribution bounds the operation for all participants.
+        if let Some(timeout) = timeout {
+            self.bound(id, now + timeout);
+        }
+    }
+
+    /// Bounds the local phase of an operation that has no bound yet.
+    pub(in crate::server) fn bound(&mut self, id: OperationId, deadline: Time) {
+        if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.deadline.is_none()) {
+            operation.deadline = Some(deadline);
+            self.timers.arm(operation.deadline, Timer::Operation(id));
+        }
+    }
+
+    /// Passes up a process that does not know the other members of its group. The host brings these requests together.
+    pub(in crate::server) fn bootstrap(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        kind: Kind,
+        request: proto::Collective,
+    ) {
+        let proto::Collective { procs, directives } = request;
+        let is_too_long = directives.len() > MERGED_DIRECTIVES_MAX || procs.len() > self.config.limits.participants_max;
+        let peer = ticket.peer();
+        if is_too_long || !self.may_open(peer, &proc, &procs, &directives) {
+            return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
+        }
+        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives, user);
+        if let Some(operation) = self.collectives.arrive(id, proc, ticket) {
+            operation.written = Some(procs);
+        }
+        self.hand_over(now, id, Status::SUCCESS);
+    }
+
+    /// Handles the timeout of an operation.
+    pub(in crate::server) fn expire_operation(&mut self, now: Time, id: OperationId) {
+        if self.collectives.is_ended_by_time(id) {
+            self.finish_operation(now, id, Status::ERR_TIMEOUT);
+        }
+    }
+
+    /// Completes the local phase if all participants that can arrive have arrived.
+    pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
+        let table = self.collectives.table;
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        if operation.phase() != Phase::Gathering || !operation.unmourned.is_empty() {
+            return;
+        }
+        let is_complete = operation.is_locally_complete(&self.registry, table);
+        if operation.is_ahead() {
+            return self.advance_ahead(now, id, is_complete);
+        }
+        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        let needs_host = operation.needs_host(has_host);
+        if needs_host && !has_host {
+            // Later arrivals can't change that.
+            return self.finish_operation(now, id, Status::ERR_NOT_SUPPORTED);
+        }
+        if !is_complete {
+            return self.ask_ahead(now, id);
+        }
+        if !operation.verdicts.is_empty() {
+            return;
+        }
+        let status = local_status(operation, &self.registry);
+        let understood = operation.signature.kind.understood();
+        let is_met = !requires_more_than(&operation.directives, understood);
+        if let Some(failure) = self.intolerable(id, status) {
+            return self.give_up(now, id, failure);
+        }
+        if !needs_host {
+            if self.collectives.get(id).is_some_and(|op| self.parts_strangers(op)) {
+                return self.finish_operation(now, id, Status::ERR_INVALID_OPERATION);
+            }
+            let is_met = is_met && self.can_number(id);
+            let status = self.tolerated(id, status);
+            return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
+        }
+        // The remaining members can end a group that survives deaths, on one node or on many.
+        let is_end = self.collectives.get(id).is_some_and(Operation::ends_group);
+        self.hand_over(now, id, if is_end { self.tolerated(id, status) } else { status });
+    }
+
+    /// An operation has failed here. Its remote participants learn this from the host.
+    pub(super) fn give_up(&mut self, now: Time, id: OperationId, failure: Status) {
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        if !has_host || operation.remote() == Remote::None {
+            return self.finish_operation(now, id, failure);
+        }
+        operation.failure = Some(failure);
+        self.hand_over(now, id, failure);
+    }
+
+    /// Hands the local contribution to the host. Afterwards losses have no effect, and no process can join.
+    pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.to_vec());
+        let directives = operation.directives_for_host(status);
+        let (mut collected, mut sizes) = (Vec::new(), Vec::new());
+        let upcall = match operation.signature.kind.clone() {
+            Kind::Fence => match self.contribution(id) {
+                Ok((data, commits)) => {
+                    collected = commits;
+                    sizes = self.sizes_of(&procs);
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces: sizes.clone() })
+                }
+                Err(status) => return self.finish_operation(now, id, status),
+            },
+            Kind::Connect => Upcall::Connect(Connect { procs, directives }),
+            Kind::Disconnect => Upcall::Disconnect(Connect { procs, directives }),
+            Kind::Group(operation, id) => Upcall::Group(GroupRequest { operation, id, procs, directives }),
+        };
+        let Some(operation) = self.collectives.get_mut(id) else { return };
+        operation.collected = collected;
+        operation.sizes = sizes;
+        let deadline = operation.deadline.take();
+        operation.unmourned.clear();
+        operation.verdicts.clear();
+        let until = operation.verdicts_until.take();
+        self.timers.disarm(deadline, Timer::Operation(id));
+        self.timers.disarm(until, Timer::Verdicts(id));
+        let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
+        self.collectives.hand_to_host(id, upcall);
+        self.ask_for_parts(now, id);
+    }
+
+    /// Handles the host's answer.
+    pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
+        let Some(operation) = self.collectives.get(id) else { return };
+        let signature = operation.signature.clone();
+        let nothing = || Gathered::Blocks(Vec::new());
+        let answer = match (&signature.kind, reply) {
+            (Kind::Fence, HostReply::Fence { status, blocks }) => {
+                Answer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
+            }
+            (Kind::Fence, HostReply::PackedFence { status, packed }) => {
+                Answer { status: settled(status), gathered: Gathered::Packed(packed), info: Vec::new() }
+            }
+            (Kind::Group(..), HostReply::Infos { status, info }) => {
+                Answer { status: settled(status), gathered: nothing(), info }
+            }
+            (_, other) => Answer { status: status_of(&other), gathered: nothing(), info: Vec::new() },
+        };
+        let answer = match self.collectives.get(id).and_then(|operation| operation.failure) {
+            Some(status) => Answer { status, gathered: nothing(), info: Vec::new() },
+            None => answer,
+        };
+        self.collectives.keep_answer(id, answer);
+        self.settle_answered(now, &signature);
+        self.advance_operation(now, id);
+    }
+
+    /// Ends an operation: all waiting processes get this status.
+    pub(super) fn finish_operation(&mut self, now: Time, id: OperationId, status: Status) {
+        self.finish_with(now, id, status, Vec::new());
+    }
+
+    pub(super) fn finish_with(&mut self, now: Time, id: OperationId, status: Status, info: Vec<Info>) {
+        if let Some(signature) = self.release(id, status, info) {
+            self.settle_answered(now, &signature);
+        }
+        // Other fences may have waited for a fetch of this one.
+        self.go_on_catching_up(now);
+    }
+
+    /// Ends the operations of a signature in order, as far as the host has answered.
+    pub(super) fn settle_answered(&mut self, now: Time, signature: &Signature) {
+        while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
+            let Answer { status, gathered, info } = answer;
+            let status = self.collectives.get(id).map_or(status, |operation| operation.in_view_of_losses(status));
+            let (status, filled, whole) = self.take_gathered(id, status, &gathered);
+            if !self.must_catch_up(now, id, status, &whole, &info) {
+                self.release(id, status, info);
+            }
+            // Loop over the waiting requests, whose number is bounded; the number of processes with new data is not.
+            for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
+                self.review_wait(now, wait);
+            }
+        }
+    }
+
+    /// Removes an operation and answers its waiting processes.
+    fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
+        let operation = self.collectives.remove(id)?;
+        let signature = &operation.signature;
+        tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
+        self.timers.disarm(operation.deadline, Timer::Operation(id));
+        self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
+        self.timers
+            .disarm(operation.early_connect.and_then(|early_connect| early_connect.until), Timer::Registration(id));
+        if let Stage::AtHost(upcall) = operation.stage {
+            self.cancel_upcall(upcall);
+        }
+        self.abandon_catch_up(id);
+        self.note_missed(&operation, status);
+        let ending = self.ending(&operation, status, info);
+        if brings_about(status) {
+            self.tie(&operation);
+        }
+        let (signature, tickets) = operation.into_parts();
+        for ticket in tickets {
+            let reply = self.reply_at_end(&ending, ticket.peer());
+            self.outputs.reply(ticket, reply);
+        }
+        Some(signature)
+    }
+}
+
+impl Kind {
+    /// The host's capability for operations beyond this node.
+    pub(in crate::server) const fn capability(&self) -> Capabilities {
+        match self {
+            Self::Fence => Capabilities::FENCE,
+            Self::Connect => Capabilities::CONNECT,
+            Self::Disconnect => Capabilities::DISCONNECT,
+            Self::Group(..) => Capabilities::GROUP,
+        }
+    }
+
+    /// Directives that a server can meet without the host.
+    const fn understood(&self) -> &'static [&'static str] {
+        match self {
+            Self::Fence => &UNDERSTOOD_OF_FENCES,
+            Self::Connect | Self::Disconnect => &UNDERSTOOD_OF_CONNECTIONS,
+            Self::Group(..) => &UNDERSTOOD_OF_GROUPS,
+        }
+    }
+
+    /// Members of a group send different directives about themselves; other participants should all send the same.
+    const fn merges_directives(&self) -> bool {
+        matches!(self, Self::Group(..))
+    }
+}
+
+impl Operation {
+    /// The directives for the host.
+    pub(super) fn directives_for_host(&self, status: Status) -> Vec<Info> {
+        let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
+        let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
+        self.directives.iter().cloned().chain(told).collect()
+    }
+
+    /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
+    /// Connections always go to a host that supports them, because it defines their meaning.
+    fn needs_host(&self, has_host: bool) -> bool {
+        let remote = self.remote();
+        let is_wanted = match &self.signature.kind {
+            Kind::Fence => false,
+            Kind::Connect | Kind::Disconnect => has_host,
+            // A number must be unique beyond this node.
+            Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
+        };
+        is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
+    }
+
+    /// The participants without those that have left the operation's group.
+    pub(in crate::server) fn remaining(&self) -> Vec<ProcId> {
+        self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
+    }
+
+    /// Whether it ends a group. Members that have left are not missing there.
+    pub(in crate::server) const fn ends_group(&self) -> bool {
+        matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
+    }
+
+    /// Whether a local participant is missing.
+    fn lacks_somebody(&self) -> bool {
+        self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
+    }
+}
+
+/// Number of merged directives from one participant: each is compared with all others.
+pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
+
+const UNDERSTOOD_OF_FENCES: [&str; 3] =
+    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
+    keys::TIMEOUT.name(),
+    keys::GROUP_LOCAL_ONLY.name(),
+    keys::GROUP_OPTIONAL.name(),
+    keys::GROUP_FT_COLLECTIVE.name(),
+    keys::GROUP_NOTIFY_TERMINATION.name(),
+    keys::GROUP_ASSIGN_CONTEXT_ID.name(),
+    keys::GROUP_LEADER.name(),
+    keys::GROUP_INFO.name(),
+    keys::GROUP_BOOTSTRAP.name(),
+    keys::GROUP_ADD_MEMBERS.name(),
+];
+
+/// The result of the local phase: whether participants are missing, and whether any arrived one remains.
+pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
+    let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
+    match (operation.lacks_somebody(), has_survivor) {
+        (false, _) => Status::SUCCESS,
+        (true, true) => Status::ERR_PARTIAL_SUCCESS,
+        (true, false) => Status::ERR_LOST_CONNECTION,
+    }
+}

@@ -1,0 +1,260 @@
+//! The stages of a connection: introduction, admission, finalization, loss.
+
+use crate::gds::Datastore;
+use crate::keys;
+use crate::proto::Reply;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::config::Capabilities;
+use crate::server::interface::host::Upcall;
+use crate::server::interface::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer};
+use crate::server::state::outputs::Ticket;
+use crate::server::state::peer::Stage;
+use crate::server::state::pending::Purpose;
+use crate::server::state::registry::Presence;
+use crate::server::state::timers::Timer;
+use crate::server::state::waiting::Asker;
+use crate::types::{Info, Key, ProcId, Status, Text, Time};
+
+impl<S: Datastore> Server<S> {
+    pub(in crate::server) fn connect(&mut self, now: Time, id: PeerId, mut hello: Hello) {
+        let (object, credentials) = match self.examine(id, &hello) {
+            Ok(announced) => announced,
+            Err(refusal) => {
+                self.outputs.push(Output::Refuse(id, refusal));
+                // A second introduction ends the connection with all its requests. Other refused connections were never
+                // registered.
+                return self.lose(now, id);
+            }
+        };
+        let proc = hello.proc.clone();
+        hello.credentials = credentials;
+        self.peers.insert(id, hello);
+        if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
+            return self.admit_or_refuse(id, Status::SUCCESS);
+        }
+        let [uid, gid] = [keys::USERID, keys::GRPID].map(|key| Key::from_static(key.name()));
+        let directives = vec![Info::new(uid, credentials.uid), Info::new(gid, credentials.gid)];
+        let upcall = Upcall::ClientConnected { proc, object, directives };
+        self.ask_host(now, Purpose::ClientConnected(id), upcall);
+    }
+
+    /// Whether the host announced this process with these credentials. Returns its object and credentials.
+    fn examine(&self, id: PeerId, hello: &Hello) -> Result<(u64, Credentials), Refusal> {
+        let proc = &hello.proc;
+        if self.peers.get(id).is_some() {
+            return Err(Refusal::Repeated);
+        }
+        let peers_max = self.config.limits.peers_max;
+        if self.peers.len() >= peers_max {
+            return Err(Refusal::TooManyPeers { peers_max });
+        }
+        if self.registry.registered(&proc.namespace).is_none() {
+            return Err(Refusal::UnknownNamespace { namespace: proc.namespace.clone() });
+        }
+        let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
+        let Some(client) = client else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
+        let (expected, found): (Credentials, Credentials) = (client.credentials, hello.credentials);
+        if !expected.are_met_by(found) {
+            return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
+        }
+        if self.is_taken(hello) {
+            return Err(Refusal::Taken { proc: proc.clone() });
+        }
+        // Checked last: only a legitimate process uses its share, or learns about it.
+        let peers_max = self.config.limits.peers_per_process_max;
+        let of_process = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count();
+        if of_process >= peers_max {
+            return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
+        }
+        // Each announced process may have one connection, beyond its user's share, too.
+        let uid = found.uid;
+        if of_process > 0 && !self.peers.permit(uid, 1, self.config.limits.peers_max) {
+            return Err(Refusal::TooManyOfUser { uid });
+        }
+        Ok((client.object, expected))
+    }
+
+    /// Whether an unrelated process is connected under this name. Forked children use it, too, and connect in any
+    /// order.
+    fn is_taken(&self, hello: &Hello) -> bool {
+        !hello.strangers.is_empty() && {
+            let mut others = self.peers.of_process(&hello.proc).peekable();
+            others.peek().is_some() && others.all(|other| hello.strangers.contains(&other))
+        }
+    }
+
+    /// Applies the host's decision about a connection.
+    pub(super) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let proc = peer.proc.clone();
+        if status != Status::SUCCESS {
+            self.peers.remove(id);
+            return self.outputs.push(Output::Refuse(id, Refusal::Host { proc, status }));
+        }
+        peer.stage = Stage::Admitted;
+        let store = peer.store;
+        let number = self.registry.job_mut(&proc.namespace).map_or(0, |job| job.next_connection());
+        if let Some(client) = self.registry.client_mut(&proc) {
+            client.connections.insert(id);
+            client.presence = Presence::Connected;
+        }
+        self.outputs.push(Output::Admit(id, number));
+        if store == StoreOffer::Segment {
+            // A process that has its own segment must have the others already.
+            self.hand_over_reach(id, &proc);
+        }
+        self.tie_to_parent(&proc);
+        if store == StoreOffer::Segment {
+            self.outputs.push(Output::SendSegment(id, proc.namespace));
+        }
+    }
+
+    pub(in crate::server) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        let namespace = &proc.namespace;
+        if self.peers.get(ticket.peer()).is_some_and(|peer| !peer.reads_entries) {
+            let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
+            return self.outputs.reply(ticket, reply);
+        }
+        if self.store.is_registered(namespace) {
+            return self.outputs.reply_job_info(ticket, namespace.clone());
+        }
+        let id = ticket.peer();
+        self.outputs.forget(ticket);
+        self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::NoJobInformation);
+    }
+
+    /// The peer could not map a segment: from now on it gets all data over the socket.
+    pub(in crate::server) fn store_fallback(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        if let Some(peer) = self.peers.get_mut(ticket.peer()) {
+            peer.store = StoreOffer::Socket;
+        }
+        self.job_info(now, ticket, proc);
+    }
+
+    /// A connection finalizes. The host gets a notice when the last connection of the process has finalized.
+    pub(in crate::server) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
+        let id = ticket.peer();
+        let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.stage = Stage::Finalized;
+        }
+        self.forget_puller(id);
+        self.forget_listener(id);
+        self.cancel_watches(id, None);
+        let mut object = None;
+        if let Some(client) = self.registry.client_mut(proc) {
+            client.connections.remove(&id);
+            if client.connections.is_empty() && client.presence == Presence::Connected {
+                client.presence = Presence::Finalized;
+                // Tools are not announced clients; no OpenPMIx server reports them here.
+                object = (!is_tool).then_some(client.object);
+            }
+        }
+        match object {
+            Some(object) if self.config.capabilities.contains(Capabilities::CLIENT_FINALIZED) => {
+                let upcall = Upcall::ClientFinalized { proc: proc.clone(), object };
+                self.ask_host(now, Purpose::ClientFinalized(ticket), upcall);
+            }
+            _ => self.outputs.reply_status(ticket, Status::SUCCESS),
+        }
+        if self.registry.client(proc).is_some_and(|client| client.presence == Presence::Finalized) {
+            self.end_invitations_of(now, proc);
+            self.untie(proc);
+        }
+        self.review_target(now, proc);
+    }
+
+    /// A connection has ended. If it was the process's last and had not finalized, the process is lost: it departs from
+    /// the collectives at which it has not arrived. Its committed values stay.
+    pub(in crate::server) fn lose(&mut self, now: Time, id: PeerId) {
+        let Some(peer) = self.peers.remove(id) else {
+            self.forget_arriving(id);
+            return;
+        };
+        self.forget_puller(id);
+        for (ticket, _) in self.withdraw(id) {
+            self.outputs.forget(ticket);
+        }
+        self.forget_listener(id);
+        self.cancel_watches(id, None);
+        if peer.stage == Stage::Admitted {
+            self.part(now, id, &peer.proc);
+        }
+        self.go_on_without_verdicts_of(now, id);
+        if peer.is_tool {
+            self.vacate(now, &peer.proc);
+        }
+    }
+
+    /// An admitted connection has ended without a finalization.
+    fn part(&mut self, now: Time, id: PeerId, proc: &ProcId) {
+        let Some(client) = self.registry.client_mut(proc) else { return };
+        client.connections.remove(&id);
+        if client.connections.is_empty() && client.presence == Presence::Connected {
+            client.presence = Presence::Lost;
+            // The host gets a notice, and informs the user of the job.
+            tracing::info!(%proc, "connection lost without finalize");
+            self.clean_up_after(proc);
+            self.raise_lost_connection(proc);
+            self.mourn(now, proc);
+            self.untie(proc);
+            self.registry.touch();
+            self.review_namespace(now, &proc.namespace);
+        }
+    }
+
+    /// Closes a connection, after an answer to each of its requests. A pending finalization has succeeded; other
+    /// requests end with `status`.
+    pub(in crate::server) fn dismiss(&mut self, now: Time, id: PeerId, status: Status, reason: Reason) {
+        let Some(peer) = self.peers.get(id) else { return };
+        let is_arriving = peer.stage == Stage::Arriving;
+        let proc = peer.proc.clone();
+        for (ticket, is_finalization) in self.withdraw(id) {
+            self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });
+        }
+        let output = match reason {
+            Reason::Deregistered if is_arriving => Output::Refuse(id, Refusal::Deregistered { proc }),
+            _ => Output::Close(id, reason),
+        };
+        self.outputs.push(output);
+        self.lose(now, id);
+    }
+
+    /// Takes back all tickets of a connection, each with a flag for a finalization.
+    fn withdraw(&mut self, id: PeerId) -> Vec<(Ticket, bool)> {
+        let mut tickets = Vec::new();
+        for wait in self.waiting.of_peer(id) {
+            let Some(waiter) = self.waiting.remove(wait) else { continue };
+            self.timers.disarm(waiter.deadline, Timer::Wait(wait));
+            if let Asker::Peer(ticket) = waiter.asker {
+                tickets.push((ticket, false));
+            }
+        }
+        tickets.extend(self.collectives.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.withdraw_from_bootstraps(id).into_iter().map(|ticket| (ticket, false)));
+        tickets.extend(self.events.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        for (ticket, garbage) in self.slices.withdraw(id) {
+            tickets.push((ticket, false));
+            self.outputs.push(Output::Discard(garbage));
+        }
+        tickets.extend(self.deferred.withdraw(id).into_iter().map(|ticket| (ticket, false)));
+        for upcall in self.upcalls.of_peer(id) {
+            match self.cancel_upcall(upcall) {
+                Some(Purpose::ClientFinalized(ticket)) => tickets.push((ticket, true)),
+                Some(Purpose::Abort(ticket) | Purpose::Passed(ticket, _) | Purpose::Notify(ticket)) => {
+                    tickets.push((ticket, false));
+                }
+                Some(
+                    Purpose::ClientConnected(_)
+                    | Purpose::ToolConnected(_)
+                    | Purpose::Operation(_)
+                    | Purpose::MissedFence(..)
+                    | Purpose::DirectModex(_)
+                    | Purpose::RegisterEvents,
+                )
+                | None => {}
+            }
+        }
+        tickets
+    }
+}

@@ -1,0 +1,354 @@
+//! Read access to other jobs: processes are tied if they are connected or in one group, or if one's job has started the
+//! other's. They get the segments of each other's jobs, and read them like their own.
+//!
+//! A segment goes only to a process with the user and group of that job's local processes. When the last tie to a job
+//! ends, the process must forget the segment, and gets it no more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::access::{Action, Object};
+use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
+use crate::keys;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::io::{Output, PeerId, StoreOffer};
+use crate::server::interface::requests::GroupOperation;
+use crate::server::state::collective::Operation;
+use crate::server::state::peer::Stage;
+use crate::server::state::registry::Presence;
+use crate::server::state::signature::{Kind, Participants};
+use crate::types::{Namespace, ProcId, Rank, Text, Value};
+
+/// A reason why processes of several jobs are tied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tie {
+    /// They are connected: the participants as written.
+    Connection(Participants),
+    /// They are in a group of this name. Several groups may have it.
+    Group(Text, u64),
+    /// A process claims to be in a group of this name, formed by invitation. The others may not know of it.
+    Claim(Text, u64),
+    /// A process has started this job.
+    Spawn(Namespace),
+}
+
+/// The relation of a process to another job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Bond {
+    /// Connected, in one group, or started by that job.
+    Other,
+    /// The process has started the job.
+    Child,
+}
+
+/// Jobs of a tie, including the process's own.
+type Jobs = Arc<BTreeSet<Namespace>>;
+
+/// All ties of the local processes.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Ties {
+    of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
+    last_group: u64,
+}
+
+/// Jobs that local processes may no longer read.
+type Lost = Vec<(ProcId, Namespace)>;
+
+impl Ties {
+    /// Number of processes with ties.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.of_process.len()
+    }
+
+    /// Number of a process's ties.
+    pub(in crate::server) fn count(&self, proc: &ProcId) -> usize {
+        self.of_process.get(proc).map_or(0, BTreeMap::len)
+    }
+
+    fn of(&self, proc: &ProcId) -> impl Iterator<Item = (&Tie, &Jobs)> {
+        self.of_process.get(proc).into_iter().flatten()
+    }
+
+    /// Jobs that a process may read besides its own.
+    fn reach(&self, proc: &ProcId) -> BTreeSet<Namespace> {
+        let jobs = self.of(proc).flat_map(|(_, jobs)| jobs.iter());
+        jobs.filter(|namespace| **namespace != proc.namespace).cloned().collect()
+    }
+
+    fn reaches(&self, proc: &ProcId, namespace: &Namespace) -> bool {
+        *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
+    }
+
+    /// The strongest bond of a process to another job. A claim counts if a process of that job has the same claim.
+    pub(super) fn bond(&self, proc: &ProcId, namespace: &Namespace) -> Option<Bond> {
+        let about_it = self.of(proc).filter(|(_, jobs)| jobs.contains(namespace));
+        let bonds = about_it.filter_map(|(tie, _)| match tie {
+            Tie::Spawn(child) if child == namespace => Some(Bond::Child),
+            Tie::Claim(id, _) => self.is_claimed(id, namespace, &proc.namespace).then_some(Bond::Other),
+            Tie::Spawn(_) | Tie::Connection(_) | Tie::Group(..) => Some(Bond::Other),
+        });
+        bonds.max()
+    }
+
+    /// Whether a process of one job claims to be in a group with another job.
+    fn is_claimed(&self, id: &Text, by: &Namespace, with: &Namespace) -> bool {
+        let first = ProcId::new(by.clone(), 0);
+        let of_job = self.of_process.range(first..).take_while(|(proc, _)| proc.namespace == *by);
+        let mut ties = of_job.flat_map(|(_, ties)| ties);
+        ties.any(|(tie, jobs)| matches!(tie, Tie::Claim(name, _) if name == id) && jobs.contains(with))
+    }
+
+    /// Removes processes from the ties that match.
+    fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
+        let mut lost = Vec::new();
+        for proc in procs {
+            let before = self.reach(proc);
+            let Some(ties) = self.of_process.get_mut(proc) else { continue };
+            ties.retain(|tie, jobs| !is_meant(tie, jobs));
+            if ties.is_empty() {
+                self.of_process.remove(proc);
+            }
+            let after = self.reach(proc);
+            lost.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (proc.clone(), name)));
+        }
+        lost
+    }
+
+    /// The processes of other jobs that are tied to a job.
+    fn readers_of(&self, namespace: &Namespace) -> Vec<ProcId> {
+        self.of_process.keys().filter(|proc| self.reaches(proc, namespace)).cloned().collect()
+    }
+}
+
+impl<S: Datastore> Server<S> {
+    /// Whether the whole set is connected, as far as this server knows.
+    fn is_connected(&self, procs: &Participants, here: &BTreeSet<ProcId>) -> bool {
+        let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {
+            Tie::Connection(connected) => connected == procs,
+            // A job is connected with its spawner.
+            Tie::Spawn(_) => procs.namespaces().all(|namespace| jobs.contains(namespace)),
+            Tie::Group(..) | Tie::Claim(..) => false,
+        };
+        here.iter().any(|proc| self.ties.of(proc).any(is_of_all))
+    }
+
+    /// Whether a disconnect names a set that is not connected.
+    pub(super) fn parts_strangers(&self, operation: &Operation) -> bool {
+        operation.signature.kind == Kind::Disconnect
+            && !self.is_connected(&operation.signature.procs, &operation.contributed)
+    }
+
+    /// A successful operation: its local participants read each other's jobs from now on, or no longer.
+    pub(super) fn tie(&mut self, operation: &Operation) {
+        let procs = &operation.signature.procs;
+        let namespaces = agreed(operation);
+        let is_here =
+            |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
+        let here = &operation.contributed.iter().filter(is_here).cloned().collect();
+        match &operation.signature.kind {
+            Kind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
+            Kind::Group(GroupOperation::Construct, id) => {
+                self.ties.last_group = self.ties.last_group.saturating_add(1);
+                let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
+                let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
+                let members = members.map(|(namespace, _)| namespace).filter(is_agreed).cloned();
+                let namespaces = members.chain(namespaces).collect();
+                self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
+            }
+            Kind::Disconnect => {
+                let gone = here.union(&operation.departed).cloned().collect();
+                let lost = self.ties.part(&gone, |tie, jobs| match tie {
+                    Tie::Connection(connected) => connected == procs,
+                    Tie::Spawn(_) => jobs.is_subset(&namespaces),
+                    Tie::Group(..) | Tie::Claim(..) => false,
+                });
+                self.take_away(lost);
+            }
+            Kind::Group(GroupOperation::Destruct, id) => {
+                let gone = here.union(&operation.departed).cloned().collect();
+                self.untie_group(id, &gone);
+            }
+            Kind::Fence => {}
+        }
+    }
+
+    /// Unties local processes that are no longer in their group of this name.
+    pub(super) fn untie_group(&mut self, id: &Text, procs: &BTreeSet<ProcId>) {
+        let lost =
+            self.ties.part(procs, |tie, _| matches!(tie, Tie::Group(name, _) | Tie::Claim(name, _) if name == id));
+        self.take_away(lost);
+    }
+
+    /// A process has ended or finalized: drops all its ties.
+    pub(super) fn untie(&mut self, proc: &ProcId) {
+        let lost = self.ties.part(&BTreeSet::from([proc.clone()]), |_, _| true);
+        self.take_away(lost);
+    }
+
+    /// A job is removed: drops all ties to it, and all ties of its processes.
+    pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
+        let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
+        self.take_away(lost);
+        self.ties.of_process.retain(|proc, ties| {
+            ties.retain(|_, jobs| {
+                if !jobs.contains(namespace) {
+                    return true;
+                }
+                *jobs = Arc::new(jobs.iter().filter(|job| *job != namespace).cloned().collect());
+                jobs.iter().any(|job| *job != proc.namespace)
+            });
+            proc.namespace != *namespace && !ties.is_empty()
+        });
+    }
+
+    /// A job was registered: processes already tied to it get its segment.
+    pub(super) fn hand_over_new(&mut self, namespace: &Namespace) {
+        for proc in self.ties.readers_of(namespace) {
+            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
+                self.hand_over_segment(peer, namespace);
+            }
+        }
+    }
+
+    /// Connections of other jobs that have the segment of a job.
+    pub(super) fn readers_now(&self, namespace: &Namespace) -> BTreeSet<PeerId> {
+        let readers = self.ties.readers_of(namespace);
+        let peers = readers.iter().flat_map(|proc| self.peers.of_process(proc));
+        peers.filter(|peer| self.has_segment(*peer, namespace)).collect()
+    }
+
+    /// The local processes of a job have changed: some connections may map its segment now, or no longer.
+    pub(super) fn review_readers(&mut self, namespace: &Namespace, before: &BTreeSet<PeerId>) {
+        let now = self.readers_now(namespace);
+        for peer in now.difference(before) {
+            self.outputs.push(Output::SendSegment(*peer, namespace.clone()));
+        }
+        for peer in before.difference(&now) {
+            self.outputs.push(Output::WithdrawSegment(*peer, namespace.clone()));
+        }
+    }
+
+    /// A job was described, perhaps again: its connected processes may learn the job's spawner.
+    pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
+        let children = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.proc.namespace == *namespace && peer.stage == Stage::Admitted && !peer.is_tool);
+        for proc in children.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
+            self.tie_to_parent(&proc);
+        }
+    }
+
+    /// A local process has joined a group formed by invitation.
+    pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
+        let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
+        self.ties.last_group = self.ties.last_group.saturating_add(1);
+        self.bind(&Tie::Claim(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
+    }
+
+    /// A local process has started a job.
+    pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
+        let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
+        // The process may have left since its request.
+        if self.registry.client(&spawner).is_none_or(|client| client.presence != Presence::Connected) {
+            return;
+        }
+        let namespaces = BTreeSet::from([child.clone(), spawner.namespace.clone()]);
+        self.bind(&Tie::Spawn(child.clone()), namespaces, &BTreeSet::from([spawner]));
+    }
+
+    /// Ties a local process to the spawner of its job, if the description names one.
+    pub(super) fn tie_to_parent(&mut self, proc: &ProcId) {
+        let lookup = Lookup {
+            rank: Rank::Wildcard,
+            key: KeyRef::new(keys::PARENT_ID.name()),
+            realm: RealmRequest::Default,
+            audience: None,
+        };
+        let Ok(Value::Proc(parent)) = self.store.lookup(&proc.namespace, &lookup) else { return };
+        if parent.namespace != proc.namespace && !parent.namespace.is_nobodys() {
+            let namespaces = BTreeSet::from([proc.namespace.clone(), parent.namespace]);
+            self.bind(&Tie::Spawn(proc.namespace.clone()), namespaces, &BTreeSet::from([proc.clone()]));
+        }
+    }
+
+    /// Only connected processes have ties. For tests and simulations.
+    pub(in crate::server) fn assert_ties_are_of_the_living(&self) {
+        for (proc, ties) in &self.ties.of_process {
+            let presence = self.registry.client(proc).map(|client| client.presence);
+            assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {ties:?}");
+            assert!(!ties.is_empty() && ties.len() <= self.config.limits.ties_per_process_max, "ties of {proc}");
+        }
+    }
+
+    fn bind(&mut self, tie: &Tie, namespaces: BTreeSet<Namespace>, here: &BTreeSet<ProcId>) {
+        // A connection within one job only means that it can be ended.
+        if namespaces.len() < 2 && !matches!(tie, Tie::Connection(_)) {
+            return;
+        }
+        let jobs = Arc::new(namespaces);
+        for proc in here {
+            if self.ties.count(proc) >= self.config.limits.ties_per_process_max {
+                continue;
+            }
+            let news: Vec<Namespace> =
+                jobs.iter().filter(|job| **job != proc.namespace && !self.ties.reaches(proc, job)).cloned().collect();
+            self.ties.of_process.entry(proc.clone()).or_default().insert(tie.clone(), Arc::clone(&jobs));
+            for peer in self.peers.of_process(proc).collect::<Vec<_>>() {
+                news.iter().for_each(|namespace| self.hand_over_segment(peer, namespace));
+            }
+        }
+    }
+
+    /// Sends the segments of all jobs that a process is tied to, when it connects (again).
+    pub(super) fn hand_over_reach(&mut self, id: PeerId, proc: &ProcId) {
+        for namespace in self.ties.reach(proc) {
+            self.hand_over_segment(id, &namespace);
+        }
+    }
+
+    fn hand_over_segment(&mut self, id: PeerId, namespace: &Namespace) {
+        if self.has_segment(id, namespace) {
+            self.outputs.push(Output::SendSegment(id, namespace.clone()));
+        }
+    }
+
+    /// Whether a connection has the segment of another job.
+    pub(super) fn has_segment(&self, id: PeerId, namespace: &Namespace) -> bool {
+        let Some(peer) = self.peers.get(id) else { return false };
+        let reads = peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted;
+        reads
+            && self.store.is_registered(namespace)
+            && self.may(peer, Action::Map, Object::WholeJob(namespace))
+            && self.is_of_group(namespace, peer.credentials.gid)
+            && self.ties.reaches(&peer.proc, namespace)
+    }
+
+    /// Whether all local processes of a job have this group id.
+    fn is_of_group(&self, namespace: &Namespace, gid: u32) -> bool {
+        let job = self.registry.registered(namespace);
+        job.is_some_and(|job| job.clients.values().all(|client| client.credentials.gid == gid))
+    }
+
+    fn take_away(&mut self, lost: Lost) {
+        for (proc, namespace) in lost {
+            for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
+                if self.peers.get(peer).is_some_and(|peer| peer.store == StoreOffer::Segment) {
+                    self.outputs.push(Output::WithdrawSegment(peer, namespace.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// The jobs that an operation ties together.
+pub(in crate::server) fn agreed(operation: &Operation) -> BTreeSet<Namespace> {
+    operation.signature.procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
+}
+
+/// Whether processes of a job were expected here and none has arrived. They may have refused. The host decides about
+/// remote jobs.
+fn refused(operation: &Operation, namespace: &Namespace) -> bool {
+    let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
+    operation.departed.iter().any(is_of_job) && !operation.contributed.iter().any(is_of_job)
+}

@@ -1,0 +1,46 @@
+//! Questions about the node's topology: the runtime has it, and reads it for the first question.
+
+use super::get::Verdict;
+use crate::gds::Datastore;
+use crate::keys;
+use crate::server::dispatch::core::Server;
+use crate::server::interface::io::{StoreOffer, TopologyQuestion};
+use crate::server::state::outputs::Ticket;
+use crate::server::state::waiting::{Asker, Waiter, Wanted};
+use crate::types::{Key, ProcId, Rank, Status};
+
+/// Key used by our own clients; the answer brings the segment of the topology.
+pub const TOPOLOGY: &str = "modex.topology";
+
+/// Keys that other libraries use for the topology as text.
+const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];
+
+impl<S: Datastore> Server<S> {
+    pub(super) fn pass_topology_question(&mut self, ticket: Ticket, proc: ProcId, key: Key) {
+        if !self.config.answers_topology {
+            return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
+        }
+        let is_mapping = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Segment);
+        let wants_segment = is_mapping && key.as_str() == TOPOLOGY;
+        self.outputs.reply_topology(ticket, TopologyQuestion { proc, key, wants_segment });
+    }
+
+    /// The key of the topology as text, if it is requested and the host has registered no other value under it.
+    pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &Verdict) -> Option<Key> {
+        let Asker::Peer(ticket) = asker else { return None };
+        let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
+        // The job must be known here: its own processes ask, or a tool does.
+        let namespace = &wanted.proc.namespace;
+        let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == *namespace;
+        let is_here = is_own_job || self.registry.registered(namespace).is_some();
+        let is_asked = is_here && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
+        (is_asked && *verdict != Verdict::Found).then(|| key.clone())
+    }
+
+    pub(super) fn ask_topology(&mut self, waiter: Waiter, key: Key) {
+        match waiter.asker {
+            Asker::Peer(ticket) => self.pass_topology_question(ticket, waiter.wanted.proc, key),
+            asker => self.refuse(asker, Status::ERR_NOT_FOUND),
+        }
+    }
+}

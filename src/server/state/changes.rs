@@ -1,0 +1,77 @@
+//! The keys that each commit of a process changed: its next fence must carry them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::types::Key;
+
+/// For each key that may leave the node, the last commit that changed it. A repeated put of a key reuses its entry, so
+/// the number of keys bounds the memory.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    commits: BTreeMap<Arc<Key>, u64>,
+    /// The same by commit: a fence reads only the keys that it carries.
+    by_commit: BTreeMap<u64, BTreeSet<Arc<Key>>>,
+}
+
+impl Changes {
+    /// A commit has changed a key. Its number is not below those of earlier commits.
+    pub(crate) fn note(&mut self, key: Key, commit: u64) {
+        let (key, before) = match self.commits.remove_entry(&key) {
+            Some((key, before)) => (key, Some(before)),
+            None => (Arc::new(key), None),
+        };
+        if let Some(before) = before
+            && let Some(keys) = self.by_commit.get_mut(&before)
+        {
+            keys.remove(&key);
+            if keys.is_empty() {
+                self.by_commit.remove(&before);
+            }
+        }
+        self.by_commit.entry(commit).or_default().insert(Arc::clone(&key));
+        self.commits.insert(key, commit);
+    }
+
+    /// The keys that changed after a commit, in order.
+    pub(crate) fn since(&self, commit: u64) -> Vec<&str> {
+        let later = commit.checked_add(1).map(|first| self.by_commit.range(first..));
+        let mut keys: Vec<&str> =
+            later.into_iter().flatten().flat_map(|(_, keys)| keys).map(|key| key.as_str()).collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &'static str) -> Key {
+        Key::from_static(text)
+    }
+
+    #[test]
+    fn a_fence_carries_what_changed_since() {
+        let mut changes = Changes::default();
+        changes.note(key("b"), 1);
+        changes.note(key("a"), 2);
+        changes.note(key("c"), 2);
+        changes.note(key("b"), 3);
+        assert_eq!(changes.since(0), ["a", "b", "c"]);
+        assert_eq!(changes.since(1), ["a", "b", "c"]);
+        assert_eq!(changes.since(2), ["b"]);
+        assert!(changes.since(3).is_empty() && changes.since(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn keys_that_are_put_again_take_no_more_room() {
+        let mut changes = Changes::default();
+        for commit in 1..=1000 {
+            changes.note(key("a"), commit);
+            changes.note(key("b"), commit);
+        }
+        assert_eq!((changes.commits.len(), changes.by_commit.len()), (2, 1));
+        assert_eq!(changes.since(999), ["a", "b"]);
+    }
+}

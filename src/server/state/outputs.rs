@@ -1,0 +1,114 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::proto::{Reply, Tag};
+use crate::server::interface::host::{CallId, HostResult};
+use crate::server::interface::io::{Output, PeerId, TopologyQuestion};
+use crate::server::interface::job_data::JobData;
+use crate::types::{Namespace, Status};
+
+/// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
+/// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
+#[derive(Debug)]
+#[must_use = "every accepted request is answered exactly once"]
+pub(crate) struct Ticket {
+    peer: PeerId,
+    tag: Tag,
+}
+
+impl Ticket {
+    pub(crate) const fn peer(&self) -> PeerId {
+        self.peer
+    }
+}
+
+/// The duty to complete one call of the host.
+#[derive(Debug)]
+#[must_use = "every call of the host is completed exactly once"]
+pub(crate) struct CallTicket {
+    call: CallId,
+}
+
+/// Pending outputs, in order, and the number of open duties.
+#[derive(Debug, Default)]
+pub(crate) struct Outputs {
+    queue: VecDeque<Output>,
+    open_requests: BTreeMap<PeerId, usize>,
+    open_calls: usize,
+}
+
+impl Outputs {
+    pub(crate) fn push(&mut self, output: Output) {
+        self.queue.push_back(output);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Output> {
+        self.queue.pop_front()
+    }
+
+    pub(crate) fn accept(&mut self, peer: PeerId, tag: Tag) -> Ticket {
+        let open = self.open_requests.entry(peer).or_default();
+        *open = open.saturating_add(1);
+        Ticket { peer, tag }
+    }
+
+    pub(crate) fn reply(&mut self, ticket: Ticket, reply: Reply) {
+        self.queue.push_back(Output::Reply(ticket.peer, ticket.tag, reply));
+        self.forget(ticket);
+    }
+
+    /// Lets the runtime answer with the description of a namespace, which is the same for many.
+    pub(crate) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
+        self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
+        self.forget(ticket);
+    }
+
+    /// Lets the runtime answer with data that begins with the description of a namespace.
+    pub(crate) fn reply_job_data(&mut self, ticket: Ticket, data: JobData) {
+        self.queue.push_back(Output::ReplyJobData(ticket.peer, ticket.tag, data));
+        self.forget(ticket);
+    }
+
+    /// Lets the runtime answer a question about the node's topology.
+    pub(crate) fn reply_topology(&mut self, ticket: Ticket, question: TopologyQuestion) {
+        self.queue.push_back(Output::ReplyTopology(ticket.peer, ticket.tag, question));
+        self.forget(ticket);
+    }
+
+    pub(crate) fn reply_status(&mut self, ticket: Ticket, status: Status) {
+        self.reply(ticket, Reply::Status(status));
+    }
+
+    /// Spends a ticket whose connection has ended.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        let Ticket { peer, tag: _ } = ticket;
+        if let Some(open) = self.open_requests.get_mut(&peer) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.open_requests.remove(&peer);
+            }
+        }
+    }
+
+    pub(crate) fn accept_call(&mut self, call: CallId) -> CallTicket {
+        self.open_calls = self.open_calls.saturating_add(1);
+        CallTicket { call }
+    }
+
+    pub(crate) fn complete(&mut self, ticket: CallTicket, result: HostResult) {
+        let CallTicket { call } = ticket;
+        self.open_calls = self.open_calls.saturating_sub(1);
+        self.queue.push_back(Output::Complete(call, result));
+    }
+
+    pub(crate) fn open_requests_of(&self, peer: PeerId) -> usize {
+        self.open_requests.get(&peer).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn open_requests(&self) -> usize {
+        self.open_requests.values().sum()
+    }
+
+    pub(crate) const fn open_calls(&self) -> usize {
+        self.open_calls
+    }
+}

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use super::collective::OperationId;
+use super::outputs::Ticket;
+use crate::server::interface::host::UpcallId;
+use crate::server::interface::io::PeerId;
+use crate::server::rules::forwarding::Pull;
+use crate::server::rules::host_request::AnswerForm;
+use crate::server::rules::query::Questions;
+use crate::types::{Key, Namespace, ProcId, Time};
+
+/// The purpose of an upcall.
+#[derive(Debug)]
+pub(crate) enum Purpose {
+    ClientConnected(PeerId),
+    ToolConnected(PeerId),
+    ClientFinalized(Ticket),
+    Abort(Ticket),
+    Notify(Ticket),
+    RegisterEvents,
+    /// A request passed up unchanged.
+    Passed(Ticket, Expected),
+    Operation(OperationId),
+    /// Values of a process that a fence waits for.
+    MissedFence(OperationId, ProcId),
+    DirectModex(Fetch),
+}
+
+/// The expected answer to a passed-up request.
+#[derive(Debug)]
+pub(crate) enum Expected {
+    /// The answer of a service.
+    Answer(AnswerForm),
+    /// Infos; this server answers what the host does not, as far as it can.
+    Queries(Box<Questions>),
+    /// Success, which grants this pull.
+    Pull(Box<Pull>),
+}
+
+/// Data requested from the host. Equal requests share one upcall.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Fetch {
+    pub(crate) proc: ProcId,
+    pub(crate) key: Option<Key>,
+}
+
+/// One upcall without an answer.
+#[derive(Debug)]
+pub(crate) struct PendingUpcall {
+    pub(crate) purpose: Purpose,
+    pub(crate) deadline: Option<Time>,
+}
+
+/// All upcalls without an answer.
+#[derive(Debug, Default)]
+pub(crate) struct PendingUpcalls {
+    pending: BTreeMap<UpcallId, PendingUpcall>,
+    fetches: BTreeMap<Fetch, UpcallId>,
+    last: u64,
+}
+
+impl PendingUpcalls {
+    pub(crate) fn insert(&mut self, purpose: Purpose, deadline: Option<Time>) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        let id = UpcallId(self.last);
+        if let Purpose::DirectModex(fetch) = &purpose {
+            self.fetches.insert(fetch.clone(), id);
+        }
+        self.pending.insert(id, PendingUpcall { purpose, deadline });
+        id
+    }
+
+    /// A number for an upcall whose answer is not awaited.
+    pub(crate) fn unawaited(&mut self) -> UpcallId {
+        self.last = self.last.saturating_add(1);
+        UpcallId(self.last)
+    }
+
+    pub(crate) fn remove(&mut self, id: UpcallId) -> Option<PendingUpcall> {
+        let upcall = self.pending.remove(&id)?;
+        if let Purpose::DirectModex(fetch) = &upcall.purpose {
+            self.fetches.remove(fetch);
+        }
+        Some(upcall)
+    }
+
+    pub(crate) fn get(&self, id: UpcallId) -> Option<&PendingUpcall> {
+        self.pending.get(&id)
+    }
+
+    /// The open upcall for the same fetch.
+    pub(crate) fn fetching(&self, fetch: &Fetch) -> Option<UpcallId> {
+        self.fetches.get(fetch).copied()
+    }
+
+    pub(crate) fn fetch_count(&self) -> usize {
+        self.fetches.len()
+    }
+
+    /// Upcalls made on behalf of a connection.
+    pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<UpcallId> {
+        let is_for = |upcall: &PendingUpcall| match &upcall.purpose {
+            Purpose::ClientConnected(id) | Purpose::ToolConnected(id) => *id == peer,
+            Purpose::ClientFinalized(ticket)
+            | Purpose::Abort(ticket)
+            | Purpose::Passed(ticket, _)
+            | Purpose::Notify(ticket) => ticket.peer() == peer,
+            Purpose::Operation(_) | Purpose::MissedFence(..) | Purpose::DirectModex(_) | Purpose::RegisterEvents => {
+                false
+            }
+        };
+        self.pending.iter().filter(|(_, upcall)| is_for(upcall)).map(|(id, _)| *id).collect()
+    }
+
+    /// Upcalls for the values that a fence must catch up with.
+    pub(crate) fn catching_up(&self, operation: OperationId) -> Vec<(UpcallId, ProcId)> {
+        let of = |(id, upcall): (&UpcallId, &PendingUpcall)| match &upcall.purpose {
+            Purpose::MissedFence(of, proc) if *of == operation => Some((*id, proc.clone())),
+            _ => None,
+        };
+        self.pending.iter().filter_map(of).collect()
+    }
+
+    /// Upcalls that fetch data of a namespace.
+    pub(crate) fn fetches_of(&self, namespace: &Namespace) -> Vec<UpcallId> {
+        self.fetches.iter().filter(|(fetch, _)| fetch.proc.namespace == *namespace).map(|(_, id)| *id).collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (UpcallId, &PendingUpcall)> {
+        self.pending.iter().map(|(id, upcall)| (*id, upcall))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len()
+    }
+}

@@ -1,0 +1,383 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+
+use super::changes::Changes;
+use crate::server::interface::io::{Credentials, PeerId};
+use crate::types::{Namespace, ProcId, Rank, Text};
+
+/// The processes that the host announced, and their presence.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    jobs: BTreeMap<Namespace, Job>,
+    revision: u64,
+    /// Newly announced processes number their commits above this. Other nodes keep the newest number that they have,
+    /// and may not learn that a job was registered again here.
+    commit_base: u64,
+    ended: Ended,
+}
+
+/// Jobs that have ended here; no more data comes of them. Only the newest are remembered.
+#[derive(Debug, Default)]
+struct Ended {
+    numbers: BTreeMap<Namespace, u64>,
+    by_number: BTreeMap<u64, Namespace>,
+    last: u64,
+}
+
+impl Ended {
+    fn note(&mut self, namespace: Namespace, count_max: usize) {
+        self.forget(&namespace);
+        self.last = self.last.saturating_add(1);
+        self.numbers.insert(namespace.clone(), self.last);
+        self.by_number.insert(self.last, namespace);
+        while self.by_number.len() > count_max
+            && let Some((_, oldest)) = self.by_number.pop_first()
+        {
+            self.numbers.remove(&oldest);
+        }
+    }
+
+    fn forget(&mut self, namespace: &Namespace) {
+        if let Some(number) = self.numbers.remove(namespace) {
+            self.by_number.remove(&number);
+        }
+    }
+}
+
+/// One namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    /// False while only processes of it were announced.
+    pub(crate) is_registered: bool,
+    /// Made for tools, without the host; removed with the last tool.
+    pub(crate) is_of_tools: bool,
+    pub(crate) local_count: Option<u32>,
+    pub(crate) job_size: Option<u32>,
+    pub(crate) clients: BTreeMap<u32, Client>,
+    /// The user of the job, from the host's description.
+    pub(crate) user: Option<u32>,
+    /// The number of the last admitted connection of its processes.
+    last_number: u32,
+    /// For each remote rank its newest stored commit, if its server sent the number.
+    pub(crate) stored: Commits,
+}
+
+/// A commit number for each rank, 0 if unknown. In pages, because there may be very many ranks.
+#[derive(Debug, Default)]
+pub(crate) struct Commits(FxHashMap<u32, Box<[u64; COMMITS_PER_PAGE as usize]>>);
+
+const COMMITS_PER_PAGE: u32 = 512;
+
+impl Commits {
+    pub(crate) fn of(&self, rank: u32) -> u64 {
+        let page = self.0.get(&(rank / COMMITS_PER_PAGE));
+        page.and_then(|page| page.get(Self::place(rank))).copied().unwrap_or_default()
+    }
+
+    /// The ranks with a known number, in order.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = u32> {
+        let mut pages: Vec<_> = self.0.iter().collect();
+        pages.sort_unstable_by_key(|&(&page, _)| page);
+        let commits = pages
+            .into_iter()
+            .flat_map(|(&page, commits)| commits.iter().zip(page.saturating_mul(COMMITS_PER_PAGE)..=u32::MAX));
+        commits.filter(|(commit, _)| **commit != 0).map(|(_, rank)| rank)
+    }
+
+    pub(crate) fn note(&mut self, rank: u32, commit: u64) {
+        let page = self.0.entry(rank / COMMITS_PER_PAGE).or_insert_with(|| Box::new([0; COMMITS_PER_PAGE as usize]));
+        if let Some(noted) = page.get_mut(Self::place(rank)) {
+            *noted = commit;
+        }
+    }
+
+    fn place(rank: u32) -> usize {
+        usize::try_from(rank % COMMITS_PER_PAGE).unwrap_or(usize::MAX)
+    }
+}
+
+/// One local process.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) credentials: Credentials,
+    pub(crate) object: u64,
+    /// A tool without an announcement of the host.
+    pub(crate) is_guest: bool,
+    /// A guest that the host was asked about and admitted under this name.
+    pub(crate) is_vouched_for: bool,
+    /// From the host.
+    pub(crate) pid: Option<u32>,
+    /// From the host.
+    pub(crate) executable: Option<Text>,
+    pub(crate) presence: Presence,
+    /// Admitted connections that have not finalized.
+    pub(crate) connections: BTreeSet<PeerId>,
+    /// Its commit numbers start after this one.
+    pub(crate) commit_base: u64,
+    /// Number of applied commits.
+    pub(crate) commits: u64,
+    /// Whether it has spoken: it has committed, perhaps nothing, or has arrived at a collecting fence. It may never put
+    /// a key that it has not put by then.
+    pub(crate) has_spoken: bool,
+    /// The changes that its next fence must carry.
+    pub(crate) changes: Changes,
+}
+
+/// The state of a local process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// Announced, not seen yet.
+    Expected,
+    /// At least one connection is admitted and has not finalized.
+    Connected,
+    /// All connections have finalized; the process may come again.
+    Finalized,
+    /// The last connection broke.
+    Lost,
+    /// The host reported its end. Kept because a wildcard participant counts it.
+    Deregistered,
+}
+
+impl Client {
+    /// A process that the host announced and that has not connected yet.
+    pub(crate) fn expected(credentials: Credentials, object: u64, commit_base: u64) -> Self {
+        Self {
+            credentials,
+            object,
+            is_guest: false,
+            is_vouched_for: false,
+            pid: None,
+            executable: None,
+            presence: Presence::Expected,
+            connections: BTreeSet::new(),
+            commit_base,
+            commits: 0,
+            has_spoken: false,
+            changes: Changes::default(),
+        }
+    }
+
+    /// A tool without an announcement of the host.
+    pub(crate) fn guest(credentials: Credentials, commit_base: u64) -> Self {
+        Self { is_guest: true, ..Self::expected(credentials, 0, commit_base) }
+    }
+
+    /// The number of its last commit; 0: none.
+    pub(crate) const fn last_commit(&self) -> u64 {
+        if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
+    }
+}
+
+impl Presence {
+    /// Whether the process can no longer arrive at a collective.
+    pub(crate) const fn is_gone(self) -> bool {
+        matches!(self, Self::Lost | Self::Deregistered)
+    }
+
+    /// Whether the process can still commit something.
+    pub(crate) const fn may_commit(self) -> bool {
+        matches!(self, Self::Expected | Self::Connected)
+    }
+}
+
+/// The local participants of a collective, and whether there are remote ones.
+#[derive(Debug, Default)]
+pub(crate) struct Membership {
+    pub(crate) local: BTreeSet<ProcId>,
+    pub(crate) remote: Remote,
+}
+
+/// Whether a collective has members on other nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Remote {
+    #[default]
+    None,
+    /// The size of a job is unknown: only the host can decide.
+    Unknown,
+    Some,
+}
+
+impl Job {
+    /// The number of the next admitted connection: from 1, in order. Zero, which several connections may share, once
+    /// all numbers are used up.
+    pub(crate) const fn next_connection(&mut self) -> u32 {
+        match self.last_number.checked_add(1) {
+            Some(next) => {
+                self.last_number = next;
+                next
+            }
+            None => 0,
+        }
+    }
+
+    /// The known number of its local processes.
+    pub(crate) fn local_count(&self) -> u32 {
+        let known = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
+        self.local_count.map_or(known, |announced| announced.max(known))
+    }
+
+    /// Whether the set of local processes is known: the job is registered, and so are all announced clients.
+    pub(crate) fn is_defined(&self) -> bool {
+        let announced = usize::try_from(self.local_count.unwrap_or(0)).unwrap_or(usize::MAX);
+        self.is_registered && self.members().count() >= announced
+    }
+
+    /// Its local processes. Guests do not count if the host announced processes: no process of the job waits for them.
+    fn members(&self) -> impl Iterator<Item = u32> {
+        let has_own = self.clients.values().any(|client| !client.is_guest);
+        let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest));
+        members.map(|(&rank, _)| rank)
+    }
+
+    /// The users of its local processes, and the user that the host named. Guests count as for [`Self::members`]: a
+    /// tool in a job of the host does not make its user an owner.
+    pub(crate) fn users(&self) -> BTreeSet<u32> {
+        let has_own = self.clients.values().any(|client| !client.is_guest);
+        let members = self.clients.values().filter(|client| !(has_own && client.is_guest));
+        members.map(|client| client.credentials.uid).chain(self.user).collect()
+    }
+
+    fn remote(&self) -> Remote {
+        let local_count = self.members().count();
+        match self.job_size.map(|size| usize::try_from(size).unwrap_or(usize::MAX)) {
+            Some(job_size) if job_size > local_count => Remote::Some,
+            Some(_) => Remote::None,
+            None if local_count == 0 => Remote::Some,
+            None => Remote::Unknown,
+        }
+    }
+}
+
+impl Registry {
+    /// An empty registry.
+    pub(crate) fn new(commit_base: u64) -> Self {
+        Self { commit_base, ..Self::default() }
+    }
+
+    /// Grows with every change of the set of local processes, and with every end of one.
+    pub(crate) const fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(crate) fn touch(&mut self) {
+        self.revision = self.revision.saturating_add(1);
+    }
+
+    pub(crate) fn job(&self, namespace: &Namespace) -> Option<&Job> {
+        self.jobs.get(namespace)
+    }
+
+    /// The job if the host registered it, not only processes of it.
+    pub(crate) fn registered(&self, namespace: &Namespace) -> Option<&Job> {
+        self.jobs.get(namespace).filter(|job| job.is_registered)
+    }
+
+    pub(crate) fn job_mut(&mut self, namespace: &Namespace) -> Option<&mut Job> {
+        self.jobs.get_mut(namespace)
+    }
+
+    pub(crate) fn job_or_insert(&mut self, namespace: &Namespace) -> &mut Job {
+        self.ended.forget(namespace);
+        self.jobs.entry(namespace.clone()).or_default()
+    }
+
+    fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
+        let job = self.jobs.remove(namespace)?;
+        let last = job.clients.values().map(Client::last_commit).max();
+        self.commit_base = self.commit_base.max(last.unwrap_or_default());
+        Some(job)
+    }
+
+    /// Removes an ended job, and remembers its name among the last `ended_max`. Jobs of tools are not remembered,
+    /// because they could displace the others.
+    pub(crate) fn end(&mut self, namespace: &Namespace, ended_max: usize) -> Option<Job> {
+        let job = self.remove(namespace)?;
+        if !job.is_of_tools {
+            self.ended.note(namespace.clone(), ended_max);
+        }
+        Some(job)
+    }
+
+    /// Whether a job has ended here and was not announced again.
+    pub(crate) fn has_ended(&self, namespace: &Namespace) -> bool {
+        self.ended.numbers.contains_key(namespace)
+    }
+
+    pub(crate) const fn commit_base(&self) -> u64 {
+        self.commit_base
+    }
+
+    pub(crate) fn client(&self, proc: &ProcId) -> Option<&Client> {
+        self.jobs.get(&proc.namespace)?.clients.get(&proc.rank.process()?)
+    }
+
+    pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
+        self.jobs.get_mut(&proc.namespace)?.clients.get_mut(&proc.rank.process()?)
+    }
+
+    pub(crate) fn is_gone(&self, proc: &ProcId) -> bool {
+        self.client(proc).is_none_or(|client| client.presence.is_gone())
+    }
+
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        self.jobs.keys()
+    }
+
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&Namespace, &Job)> {
+        self.jobs.iter()
+    }
+
+    /// The first participant whose job has ended here.
+    pub(crate) fn ended_among<'a>(&self, procs: &'a [ProcId]) -> Option<&'a ProcId> {
+        procs.iter().filter(|_| !self.ended.numbers.is_empty()).find(|entry| self.has_ended(&entry.namespace))
+    }
+
+    /// The local participants; `None` while a participating namespace is not fully defined: it must be registered with
+    /// all its local processes. With `ended_is_nobody`, an ended job has no local participants.
+    pub(crate) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
+        let mut members = Membership::default();
+        // Each job is looked up once, however many of its processes are listed.
+        for (namespace, entries) in ProcId::by_namespace(procs) {
+            let job = match self.jobs.get(namespace) {
+                None if ended_is_nobody && self.has_ended(namespace) => {
+                    // Only the host knows whether it goes on elsewhere.
+                    members.remote = members.remote.max(Remote::Unknown);
+                    continue;
+                }
+                job => job.filter(|job| job.is_defined())?,
+            };
+            for entry in entries {
+                match entry.rank {
+                    Rank::Process(rank) if job.clients.contains_key(&rank) => {
+                        members.local.insert(entry.clone());
+                    }
+                    Rank::Process(_) => members.remote = Remote::Some,
+                    _ => {
+                        let local = job.members().map(|rank| ProcId::new(namespace.clone(), rank));
+                        members.local.extend(local);
+                    }
+                }
+                if entry.rank == Rank::Wildcard {
+                    members.remote = members.remote.max(job.remote());
+                }
+            }
+        }
+        Some(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_with_a_commit_come_in_their_order() {
+        let mut commits = Commits::default();
+        for rank in [70_000, 3, 512, 511, Rank::PROCESS_MAX, 0] {
+            commits.note(rank, 1);
+        }
+        assert_eq!(commits.ranks().collect::<Vec<_>>(), [0, 3, 511, 512, 70_000, Rank::PROCESS_MAX]);
+        assert_eq!([512, 513].map(|rank| commits.of(rank)), [1, 0]);
+    }
+}

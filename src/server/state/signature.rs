@@ -1,0 +1,135 @@
+//! The common data of the participants of one operation: its kind, and the set of participants.
+//!
+//! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: the order of participants does not matter.
+
+use std::cmp::Ordering;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::registry::{Membership, Registry};
+use crate::server::interface::requests::GroupOperation;
+use crate::types::{Namespace, ProcId, Rank, Text};
+
+/// Kinds of operations that never match each other.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Fence,
+    Connect,
+    Disconnect,
+    /// An operation on a group of this name.
+    Group(GroupOperation, Text),
+}
+
+impl Kind {
+    /// Whether it ends a relation whose jobs may have ended since: it goes on without them. No new relation starts with
+    /// an ended job.
+    pub(crate) const fn outlives_jobs(&self) -> bool {
+        matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
+    }
+}
+
+/// The common data of the participants of one operation.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Signature {
+    pub(crate) kind: Kind,
+    pub(crate) procs: Participants,
+}
+
+/// The participants as written, sorted, each entry once. A list may have a million entries, so copies share them, and
+/// equal copies compare without a look at the entries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Participants(Arc<Vec<ProcId>>);
+
+impl Participants {
+    pub(crate) fn new(mut procs: Vec<ProcId>) -> Self {
+        // Lists are mostly sorted already, or consist of a few sorted parts: a stable sort uses that.
+        procs.sort();
+        procs.dedup();
+        Self(Arc::new(procs))
+    }
+
+    /// The same list, shared.
+    pub(crate) fn shared(&self) -> Arc<Vec<ProcId>> {
+        Arc::clone(&self.0)
+    }
+
+    /// The named namespaces, in order, each once.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
+        ProcId::by_namespace(self).map(|(namespace, _)| namespace)
+    }
+}
+
+impl Deref for Participants {
+    type Target = [ProcId];
+
+    fn deref(&self) -> &[ProcId] {
+        &self.0
+    }
+}
+
+impl Ord for Participants {
+    fn cmp(&self, other: &Self) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+    }
+}
+
+impl PartialOrd for Participants {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Participants {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Participants {}
+
+impl Signature {
+    pub(crate) fn new(kind: Kind, procs: Vec<ProcId>) -> Self {
+        Self { kind, procs: Participants::new(procs) }
+    }
+
+    /// The local participants, as far as known; see [`Registry::membership`].
+    pub(crate) fn membership(&self, registry: &Registry) -> Option<Membership> {
+        registry.membership(&self.procs, self.kind.outlives_jobs())
+    }
+
+    /// Whether a process is among the participants.
+    pub(crate) fn covers(&self, proc: &ProcId) -> bool {
+        let is_named = |rank: Rank| {
+            let wanted = (&proc.namespace, rank);
+            self.procs.binary_search_by(|entry| (&entry.namespace, entry.rank).cmp(&wanted)).is_ok()
+        };
+        [proc.rank, Rank::Wildcard, Rank::LocalPeers, Rank::LocalNode].into_iter().any(is_named)
+    }
+
+    /// Whether both have a common participant, as far as their entries show.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let names_one = |one: &Self, another: &Self| another.procs.iter().any(|proc| one.covers(proc));
+        names_one(self, other) || names_one(other, self)
+    }
+
+    /// Whether all processes of an entry are among the participants, in any form.
+    pub(crate) fn encloses(&self, registry: &Registry, entry: &ProcId) -> bool {
+        if self.covers(entry) {
+            return true;
+        }
+        let named = |rank: u32| self.covers(&ProcId::new(entry.namespace.clone(), rank));
+        match (entry.rank, registry.job(&entry.namespace)) {
+            // The loop stops at the first missing rank, so it visits at most the written ones.
+            (Rank::Wildcard, Some(job)) => job.job_size.is_some_and(|size| (0..size).all(named)),
+            (Rank::LocalPeers | Rank::LocalNode, Some(_)) => {
+                let here = registry.membership(std::slice::from_ref(entry), false);
+                here.is_some_and(|members| members.local.iter().all(|proc| self.covers(proc)))
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn names(&self, namespace: &Namespace) -> bool {
+        self.procs.namespaces().any(|named| named == namespace)
+    }
+}

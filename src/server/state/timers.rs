@@ -1,0 +1,61 @@
+use std::collections::BTreeSet;
+
+use super::collective::OperationId;
+use super::waiting::WaitId;
+use crate::server::interface::host::UpcallId;
+use crate::server::rules::group::BootstrapId;
+use crate::server::rules::heartbeats::WatchId;
+use crate::types::Time;
+
+/// Kinds of deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    Wait(WaitId),
+    Operation(OperationId),
+    Upcall(UpcallId),
+    /// The wait for registrations: after the host's answer, or before the host is asked.
+    Registration(OperationId),
+    /// The wait for decisions of handlers.
+    Verdicts(OperationId),
+    /// The wait for leaders.
+    Bootstrap(BootstrapId),
+    /// An interval in which a heartbeat is due.
+    Watch(WatchId),
+    /// Ends of processes that the others do not know yet.
+    Mourning,
+}
+
+/// Deadlines in order. The owner of a deadline stores its time, so that it can be removed again.
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    armed: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    pub(crate) fn arm(&mut self, deadline: Option<Time>, timer: Timer) {
+        if let Some(deadline) = deadline {
+            self.armed.insert((deadline, timer));
+        }
+    }
+
+    pub(crate) fn disarm(&mut self, deadline: Option<Time>, timer: Timer) {
+        if let Some(deadline) = deadline {
+            self.armed.remove(&(deadline, timer));
+        }
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.armed.first().map(|(deadline, _)| *deadline)
+    }
+
+    /// Removes and returns the earliest due timer.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Timer> {
+        let due = *self.armed.first().filter(|(deadline, _)| *deadline <= now)?;
+        self.armed.remove(&due);
+        Some(due.1)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, Timer)> {
+        self.armed.iter().copied()
+    }
+}
