@@ -4,15 +4,17 @@
 //! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and getters read. Outputs must be executed
 //! in order: `handle` publishes data itself, so a reply never overtakes the data that it announces.
 //!
-//! The files: `core` dispatches. `session`, `namespaces`, `commit`, `get`, `direct_modex`, `resolve`, `events` and
-//! `upcalls` each decide one family of inputs. `rendezvous` holds the common part of all operations of many processes,
-//! `fence`, `connect` and `group` the rest; `catch_up` handles fences that this server missed. `passage` takes requests
-//! up to a host that alone can answer them, `requests` has their form there, `forwarding` brings output down. `access`
-//! holds the permission table, and every request asks it. `registry`, `changes`, `waiting`, `collective`, `interest`,
-//! `pending`, `timers` and `outputs` hold state and no policy.
+//! | room | owns |
+//! |---|---|
+//! | `interface` | what the outside names: inputs, outputs, calls and upcalls of the host, configuration |
+//! | `state` | the [`Server`] and its parts, each with the methods that change it; no policy |
+//! | `rules` | the decisions, as further methods of the server, one family in a file |
+//! | `dispatch` | the doors: each input goes to its rule, and outputs come out; checks of the whole state |
+//!
+//! A room names only rooms above it in this table.
 //!
 //! Invariants after every input (checked by [`Server::assert_consistent`]):
-//! - Every accepted request is one `outputs::Ticket`, held in exactly one place, and gets exactly one reply: at
+//! - Every accepted request is one `state::Ticket`, held in exactly one place, and gets exactly one reply: at
 //!   completion, on an error, or at a deadline. A ticket ends without a reply only when its connection has ended.
 //! - No request waits for data that is already here: a held Get has no answer in the store, and a gathering fence lacks
 //!   a participant.
@@ -43,22 +45,20 @@ mod interface;
 mod rules;
 mod state;
 
-pub use dispatch::core::Server;
+pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
+pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
 pub use interface::host::{
     AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
     ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use interface::io::{
-    Credentials, Forwarded, Garbage, Hello, Input, NodeHardware, Output, PeerId, Reason, Refusal, StoreOffer,
-    ToolHello, ToolKind, TopologyQuestion, Version,
-};
+pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub use interface::job_data::JobData;
+pub use interface::own_keys::{INVENTORY, TOPOLOGY};
+pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
-pub use rules::cleanup::{Cleanup, DirectoryRules};
-pub use rules::host_request::AnswerForm;
-pub use rules::inventory::INVENTORY;
-pub use rules::topology::TOPOLOGY;
+pub use interface::services::AnswerForm;
+pub use state::server::Server;
 pub(crate) use state::shares::UserShares;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Notices of the runtime to connections without a message. The core decides their content only.
 
-use super::core::Server;
 use crate::gds::{CompletionNotice, Store, StoreError};
+use crate::server::state::Server;
 use crate::types::Namespace;
 
 impl Server<Store> {

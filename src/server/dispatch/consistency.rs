@@ -1,14 +1,10 @@
+//! The invariants between two inputs.
+
 use std::collections::BTreeSet;
 
-use super::core::Server;
 use crate::gds::Datastore;
 use crate::server::rules::get::Verdict;
-use crate::server::state::collective::{Operation, Stage};
-use crate::server::state::peer;
-use crate::server::state::pending::Purpose;
-use crate::server::state::registry::Presence;
-use crate::server::state::timers::Timer;
-use crate::server::state::waiting::Asker;
+use crate::server::state::{Asker, Operation, PeerStage, Presence, Purpose, Server, Stage, Timer};
 
 impl<S: Datastore> Server<S> {
     /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
@@ -120,7 +116,7 @@ impl<S: Datastore> Server<S> {
                     .collectives
                     .get(id)
                     .and_then(|operation| operation.early_connect)
-                    .and_then(|early_connect| early_connect.until),
+                    .and_then(|early_connect| early_connect.until()),
                 Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
@@ -132,8 +128,9 @@ impl<S: Datastore> Server<S> {
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
         let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
-        let is_bounded =
-            |operation: &Operation| operation.early_connect.is_some_and(|early_connect| early_connect.until.is_some());
+        let is_bounded = |operation: &Operation| {
+            operation.early_connect.is_some_and(|early_connect| early_connect.until().is_some())
+        };
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()
@@ -146,7 +143,7 @@ impl<S: Datastore> Server<S> {
         for (id, peer) in self.peers.iter() {
             let client = self.registry.client(&peer.proc);
             let is_connected = client.is_some_and(|client| client.connections.contains(&id));
-            assert_eq!(is_connected, peer.stage == peer::Stage::Admitted, "{id:?} of {}", peer.proc);
+            assert_eq!(is_connected, peer.stage == PeerStage::Admitted, "{id:?} of {}", peer.proc);
         }
         for (namespace, job) in self.registry.jobs() {
             for (rank, client) in &job.clients {

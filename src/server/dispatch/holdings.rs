@@ -1,7 +1,7 @@
 //! Number of entries in each table of a server: after the last deregistration all should be empty.
 
-use super::core::Server;
 use crate::gds::Datastore;
+use crate::server::state::Server;
 
 impl<S: Datastore> Server<S> {
     /// The number of entries in each table, by name. It omits recent events, which are kept for a time, and the
@@ -53,7 +53,7 @@ impl<S: Datastore> Server<S> {
             ("end to be told of", mourning.len()),
             ("remembered exchange", exchanges.len()),
             ("fence to catch up with", missed_fences.len()),
-            ("process set", process_sets.iter().count()),
+            ("process set", process_sets.len()),
             ("pull of output", forwarding.len()),
             ("interest in events", events.len()),
             ("cleanup", cleanups.len()),

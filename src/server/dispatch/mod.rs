@@ -1,6 +1,18 @@
-//! The doors of the core: inputs go to the rules, outputs come out.
+//! The doors of the core. Each input goes to its rule, and outputs come out.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `core` | [`Server::handle`](crate::server::Server::handle), outputs, deadlines and getters |
+//! | `requests` | requests of connections, each to its rule |
+//! | `host_calls` | calls of the host |
+//! | `answers` | answers of the host to upcalls |
+//! | `completion_table` | notices to connections without a message |
+//! | `holdings`, `consistency` | the entries of each table; the invariants between two inputs |
 
-pub(super) mod completion_table;
-pub(super) mod consistency;
-pub(super) mod core;
-pub(super) mod holdings;
+mod answers;
+mod completion_table;
+mod consistency;
+mod core;
+mod holdings;
+mod host_calls;
+mod requests;

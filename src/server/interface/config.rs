@@ -1,3 +1,5 @@
+//! The capabilities of the host, limits, and rules for tools.
+
 use std::time::Duration;
 
 use crate::proto::with_services;

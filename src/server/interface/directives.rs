@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::gds::{RealmName, RealmQualifiers, RealmRequest, qualified};
 use crate::keys::{self, DefaultRealm, TypedKey, default_realm};
-use crate::types::{Info, InfoFlags, Key, Scope, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Scope, Value};
 
 /// Whether a boolean directive is present and not false.
 pub(crate) fn flag(directives: &[Info], key: TypedKey<bool>) -> bool {
@@ -128,4 +128,10 @@ impl Realm {
     pub(crate) fn of_session(&self, id: u32) -> Self {
         Self { session_id: self.session_id.or(Some(id)), ..self.clone() }
     }
+}
+
+/// A list of processes as a value.
+pub(crate) fn processes(procs: impl IntoIterator<Item = ProcId>) -> Value {
+    let elements = procs.into_iter().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::config::Capabilities;
-use super::io::{Credentials, ToolKind};
+use super::connection::{Credentials, ToolKind};
 use super::requests::{Connect, GroupRequest, IofOutput, Requester};
 use crate::events::Event;
 use crate::gds::registration::Description;
@@ -312,4 +312,26 @@ pub enum HostReply {
     Credential(Credential),
     /// A tool is admitted under this name. None: under its own name, or under a new one from the server.
     Tool(Option<ProcId>),
+}
+
+impl HostReply {
+    /// The status in a reply. Unexpected data is the host's mistake, and an error.
+    pub(in crate::server) fn status(&self) -> Status {
+        match self {
+            Self::Status(status) => settled(*status),
+            Self::Fence { .. }
+            | Self::PackedFence { .. }
+            | Self::DirectModex(_)
+            | Self::Lookup { .. }
+            | Self::Spawned(_)
+            | Self::Infos { .. }
+            | Self::Credential(_)
+            | Self::Tool(_) => Status::ERROR,
+        }
+    }
+}
+
+/// "Done at once" is another form of success.
+pub(in crate::server) fn settled(status: Status) -> Status {
+    if status == Status::OPERATION_SUCCEEDED { Status::SUCCESS } else { status }
 }

@@ -1,8 +1,42 @@
-//! What the outside names: inputs and outputs, calls and upcalls of the host, requests, configuration.
+//! What the outside names.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `io` | [`Input`] and [`Output`], the only ways in and out |
+//! | `connection` | connections: their claims, and the facts of the kernel |
+//! | `refusal` | reasons why connections are refused or closed |
+//! | `host` | calls of the host, upcalls to it, and their answers |
+//! | `requests` | the requester of a service, and requests of many processes |
+//! | `services` | services: capability, request and answer in the form for the host |
+//! | `config` | capabilities of the host, limits, rules for tools |
+//! | `directives` | the directives of requests, read |
+//! | `cleanup` | files and directories that the runtime removes |
+//! | `job_data` | answers that begin with the description of a job |
+//! | `own_keys` | keys of this library for questions about hardware |
 
+pub(super) mod cleanup;
 pub(super) mod config;
-pub(super) mod directives;
+pub(super) mod connection;
+mod directives;
 pub(super) mod host;
 pub(super) mod io;
 pub(super) mod job_data;
+pub(super) mod own_keys;
+pub(super) mod refusal;
 pub(super) mod requests;
+pub(super) mod services;
+
+pub(super) use cleanup::{Cleanup, DirectoryRules};
+pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
+pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
+pub(super) use directives::{GetDirectives, Realm, find, flag, processes, requires_more_than, timeout};
+pub(super) use host::{
+    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
+    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
+};
+pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
+pub(super) use job_data::JobData;
+pub(super) use own_keys::{INVENTORY, TOPOLOGY};
+pub(super) use refusal::{Reason, Refusal};
+pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};
+pub(super) use services::{AnswerForm, with_status};

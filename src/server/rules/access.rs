@@ -11,15 +11,10 @@
 
 use std::collections::BTreeSet;
 
-use super::events::Voice;
-use super::group::Group;
-use super::ties::Bond;
 use crate::events::Event;
 use crate::gds::Datastore;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::PeerId;
-use crate::server::interface::requests::Requester;
-use crate::server::state::peer::Peer;
+use crate::server::interface::{PeerId, Requester};
+use crate::server::state::{Bond, Group, Job, Peer, Pool, Server, Voice};
 use crate::types::{Info, Namespace, ProcId, Status, Value};
 
 /// Actions of a process on another job or its processes.
@@ -203,7 +198,7 @@ impl<S: Datastore> Server<S> {
 
     /// The users of a job; empty: unknown.
     fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
-        let users = self.registry.job(namespace).map(crate::server::state::registry::Job::users).unwrap_or_default();
+        let users = self.registry.job(namespace).map(Job::users).unwrap_or_default();
         let own_uid = self.config.tools.own_uid;
         if users.is_empty() && own_uid != 0 { BTreeSet::from([own_uid]) } else { users }
     }
@@ -245,8 +240,14 @@ impl<S: Datastore> Server<S> {
         }
     }
 
-    pub(in crate::server) const fn is_trusted(&self, uid: u32) -> bool {
+    pub(super) const fn is_trusted(&self, uid: u32) -> bool {
         uid == 0 || uid == self.config.tools.own_uid
+    }
+
+    /// Whether a user may take `more` units of a pool. Root and the server's user may take all: they could harm others
+    /// anyway.
+    pub(super) fn has_share(&self, uid: u32, pool: Pool, more: usize, of_user: impl FnOnce() -> usize) -> bool {
+        if self.is_trusted(uid) { more <= pool.max.saturating_sub(pool.used) } else { pool.has_share(more, of_user) }
     }
 }
 

@@ -1,62 +1,16 @@
 //! Commits of local processes.
 
-use std::collections::VecDeque;
-use std::vec::IntoIter;
-
 use rustc_hash::FxHashMap;
 
-use super::slices::Rest;
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::{Audience, Datastore, Origin, Posted};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::{Garbage, Output, PeerId};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::registry::Job;
-use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, footprint};
-
-/// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
-/// commits.
-#[derive(Debug)]
-pub(super) struct CommitRest {
-    pub(in crate::server) ticket: Ticket,
-    proc: ProcId,
-    pub(in crate::server) parts: VecDeque<(Scope, IntoIter<Kval>)>,
-    /// The memory of published parts, if they are large. Freeing a million values takes milliseconds.
-    pub(in crate::server) spent: Vec<IntoIter<Kval>>,
-    is_large: bool,
-    /// Number of invalid qualified values.
-    malformed: usize,
-}
-
-impl CommitRest {
-    /// The next values, of one scope or more.
-    fn take_piece(&mut self) -> Vec<(Scope, Vec<Kval>)> {
-        let mut piece = Vec::new();
-        let (mut count_left, mut bytes_left) = (PIECE_ENTRIES_MAX, PIECE_BYTES_MAX);
-        while count_left > 0
-            && bytes_left > 0
-            && let Some((scope, values)) = self.parts.front_mut()
-        {
-            let mut taken = Vec::with_capacity(values.len().min(count_left));
-            while count_left > 0
-                && bytes_left > 0
-                && let Some(entry) = values.next()
-            {
-                count_left -= 1;
-                bytes_left = bytes_left.saturating_sub(footprint(&entry.value).unwrap_or(PIECE_BYTES_MAX));
-                taken.push(entry);
-            }
-            piece.push((*scope, taken));
-            if values.len() == 0 {
-                let part = self.parts.pop_front().filter(|_| self.is_large);
-                self.spent.extend(part.map(|(_, values)| values));
-            }
-        }
-        piece
-    }
-}
+use crate::server::interface::{Garbage, Output, PeerId};
+use crate::server::state::{
+    CommitRest, Job, PIECE_ENTRIES_MAX, Rest, Server, Ticket, split_number, take_commit_number,
+};
+use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
 impl<S: Datastore> Server<S> {
     pub(in crate::server) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
@@ -71,7 +25,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Publishes the next piece of a commit.
-    pub(super) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
+    pub(in crate::server) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
         let piece = rest.take_piece();
         let published = self.publish_piece(&rest.proc, piece, &mut rest.malformed);
         if let Ok(values) = &published
@@ -207,11 +161,6 @@ impl<S: Datastore> Server<S> {
     }
 }
 
-/// The commit that values include, and whether they are all the process's values up to it.
-pub(super) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
-    (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
-}
-
 /// The result of storing a remote process's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
@@ -221,23 +170,6 @@ pub(super) enum Arrival {
     Changes,
     /// They are stored, and are all the process's values up to their commit.
     Everything,
-}
-
-/// Flag in the number of a commit: the values are complete, not only the changes. Set if another server may have missed
-/// a fence.
-pub(super) const EVERYTHING: u64 = 1 << 63;
-
-/// Adds the number of the commit that a process's values include, so that a receiver knows the newer of two.
-pub(super) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
-    if !entries.is_empty() {
-        entries.push(Kval { key: COMMIT_NUMBER, value: commit.into() });
-    }
-}
-
-/// Removes the number that [`add_commit_number`] added; values of other libraries have none.
-pub(super) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
-    let place = entries.iter().position(|entry| entry.key == COMMIT_NUMBER)?;
-    entries.remove(place).value.as_u64()
 }
 
 /// Merges the parts of a commit into one list, in order: the store keeps the last value of a repeated key. A foreign
@@ -293,8 +225,3 @@ fn unite_scopes(values: &mut Vec<Posted>) {
         None => false,
     });
 }
-
-/// Number of values published in one step.
-const PIECE_ENTRIES_MAX: usize = 256;
-/// A step takes no more values after this many bytes.
-const PIECE_BYTES_MAX: usize = 1 << 20;

@@ -3,46 +3,38 @@
 
 use std::collections::BTreeSet;
 
-use super::group;
+use super::ending::{Ending, Results};
 use super::ties::agreed;
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::{PeerId, StoreOffer};
-use crate::server::state::collective::{Operation, brings_about};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::signature::Kind;
+use crate::server::interface::{PeerId, StoreOffer};
+use crate::server::state::{Kind, Operation, Server, Ticket, brings_about};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
-
-/// The result of an operation for its participants.
-pub(super) struct Ending {
-    pub(in crate::server) status: Status,
-    pub(in crate::server) results: Results,
-    /// Namespaces that took part, with their data here.
-    pub(in crate::server) jobs: Vec<RankData>,
-}
-
-/// The results besides the status.
-pub(in crate::server) enum Results {
-    Nothing,
-    /// Participants that left before they arrived.
-    Missing(Vec<ProcId>),
-    Jobs,
-    Group(group::Formed),
-}
 
 /// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
 const MISSING_NAMED_MAX: usize = 16;
 
 impl<S: Datastore> Server<S> {
-    pub(super) fn connect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+    pub(in crate::server) fn connect_processes(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        connect: proto::Collective,
+    ) {
         if self.ties.count(&proc) >= self.config.limits.ties_per_process_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         self.arrive(now, ticket, proc, Kind::Connect, connect);
     }
 
-    pub(super) fn disconnect_processes(&mut self, now: Time, ticket: Ticket, proc: ProcId, connect: proto::Collective) {
+    pub(in crate::server) fn disconnect_processes(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        proc: ProcId,
+        connect: proto::Collective,
+    ) {
         self.arrive(now, ticket, proc, Kind::Disconnect, connect);
     }
 

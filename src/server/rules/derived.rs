@@ -3,72 +3,19 @@
 
 use std::sync::Arc;
 
-use super::query::{Questions, Topology};
+use super::get::Verdict;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::host::HostResult;
-use crate::server::interface::io::{NodeHardware, Output, PeerId};
-use crate::server::state::outputs::{CallTicket, Ticket};
-use crate::server::state::waiting::{Asker, Wanted};
-use crate::topo::Machine;
+use crate::server::interface::{HostResult, NodeHardware, Output, flag};
+use crate::server::state::{Asker, CallTicket, DeferredRequest, Hardware, Questions, Server, Ticket, Topology, Wanted};
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
-
-/// Requests that wait for the topology. The bound on a connection's requests bounds these.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Deferred(Vec<Request>);
-
-#[derive(Debug)]
-enum Request {
-    Queries(Ticket, Box<Questions>),
-    Own(CallTicket, Box<Wanted>),
-}
-
-impl Deferred {
-    /// Takes back the waiting requests of a connection.
-    pub(in crate::server) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
-        let is_of_peer =
-            |request: &mut Request| matches!(request, Request::Queries(ticket, _) if ticket.peer() == peer);
-        let withdrawn = self.0.extract_if(.., is_of_peer);
-        let ticket = |request| match request {
-            Request::Queries(ticket, _) => Some(ticket),
-            Request::Own(..) => None,
-        };
-        withdrawn.filter_map(ticket).collect()
-    }
-
-    pub(in crate::server) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
-        self.0.iter().filter_map(|request| match request {
-            Request::Queries(ticket, _) => Some(ticket.peer()),
-            Request::Own(..) => None,
-        })
-    }
-
-    pub(in crate::server) const fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(in crate::server) fn host_requests(&self) -> usize {
-        self.0.iter().filter(|request| matches!(request, Request::Own(..))).count()
-    }
-}
 
 /// The process and the asker of a derived value.
 pub(super) struct Derivation<'a> {
     /// The server's own process has no job.
     pub(super) asker: Option<&'a ProcId>,
     pub(super) proc: &'a ProcId,
-}
-
-/// The state of the topology here.
-#[derive(Clone, Copy)]
-pub(super) enum Hardware<'a> {
-    /// Not requested yet.
-    Unasked,
-    Known(&'a Machine),
-    /// Not available.
-    Absent,
 }
 
 /// The result of a derivation.
@@ -94,11 +41,11 @@ impl<S: Datastore> Server<S> {
     }
 
     pub(super) fn defer_queries(&mut self, ticket: Ticket, questions: Questions) {
-        self.defer(Request::Queries(ticket, Box::new(questions)));
+        self.defer(DeferredRequest::Queries(ticket, Box::new(questions)));
     }
 
-    fn defer(&mut self, request: Request) {
-        self.deferred.0.push(request);
+    fn defer(&mut self, request: DeferredRequest) {
+        self.deferred.push(request);
         self.outputs.push(Output::WantTopology);
     }
 
@@ -106,13 +53,13 @@ impl<S: Datastore> Server<S> {
     pub(in crate::server) fn answer_deferred(&mut self, hardware: &NodeHardware) {
         let shared = hardware.0.as_ref().map(Arc::clone);
         let hardware = shared.as_ref().map_or(Hardware::Absent, |shared| Hardware::Known(shared.machine()));
-        for request in std::mem::take(&mut self.deferred.0) {
+        for request in self.deferred.take() {
             match request {
-                Request::Queries(ticket, questions) => {
+                DeferredRequest::Queries(ticket, questions) => {
                     let topology = shared.as_ref().map(Arc::clone).map_or(Topology::Absent, Topology::Known);
                     self.answer_queries_with(ticket, *questions, topology);
                 }
-                Request::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
+                DeferredRequest::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
             }
         }
     }
@@ -131,7 +78,7 @@ impl<S: Datastore> Server<S> {
             return Some(Asker::Own(ticket));
         }
         let asker = Asker::Own(ticket);
-        let has_nothing = matches!(self.judge(&asker, wanted), super::get::Verdict::Refused(Status::ERR_NOT_FOUND));
+        let has_nothing = matches!(self.judge(&asker, wanted), Verdict::Refused(Status::ERR_NOT_FOUND));
         match asker {
             Asker::Own(ticket) if has_nothing => self.answer_own(ticket, wanted.clone(), Hardware::Unasked),
             asker => return Some(asker),
@@ -150,7 +97,7 @@ impl<S: Datastore> Server<S> {
                 HostResult::Status(Status::ERR_OUT_OF_RESOURCE)
             }
             (Derived::NeedsTopology, key) => {
-                return self.defer(Request::Own(ticket, Box::new(Wanted { key, ..wanted })));
+                return self.defer(DeferredRequest::Own(ticket, Box::new(Wanted { key, ..wanted })));
             }
             _ => HostResult::Status(Status::ERR_NOT_FOUND),
         };
@@ -166,7 +113,7 @@ impl<S: Datastore> Server<S> {
 /// Whether a derived value may be the answer. An optional request wants stored values only; a value with qualifiers is
 /// never derived.
 pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
-    qualifiers.is_empty() && !crate::server::interface::directives::flag(directives, keys::OPTIONAL)
+    qualifiers.is_empty() && !flag(directives, keys::OPTIONAL)
 }
 
 /// This server's data about jobs.

@@ -1,18 +1,14 @@
 //! Data that crosses nodes for one process at a time: fetched through the host, or passed to it.
 
-use super::commit::take_commit_number;
 use super::get::Verdict;
 use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{RankData, Reply};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::directives::GetDirectives;
-use crate::server::interface::host::{DirectModexRequest, HostResult, Upcall, UpcallId};
-use crate::server::state::outputs::CallTicket;
-use crate::server::state::pending::{Fetch, Purpose};
-use crate::server::state::shares::Pool;
-use crate::server::state::waiting::{Asker, WaitId, Waiter, Wanted};
+use crate::server::interface::{DirectModexRequest, GetDirectives, HostResult, Upcall, UpcallId};
+use crate::server::state::{
+    Asker, CallTicket, Fetch, Pool, Purpose, Server, WaitId, Waiter, Wanted, take_commit_number,
+};
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
 impl<S: Datastore> Server<S> {
@@ -29,7 +25,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Asks the host for data, or joins an open request for the same data.
-    pub(in crate::server) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
         let upcall = match self.upcalls.fetching(&fetch) {
             Some(upcall) => upcall,
             None if !self.may_fetch(&waiter.wanted) => {
@@ -54,7 +50,13 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The host has fetched data, or has failed to. The data is published before any reply.
-    pub(super) fn complete_fetch(&mut self, now: Time, id: UpcallId, fetch: &Fetch, result: Result<Vec<Kval>, Status>) {
+    pub(in crate::server) fn complete_fetch(
+        &mut self,
+        now: Time,
+        id: UpcallId,
+        fetch: &Fetch,
+        result: Result<Vec<Kval>, Status>,
+    ) {
         let waits = self.waiting.on_upcall(id);
         let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
         let is_elsewhere = fetch.proc.rank.process().is_some() && self.registry.client(&fetch.proc).is_none();

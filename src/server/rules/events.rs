@@ -4,101 +4,21 @@
 //! stays on the node. An event of the host goes to the same processes, and never up. A client registers a set of codes;
 //! only the client knows the handlers for them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::{Action, Object};
-use crate::events::{Cache, Event, EventCacheLimits, is_of_environment, is_system};
+use crate::events::{Event, is_of_environment, is_system};
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::Capabilities;
-use crate::server::interface::host::{HostResult, RegisterEvents, Upcall, UpcallId};
-use crate::server::interface::io::{Garbage, Output, PeerId};
-use crate::server::state::interest::{Codes, Interest, Listener};
-use crate::server::state::outputs::{CallTicket, Ticket};
-use crate::server::state::peer::{Peer, Stage};
-use crate::server::state::pending::Purpose;
-use crate::server::state::waiting::Asker;
+use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
+use crate::server::state::{
+    Asker, CallTicket, Codes, Listener, Origin, Peer, PeerStage, Purpose, Server, Ticket, Voice, listener_of,
+};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
-
-/// Registrations, and recent events.
-#[derive(Debug)]
-pub(in crate::server) struct Events {
-    interests: BTreeMap<Listener, Interest>,
-    /// Codes of the environment that were requested from the host.
-    environment: BTreeMap<Status, Standing>,
-    /// Registrations that wait for the host.
-    pending: BTreeMap<u64, PendingRegistration>,
-    last_pending: u64,
-    /// Codes of withdrawn registrations, until a check for other listeners.
-    withdrawn: Vec<Status>,
-    cache: Cache<Origin>,
-}
-
-/// The origin of an event.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    /// The connection that raised it, and does not get it back.
-    connection: Option<PeerId>,
-    voice: Voice,
-}
-
-/// The authority behind an event. It decides which processes the event reaches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
-    /// The host, whose events reach all processes in range.
-    Host,
-    /// The event's source, a process of this user.
-    User(u32),
-    /// The host, about a process set. The event reaches processes that may know of the set.
-    OfSet,
-}
-
-impl Voice {
-    const fn user(self) -> Option<u32> {
-        match self {
-            Self::User(uid) => Some(uid),
-            Self::Host | Self::OfSet => None,
-        }
-    }
-}
-
-impl From<Voice> for Origin {
-    fn from(voice: Voice) -> Self {
-        Self { connection: None, voice }
-    }
-}
-
-/// The host's answer for a code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Asked(UpcallId),
-    Granted,
-}
-
-#[derive(Debug)]
-struct PendingRegistration {
-    asker: Asker,
-    codes: Codes,
-    waits_for: BTreeSet<UpcallId>,
-}
-
-impl Default for Events {
-    fn default() -> Self {
-        Self {
-            interests: BTreeMap::new(),
-            environment: BTreeMap::new(),
-            pending: BTreeMap::new(),
-            last_pending: 0,
-            withdrawn: Vec::new(),
-            cache: Cache::new(EventCacheLimits::default()),
-        }
-    }
-}
 
 impl<S: Datastore> Server<S> {
     /// Handles an event of a client.
@@ -188,7 +108,7 @@ impl<S: Datastore> Server<S> {
             range: range::RANGE_PROC_LOCAL,
             info: vec![affected],
         };
-        if self.events.interests.get(&Listener::Host).is_some_and(|interest| interest.wants(&event)) {
+        if self.events.wants(Listener::Host, &event) {
             self.outputs.push(Output::Raise(event));
         }
     }
@@ -216,9 +136,7 @@ impl<S: Datastore> Server<S> {
             return self.answer_registration(asker, Status::ERR_NOT_SUPPORTED);
         }
         let listener = listener_of(&asker);
-        let oldest = self.events.cache.oldest_number().unwrap_or(u64::MAX);
-        let size = self.events.interests.entry(listener).or_default().size_with(&codes, oldest);
-        if size > self.config.limits.event_codes_max {
+        if self.events.size_with(listener, &codes) > self.config.limits.event_codes_max {
             return self.answer_registration(asker, Status::ERR_OUT_OF_RESOURCE);
         }
         let mut waits_for = BTreeSet::new();
@@ -228,47 +146,28 @@ impl<S: Datastore> Server<S> {
         if waits_for.is_empty() {
             return self.grant(now, asker, &codes);
         }
-        self.events.last_pending = self.events.last_pending.saturating_add(1);
-        let registration = PendingRegistration { asker, codes, waits_for };
-        self.events.pending.insert(self.events.last_pending, registration);
+        self.events.hold(asker, codes, waits_for);
     }
 
     /// Requests new codes of the environment from the host. Returns the upcalls that must be answered before all codes
     /// are granted.
     fn ask_for_environment(&mut self, now: Time, codes: &Codes, directives: Vec<Info>) -> BTreeSet<UpcallId> {
         let wanted: Vec<Status> = codes.listed.iter().copied().filter(|code| is_of_environment(*code)).collect();
-        let is_new = |code: &Status| !self.events.environment.contains_key(code);
-        let new: Vec<Status> = wanted.iter().copied().filter(is_new).collect();
+        let new = self.events.unasked(&wanted);
         if !new.is_empty() {
             let upcall = Upcall::RegisterEvents(RegisterEvents { codes: new.clone(), directives });
             let id = self.ask_host(now, Purpose::RegisterEvents, upcall);
-            self.events.environment.extend(new.into_iter().map(|code| (code, Standing::Asked(id))));
+            self.events.note_asked(new, id);
         }
-        let asked = |code| match self.events.environment.get(code) {
-            Some(Standing::Asked(id)) => Some(*id),
-            Some(Standing::Granted) | None => None,
-        };
-        wanted.iter().filter_map(asked).collect()
+        self.events.asked(&wanted)
     }
 
     /// Handles the host's answer about codes of the environment.
-    pub(super) fn complete_environment(&mut self, now: Time, id: UpcallId, status: Status) {
+    pub(in crate::server) fn complete_environment(&mut self, now: Time, id: UpcallId, status: Status) {
         let is_granted = status == Status::SUCCESS;
-        let codes = self.events.environment.extract_if(.., |_, standing| *standing == Standing::Asked(id));
-        let mut answered: Vec<Status> = codes.map(|(code, _)| code).collect();
-        if is_granted {
-            self.events.environment.extend(answered.iter().map(|code| (*code, Standing::Granted)));
-        }
-        let pending = self.events.pending.iter_mut();
-        let waiting: Vec<u64> = pending
-            .filter_map(|(number, registration)| registration.waits_for.remove(&id).then_some(*number))
-            .collect();
-        for number in waiting {
-            let is_over = |registration: &PendingRegistration| !is_granted || registration.waits_for.is_empty();
-            if !self.events.pending.get(&number).is_some_and(is_over) {
-                continue;
-            }
-            let Some(PendingRegistration { asker, codes, .. }) = self.events.pending.remove(&number) else { continue };
+        let mut answered = self.events.note_answer(id, is_granted);
+        for number in self.events.note_answered(id) {
+            let Some((asker, codes)) = self.events.take_settled(number, is_granted) else { continue };
             match is_granted {
                 true => self.grant(now, asker, &codes),
                 false => {
@@ -288,13 +187,13 @@ impl<S: Datastore> Server<S> {
         let proc = match listener {
             Listener::Host => None,
             Listener::Peer(id) => match self.peers.get(id) {
-                Some(peer) if peer.stage == Stage::Admitted => Some(peer.proc.clone()),
+                Some(peer) if peer.stage == PeerStage::Admitted => Some(peer.proc.clone()),
                 _ => return self.settle_environment(&codes.listed),
             },
         };
-        self.events.cache.expire(now);
+        self.events.expire(now);
         let missed = self.missed(listener, codes);
-        self.events.interests.entry(listener).or_default().add(codes);
+        self.events.add(listener, codes);
         for (number, event) in missed {
             self.deliver(listener, proc.as_ref(), number, &event, None);
         }
@@ -310,36 +209,20 @@ impl<S: Datastore> Server<S> {
     /// Deregisters a listener from these codes.
     pub(in crate::server) fn deregister_events(&mut self, listener: Listener, codes: Vec<Status>) {
         let codes = Codes::listed(codes);
-        let last = self.events.cache.last_number();
-        if let Some(interest) = self.events.interests.get_mut(&listener) {
-            interest.remove(&codes, last);
-        }
-        let pending = self.events.pending.values_mut();
-        pending.filter(|of| listener_of(&of.asker) == listener).for_each(|of| of.codes.remove(&codes));
+        self.events.remove(listener, &codes);
         self.settle_environment(&codes.listed);
     }
 
     /// Deregisters a connection from all events.
     pub(super) fn forget_listener(&mut self, id: PeerId) {
-        let mut given_up = std::mem::take(&mut self.events.withdrawn);
-        let interest = self.events.interests.remove(&Listener::Peer(id));
-        given_up.extend(interest.iter().flat_map(Interest::wanted_codes));
+        let given_up = self.events.forget(id);
         self.settle_environment(&given_up);
     }
 
     /// Tells the host which of these codes of the environment have no listener any more. Other codes are not checked,
     /// because that would compare all codes with all listeners.
     fn settle_environment(&mut self, given_up: &[Status]) {
-        let Events { environment, interests, pending, .. } = &mut self.events;
-        let is_wanted = |code: &Status| {
-            interests.values().any(|interest| interest.wants_code(*code))
-                || pending.values().any(|registration| registration.codes.listed.contains(code))
-        };
-        let is_over = |code: &&Status| environment.get(code) == Some(&Standing::Granted) && !is_wanted(code);
-        let mut unwanted: Vec<Status> = given_up.iter().filter(is_over).copied().collect();
-        unwanted.sort_unstable();
-        unwanted.dedup();
-        environment.retain(|code, _| unwanted.binary_search(code).is_err());
+        let unwanted = self.events.take_unwanted(given_up);
         if !unwanted.is_empty() && self.config.capabilities.contains(Capabilities::DEREGISTER_EVENTS) {
             let id = self.upcalls.unawaited();
             self.outputs.push(Output::Upcall(id, Upcall::DeregisterEvents(unwanted)));
@@ -351,18 +234,11 @@ impl<S: Datastore> Server<S> {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }
-        let is_kept = event.may_be_kept();
-        let number = if is_kept {
-            self.events.cache.push(now, Arc::clone(event), origin, origin.voice.user())
-        } else {
-            NOT_KEPT
-        };
-        let spent = self.events.cache.take_spent();
+        let (number, spent) = self.events.keep(now, event, origin);
         if !spent.is_empty() {
             self.outputs.push(Output::Discard(Garbage::new(spent)));
         }
-        let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
-        let listeners: Vec<Listener> = wanting.map(|(listener, _)| *listener).collect();
+        let listeners: Vec<Listener> = self.events.wanting(event).collect();
         // Made for the first receiver only: a list of targets may be long.
         let mut live = None;
         let reach = event.reach();
@@ -384,9 +260,8 @@ impl<S: Datastore> Server<S> {
 
     /// Connections that this event would reach now.
     pub(super) fn hearers_of(&self, event: &Event) -> Vec<PeerId> {
-        let wanting = self.events.interests.iter().filter(|(_, interest)| interest.wants(event));
-        let peers = wanting.filter_map(|(listener, _)| match listener {
-            Listener::Peer(id) => Some(*id),
+        let peers = self.events.wanting(event).filter_map(|listener| match listener {
+            Listener::Peer(id) => Some(id),
             Listener::Host => None,
         });
         let (voice, reach) = (self.voice_of(event.source.as_ref()), event.reach());
@@ -401,19 +276,16 @@ impl<S: Datastore> Server<S> {
 
     /// The events of these codes that a listener has missed, in order of arrival.
     fn missed(&self, listener: Listener, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
-        let interest = self.events.interests.get(&listener);
         let hearer = match listener {
             Listener::Host => None,
             Listener::Peer(id) => self.peers.get(id),
         };
-        let is_missed = |number: u64, event: &Event, origin: Origin| {
-            codes.matches(event)
-                && hearer.is_none_or(|hearer| self.reaches(origin.voice, event, hearer))
+        let is_missed = |event: &Event, origin: Origin| {
+            hearer.is_none_or(|hearer| self.reaches(origin.voice, event, hearer))
                 && origin.connection.is_none_or(|origin| listener != Listener::Peer(origin))
-                && !interest.is_some_and(|interest| interest.has_got(number, event))
         };
-        let kept = self.events.cache.iter().filter(|kept| is_missed(kept.number, &kept.event, kept.origin));
-        kept.map(|kept| (kept.number, Arc::clone(&kept.event))).collect()
+        let missed = self.events.ungot(listener, codes).filter(|(_, event, origin)| is_missed(event, *origin));
+        missed.map(|(number, event, _)| (number, Arc::clone(event))).collect()
     }
 
     fn deliver(
@@ -433,58 +305,8 @@ impl<S: Datastore> Server<S> {
             }
         }
         if let Some(proc) = proc {
-            self.events.cache.served(number, proc);
+            self.events.note_served(number, proc);
         }
-    }
-}
-
-impl Events {
-    /// Number of registrations and pending ones, without cached events.
-    pub(in crate::server) fn len(&self) -> usize {
-        let of_peers = self.interests.keys().filter(|listener| **listener != Listener::Host).count();
-        of_peers.saturating_add(self.pending.len())
-    }
-
-    /// Takes back the tickets of a connection.
-    pub(in crate::server) fn withdraw(&mut self, id: PeerId) -> Vec<Ticket> {
-        let is_of_peer = |registration: &PendingRegistration| listener_of(&registration.asker) == Listener::Peer(id);
-        let withdrawn = self.pending.extract_if(.., |_, registration| is_of_peer(registration));
-        let ticket = |(_, registration): (u64, PendingRegistration)| {
-            self.withdrawn.extend(registration.codes.listed);
-            match registration.asker {
-                Asker::Peer(ticket) => Some(ticket),
-                Asker::Host(_) | Asker::Own(_) => None,
-            }
-        };
-        withdrawn.filter_map(ticket).collect()
-    }
-
-    /// Drops events for the processes of a removed namespace.
-    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.cache.retain(|kept| {
-            let source = kept.event.source.as_ref().map(|source| &source.namespace);
-            kept.event.range != range::RANGE_NAMESPACE || source != Some(namespace)
-        });
-    }
-
-    /// Connections with registrations that wait for the host.
-    pub(in crate::server) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
-        self.pending.values().filter_map(|registration| match &registration.asker {
-            Asker::Peer(ticket) => Some(ticket.peer()),
-            Asker::Host(_) | Asker::Own(_) => None,
-        })
-    }
-
-    /// Calls of the host that wait for its own answer.
-    pub(in crate::server) fn host_requests(&self) -> usize {
-        self.pending.values().filter(|registration| matches!(registration.asker, Asker::Host(_))).count()
-    }
-}
-
-fn listener_of(asker: &Asker) -> Listener {
-    match asker {
-        Asker::Peer(ticket) => Listener::Peer(ticket.peer()),
-        Asker::Host(_) | Asker::Own(_) => Listener::Host,
     }
 }
 
@@ -505,6 +327,3 @@ pub(super) fn is_addressed(event: &Event) -> bool {
 fn relayed(event: &Event, range: Option<u8>) -> Notification {
     Notification { status: event.status, source: event.source.clone(), info: event.info.clone(), range }
 }
-
-/// The number of an event that is not in the cache.
-const NOT_KEPT: u64 = 0;

@@ -1,16 +1,14 @@
 //! Fences: the contents of a contribution and of the host's answer.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::commit::{EVERYTHING, add_commit_number};
-use super::intake::{Gathered, Intake};
+use super::intake::Intake;
 use crate::gds::{Audience, Datastore};
 use crate::proto;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::host::FenceData;
-use crate::server::state::collective::{Operation, OperationId, Stage, brings_about};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::signature::{Kind, Participants};
+use crate::server::interface::FenceData;
+use crate::server::state::{
+    EVERYTHING, Gathered, Kind, Operation, OperationId, Server, Stage, Ticket, add_commit_number, brings_about,
+};
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> Server<S> {
@@ -41,7 +39,7 @@ impl<S: Datastore> Server<S> {
     ///
     /// A fence carries the changes since the last successful one of the same participants. The first of a set carries
     /// all values, because the others' state is unknown. So does the first after a local failure, and it is marked so.
-    pub(in crate::server) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
+    pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
         let mut data = FenceData { collect: operation.collects(), blocks: Vec::new() };
         let mut collected = Vec::new();
@@ -115,70 +113,3 @@ impl<S: Datastore> Server<S> {
         }
     }
 }
-
-/// Exchanges of sets of participants: for each local process the commit that the others of the set have.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Exchanges {
-    sets: BTreeMap<Participants, Exchanged>,
-    last: u64,
-}
-
-#[derive(Debug, Default)]
-struct Exchanged {
-    commits: BTreeMap<ProcId, u64>,
-    /// The last one failed here: other servers may have missed it, too.
-    has_failed: bool,
-    /// Counter value of the last note.
-    noted: u64,
-}
-
-impl Exchanges {
-    pub(in crate::server) fn len(&self) -> usize {
-        self.sets.len()
-    }
-
-    fn of(&self, procs: &Participants) -> Option<&Exchanged> {
-        self.sets.get(procs)
-    }
-
-    fn note(&mut self, procs: &Participants, collected: &[(ProcId, u64)]) {
-        let exchanged = self.entry(procs);
-        exchanged.has_failed = false;
-        for (proc, commit) in collected {
-            let newest = exchanged.commits.entry(proc.clone()).or_default();
-            *newest = (*commit).max(*newest);
-        }
-        self.forget_oldest();
-    }
-
-    fn note_failed(&mut self, procs: &Participants) {
-        let exchanged = self.entry(procs);
-        exchanged.has_failed = true;
-        exchanged.commits.clear();
-        self.forget_oldest();
-    }
-
-    fn entry(&mut self, procs: &Participants) -> &mut Exchanged {
-        self.last = self.last.saturating_add(1);
-        let exchanged = self.sets.entry(procs.clone()).or_default();
-        exchanged.noted = self.last;
-        exchanged
-    }
-
-    fn forget_oldest(&mut self) {
-        // A forgotten set exchanges all values once more.
-        if self.sets.len() > SETS_MAX
-            && let Some(oldest) = self.sets.iter().min_by_key(|(_, exchanged)| exchanged.noted)
-        {
-            let oldest = oldest.0.clone();
-            self.sets.remove(&oldest);
-        }
-    }
-
-    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.sets.retain(|procs, _| procs.namespaces().all(|named| named != namespace));
-    }
-}
-
-/// Number of sets whose exchanges are remembered.
-const SETS_MAX: usize = 64;

@@ -3,25 +3,17 @@
 use std::time::Duration;
 
 use super::access::{Action, Object, Subject};
-use super::commit::add_commit_number;
-use super::topology::TOPOLOGY;
 use crate::gds::qualified::{QUALIFIED_VALUE, is_same_place};
 use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::Capabilities;
-use crate::server::interface::directives::GetDirectives;
-use crate::server::interface::host::{HostResult, OwnGet};
-use crate::server::interface::io::{PeerId, StoreOffer};
-use crate::server::interface::job_data::JobData;
-use crate::server::state::outputs::{CallTicket, Ticket};
-use crate::server::state::peer::Peer;
-use crate::server::state::pending::Fetch;
-use crate::server::state::registry::{Client, Job, Presence};
-use crate::server::state::shares::Pool;
-use crate::server::state::timers::Timer;
-use crate::server::state::waiting::{Asker, WaitId, Waiter, Wanted};
+use crate::server::interface::{
+    Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, StoreOffer, TOPOLOGY,
+};
+use crate::server::state::{
+    Asker, CallTicket, Client, Fetch, Job, Peer, Pool, Presence, Server, Ticket, Timer, WaitId, Waiter, Wanted,
+    add_commit_number,
+};
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Possible handling of a request for data now.
@@ -107,7 +99,7 @@ impl<S: Datastore> Server<S> {
         }
     }
 
-    pub(in crate::server) fn hold(&mut self, now: Time, mut waiter: Waiter) {
+    pub(super) fn hold(&mut self, now: Time, mut waiter: Waiter) {
         let is_full = self.waiting.host_requests() >= self.config.limits.host_requests_max;
         if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
@@ -204,14 +196,14 @@ impl<S: Datastore> Server<S> {
         Some(waiter)
     }
 
-    pub(in crate::server) fn refuse(&mut self, asker: Asker, status: Status) {
+    pub(super) fn refuse(&mut self, asker: Asker, status: Status) {
         match asker {
             Asker::Peer(ticket) => self.outputs.reply_status(ticket, status),
             Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Status(status)),
         }
     }
 
-    pub(in crate::server) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
             Asker::Peer(ticket) => {
                 let with_job = self.told_with_job(ticket.peer(), wanted);

@@ -3,22 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
-use super::commit::split_number;
 use crate::gds::Datastore;
 use crate::proto::blob::COMMIT_NUMBER;
-use crate::proto::exchange::{FenceSource, PackedFence};
-use crate::server::state::registry::Registry;
-use crate::server::state::signature::Signature;
+use crate::proto::exchange::FenceSource;
+use crate::server::state::{Gathered, Registry, Signature, split_number};
 use crate::types::{AsStatus, Kval, LentEntry, Namespace, ProcId, Rank, Status};
-
-/// The contributions of all servers to a fence.
-#[derive(Debug)]
-pub(in crate::server) enum Gathered {
-    /// Values by process.
-    Blocks(Vec<(ProcId, Vec<Kval>)>),
-    /// As packed by the servers.
-    Packed(PackedFence),
-}
 
 /// Stores the values of remote participants. It skips this server's own contribution, which comes back.
 pub(super) struct Intake<'s, S> {

@@ -4,17 +4,12 @@ use super::get::Verdict;
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::directives::find;
-use crate::server::interface::host::HostResult;
-use crate::server::state::waiting::{Asker, Wanted};
+use crate::server::interface::{HostResult, INVENTORY, find};
+use crate::server::state::{Asker, Server, Wanted};
 use crate::topo::InventoryError;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
 use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Value};
-
-/// Key of inventories as blobs: of the node in `PMIX_HOSTNAME`, or of all nodes.
-pub const INVENTORY: &str = "modex.inventory";
 
 /// Devices through which nodes reach each other.
 const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;

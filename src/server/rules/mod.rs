@@ -1,30 +1,54 @@
-//! The decisions of a server, above its state.
+//! The decisions of a server: methods of [`Server`](crate::server::Server) above its state. A file has one family of inputs.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `access` | permissions between processes and jobs: one table |
+//! | `session`, `tools` | the stages of a connection; tools |
+//! | `namespaces` | registrations of the host |
+//! | `commit` | commits of local processes |
+//! | `get`, `direct_modex` | requests for data; data of processes on other nodes |
+//! | `resolve` | placement of processes |
+//! | `topology`, `derived`, `inventory` | questions about hardware; values derived from it; inventories of nodes |
+//! | `query` | queries that the server answers itself |
+//! | `events`, `heartbeats` | events; watches of processes |
+//! | `forwarding` | output from the host to clients |
+//! | `cleanup` | files that processes want removed at their end |
+//! | `psets` | process sets |
+//! | `rendezvous` | the common part of all operations of many processes |
+//! | `fence`, `intake`, `missed_fences` | contents of fences; the data that they bring; recovery after a missed one |
+//! | `connect`, `early_connect` | connecting processes; operations over jobs that are not registered here |
+//! | `ending` | results of an operation for its participants |
+//! | `ties` | read access to other jobs |
+//! | `group` | groups |
+//! | `host_request`, `upcalls` | requests that the host answers; upcalls to it |
+//! | `slices` | requests that take several turns |
 
 pub(super) mod access;
-pub(super) mod cleanup;
-pub(super) mod commit;
-pub(super) mod connect;
-pub(super) mod derived;
-pub(super) mod direct_modex;
-pub(super) mod early_connect;
-pub(super) mod events;
-pub(super) mod fence;
-pub(super) mod forwarding;
+mod cleanup;
+mod commit;
+mod connect;
+mod derived;
+mod direct_modex;
+mod early_connect;
+mod ending;
+mod events;
+mod fence;
+mod forwarding;
 pub(super) mod get;
-pub(super) mod group;
-pub(super) mod heartbeats;
-pub(super) mod host_request;
-pub(super) mod intake;
-pub(super) mod inventory;
-pub(super) mod missed_fences;
-pub(super) mod namespaces;
-pub(super) mod psets;
-pub(super) mod query;
-pub(super) mod rendezvous;
-pub(super) mod resolve;
-pub(super) mod session;
-pub(super) mod slices;
-pub(super) mod ties;
-pub(super) mod tools;
-pub(super) mod topology;
-pub(super) mod upcalls;
+mod group;
+mod heartbeats;
+mod host_request;
+mod intake;
+mod inventory;
+mod missed_fences;
+mod namespaces;
+mod psets;
+mod query;
+mod rendezvous;
+mod resolve;
+mod session;
+mod slices;
+mod ties;
+mod tools;
+mod topology;
+mod upcalls;

@@ -3,11 +3,10 @@
 use crate::gds::Datastore;
 use crate::gds::registration::Description;
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::directives::find;
-use crate::server::interface::host::{HostResult, ProcessFacts, RegisterClient, RegisterNamespace};
-use crate::server::interface::io::{Credentials, Output, PeerId, Reason};
-use crate::server::state::registry::{Client, Presence};
+use crate::server::interface::{
+    Credentials, HostResult, Output, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace, find,
+};
+use crate::server::state::{Client, Presence, Server};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> Server<S> {

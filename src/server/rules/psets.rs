@@ -1,21 +1,15 @@
 //! Process sets: names that the host gives to fixed sets of processes. The server only informs processes about them,
 //! and answers queries.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::events::Voice;
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::host::{HostResult, ProcessSet};
+use crate::server::interface::{HostResult, ProcessSet, processes};
+use crate::server::state::{Server, Voice};
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
-
-/// The sets that the host has defined and not deleted.
-#[derive(Debug, Default)]
-pub(in crate::server) struct ProcessSets(BTreeMap<Text, Vec<ProcId>>);
+use crate::types::{Info, Key, ProcId, Rank, Status, Text, Time};
 
 impl<S: Datastore> Server<S> {
     /// Defines a set of the host. It replaces a set of the same name.
@@ -44,20 +38,20 @@ impl<S: Datastore> Server<S> {
                 format!("set {told:?} has {found} members, this server accepts {max}; name whole namespaces by *");
             return refused(Status::ERR_OUT_OF_RESOURCE, reason);
         }
-        if !self.process_sets.0.contains_key(&name) && self.process_sets.0.len() >= limits.groups_max {
+        if self.process_sets.members(&name).is_none() && self.process_sets.len() >= limits.groups_max {
             let max = limits.groups_max;
             let reason =
                 format!("set {told:?} would be one more than the {max} that this server accepts; delete others");
             return refused(Status::ERR_OUT_OF_RESOURCE, reason);
         }
-        self.process_sets.0.insert(name.clone(), members.clone());
+        self.process_sets.insert(name.clone(), members.clone());
         self.tell_of_set(now, Status::PROCESS_SET_DEFINE, name, &members, source);
         HostResult::Status(Status::SUCCESS)
     }
 
     /// Deletes a set of the host.
     pub(in crate::server) fn delete_process_set(&mut self, now: Time, name: Text, source: ProcId) -> HostResult {
-        let Some(members) = self.process_sets.0.remove(&name) else {
+        let Some(members) = self.process_sets.remove(&name) else {
             let reason = format!("no set {:?} is defined; it may be deleted already", name.to_string_lossy());
             return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
         };
@@ -69,30 +63,9 @@ impl<S: Datastore> Server<S> {
     fn tell_of_set(&mut self, now: Time, status: Status, name: Text, members: &[ProcId], source: ProcId) {
         let info = vec![
             Info::new(Key::from_static(keys::PSET_NAME.name()), name),
-            Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members)),
+            Info::new(Key::from_static(keys::PSET_MEMBERS.name()), processes(members.iter().cloned())),
         ];
         let event = Arc::new(Event { status, source: Some(source), range: range::RANGE_LOCAL, info });
         self.distribute(now, &event, Voice::OfSet.into());
     }
-}
-
-impl ProcessSets {
-    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &[ProcId])> {
-        self.0.iter().map(|(name, members)| (name, members.as_slice()))
-    }
-
-    pub(in crate::server) fn members(&self, name: &Text) -> Option<&[ProcId]> {
-        self.0.get(name).map(Vec::as_slice)
-    }
-
-    /// Drops the sets whose processes are all of a deregistered job.
-    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.0.retain(|_, members| members.iter().any(|proc| proc.namespace != *namespace));
-    }
-}
-
-/// A list of processes as a value.
-pub(in crate::server) fn processes(procs: &[ProcId]) -> Value {
-    let elements = procs.iter().cloned().map(Value::from).collect();
-    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }

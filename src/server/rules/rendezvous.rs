@@ -1,30 +1,16 @@
 //! The common part of all operations of many processes: arrival, end of the local phase, the host's answer, release.
 
-use super::intake::Gathered;
-use super::upcalls::{settled, status_of};
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::Capabilities;
-use crate::server::interface::directives::{flag, requires_more_than, timeout};
-use crate::server::interface::host::{FenceUpcall, HostReply, Upcall};
-use crate::server::interface::io::PeerId;
-use crate::server::interface::requests::{Connect, GroupOperation, GroupRequest};
-use crate::server::state::collective::{
-    Answer, Operation, OperationId, Stage, brings_about, size_of_infos, size_of_procs,
+use crate::server::interface::{
+    Connect, FenceUpcall, GroupRequest, HostReply, PeerId, Upcall, flag, requires_more_than, settled, timeout,
 };
-use crate::server::state::outputs::Ticket;
-use crate::server::state::pending::Purpose;
-use crate::server::state::registry::{Registry, Remote};
-use crate::server::state::shares::Pool;
-use crate::server::state::signature::{Kind, Signature};
-use crate::server::state::timers::Timer;
-use crate::server::state::transitions::Phase;
-use crate::types::{Info, Key, ProcId, Rank, Status, Time, Value};
-
-/// Directive with the local status: local participants are missing.
-const LOCAL_COLLECTIVE_STATUS: Key = Key::from_static(keys::LOCAL_COLLECTIVE_STATUS.name());
+use crate::server::state::{
+    Answer, Gathered, Kind, Operation, OperationId, Phase, Pool, Purpose, Remote, Server, Signature, Stage, Ticket,
+    Timer, brings_about, size_of_infos, size_of_procs,
+};
+use crate::types::{Info, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> Server<S> {
     /// A participant arrives at an operation.
@@ -133,7 +119,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Bounds the local phase of an operation that has no bound yet.
-    pub(in crate::server) fn bound(&mut self, id: OperationId, deadline: Time) {
+    pub(super) fn bound(&mut self, id: OperationId, deadline: Time) {
         if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.deadline.is_none()) {
             operation.deadline = Some(deadline);
             self.timers.arm(operation.deadline, Timer::Operation(id));
@@ -141,7 +127,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Passes up a process that does not know the other members of its group. The host brings these requests together.
-    pub(in crate::server) fn bootstrap(
+    pub(super) fn bootstrap(
         &mut self,
         now: Time,
         ticket: Ticket,
@@ -193,7 +179,7 @@ impl<S: Datastore> Server<S> {
         if !operation.verdicts.is_empty() {
             return;
         }
-        let status = local_status(operation, &self.registry);
+        let status = operation.local_status(&self.registry);
         let understood = operation.signature.kind.understood();
         let is_met = !requires_more_than(&operation.directives, understood);
         if let Some(failure) = self.intolerable(id, status) {
@@ -257,7 +243,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Handles the host's answer.
-    pub(super) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
+    pub(in crate::server) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
         let Some(operation) = self.collectives.get(id) else { return };
         let signature = operation.signature.clone();
         let nothing = || Gathered::Blocks(Vec::new());
@@ -271,7 +257,7 @@ impl<S: Datastore> Server<S> {
             (Kind::Group(..), HostReply::Infos { status, info }) => {
                 Answer { status: settled(status), gathered: nothing(), info }
             }
-            (_, other) => Answer { status: status_of(&other), gathered: nothing(), info: Vec::new() },
+            (_, other) => Answer { status: other.status(), gathered: nothing(), info: Vec::new() },
         };
         let answer = match self.collectives.get(id).and_then(|operation| operation.failure) {
             Some(status) => Answer { status, gathered: nothing(), info: Vec::new() },
@@ -319,7 +305,7 @@ impl<S: Datastore> Server<S> {
         self.timers.disarm(operation.deadline, Timer::Operation(id));
         self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
         self.timers
-            .disarm(operation.early_connect.and_then(|early_connect| early_connect.until), Timer::Registration(id));
+            .disarm(operation.early_connect.and_then(|early_connect| early_connect.until()), Timer::Registration(id));
         if let Stage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
@@ -338,94 +324,5 @@ impl<S: Datastore> Server<S> {
     }
 }
 
-impl Kind {
-    /// The host's capability for operations beyond this node.
-    pub(in crate::server) const fn capability(&self) -> Capabilities {
-        match self {
-            Self::Fence => Capabilities::FENCE,
-            Self::Connect => Capabilities::CONNECT,
-            Self::Disconnect => Capabilities::DISCONNECT,
-            Self::Group(..) => Capabilities::GROUP,
-        }
-    }
-
-    /// Directives that a server can meet without the host.
-    const fn understood(&self) -> &'static [&'static str] {
-        match self {
-            Self::Fence => &UNDERSTOOD_OF_FENCES,
-            Self::Connect | Self::Disconnect => &UNDERSTOOD_OF_CONNECTIONS,
-            Self::Group(..) => &UNDERSTOOD_OF_GROUPS,
-        }
-    }
-
-    /// Members of a group send different directives about themselves; other participants should all send the same.
-    const fn merges_directives(&self) -> bool {
-        matches!(self, Self::Group(..))
-    }
-}
-
-impl Operation {
-    /// The directives for the host.
-    pub(super) fn directives_for_host(&self, status: Status) -> Vec<Info> {
-        let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
-        let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
-        self.directives.iter().cloned().chain(told).collect()
-    }
-
-    /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
-    /// Connections always go to a host that supports them, because it defines their meaning.
-    fn needs_host(&self, has_host: bool) -> bool {
-        let remote = self.remote();
-        let is_wanted = match &self.signature.kind {
-            Kind::Fence => false,
-            Kind::Connect | Kind::Disconnect => has_host,
-            // A number must be unique beyond this node.
-            Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
-        };
-        is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
-    }
-
-    /// The participants without those that have left the operation's group.
-    pub(in crate::server) fn remaining(&self) -> Vec<ProcId> {
-        self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
-    }
-
-    /// Whether it ends a group. Members that have left are not missing there.
-    pub(in crate::server) const fn ends_group(&self) -> bool {
-        matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
-    }
-
-    /// Whether a local participant is missing.
-    fn lacks_somebody(&self) -> bool {
-        self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
-    }
-}
-
 /// Number of merged directives from one participant: each is compared with all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
-
-const UNDERSTOOD_OF_FENCES: [&str; 3] =
-    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
-const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
-    keys::TIMEOUT.name(),
-    keys::GROUP_LOCAL_ONLY.name(),
-    keys::GROUP_OPTIONAL.name(),
-    keys::GROUP_FT_COLLECTIVE.name(),
-    keys::GROUP_NOTIFY_TERMINATION.name(),
-    keys::GROUP_ASSIGN_CONTEXT_ID.name(),
-    keys::GROUP_LEADER.name(),
-    keys::GROUP_INFO.name(),
-    keys::GROUP_BOOTSTRAP.name(),
-    keys::GROUP_ADD_MEMBERS.name(),
-];
-
-/// The result of the local phase: whether participants are missing, and whether any arrived one remains.
-pub(super) fn local_status(operation: &Operation, registry: &Registry) -> Status {
-    let has_survivor = operation.contributed.iter().any(|proc| !registry.is_gone(proc));
-    match (operation.lacks_somebody(), has_survivor) {
-        (false, _) => Status::SUCCESS,
-        (true, true) => Status::ERR_PARTIAL_SUCCESS,
-        (true, false) => Status::ERR_LOST_CONNECTION,
-    }
-}

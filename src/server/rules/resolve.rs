@@ -6,14 +6,13 @@ use super::access::{Action, Object};
 use crate::gds::{Datastore, KeyRef, Lookup, LookupError, NodeSelector, RealmRequest};
 use crate::keys::{self, TypedKey};
 use crate::proto::{self, Reply};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::PeerId;
-use crate::server::state::outputs::Ticket;
+use crate::server::interface::PeerId;
+use crate::server::state::{Server, Ticket};
 use crate::types::{Namespace, ProcId, Rank, Status, Text, ranks_in};
 
 impl<S: Datastore> Server<S> {
     /// The processes of a namespace, or of all, on a node.
-    pub(super) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
+    pub(in crate::server) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
         let reply = match self.peers_on(ticket.peer(), question) {
             Ok(procs) => Reply::Procs(procs),
             Err(status) => Reply::Status(status),
@@ -22,7 +21,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The nodes of a namespace, or of all.
-    pub(super) fn resolve_nodes(&mut self, ticket: Ticket, namespace: Option<&Text>) {
+    pub(in crate::server) fn resolve_nodes(&mut self, ticket: Ticket, namespace: Option<&Text>) {
         let reply = match self.nodes_of(ticket.peer(), namespace) {
             Ok(names) => Reply::Nodes(Text::from(names.join(","))),
             Err(status) => Reply::Status(status),

@@ -3,16 +3,8 @@
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::Capabilities;
-use crate::server::interface::host::Upcall;
-use crate::server::interface::io::{Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::peer::Stage;
-use crate::server::state::pending::Purpose;
-use crate::server::state::registry::Presence;
-use crate::server::state::timers::Timer;
-use crate::server::state::waiting::Asker;
+use crate::server::interface::{Capabilities, Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, Upcall};
+use crate::server::state::{Asker, PeerStage, Presence, Purpose, Server, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Datastore> Server<S> {
@@ -84,14 +76,14 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Applies the host's decision about a connection.
-    pub(super) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
+    pub(in crate::server) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let proc = peer.proc.clone();
         if status != Status::SUCCESS {
             self.peers.remove(id);
             return self.outputs.push(Output::Refuse(id, Refusal::Host { proc, status }));
         }
-        peer.stage = Stage::Admitted;
+        peer.stage = PeerStage::Admitted;
         let store = peer.store;
         let number = self.registry.job_mut(&proc.namespace).map_or(0, |job| job.next_connection());
         if let Some(client) = self.registry.client_mut(&proc) {
@@ -136,7 +128,7 @@ impl<S: Datastore> Server<S> {
         let id = ticket.peer();
         let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.stage = Stage::Finalized;
+            peer.stage = PeerStage::Finalized;
         }
         self.forget_puller(id);
         self.forget_listener(id);
@@ -177,7 +169,7 @@ impl<S: Datastore> Server<S> {
         }
         self.forget_listener(id);
         self.cancel_watches(id, None);
-        if peer.stage == Stage::Admitted {
+        if peer.stage == PeerStage::Admitted {
             self.part(now, id, &peer.proc);
         }
         self.go_on_without_verdicts_of(now, id);
@@ -207,7 +199,7 @@ impl<S: Datastore> Server<S> {
     /// requests end with `status`.
     pub(in crate::server) fn dismiss(&mut self, now: Time, id: PeerId, status: Status, reason: Reason) {
         let Some(peer) = self.peers.get(id) else { return };
-        let is_arriving = peer.stage == Stage::Arriving;
+        let is_arriving = peer.stage == PeerStage::Arriving;
         let proc = peer.proc.clone();
         for (ticket, is_finalization) in self.withdraw(id) {
             self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });

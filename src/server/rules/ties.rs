@@ -4,121 +4,15 @@
 //! A segment goes only to a process with the user and group of that job's local processes. When the last tie to a job
 //! ends, the process must forget the segment, and gets it no more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access::{Action, Object};
 use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::{Output, PeerId, StoreOffer};
-use crate::server::interface::requests::GroupOperation;
-use crate::server::state::collective::Operation;
-use crate::server::state::peer::Stage;
-use crate::server::state::registry::Presence;
-use crate::server::state::signature::{Kind, Participants};
+use crate::server::interface::{GroupOperation, Output, PeerId, StoreOffer};
+use crate::server::state::{Jobs, Kind, Lost, Operation, Participants, PeerStage, Presence, Server, Tie};
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
-
-/// A reason why processes of several jobs are tied.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tie {
-    /// They are connected: the participants as written.
-    Connection(Participants),
-    /// They are in a group of this name. Several groups may have it.
-    Group(Text, u64),
-    /// A process claims to be in a group of this name, formed by invitation. The others may not know of it.
-    Claim(Text, u64),
-    /// A process has started this job.
-    Spawn(Namespace),
-}
-
-/// The relation of a process to another job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Bond {
-    /// Connected, in one group, or started by that job.
-    Other,
-    /// The process has started the job.
-    Child,
-}
-
-/// Jobs of a tie, including the process's own.
-type Jobs = Arc<BTreeSet<Namespace>>;
-
-/// All ties of the local processes.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Ties {
-    of_process: BTreeMap<ProcId, BTreeMap<Tie, Jobs>>,
-    last_group: u64,
-}
-
-/// Jobs that local processes may no longer read.
-type Lost = Vec<(ProcId, Namespace)>;
-
-impl Ties {
-    /// Number of processes with ties.
-    pub(in crate::server) fn len(&self) -> usize {
-        self.of_process.len()
-    }
-
-    /// Number of a process's ties.
-    pub(in crate::server) fn count(&self, proc: &ProcId) -> usize {
-        self.of_process.get(proc).map_or(0, BTreeMap::len)
-    }
-
-    fn of(&self, proc: &ProcId) -> impl Iterator<Item = (&Tie, &Jobs)> {
-        self.of_process.get(proc).into_iter().flatten()
-    }
-
-    /// Jobs that a process may read besides its own.
-    fn reach(&self, proc: &ProcId) -> BTreeSet<Namespace> {
-        let jobs = self.of(proc).flat_map(|(_, jobs)| jobs.iter());
-        jobs.filter(|namespace| **namespace != proc.namespace).cloned().collect()
-    }
-
-    fn reaches(&self, proc: &ProcId, namespace: &Namespace) -> bool {
-        *namespace != proc.namespace && self.of(proc).any(|(_, jobs)| jobs.contains(namespace))
-    }
-
-    /// The strongest bond of a process to another job. A claim counts if a process of that job has the same claim.
-    pub(super) fn bond(&self, proc: &ProcId, namespace: &Namespace) -> Option<Bond> {
-        let about_it = self.of(proc).filter(|(_, jobs)| jobs.contains(namespace));
-        let bonds = about_it.filter_map(|(tie, _)| match tie {
-            Tie::Spawn(child) if child == namespace => Some(Bond::Child),
-            Tie::Claim(id, _) => self.is_claimed(id, namespace, &proc.namespace).then_some(Bond::Other),
-            Tie::Spawn(_) | Tie::Connection(_) | Tie::Group(..) => Some(Bond::Other),
-        });
-        bonds.max()
-    }
-
-    /// Whether a process of one job claims to be in a group with another job.
-    fn is_claimed(&self, id: &Text, by: &Namespace, with: &Namespace) -> bool {
-        let first = ProcId::new(by.clone(), 0);
-        let of_job = self.of_process.range(first..).take_while(|(proc, _)| proc.namespace == *by);
-        let mut ties = of_job.flat_map(|(_, ties)| ties);
-        ties.any(|(tie, jobs)| matches!(tie, Tie::Claim(name, _) if name == id) && jobs.contains(with))
-    }
-
-    /// Removes processes from the ties that match.
-    fn part(&mut self, procs: &BTreeSet<ProcId>, is_meant: impl Fn(&Tie, &Jobs) -> bool) -> Lost {
-        let mut lost = Vec::new();
-        for proc in procs {
-            let before = self.reach(proc);
-            let Some(ties) = self.of_process.get_mut(proc) else { continue };
-            ties.retain(|tie, jobs| !is_meant(tie, jobs));
-            if ties.is_empty() {
-                self.of_process.remove(proc);
-            }
-            let after = self.reach(proc);
-            lost.extend(before.into_iter().filter(|name| !after.contains(name)).map(|name| (proc.clone(), name)));
-        }
-        lost
-    }
-
-    /// The processes of other jobs that are tied to a job.
-    fn readers_of(&self, namespace: &Namespace) -> Vec<ProcId> {
-        self.of_process.keys().filter(|proc| self.reaches(proc, namespace)).cloned().collect()
-    }
-}
 
 impl<S: Datastore> Server<S> {
     /// Whether the whole set is connected, as far as this server knows.
@@ -148,12 +42,12 @@ impl<S: Datastore> Server<S> {
         match &operation.signature.kind {
             Kind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
             Kind::Group(GroupOperation::Construct, id) => {
-                self.ties.last_group = self.ties.last_group.saturating_add(1);
                 let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
                 let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
                 let members = members.map(|(namespace, _)| namespace).filter(is_agreed).cloned();
                 let namespaces = members.chain(namespaces).collect();
-                self.bind(&Tie::Group(id.clone(), self.ties.last_group), namespaces, here);
+                let tie = Tie::Group(id.clone(), self.ties.next_group());
+                self.bind(&tie, namespaces, here);
             }
             Kind::Disconnect => {
                 let gone = here.union(&operation.departed).cloned().collect();
@@ -189,16 +83,7 @@ impl<S: Datastore> Server<S> {
     pub(super) fn untie_namespace(&mut self, namespace: &Namespace) {
         let lost = self.ties.readers_of(namespace).into_iter().map(|proc| (proc, namespace.clone())).collect();
         self.take_away(lost);
-        self.ties.of_process.retain(|proc, ties| {
-            ties.retain(|_, jobs| {
-                if !jobs.contains(namespace) {
-                    return true;
-                }
-                *jobs = Arc::new(jobs.iter().filter(|job| *job != namespace).cloned().collect());
-                jobs.iter().any(|job| *job != proc.namespace)
-            });
-            proc.namespace != *namespace && !ties.is_empty()
-        });
+        self.ties.forget_namespace(namespace);
     }
 
     /// A job was registered: processes already tied to it get its segment.
@@ -230,10 +115,9 @@ impl<S: Datastore> Server<S> {
 
     /// A job was described, perhaps again: its connected processes may learn the job's spawner.
     pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
-        let children = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.proc.namespace == *namespace && peer.stage == Stage::Admitted && !peer.is_tool);
+        let children = self.peers.iter().filter(|(_, peer)| {
+            peer.proc.namespace == *namespace && peer.stage == PeerStage::Admitted && !peer.is_tool
+        });
         for proc in children.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
             self.tie_to_parent(&proc);
         }
@@ -242,8 +126,8 @@ impl<S: Datastore> Server<S> {
     /// A local process has joined a group formed by invitation.
     pub(super) fn tie_joined(&mut self, id: &Text, proc: &ProcId, members: &[ProcId]) {
         let namespaces = members.iter().map(|member| member.namespace.clone()).collect();
-        self.ties.last_group = self.ties.last_group.saturating_add(1);
-        self.bind(&Tie::Claim(id.clone(), self.ties.last_group), namespaces, &BTreeSet::from([proc.clone()]));
+        let tie = Tie::Claim(id.clone(), self.ties.next_group());
+        self.bind(&tie, namespaces, &BTreeSet::from([proc.clone()]));
     }
 
     /// A local process has started a job.
@@ -274,7 +158,7 @@ impl<S: Datastore> Server<S> {
 
     /// Only connected processes have ties. For tests and simulations.
     pub(in crate::server) fn assert_ties_are_of_the_living(&self) {
-        for (proc, ties) in &self.ties.of_process {
+        for (proc, ties) in self.ties.iter() {
             let presence = self.registry.client(proc).map(|client| client.presence);
             assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {ties:?}");
             assert!(!ties.is_empty() && ties.len() <= self.config.limits.ties_per_process_max, "ties of {proc}");
@@ -293,7 +177,7 @@ impl<S: Datastore> Server<S> {
             }
             let news: Vec<Namespace> =
                 jobs.iter().filter(|job| **job != proc.namespace && !self.ties.reaches(proc, job)).cloned().collect();
-            self.ties.of_process.entry(proc.clone()).or_default().insert(tie.clone(), Arc::clone(&jobs));
+            self.ties.insert(proc, tie, &jobs);
             for peer in self.peers.of_process(proc).collect::<Vec<_>>() {
                 news.iter().for_each(|namespace| self.hand_over_segment(peer, namespace));
             }
@@ -316,7 +200,7 @@ impl<S: Datastore> Server<S> {
     /// Whether a connection has the segment of another job.
     pub(super) fn has_segment(&self, id: PeerId, namespace: &Namespace) -> bool {
         let Some(peer) = self.peers.get(id) else { return false };
-        let reads = peer.store == StoreOffer::Segment && peer.stage == Stage::Admitted;
+        let reads = peer.store == StoreOffer::Segment && peer.stage == PeerStage::Admitted;
         reads
             && self.store.is_registered(namespace)
             && self.may(peer, Action::Map, Object::WholeJob(namespace))

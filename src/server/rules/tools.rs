@@ -1,34 +1,16 @@
 //! Tools: processes without an announcement of the host. The tool's user decides first about admission, then the host.
 //! An admitted tool is a connection like any other, in a namespace of its own that ends with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::upcalls::settled;
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::{Capabilities, ToolAdmission};
-use crate::server::interface::host::{HostReply, ToolUpcall, Upcall};
-use crate::server::interface::io::{
-    Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, ToolHello, ToolKind,
+use crate::server::interface::{
+    Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
+    ToolKind, ToolUpcall, Upcall, set, settled,
 };
-use crate::server::state::peer::Stage;
-use crate::server::state::pending::Purpose;
-use crate::server::state::registry::{Client, Presence};
+use crate::server::state::{Client, PeerStage, Presence, Purpose, Server};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
-
-/// Tools that wait for the host, and the number of assigned names.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Tools {
-    arriving: BTreeMap<PeerId, ToolHello>,
-    last_name: u64,
-}
-
-impl Tools {
-    pub(in crate::server) fn len(&self) -> usize {
-        self.arriving.len()
-    }
-}
 
 impl<S: Datastore> Server<S> {
     pub(in crate::server) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
@@ -46,21 +28,21 @@ impl<S: Datastore> Server<S> {
         }
         if !self.config.capabilities.contains(Capabilities::TOOL_CONNECTED) {
             let claimed = hello.claimed.clone();
-            self.tools.arriving.insert(id, hello);
+            self.tools.insert(id, hello);
             return self.admit_tool(now, id, claimed, false);
         }
         let upcall = Upcall::ToolConnected(upcall_of(&hello));
-        self.tools.arriving.insert(id, hello);
+        self.tools.insert(id, hello);
         self.ask_host(now, Purpose::ToolConnected(id), upcall);
     }
 
     fn examine_tool(&self, id: PeerId, hello: &ToolHello) -> Result<(), Refusal> {
         let policy = &self.config.tools;
-        if self.peers.get(id).is_some() || self.tools.arriving.contains_key(&id) {
+        if self.peers.get(id).is_some() || self.tools.get(id).is_some() {
             return Err(Refusal::Repeated);
         }
         let peers_max = self.config.limits.peers_max;
-        if self.peers.len().saturating_add(self.tools.arriving.len()) >= peers_max {
+        if self.peers.len().saturating_add(self.tools.len()) >= peers_max {
             return Err(Refusal::TooManyPeers { peers_max });
         }
         if let Some(proc) = &hello.claimed {
@@ -77,7 +59,7 @@ impl<S: Datastore> Server<S> {
         if !is_announced && self.tools_of(uid) >= peers_max {
             return Err(Refusal::TooManyTools { uid, peers_max });
         }
-        let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
+        let arriving = self.tools.count_of_user(uid);
         if !is_announced && !self.peers.permit(uid, arriving.saturating_add(1), self.config.limits.peers_max) {
             return Err(Refusal::TooManyOfUser { uid });
         }
@@ -109,7 +91,7 @@ impl<S: Datastore> Server<S> {
     /// Connections of a user's tools, including those that wait for the host.
     fn tools_of(&self, uid: u32) -> usize {
         let here = self.peers.iter().filter(|(_, peer)| peer.is_tool && peer.credentials.uid == uid).count();
-        let arriving = self.tools.arriving.values().filter(|hello| hello.credentials.uid == uid).count();
+        let arriving = self.tools.count_of_user(uid);
         here.saturating_add(arriving)
     }
 
@@ -119,7 +101,7 @@ impl<S: Datastore> Server<S> {
         if proc.rank.process().is_none() {
             return Err(Refusal::UnknownProcess { proc: proc.clone() });
         }
-        if self.tools.arriving.values().any(|other| other.claimed.as_ref() == Some(proc)) {
+        if self.tools.is_claimed(proc) {
             return Err(taken());
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
@@ -147,7 +129,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Applies the host's decision about a tool.
-    pub(super) fn settle_tool(&mut self, now: Time, id: PeerId, reply: HostReply) {
+    pub(in crate::server) fn settle_tool(&mut self, now: Time, id: PeerId, reply: HostReply) {
         let (status, assigned) = match reply {
             HostReply::Tool(assigned) => (Status::SUCCESS, assigned),
             HostReply::Status(status) => (settled(status), None),
@@ -158,18 +140,18 @@ impl<S: Datastore> Server<S> {
             return self.refuse_tool(id, refusal);
         }
         // A tool with a name of its own keeps it.
-        let claimed = self.tools.arriving.get(&id).and_then(|hello| hello.claimed.clone());
+        let claimed = self.tools.get(id).and_then(|hello| hello.claimed.clone());
         self.admit_tool(now, id, claimed.or(assigned), true);
     }
 
     fn refuse_tool(&mut self, id: PeerId, refusal: Refusal) {
-        if self.tools.arriving.remove(&id).is_some() {
+        if self.tools.remove(id).is_some() {
             self.outputs.push(Output::Refuse(id, refusal));
         }
     }
 
     fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>, is_vouched_for: bool) {
-        let Some(hello) = self.tools.arriving.get(&id).cloned() else { return };
+        let Some(hello) = self.tools.get(id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
         if let Err(refusal) = self.seat(id, &hello, &proc) {
             return self.refuse_tool(id, refusal);
@@ -177,7 +159,7 @@ impl<S: Datastore> Server<S> {
         if let Some(client) = self.registry.client_mut(&proc) {
             client.is_vouched_for = is_vouched_for;
         }
-        self.tools.arriving.remove(&id);
+        self.tools.remove(id);
         tracing::info!(%proc, kind = ?hello.kind, "tool connected");
         self.registry.touch();
         let index = self.peers.next_index();
@@ -205,7 +187,7 @@ impl<S: Datastore> Server<S> {
         let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
         self.peers.insert(id, client);
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.stage = Stage::Admitted;
+            peer.stage = PeerStage::Admitted;
             peer.is_tool = true;
             peer.reads_entries = hello.reads_entries;
         }
@@ -242,8 +224,7 @@ impl<S: Datastore> Server<S> {
     /// An unused name.
     fn next_name(&mut self) -> ProcId {
         loop {
-            self.tools.last_name = self.tools.last_name.saturating_add(1);
-            let number = self.tools.last_name;
+            let number = self.tools.next_number();
             let name = format!("{}{number}", self.config.tools.name_prefix);
             let namespace = Namespace::new(&name).or_else(|_| Namespace::new(&format!("tool-{number}")));
             if let Ok(namespace) = namespace
@@ -256,7 +237,7 @@ impl<S: Datastore> Server<S> {
 
     /// A tool without admission sends a request, or ends.
     pub(super) fn forget_arriving(&mut self, id: PeerId) -> bool {
-        if self.tools.arriving.remove(&id).is_none() {
+        if self.tools.remove(id).is_none() {
             return false;
         }
         for upcall in self.upcalls.of_peer(id) {
@@ -289,31 +270,20 @@ impl<S: Datastore> Server<S> {
     }
 }
 
-impl ToolHello {
-    /// The ids to compare with registered ones.
-    fn claimed_credentials(&self) -> Credentials {
-        Credentials { uid: self.credentials.uid, gid: self.claimed_gid }
-    }
-}
-
 /// The host's view of a tool: its own infos, with the kernel's facts instead of any false claims.
 fn upcall_of(hello: &ToolHello) -> ToolUpcall {
     let ToolHello { kind, claimed, credentials, version_text, info, .. } = hello;
     let mut info = info.clone();
-    let set = |info: &mut Vec<Info>, key: &'static str, value: Value| {
-        info.retain(|info| info.key.as_str() != key);
-        info.push(Info::new(Key::from_static(key), value));
-    };
-    set(&mut info, keys::USERID.name(), Value::from(credentials.uid));
+    set(&mut info, keys::USERID, Value::from(credentials.uid));
     if credentials.gid == Credentials::GROUP_UNKNOWN {
         info.retain(|info| info.key.as_str() != keys::GRPID.name());
     } else {
-        set(&mut info, keys::GRPID.name(), Value::from(credentials.gid));
+        set(&mut info, keys::GRPID, Value::from(credentials.gid));
     }
-    set(&mut info, keys::VERSION_INFO.name(), Value::from(version_text.clone()));
+    set(&mut info, keys::VERSION_INFO, Value::from(version_text.clone()));
     if let Some(proc) = claimed {
-        set(&mut info, keys::NSPACE.name(), Value::from(proc.namespace.as_str()));
-        set(&mut info, keys::RANK.name(), Value::ProcRank(proc.rank));
+        set(&mut info, keys::NSPACE, Value::from(proc.namespace.as_str()));
+        set(&mut info, keys::RANK, Value::ProcRank(proc.rank));
     }
     ToolUpcall { kind: *kind, claimed: claimed.clone(), credentials: *credentials, directives: info }
 }

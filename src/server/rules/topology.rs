@@ -3,14 +3,9 @@
 use super::get::Verdict;
 use crate::gds::Datastore;
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::io::{StoreOffer, TopologyQuestion};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::waiting::{Asker, Waiter, Wanted};
+use crate::server::interface::{StoreOffer, TOPOLOGY, TopologyQuestion};
+use crate::server::state::{Asker, Server, Ticket, Waiter, Wanted};
 use crate::types::{Key, ProcId, Rank, Status};
-
-/// Key used by our own clients; the answer brings the segment of the topology.
-pub const TOPOLOGY: &str = "modex.topology";
 
 /// Keys that other libraries use for the topology as text.
 const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];

@@ -1,5 +1,7 @@
+//! The codes that listeners want.
+
 use crate::events::{DEFAULT_HANDLER, Event};
-use crate::server::interface::io::PeerId;
+use crate::server::interface::PeerId;
 use crate::types::Status;
 
 /// A receiver of events.

@@ -1,14 +1,95 @@
-//! The state of a server, without policy. Each part owns its fields.
+//! The state of a server, without policy. Each part owns its fields and the methods that change them. No part knows the
+//! whole.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `server` | the [`Server`]: one field for each part |
+//! | `outputs` | pending outputs; tickets, the duties to answer |
+//! | `timers` | deadlines |
+//! | `peer` | connections |
+//! | `registry`, `changes` | announced processes and their presence; keys that their commits changed |
+//! | `shares` | the share of each user in a bounded resource |
+//! | `pending` | upcalls without an answer |
+//! | `waiting` | held requests for data |
+//! | `commit_number`, `commit_rest` | the number of a commit; the rest of a large one |
+//! | `slices` | unfinished requests |
+//! | `questions`, `query_scope` | queries and the progress of their answers; the subject of a query |
+//! | `hardware`, `deferred` | what is known of the topology; requests that wait for it |
+//! | `interest`, `events` | codes that listeners want; registrations and recent events |
+//! | `heartbeats` | watches of processes |
+//! | `forwarding` | pulls of output, and kept output |
+//! | `cleanups` | paths registered for removal |
+//! | `process_sets` | process sets of the host |
+//! | `tools` | tools that wait for the host |
+//! | `ties` | ties of processes to other jobs |
+//! | `signature`, `transitions` | kind and participants of an operation; the effects of events on it |
+//! | `operation`, `collectives`, `early_connect` | one operation of many processes; all of them; the state of one that goes to the host early |
+//! | `exchanges`, `missed_fences` | commits that participants have of each other; fences that this server missed |
+//! | `group` | groups and invitations |
+//! | `sizes` | the memory of participants and infos |
 
-pub(super) mod changes;
-pub(super) mod collective;
-pub(super) mod interest;
-pub(super) mod outputs;
-pub(super) mod peer;
-pub(super) mod pending;
-pub(super) mod registry;
+mod changes;
+mod cleanups;
+mod collectives;
+mod commit_number;
+mod commit_rest;
+mod deferred;
+mod early_connect;
+mod events;
+mod exchanges;
+mod forwarding;
+mod group;
+mod hardware;
+mod heartbeats;
+mod interest;
+mod missed_fences;
+mod operation;
+mod outputs;
+mod peer;
+mod pending;
+mod process_sets;
+mod query_scope;
+mod questions;
+mod registry;
+pub(super) mod server;
 pub(super) mod shares;
-pub(super) mod signature;
-pub(super) mod timers;
+mod signature;
+mod sizes;
+mod slices;
+mod ties;
+mod timers;
+mod tools;
 pub(super) mod transitions;
-pub(super) mod waiting;
+mod waiting;
+
+pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
+pub(super) use commit_number::{EVERYTHING, add_commit_number, split_number, take_commit_number};
+pub(super) use commit_rest::{CommitRest, PIECE_ENTRIES_MAX};
+pub(super) use deferred::DeferredRequest;
+pub(super) use early_connect::EarlyConnect;
+pub(super) use events::{Origin, Voice, listener_of};
+pub(super) use forwarding::Pull;
+pub(super) use group::bootstraps::{Bootstrap, BootstrapArrival, BootstrapId};
+pub(super) use group::group_table::Group;
+pub(super) use group::invitations::{Bereaved, Invited};
+pub(super) use group::mourning::Loss;
+pub(super) use group::vacancies::take_if_lower;
+pub(super) use hardware::{Hardware, Topology};
+pub(super) use heartbeats::{Watch, WatchId};
+pub(super) use interest::{Codes, Listener};
+pub(super) use operation::{Answer, Gathered, Operation, OperationId, Stage, brings_about};
+pub(super) use outputs::{CallTicket, Ticket};
+pub(super) use peer::{Peer, PeerStage};
+pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};
+pub(super) use query_scope::QueryScope;
+pub(super) use questions::{Answering, Progress, Questions};
+pub(super) use registry::{Client, Job, Presence, Registry, Remote};
+pub(super) use server::Server;
+pub(super) use shares::Pool;
+pub(super) use signature::{Kind, Participants, Signature};
+pub(super) use sizes::{size_of_infos, size_of_procs};
+pub(super) use slices::Rest;
+pub(super) use ties::{Bond, Jobs, Lost, Tie};
+pub(super) use timers::Timer;
+pub(super) use transitions::Phase;
+pub(super) use waiting::{Asker, WaitId, Waiter, Wanted};

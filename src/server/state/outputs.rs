@@ -1,9 +1,9 @@
+//! Pending outputs, and the duties to answer.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::host::{CallId, HostResult};
-use crate::server::interface::io::{Output, PeerId, TopologyQuestion};
-use crate::server::interface::job_data::JobData;
+use crate::server::interface::{CallId, HostResult, JobData, Output, PeerId, TopologyQuestion};
 use crate::types::{Namespace, Status};
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by

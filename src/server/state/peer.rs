@@ -1,12 +1,14 @@
+//! Connections.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::shares::UserShares;
-use crate::server::interface::io::{Credentials, Hello, PeerId, StoreOffer, Version};
+use crate::server::interface::{Credentials, Hello, PeerId, StoreOffer, Version};
 use crate::types::ProcId;
 
 /// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum PeerStage {
     /// The host has not yet agreed.
     Arriving,
     /// May send requests.
@@ -23,7 +25,7 @@ pub(crate) struct Peer {
     pub(crate) credentials: Credentials,
     pub(crate) store: StoreOffer,
     pub(crate) version: Version,
-    pub(crate) stage: Stage,
+    pub(crate) stage: PeerStage,
     /// Whether it came as a tool without an announcement of the host.
     pub(crate) is_tool: bool,
     /// Whether it reads job information as entries.
@@ -44,7 +46,7 @@ pub(crate) struct Peers {
 impl Peers {
     pub(crate) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version, .. } = hello;
-        let (stage, told_all) = (Stage::Arriving, BTreeSet::new());
+        let (stage, told_all) = (PeerStage::Arriving, BTreeSet::new());
         let peer = Peer { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, told_all };
         self.of_users.take(credentials.uid, 1);
         if let Some(before) = self.peers.insert(id, peer) {
@@ -84,7 +86,7 @@ impl Peers {
 
     /// Connections under this name that have not finalized.
     pub(crate) fn of_process(&self, proc: &ProcId) -> impl Iterator<Item = PeerId> {
-        let are_there = |peer: &Peer| peer.proc == *proc && peer.stage != Stage::Finalized;
+        let are_there = |peer: &Peer| peer.proc == *proc && peer.stage != PeerStage::Finalized;
         self.peers.iter().filter(move |(_, peer)| are_there(peer)).map(|(id, _)| *id)
     }
 

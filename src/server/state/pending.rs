@@ -1,12 +1,12 @@
+//! Upcalls without an answer.
+
 use std::collections::BTreeMap;
 
-use super::collective::OperationId;
+use super::forwarding::Pull;
+use super::operation::OperationId;
 use super::outputs::Ticket;
-use crate::server::interface::host::UpcallId;
-use crate::server::interface::io::PeerId;
-use crate::server::rules::forwarding::Pull;
-use crate::server::rules::host_request::AnswerForm;
-use crate::server::rules::query::Questions;
+use super::questions::Questions;
+use crate::server::interface::{AnswerForm, PeerId, UpcallId};
 use crate::types::{Key, Namespace, ProcId, Time};
 
 /// The purpose of an upcall.

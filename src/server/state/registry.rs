@@ -1,9 +1,11 @@
+//! Announced jobs and processes, and their presence.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
 use super::changes::Changes;
-use crate::server::interface::io::{Credentials, PeerId};
+use crate::server::interface::{Credentials, PeerId};
 use crate::types::{Namespace, ProcId, Rank, Text};
 
 /// The processes that the host announced, and their presence.

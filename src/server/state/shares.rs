@@ -8,9 +8,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::gds::Datastore;
-use crate::server::dispatch::core::Server;
-
 /// A resource that all users share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
@@ -30,14 +27,6 @@ impl Pool {
             matches!((held, left, max), (Ok(held), Ok(left), Ok(max)) if held * max <= (left * left).saturating_mul(2))
         };
         more == 0 || left > 0 && (is_within(self.used) || is_within(of_user()))
-    }
-}
-
-impl<S: Datastore> Server<S> {
-    /// Whether a user may take `more` units of a pool. Root and the server's user may take all: they could harm others
-    /// anyway.
-    pub(crate) fn has_share(&self, uid: u32, pool: Pool, more: usize, of_user: impl FnOnce() -> usize) -> bool {
-        if self.is_trusted(uid) { more <= pool.max.saturating_sub(pool.used) } else { pool.has_share(more, of_user) }
     }
 }
 

@@ -7,7 +7,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::registry::{Membership, Registry};
-use crate::server::interface::requests::GroupOperation;
+use crate::keys;
+use crate::server::interface::{Capabilities, GroupOperation};
 use crate::types::{Namespace, ProcId, Rank, Text};
 
 /// Kinds of operations that never match each other.
@@ -25,6 +26,30 @@ impl Kind {
     /// an ended job.
     pub(crate) const fn outlives_jobs(&self) -> bool {
         matches!(self, Self::Disconnect | Self::Group(GroupOperation::Destruct, _))
+    }
+
+    /// The host's capability for operations beyond this node.
+    pub(crate) const fn capability(&self) -> Capabilities {
+        match self {
+            Self::Fence => Capabilities::FENCE,
+            Self::Connect => Capabilities::CONNECT,
+            Self::Disconnect => Capabilities::DISCONNECT,
+            Self::Group(..) => Capabilities::GROUP,
+        }
+    }
+
+    /// Directives that a server can meet without the host.
+    pub(crate) const fn understood(&self) -> &'static [&'static str] {
+        match self {
+            Self::Fence => &UNDERSTOOD_OF_FENCES,
+            Self::Connect | Self::Disconnect => &UNDERSTOOD_OF_CONNECTIONS,
+            Self::Group(..) => &UNDERSTOOD_OF_GROUPS,
+        }
+    }
+
+    /// Members of a group send different directives about themselves; other participants should all send the same.
+    pub(crate) const fn merges_directives(&self) -> bool {
+        matches!(self, Self::Group(..))
     }
 }
 
@@ -133,3 +158,19 @@ impl Signature {
         self.procs.namespaces().any(|named| named == namespace)
     }
 }
+
+const UNDERSTOOD_OF_FENCES: [&str; 3] =
+    [keys::COLLECT_DATA.name(), keys::COLLECT_GENERATED_JOB_INFO.name(), keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_CONNECTIONS: [&str; 1] = [keys::TIMEOUT.name()];
+const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
+    keys::TIMEOUT.name(),
+    keys::GROUP_LOCAL_ONLY.name(),
+    keys::GROUP_OPTIONAL.name(),
+    keys::GROUP_FT_COLLECTIVE.name(),
+    keys::GROUP_NOTIFY_TERMINATION.name(),
+    keys::GROUP_ASSIGN_CONTEXT_ID.name(),
+    keys::GROUP_LEADER.name(),
+    keys::GROUP_INFO.name(),
+    keys::GROUP_BOOTSTRAP.name(),
+    keys::GROUP_ADD_MEMBERS.name(),
+];

@@ -1,10 +1,12 @@
+//! Deadlines.
+
 use std::collections::BTreeSet;
 
-use super::collective::OperationId;
+use super::group::bootstraps::BootstrapId;
+use super::heartbeats::WatchId;
+use super::operation::OperationId;
 use super::waiting::WaitId;
-use crate::server::interface::host::UpcallId;
-use crate::server::rules::group::BootstrapId;
-use crate::server::rules::heartbeats::WatchId;
+use crate::server::interface::UpcallId;
 use crate::types::Time;
 
 /// Kinds of deadlines.

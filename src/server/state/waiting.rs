@@ -1,11 +1,11 @@
+//! Held requests for data.
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collective::size_of_infos;
 use super::outputs::{CallTicket, Ticket};
 use super::shares::UserShares;
-use crate::server::interface::directives::GetDirectives;
-use crate::server::interface::host::UpcallId;
-use crate::server::interface::io::PeerId;
+use super::sizes::size_of_infos;
+use crate::server::interface::{GetDirectives, PeerId, UpcallId};
 use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
 /// Identifies one held request for data.

@@ -3,25 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::invitations::{Bereaved, Invited};
-use super::{group_of, name_of};
+use super::directives::{group_of, membership, membership_in, name_of};
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::dispatch::core::Server;
-use crate::server::interface::config::Capabilities;
-use crate::server::interface::directives::{find, flag};
-use crate::server::interface::host::Upcall;
-use crate::server::interface::io::{PeerId, StoreOffer};
-use crate::server::interface::requests::GroupOperation;
-use crate::server::state::collective::{OperationId, Stage};
-use crate::server::state::outputs::Ticket;
-use crate::server::state::registry::{Presence, Remote};
-use crate::server::state::shares::Pool;
-use crate::server::state::signature::{Kind, Signature};
+use crate::server::interface::{
+    Capabilities, GroupOperation, Output, PeerId, StoreOffer, Upcall, find, flag, processes,
+};
+use crate::server::state::{
+    Bereaved, Invited, Kind, OperationId, Pool, Presence, Remote, Server, Signature, Stage, Ticket,
+};
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
 impl<S: Datastore> Server<S> {
     /// Joins and leaves; invitations are events, and have no request of their own.
@@ -40,7 +34,11 @@ impl<S: Datastore> Server<S> {
     }
 
     /// A leader requests a number for a group formed by invitation, and no host can assign one.
-    pub(in crate::server) fn number_for_group(&mut self, proc: &ProcId, control: &proto::JobControl) -> Option<Info> {
+    pub(in crate::server::rules) fn number_for_group(
+        &mut self,
+        proc: &ProcId,
+        control: &proto::JobControl,
+    ) -> Option<Info> {
         let is_asked = control.targets.is_empty() && flag(&control.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
         let has_host = self.config.capabilities.intersects(Capabilities::GROUP | Capabilities::JOB_CONTROL);
         (is_asked && !has_host && self.is_all_here(&proc.namespace)).then(|| self.groups.next_number())
@@ -72,7 +70,7 @@ impl<S: Datastore> Server<S> {
 
     /// A process reports that it is in a group formed by invitation. It speaks only for itself.
     fn join_group(&mut self, ticket: &Ticket, proc: &ProcId, id: Text, directives: &[Info]) -> Status {
-        let members = super::membership(directives).unwrap_or_default();
+        let members = membership(directives).unwrap_or_default();
         if self.is_a_jobs_name(&id) {
             return Status::ERR_BAD_PARAM;
         }
@@ -123,7 +121,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The host works on the end of a group: asks the servers of processes that have left it.
-    pub(in crate::server) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
+    pub(in crate::server::rules) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
         let Some(of) = self.collectives.get(operation) else { return };
         let Kind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
         let members = of.remaining();
@@ -151,11 +149,11 @@ impl<S: Datastore> Server<S> {
 
     /// Another server may ask for this one's part in the end of a group that all local members have left. Returns
     /// whether the event is such a question, which is for servers only.
-    pub(in crate::server) fn is_asked_for_part(&mut self, now: Time, event: &Event) -> bool {
+    pub(in crate::server::rules) fn is_asked_for_part(&mut self, now: Time, event: &Event) -> bool {
         let awaited = event.info.iter().find(|info| info.key.as_str() == proto::GROUP_AWAITED);
         if let Some(awaited) = awaited
             && let Some(id) = group_of(event)
-            && let Some(procs) = super::membership_in(&awaited.value)
+            && let Some(procs) = membership_in(&awaited.value)
         {
             self.take_part_without_members(now, id, procs);
         }
@@ -230,13 +228,13 @@ impl<S: Datastore> Server<S> {
         self.distribute(now, &event, self.voice_of(Some(source)).into());
         if goes_up {
             let id = self.upcalls.unawaited();
-            self.outputs.push(crate::server::interface::io::Output::Upcall(id, Upcall::NotifyEvent((*event).clone())));
+            self.outputs.push(Output::Upcall(id, Upcall::NotifyEvent((*event).clone())));
         }
         Arc::unwrap_or_clone(event)
     }
 
     /// Handles an observed event of a local connection or of another node that may be about a group.
-    pub(in crate::server) fn note_group_event(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
+    pub(in crate::server::rules) fn note_group_event(&mut self, now: Time, event: &Event, origin: Option<PeerId>) {
         let Some(source) = &event.source else { return };
         let is_about_source = event.affected() == [source];
         let comes_from_elsewhere = origin.is_none();
@@ -331,7 +329,7 @@ impl<S: Datastore> Server<S> {
     /// An invitation does not fit. Only its leader is marked, because other invitations may be another user's.
     fn miss_invitation(&mut self, leader: &ProcId, origin: Option<PeerId>) {
         if origin.is_some() {
-            self.invitations.incomplete.insert(leader.clone());
+            self.invitations.note_incomplete(leader);
         }
     }
 
@@ -361,7 +359,7 @@ impl<S: Datastore> Server<S> {
     /// gets the leader's end, so that it can volunteer as the successor.
     fn answer_latecomer(&mut self, now: Time, leader: &ProcId, id: &Text, proc: &ProcId) {
         let Some(client) = self.registry.client(leader) else { return };
-        if self.invitations.incomplete.contains(leader) || self.invitations.is_open(leader, id) {
+        if self.invitations.is_incomplete(leader) || self.invitations.is_open(leader, id) {
             return;
         }
         let has_left = client.presence.is_gone() || client.presence == Presence::Finalized;
@@ -378,7 +376,7 @@ impl<S: Datastore> Server<S> {
     fn tell_left_out(&mut self, now: Time, complete: &Event, leader: &ProcId, id: &Text, invited: &Invited) {
         let named = |key: &str| -> BTreeSet<ProcId> {
             let lists = complete.info.iter().filter(|info| info.key.as_str() == key);
-            lists.filter_map(|info| super::membership_in(&info.value)).flatten().collect()
+            lists.filter_map(|info| membership_in(&info.value)).flatten().collect()
         };
         let members = named(keys::GROUP_MEMBERSHIP.name());
         let job = |proc: &ProcId| ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
@@ -412,7 +410,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// A local process has ended or finalized: informs the processes that wait for its answer.
-    pub(in crate::server) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
+    pub(in crate::server::rules) fn end_invitations_of(&mut self, now: Time, proc: &ProcId) {
         self.vacancies.reopen(proc);
         for Bereaved { id, targets, is_leaderless, successor } in self.invitations.bereaved_of(proc) {
             if is_leaderless {
@@ -421,11 +419,6 @@ impl<S: Datastore> Server<S> {
             self.tell_of(now, Status::PROC_TERMINATED, proc, &id, targets, &[]);
         }
     }
-}
-
-pub(super) fn processes(procs: Vec<ProcId>) -> Value {
-    let elements = procs.into_iter().map(Value::from).collect();
-    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
 }
 
 /// Open invitations of one leader. When it ends, all of them end in one turn.

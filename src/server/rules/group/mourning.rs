@@ -3,62 +3,28 @@
 //! A process may be in thousands of groups, and end together with many others. Each step informs a bounded number of
 //! groups, and the next step comes in another turn. A construction does not go on before its members know.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::is_told_of_deaths;
+use super::directives::is_told_of_deaths;
 use crate::gds::Datastore;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::requests::GroupOperation;
-use crate::server::state::collective::{OperationId, Stage};
-use crate::server::state::signature::Kind;
-use crate::server::state::timers::Timer;
-use crate::types::{ProcId, Status, Text, Time};
-
-/// Ends of processes that others do not know yet, in order.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Mourning {
-    left: VecDeque<(ProcId, Loss)>,
-    /// The next step.
-    due: Option<Time>,
-}
-
-/// The group or operation that has lost the process.
-#[derive(Debug)]
-enum Loss {
-    Group(Text),
-    Operation(OperationId),
-}
-
-impl Mourning {
-    pub(in crate::server) fn len(&self) -> usize {
-        self.left.len()
-    }
-
-    pub(in crate::server) const fn due(&self) -> Option<Time> {
-        self.due
-    }
-
-    /// Whether the others do not know yet about all of these processes.
-    pub(in crate::server) fn is_about<'a>(&self, mut procs: impl Iterator<Item = &'a ProcId>) -> bool {
-        procs.all(|proc| self.left.iter().any(|(of, _)| of == proc))
-    }
-}
+use crate::server::interface::GroupOperation;
+use crate::server::state::{Kind, Loss, OperationId, Server, Stage, Timer};
+use crate::types::{ProcId, Status, Time};
 
 impl<S: Datastore> Server<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
-    pub(in crate::server) fn mourn(&mut self, now: Time, proc: &ProcId) {
+    pub(in crate::server::rules) fn mourn(&mut self, now: Time, proc: &ProcId) {
         let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));
         let groups = groups.map(|(id, _)| (proc.clone(), Loss::Group(id.clone())));
-        self.mourning.left.extend(groups);
+        self.mourning.extend(groups);
         for id in self.collectives.gathering_with(&proc.namespace) {
             let Some(operation) = self.collectives.get_mut(id) else { continue };
             if matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _)) {
                 operation.unmourned.insert(proc.clone());
-                self.mourning.left.push_back((proc.clone(), Loss::Operation(id)));
+                self.mourning.extend([(proc.clone(), Loss::Operation(id))]);
             }
         }
-        if self.mourning.due.is_none() {
+        if self.mourning.due().is_none() {
             self.mourn_some(now);
         }
         self.end_invitations_of(now, proc);
@@ -66,9 +32,9 @@ impl<S: Datastore> Server<S> {
 
     /// Informs the members of some groups. The others follow in a later turn.
     pub(in crate::server) fn mourn_some(&mut self, now: Time) {
-        let is_late = self.mourning.due.take().is_some();
+        let is_late = self.mourning.take_due().is_some();
         for _ in 0..LOSSES_PER_STEP {
-            let Some((proc, loss)) = self.mourning.left.pop_front() else { return };
+            let Some((proc, loss)) = self.mourning.pop() else { return };
             match loss {
                 Loss::Group(id) => {
                     let members = self.groups.of_member(&id, &proc).map(|group| group.members.iter());
@@ -87,9 +53,9 @@ impl<S: Datastore> Server<S> {
                 }
             }
         }
-        if !self.mourning.left.is_empty() {
-            self.mourning.due = Some(now + NEXT_STEP_IN);
-            self.timers.arm(self.mourning.due, Timer::Mourning);
+        if self.mourning.len() > 0 {
+            self.mourning.set_due(now + NEXT_STEP_IN);
+            self.timers.arm(self.mourning.due(), Timer::Mourning);
         }
     }
 

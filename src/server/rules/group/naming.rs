@@ -6,13 +6,18 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::keys;
-use crate::server::dispatch::core::Server;
-use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
+use crate::server::interface::processes;
+use crate::server::state::Server;
+use crate::types::{Info, ProcId, Status, Value};
 
 impl<S: Datastore> Server<S> {
     /// Processes that a request names, each once, with groups replaced by their members. A rank that a group does not
     /// have stays as named, because an empty list may mean all processes.
-    pub(in crate::server) fn with_members(&self, procs: Vec<ProcId>, caller: &ProcId) -> Result<Vec<ProcId>, Status> {
+    pub(in crate::server::rules) fn with_members(
+        &self,
+        procs: Vec<ProcId>,
+        caller: &ProcId,
+    ) -> Result<Vec<ProcId>, Status> {
         let mut names = self.groups.names(&self.registry, caller);
         if !procs.iter().any(|named| names.members(named).is_some_and(|members| !members.is_empty())) {
             return Ok(procs);
@@ -34,7 +39,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The same in the infos of an event that name processes. Returns whether there was a group's name.
-    pub(in crate::server) fn put_members(&self, infos: &mut [Info], caller: &ProcId) -> Result<bool, Status> {
+    pub(in crate::server::rules) fn put_members(&self, infos: &mut [Info], caller: &ProcId) -> Result<bool, Status> {
         let mut is_changed = false;
         // Repeated keys are expanded only once.
         let mut open = NAMING_PROCESSES.to_vec();
@@ -55,10 +60,7 @@ impl<S: Datastore> Server<S> {
             is_changed = true;
             info.value = match (members.as_slice(), &info.value) {
                 ([member], Value::Proc(_)) => Value::from(member.clone()),
-                _ => {
-                    let elements = members.into_iter().map(Value::from).collect();
-                    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
-                }
+                _ => processes(members),
             };
         }
         Ok(is_changed)

@@ -5,152 +5,16 @@
 //! construction waits for these reports, but only for a bounded time, and not for clients of other libraries, which
 //! send none.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{ABORTED, group_of, name_of};
+use super::directives::{ABORTED, group_of, name_of};
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
-use crate::server::dispatch::core::Server;
-use crate::server::interface::directives::find;
-use crate::server::interface::io::{PeerId, StoreOffer};
-use crate::server::interface::requests::GroupOperation;
-use crate::server::state::collective::{Operation, OperationId, Stage};
-use crate::server::state::signature::Kind;
-use crate::server::state::timers::Timer;
-use crate::types::{Namespace, ProcId, Status, Text, Time, Value};
-
-/// Invitations whose leader has ended: the leader's role is vacant.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Vacancies {
-    places: BTreeMap<(ProcId, Text), Vacancy>,
-    /// Total number of candidates of all vacancies.
-    candidate_count: usize,
-}
-
-/// The candidates for a leader's role, and the successor.
-#[derive(Debug)]
-struct Vacancy {
-    candidates: Vec<ProcId>,
-    successor: Option<ProcId>,
-    /// Time by which the successor must invite again. `None`: it has, perhaps before the end of the leader was known,
-    /// or there is no successor.
-    invites_until: Option<Time>,
-}
-
-impl Vacancy {
-    /// The current successor: it loses the role if it does not invite in time.
-    fn holder(&self, now: Time) -> Option<&ProcId> {
-        self.successor.as_ref().filter(|_| self.invites_until.is_none_or(|until| now < until))
-    }
-
-    fn take(&mut self, now: Time, proc: &ProcId) {
-        self.successor = Some(proc.clone());
-        self.invites_until = Some(now + SUCCESSOR_INVITES_WITHIN);
-    }
-}
-
-impl Vacancies {
-    /// A leader has ended, and its role is vacant. If the table is full, a vacancy with a successor makes room.
-    fn open(&mut self, leader: &ProcId, id: &Text, vacancy: Vacancy, vacancies_max: usize) {
-        if self.places.len() >= vacancies_max {
-            let taken = self.places.iter().find(|(_, vacancy)| vacancy.successor.is_some());
-            let Some(taken) = taken.map(|(vacancy, _)| vacancy.clone()) else { return };
-            self.places.remove(&taken);
-            self.count();
-        }
-        let candidate_count = self.candidate_count.saturating_add(vacancy.candidates.len());
-        if candidate_count <= CANDIDATES_MAX {
-            self.candidate_count = candidate_count;
-            if let Some(earlier) = self.places.insert((leader.clone(), id.clone()), vacancy) {
-                self.candidate_count = self.candidate_count.saturating_sub(earlier.candidates.len());
-            }
-        }
-    }
-
-    /// Whether this leader ended before it concluded its invitation, and no successor has concluded one since.
-    pub(super) fn contains(&self, leader: &ProcId, id: &Text) -> bool {
-        self.places.contains_key(&(leader.clone(), id.clone()))
-    }
-
-    /// A process has ended: the roles that it had taken are vacant again.
-    pub(super) fn reopen(&mut self, successor: &ProcId) {
-        for vacancy in self.places.values_mut().filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
-            vacancy.successor = None;
-            vacancy.invites_until = None;
-        }
-    }
-
-    /// A successor invites again, and so keeps its role.
-    pub(super) fn keep(&mut self, id: &Text, successor: &ProcId) {
-        for vacancy in self.of(id, successor).filter(|vacancy| vacancy.successor.as_ref() == Some(successor)) {
-            vacancy.invites_until = None;
-        }
-    }
-
-    /// The first volunteer becomes the successor. Returns the candidates, who must know.
-    fn fill(&mut self, now: Time, leader: &ProcId, id: &Text, volunteer: &ProcId) -> Option<Vec<ProcId>> {
-        let vacancy = self.places.get_mut(&(leader.clone(), id.clone()))?;
-        if vacancy.holder(now).is_some() || !vacancy.candidates.contains(volunteer) {
-            return None;
-        }
-        vacancy.take(now, volunteer);
-        Some(vacancy.candidates.clone())
-    }
-
-    /// A process has taken a leader's role: of several the lowest one wins.
-    fn note(&mut self, now: Time, id: &Text, successor: &ProcId) {
-        for vacancy in self.of(id, successor) {
-            if vacancy.holder(now).is_none_or(|holder| successor < holder) {
-                vacancy.take(now, successor);
-            }
-        }
-    }
-
-    /// Whether a lower process already has the role.
-    fn is_outdone(&self, now: Time, id: &Text, proc: &ProcId) -> bool {
-        let mut same =
-            self.places.iter().filter(|((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
-        same.any(|(_, vacancy)| vacancy.holder(now).is_some_and(|holder| holder < proc))
-    }
-
-    /// A successor has reported the result of its own invitation: the vacancy is closed.
-    pub(super) fn close(&mut self, id: &Text, successor: &ProcId) {
-        self.places.retain(|(_, name), vacancy| name != id || vacancy.successor.as_ref() != Some(successor));
-        self.count();
-    }
-
-    fn of(&mut self, id: &Text, proc: &ProcId) -> impl Iterator<Item = &mut Vacancy> {
-        let same =
-            self.places.iter_mut().filter(move |((_, name), vacancy)| name == id && vacancy.candidates.contains(proc));
-        same.map(|(_, vacancy)| vacancy)
-    }
-
-    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
-        self.places.retain(|(leader, _), vacancy| {
-            leader.namespace != *namespace && vacancy.candidates.iter().all(|proc| proc.namespace != *namespace)
-        });
-        self.count();
-    }
-
-    fn count(&mut self) {
-        let counts = self.places.values().map(|vacancy| vacancy.candidates.len());
-        self.candidate_count = counts.fold(0, usize::saturating_add);
-    }
-
-    pub(in crate::server) fn len(&self) -> usize {
-        self.places.len()
-    }
-}
-
-/// The lowest of several leaders leads.
-pub(super) fn take_if_lower(place: &mut Option<ProcId>, proc: &ProcId) {
-    if place.as_ref().is_none_or(|old| proc < old) {
-        *place = Some(proc.clone());
-    }
-}
+use crate::server::interface::{GroupOperation, PeerId, StoreOffer, find};
+use crate::server::state::{Kind, Operation, OperationId, Server, Stage, Timer, take_if_lower};
+use crate::types::{ProcId, Status, Text, Time, Value};
 
 impl<S: Datastore> Server<S> {
     /// An event asks its receivers for decisions about a construction.
@@ -242,7 +106,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// A connection has ended, and will not decide.
-    pub(in crate::server) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
+    pub(in crate::server::rules) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
         let owing = self.collectives.iter().filter(|(_, operation)| operation.verdicts.contains_key(&peer));
         for id in owing.map(|(id, _)| id).collect::<Vec<_>>() {
             if let Some(operation) = self.collectives.get_mut(id) {
@@ -299,10 +163,9 @@ impl<S: Datastore> Server<S> {
         candidates: Vec<ProcId>,
         successor: Option<ProcId>,
     ) {
-        let invites = successor.as_ref().is_some_and(|successor| self.invitations.is_open(successor, id));
-        let invites_until = (successor.is_some() && !invites).then(|| now + SUCCESSOR_INVITES_WITHIN);
-        let vacancy = Vacancy { candidates, successor, invites_until };
-        self.vacancies.open(leader, id, vacancy, self.config.limits.groups_per_process_max);
+        let has_invited = successor.as_ref().is_some_and(|successor| self.invitations.is_open(successor, id));
+        let vacancies_max = self.config.limits.groups_per_process_max;
+        self.vacancies.open(now, (leader, id), candidates, (successor, has_invited), vacancies_max);
     }
 
     /// A process has become leader. This may be known here before the end of its predecessor.
@@ -325,7 +188,7 @@ impl<S: Datastore> Server<S> {
 
     /// Whether an event announces a leader while a lower one already leads. On several nodes processes may volunteer at
     /// once. The lowest of them leads, and its announcement is the last one delivered.
-    pub(in crate::server) fn is_outdone(&self, now: Time, event: &Event) -> bool {
+    pub(in crate::server::rules) fn is_outdone(&self, now: Time, event: &Event) -> bool {
         if event.status != Status::GROUP_LEADER_SELECTED {
             return false;
         }
@@ -358,34 +221,5 @@ impl<S: Datastore> Server<S> {
     }
 }
 
-impl Operation {
-    /// A leader has ended.
-    pub(super) fn lose_leader(&mut self, leader: &ProcId) {
-        self.leaders.remove(leader);
-        for place in [&mut self.successor, &mut self.foretold] {
-            place.take_if(|proc| proc == leader);
-        }
-        self.is_leaderless = self.leaders.is_empty();
-        if self.is_leaderless
-            && let Some(successor) = self.foretold.take()
-        {
-            self.be_led_by(&successor);
-        }
-    }
-
-    /// A process takes the role of an ended leader.
-    fn be_led_by(&mut self, successor: &ProcId) {
-        self.is_leaderless = false;
-        if let Some(earlier) = self.successor.replace(successor.clone()) {
-            self.leaders.remove(&earlier);
-        }
-        self.leaders.insert(successor.clone());
-    }
-}
-
-/// Bound on the candidates of all vacancies: a leader may invite a million processes, and end, many times over.
-const CANDIDATES_MAX: usize = 1 << 20;
-/// Time that a successor keeps the role without inviting again.
-const SUCCESSOR_INVITES_WITHIN: Duration = Duration::from_secs(60);
 /// How long a construction waits for handlers to decide.
 const VERDICT_WAIT_MAX: Duration = Duration::from_secs(10);

@@ -1,15 +1,12 @@
 //! Requests about process sets and groups, by queries and by Gets.
 
-use super::{Asking, Server};
+use super::asking::Asking;
 use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::proto::{RankData, Reply};
-use crate::server::interface::directives::find;
-use crate::server::interface::requests::Requester;
+use crate::server::interface::{Requester, find, processes};
 use crate::server::rules::access::{Action, Object};
-use crate::server::rules::group::Group;
-use crate::server::rules::psets::processes;
-use crate::server::state::outputs::Ticket;
+use crate::server::state::{Group, Server, Ticket};
 use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, Text, Value};
 
 /// The supported keys.
@@ -43,7 +40,11 @@ impl<S: Datastore> Server<S> {
         if is(keys::QUERY_PSET_MEMBERSHIP.name()) {
             let name = scope.set.as_ref()?;
             let is_shown = self.sets_shown_to(requester).any(|shown| shown == name);
-            return self.process_sets.members(name).filter(|_| is_shown).map(processes);
+            return self
+                .process_sets
+                .members(name)
+                .filter(|_| is_shown)
+                .map(|members| processes(members.iter().cloned()));
         }
         if is(keys::QUERY_NUM_GROUPS.name()) {
             return Some(count(self.groups_shown_to(requester).count()));
@@ -54,7 +55,7 @@ impl<S: Datastore> Server<S> {
         }
         if is(keys::QUERY_GROUP_MEMBERSHIP.name()) {
             let group = self.group_meant(requester, scope.group.as_ref()?)?;
-            return Some(processes(&group.members));
+            return Some(processes(group.members.iter().cloned()));
         }
         // As in a Get, a value that the host registered for the process excludes others.
         let is_plain = wanted.directives.qualifiers.is_empty() && !self.has_registered(&wanted.proc, key);
@@ -69,7 +70,7 @@ impl<S: Datastore> Server<S> {
 
     /// Answers a Get about sets and groups. No segment holds these values, because they change while a job runs. Values
     /// that the host registered under such a key take precedence. Returns the ticket of any other request.
-    pub(in crate::server) fn answer_about_sets(
+    pub(in crate::server::rules) fn answer_about_sets(
         &mut self,
         ticket: Ticket,
         proc: &ProcId,

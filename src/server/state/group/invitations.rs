@@ -3,26 +3,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::verdicts::take_if_lower;
+use super::vacancies::take_if_lower;
 use crate::types::{Namespace, ProcId, Text};
 
 /// Open invitations of local leaders and invitees.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Invitations {
+pub(crate) struct Invitations {
     open: BTreeMap<(ProcId, Text), Invited>,
     /// Local leaders with invitations that did not fit: an unknown invitation of these may still be open.
-    pub(super) incomplete: BTreeSet<ProcId>,
+    incomplete: BTreeSet<ProcId>,
 }
 
 /// One invitation.
 #[derive(Debug)]
-pub(super) struct Invited {
+pub(crate) struct Invited {
     /// The invited processes, in the order of their ranks in the group, with their answers.
-    pub(super) answers: Vec<(ProcId, Option<bool>)>,
+    pub(crate) answers: Vec<(ProcId, Option<bool>)>,
     /// The leader's library leaves it to the server to inform the members.
-    pub(super) is_told_here: bool,
+    pub(crate) is_told_here: bool,
     /// Processes that have accepted at some time, and wait for the result.
-    pub(super) waiting: BTreeSet<ProcId>,
+    pub(crate) waiting: BTreeSet<ProcId>,
     /// The announced new leader, before the end of the leader is known.
     foretold: Option<ProcId>,
     /// A new leader that has already reported the result of its own invitation.
@@ -38,31 +38,40 @@ impl Invited {
 
 /// Processes that wait for an ended process.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Bereaved {
+pub(crate) struct Bereaved {
     /// The group.
-    pub(super) id: Text,
+    pub(crate) id: Text,
     /// The processes to inform.
-    pub(super) targets: Vec<ProcId>,
+    pub(crate) targets: Vec<ProcId>,
     /// The ended process was the leader, and its role is open; the announced successor.
-    pub(super) is_leaderless: bool,
-    pub(super) successor: Option<ProcId>,
+    pub(crate) is_leaderless: bool,
+    pub(crate) successor: Option<ProcId>,
 }
 
 impl Invitations {
     /// A leader invites. A repeated invitation under the same name drops earlier answers.
-    pub(super) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
+    pub(crate) fn open(&mut self, id: Text, leader: ProcId, invited: Vec<ProcId>, is_told_here: bool) {
         let own_answer = |proc: &ProcId| (*proc == leader).then_some(true);
         let answers = invited.into_iter().map(|proc| (proc.clone(), own_answer(&proc))).collect();
         let invited = Invited { answers, is_told_here, waiting: BTreeSet::new(), foretold: None, concluded: None };
         self.open.insert((leader, id), invited);
     }
 
-    pub(in crate::server) fn len(&self) -> usize {
+    /// An invitation of a local leader did not fit.
+    pub(crate) fn note_incomplete(&mut self, leader: &ProcId) {
+        self.incomplete.insert(leader.clone());
+    }
+
+    pub(crate) fn is_incomplete(&self, leader: &ProcId) -> bool {
+        self.incomplete.contains(leader)
+    }
+
+    pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
 
     /// Number of all invitations, of this leader's, and of the processes that these invite.
-    pub(super) fn counts(&self, leader: &ProcId) -> (usize, usize, usize) {
+    pub(crate) fn counts(&self, leader: &ProcId) -> (usize, usize, usize) {
         let first = (leader.clone(), Text::from(""));
         let own = || self.open.range(first.clone()..).take_while(|((other, _), _)| other == leader);
         let invited = own().map(|(_, invited)| invited.answers.len()).fold(0, usize::saturating_add);
@@ -71,7 +80,7 @@ impl Invitations {
 
     /// A process answers a leader; without a name, for all open invitations between the two. Returns the completed
     /// invitations whose members this server must inform.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &mut self,
         leader: &ProcId,
         id: Option<&Text>,
@@ -96,7 +105,7 @@ impl Invitations {
 
     /// A leader has reported the result. Returns its invitation, if there was one. The leader may have succeeded one
     /// whose end is not known yet.
-    pub(super) fn close(&mut self, leader: &ProcId, id: &Text) -> Option<Invited> {
+    pub(crate) fn close(&mut self, leader: &ProcId, id: &Text) -> Option<Invited> {
         let others =
             self.open.iter_mut().filter(|((_, name), invited)| name == id && invited.foretold.as_ref() == Some(leader));
         others.for_each(|(_, invited)| invited.concluded = Some(leader.clone()));
@@ -104,7 +113,7 @@ impl Invitations {
     }
 
     /// A process has ended: returns the processes that wait for it.
-    pub(super) fn bereaved_of(&mut self, proc: &ProcId) -> Vec<Bereaved> {
+    pub(crate) fn bereaved_of(&mut self, proc: &ProcId) -> Vec<Bereaved> {
         let mut bereaved = Vec::new();
         for ((_, id), invited) in self.open.extract_if(.., |(leader, _), _| leader == proc) {
             let is_leaderless = !invited.is_succeeded();
@@ -125,25 +134,25 @@ impl Invitations {
     }
 
     /// A remote process has ended: it waits no longer.
-    pub(super) fn end_wait(&mut self, id: &Text, proc: &ProcId) {
+    pub(crate) fn end_wait(&mut self, id: &Text, proc: &ProcId) {
         for (_, invited) in self.open.iter_mut().filter(|((_, name), _)| name == id) {
             invited.waiting.remove(proc);
         }
     }
 
     /// A remote leader has ended: returns its invitees, and the announced successor. `None`: its role is not open.
-    pub(super) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
+    pub(crate) fn lose_leader(&mut self, leader: &ProcId, id: &Text) -> Option<(Vec<ProcId>, Option<ProcId>)> {
         let invited = self.open.remove(&(leader.clone(), id.clone())).filter(|invited| !invited.is_succeeded())?;
         let others = invited.answers.into_iter().map(|(asked, _)| asked).filter(|asked| asked != leader).collect();
         Some((others, invited.foretold))
     }
 
-    pub(super) fn is_open(&self, leader: &ProcId, id: &Text) -> bool {
+    pub(crate) fn is_open(&self, leader: &ProcId, id: &Text) -> bool {
         self.open.contains_key(&(leader.clone(), id.clone()))
     }
 
     /// An invitee is announced as the new leader, so the leader has ended.
-    pub(super) fn foretell(&mut self, id: &Text, proc: &ProcId) {
+    pub(crate) fn foretell(&mut self, id: &Text, proc: &ProcId) {
         for (_, invited) in
             self.open.iter_mut().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc))
         {
@@ -152,14 +161,14 @@ impl Invitations {
     }
 
     /// Whether a lower process is announced as the leader.
-    pub(super) fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
+    pub(crate) fn is_outdone(&self, id: &Text, proc: &ProcId) -> bool {
         let mut same = self.open.iter().filter(|(invitation, invited)| is_led_by_other(invitation, invited, id, proc));
         same.any(|(_, invited)| invited.foretold.as_ref().is_some_and(|foretold| foretold < proc))
     }
 
     /// A namespace is removed, with its leaders' invitations. For other invitations its processes count as declined,
     /// and wait no longer. Invitations without local processes are dropped.
-    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
+    pub(crate) fn forget_namespace(&mut self, namespace: &Namespace, is_here: impl Fn(&ProcId) -> bool) {
         self.incomplete.retain(|leader| leader.namespace != *namespace);
         let stays = |proc: &ProcId| proc.namespace != *namespace && is_here(proc);
         self.open.retain(|(leader, _), invited| {

@@ -15,7 +15,7 @@ const BYTES_PER_USER_MAX: usize = 4 << 20;
 
 /// The oldest group first.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Given(VecDeque<OfGroup>);
+pub(crate) struct Given(VecDeque<OfGroup>);
 
 #[derive(Debug)]
 struct OfGroup {
@@ -28,12 +28,12 @@ struct OfGroup {
 }
 
 impl Given {
-    pub(in crate::server) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Stores the contributions in the results of a construct. Older groups of the same users make room.
-    pub(super) fn keep(&mut self, id: &Text, context_id: Option<u64>, users: &BTreeSet<u32>, results: &[Info]) {
+    pub(crate) fn keep(&mut self, id: &Text, context_id: Option<u64>, users: &BTreeSet<u32>, results: &[Info]) {
         let values: BTreeMap<_, _> = contributions(results).collect();
         let size_bytes = values.iter().map(size_bytes_of).fold(0, usize::saturating_add);
         if values.is_empty() || size_bytes > BYTES_PER_USER_MAX {
@@ -54,7 +54,7 @@ impl Given {
 
     /// A process's contribution to the newest group that the directives select: by name, by context number, else any
     /// group.
-    pub(in crate::server) fn find(&self, directives: &[Info], proc: &ProcId, key: &Key) -> Option<&Value> {
+    pub(crate) fn find(&self, directives: &[Info], proc: &ProcId, key: &Key) -> Option<&Value> {
         if self.0.is_empty() {
             return None;
         }
@@ -74,7 +74,7 @@ impl Given {
     }
 
     /// Drops the values of an ended job.
-    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+    pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
         for group in &mut self.0 {
             group.values.retain(|(proc, _), _| proc.namespace != *namespace);
         }

@@ -11,7 +11,7 @@ use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 /// Groups with local members. Disjoint sets of processes may use one name at the same time, for example for groups of
 /// one process each.
 #[derive(Debug, Default)]
-pub(in crate::server) struct Groups {
+pub(crate) struct Groups {
     groups: BTreeMap<Text, Vec<Group>>,
     count: usize,
     /// Total number of members.
@@ -21,12 +21,12 @@ pub(in crate::server) struct Groups {
     /// The last context number that this server has assigned.
     last_number: u64,
     /// Processes that have left groups with remote members.
-    pub(super) leavers: Leavers,
+    pub(crate) leavers: Leavers,
 }
 
 /// The meaning of group names for one caller. Each name is looked up once.
 #[derive(Debug)]
-pub(in crate::server) struct Names<'a> {
+pub(crate) struct Names<'a> {
     groups: &'a Groups,
     registry: &'a Registry,
     caller: &'a ProcId,
@@ -35,7 +35,7 @@ pub(in crate::server) struct Names<'a> {
 
 impl Names<'_> {
     /// The processes that an entry means: none if the group has no such rank. `None`: it does not name a group.
-    pub(in crate::server) fn members(&mut self, named: &ProcId) -> Option<&[ProcId]> {
+    pub(crate) fn members(&mut self, named: &ProcId) -> Option<&[ProcId]> {
         if self.groups.groups.is_empty() {
             return None;
         }
@@ -69,27 +69,27 @@ impl<'a> Names<'a> {
 
 /// One group.
 #[derive(Debug)]
-pub(in crate::server) struct Group {
+pub(crate) struct Group {
     /// In the order of their ranks in the group.
-    pub(in crate::server) members: Arc<Vec<ProcId>>,
+    pub(crate) members: Arc<Vec<ProcId>>,
     /// The users of its local members. Other users never mean this group.
-    pub(in crate::server) users: BTreeSet<u32>,
+    pub(crate) users: BTreeSet<u32>,
     /// The local processes that formed it or joined it. Other local processes are not in it, even if they are named as
     /// members.
-    pub(in crate::server) here: BTreeSet<ProcId>,
+    pub(crate) here: BTreeSet<ProcId>,
     /// The number from the host, or from this server.
-    pub(in crate::server) context_id: Option<u64>,
+    pub(crate) context_id: Option<u64>,
     /// Processes that left a group of this name while this one was formed: perhaps this one.
-    pub(super) doubtful: BTreeSet<ProcId>,
+    pub(crate) doubtful: BTreeSet<ProcId>,
     /// Members were promised an event for each death, so a death does not spoil the end of the group.
-    pub(in crate::server) survives_deaths: bool,
+    pub(crate) survives_deaths: bool,
 }
 
 impl Groups {
     /// Replaces groups among the participants by their members. A group's name stands in place of a namespace, and the
     /// rank is the rank in the group. A job of that name takes precedence over any group. Otherwise the caller's own
     /// group of that name is meant, or else one of its user.
-    pub(in crate::server) fn translate(
+    pub(crate) fn translate(
         &self,
         registry: &Registry,
         procs: Vec<ProcId>,
@@ -108,63 +108,59 @@ impl Groups {
     }
 
     /// The meaning of group names for a caller.
-    pub(in crate::server) const fn names<'a>(&'a self, registry: &'a Registry, caller: &'a ProcId) -> Names<'a> {
+    pub(crate) const fn names<'a>(&'a self, registry: &'a Registry, caller: &'a ProcId) -> Names<'a> {
         Names { groups: self, registry, caller, known: BTreeMap::new() }
     }
 
     /// A context number for a group without one from a host: unique among the numbers of this server.
-    pub(super) fn next_number(&mut self) -> Info {
+    pub(crate) fn next_number(&mut self) -> Info {
         self.last_number = self.last_number.saturating_add(1);
         Info::new(Key::from_static(keys::GROUP_CONTEXT_ID.name()), Value::Size(self.last_number))
     }
 
-    pub(in crate::server) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count.max(self.of_process.len()).saturating_add(self.leavers.len())
     }
 
     /// Number of all groups, and of a process's groups.
-    pub(super) fn counts(&self, proc: &ProcId) -> (usize, usize) {
+    pub(crate) fn counts(&self, proc: &ProcId) -> (usize, usize) {
         (self.count, self.of_process.get(proc).copied().unwrap_or(0))
     }
 
     /// Total number of members.
-    pub(super) const fn member_count(&self) -> usize {
+    pub(crate) const fn member_count(&self) -> usize {
         self.member_count
     }
 
     /// Groups with local members of a user.
-    pub(super) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
+    pub(crate) fn of_user(&self, uid: u32) -> impl Iterator<Item = &Group> {
         self.groups.values().flatten().filter(move |group| group.users.contains(&uid))
     }
 
     /// All groups, by name.
-    pub(in crate::server) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Text, &Group)> {
         self.groups.iter().flat_map(|(id, groups)| groups.iter().map(move |group| (id, group)))
     }
 
     /// Groups with this name and exactly these members, which are sorted.
-    pub(super) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
+    pub(crate) fn of<'a>(&'a self, id: &Text, members: &'a [ProcId]) -> impl Iterator<Item = &'a Group> {
         let groups = self.groups.get(id).into_iter().flatten();
         groups.filter(move |group| group.consists_of(members))
     }
 
     /// Groups with this name that any of these local processes is in.
-    pub(in crate::server) fn of_procs<'a>(
-        &'a self,
-        id: &Text,
-        procs: &'a BTreeSet<ProcId>,
-    ) -> impl Iterator<Item = &'a Group> {
+    pub(crate) fn of_procs<'a>(&'a self, id: &Text, procs: &'a BTreeSet<ProcId>) -> impl Iterator<Item = &'a Group> {
         let groups = self.groups.get(id).into_iter().flatten();
         groups.filter(move |group| !group.here.is_disjoint(procs))
     }
 
     /// The group of this name that a local process is in.
-    pub(super) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
+    pub(crate) fn of_member(&self, id: &Text, proc: &ProcId) -> Option<&Group> {
         self.groups.get(id)?.iter().find(|group| group.here.contains(proc))
     }
 
     /// Adds a group. A process that forms a group again has left the earlier one of that name.
-    pub(super) fn insert(&mut self, id: &Text, group: Group) {
+    pub(crate) fn insert(&mut self, id: &Text, group: Group) {
         group.here.iter().for_each(|proc| self.leavers.forget(proc, id));
         self.revise(id, |groups, of_process| {
             for proc in &group.here {
@@ -176,7 +172,7 @@ impl Groups {
     }
 
     /// Adds a local process of this user to the group of these members.
-    pub(super) fn join(
+    pub(crate) fn join(
         &mut self,
         id: &Text,
         proc: &ProcId,
@@ -204,7 +200,7 @@ impl Groups {
 
     /// Removes a local process from its group of this name. Returns the remaining members. `None`: it is in no such
     /// group.
-    pub(super) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
+    pub(crate) fn leave(&mut self, id: &Text, proc: &ProcId) -> Option<Vec<ProcId>> {
         self.of_member(id, proc)?;
         self.revise(id, |groups, of_process| {
             let group = groups.iter_mut().find(|group| group.here.contains(proc))?;
@@ -216,7 +212,7 @@ impl Groups {
     }
 
     /// A remote process has left its group of this name.
-    pub(super) fn note_left(&mut self, id: &Text, proc: &ProcId) {
+    pub(crate) fn note_left(&mut self, id: &Text, proc: &ProcId) {
         self.revise(id, |groups, _| {
             let losing = groups.iter_mut().filter(|group| group.members.contains(proc));
             losing.for_each(|group| Arc::make_mut(&mut group.members).retain(|member| member != proc));
@@ -224,12 +220,12 @@ impl Groups {
     }
 
     /// Ends the group of these members.
-    pub(super) fn remove(&mut self, id: &Text, members: &[ProcId]) {
+    pub(crate) fn remove(&mut self, id: &Text, members: &[ProcId]) {
         self.revise(id, |groups, of_process| retain(groups, of_process, |group| !group.consists_of(members)));
     }
 
     /// Drops groups that a removed job was part of.
-    pub(in crate::server) fn forget_namespace(&mut self, namespace: &Namespace) {
+    pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.leavers.forget_namespace(namespace);
         let is_elsewhere = |group: &Group| group.members.iter().all(|proc| proc.namespace != *namespace);
         for id in self.groups.keys().cloned().collect::<Vec<_>>() {

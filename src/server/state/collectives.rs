@@ -10,180 +10,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::operation::{Answer, Operation, OperationId, Stage, brings_about};
 use super::outputs::Ticket;
-use super::registry::{Membership, Presence, Registry, Remote};
+use super::registry::Registry;
 use super::signature::{Kind, Signature};
 use super::transitions::{Effect, Happening, Phase, Standing, Table};
-use crate::keys;
-use crate::server::interface::directives::flag;
-use crate::server::interface::host::UpcallId;
-use crate::server::interface::io::PeerId;
-use crate::server::rules::early_connect::EarlyConnect;
-use crate::server::rules::intake::Gathered;
-use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Time, footprint};
-
-/// Whether an operation with this status has reached its purpose, perhaps without some participants.
-pub(crate) const fn brings_about(status: Status) -> bool {
-    matches!(status, Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)
-}
-
-/// Identifies one open operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct OperationId(pub(crate) u64);
-
-/// One open operation.
-#[derive(Debug)]
-pub(crate) struct Operation {
-    pub(crate) signature: Signature,
-    pub(crate) stage: Stage,
-    /// The directives of the first arrival.
-    pub(crate) directives: Vec<Info>,
-    pub(crate) contributed: BTreeSet<ProcId>,
-    /// Local participants that ended before they arrived.
-    pub(crate) departed: BTreeSet<ProcId>,
-    /// Processes that have left the operation's group, arrived or not.
-    pub(crate) left: BTreeSet<ProcId>,
-    /// It ends a group that survives deaths and has no local member any more.
-    pub(crate) survives_deaths: bool,
-    /// Members in the host's request, if they differ from the participants: for a process that forms a group with
-    /// members it can't name.
-    pub(crate) written: Option<Vec<ProcId>>,
-    /// Processes that declared themselves leaders of a group's construction.
-    pub(crate) leaders: BTreeSet<ProcId>,
-    /// Its only leader has ended and has no successor.
-    pub(crate) is_leaderless: bool,
-    /// The process that has replaced an ended leader.
-    pub(crate) successor: Option<ProcId>,
-    /// The announced new leader, before the end of a leader is known here.
-    pub(crate) foretold: Option<ProcId>,
-    /// Ended processes whose end the others do not know yet.
-    pub(crate) unmourned: BTreeSet<ProcId>,
-    /// Number of decisions about ended members that each connection owes.
-    pub(crate) verdicts: BTreeMap<PeerId, usize>,
-    /// Bounds the wait for these decisions.
-    pub(crate) verdicts_until: Option<Time>,
-    /// The local failure. The host's answer does not change it; the host is asked for the remote participants only.
-    pub(crate) failure: Option<Status>,
-    /// Bounds the local phase.
-    pub(crate) deadline: Option<Time>,
-    /// Commit numbers of local processes that the others have if this operation succeeds.
-    pub(crate) collected: Vec<(ProcId, u64)>,
-    /// The sizes of its namespaces in the host's request: servers number exchanged data by them.
-    pub(crate) sizes: Vec<(Namespace, Option<u32>)>,
-    /// The host's answer, kept until the older operations of this signature have ended.
-    pub(crate) answer: Option<Answer>,
-    pub(crate) early_connect: Option<EarlyConnect>,
-    /// The user whose process opened it; none: this server opened it.
-    user: Option<u32>,
-    /// Memory of its participants and directives, in bytes.
-    size_bytes: usize,
-    tickets: BTreeMap<PeerId, Ticket>,
-    /// The local participants, as of a revision of the registry.
-    members: Option<(u64, Membership)>,
-}
-
-/// The progress of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Local participants are missing.
-    Gathering,
-    /// The host works on it; no process can join.
-    AtHost(UpcallId),
-    /// The host has answered, but not yet for an older operation of this signature.
-    Answered,
-    /// The host has answered, and the values of a missed earlier fence are being fetched.
-    CatchingUp,
-}
-
-/// The host's answer to an operation.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: Status,
-    pub(crate) gathered: Gathered,
-    /// Results of a group operation.
-    pub(crate) info: Vec<Info>,
-}
-
-impl Operation {
-    /// The progress in terms of the table.
-    pub(crate) const fn phase(&self) -> Phase {
-        match self.stage {
-            Stage::Gathering => Phase::Gathering,
-            _ if self.is_ahead() => Phase::Gathering,
-            Stage::AtHost(_) | Stage::Answered | Stage::CatchingUp => Phase::Closed,
-        }
-    }
-
-    /// Whether it is a fence that carries data.
-    pub(crate) fn collects(&self) -> bool {
-        self.signature.kind == Kind::Fence && flag(&self.directives, keys::COLLECT_DATA)
-    }
-
-    /// A process's standing in this operation.
-    fn standing(&self, proc: &ProcId, presence: Option<Presence>) -> Standing {
-        if self.contributed.contains(proc) {
-            return Standing::Arrived;
-        }
-        match presence {
-            _ if self.departed.contains(proc) => Standing::Departed,
-            Some(Presence::Finalized) => Standing::Away,
-            _ => Standing::Expected,
-        }
-    }
-
-    /// Records local and departed participants. Returns whether all participants that can arrive have arrived.
-    pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
-        if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
-            let members = self.signature.membership(registry);
-            members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
-            self.members = members.map(|members| (registry.revision(), members));
-        }
-        let Some((_, members)) = &self.members else { return false };
-        let arrived = self.contributed.len().saturating_add(self.departed.len());
-        arrived >= members.local.len()
-            && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
-    }
-
-    pub(crate) fn note_departures(&mut self, registry: &Registry, table: Table, local: &BTreeSet<ProcId>) {
-        let departs = |proc: &&ProcId| {
-            let presence = registry.client(proc).map(|client| client.presence);
-            let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
-            effect == Effect::Depart
-        };
-        let gone: Vec<ProcId> = local.iter().filter(departs).cloned().collect();
-        self.departed.extend(gone);
-    }
-
-    /// A process has left the operation's group.
-    pub(crate) fn leave(&mut self, proc: &ProcId, table: Table) {
-        self.left.insert(proc.clone());
-        if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
-            self.departed.insert(proc.clone());
-        }
-    }
-
-    pub(crate) fn remote(&self) -> Remote {
-        self.members.as_ref().map_or(Remote::Unknown, |(_, members)| members.remote)
-    }
-
-    /// The waiting connections, in order.
-    pub(crate) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
-        self.tickets.keys().copied()
-    }
-
-    pub(crate) fn into_parts(self) -> (Signature, impl Iterator<Item = Ticket>) {
-        (self.signature, self.tickets.into_values())
-    }
-}
-
-/// The change that led to a presence.
-const fn became(presence: Option<Presence>) -> Happening {
-    match presence {
-        Some(Presence::Expected | Presence::Connected) => Happening::Return,
-        Some(Presence::Finalized) => Happening::Finalize,
-        Some(Presence::Lost | Presence::Deregistered) | None => Happening::Die,
-    }
-}
+use crate::server::interface::{PeerId, UpcallId};
+use crate::types::{Info, Namespace, ProcId, Rank, Text};
 
 /// All open operations.
 #[derive(Debug, Default)]
@@ -281,44 +114,17 @@ impl Collectives {
     }
 
     fn is_joinable(&self, operation: &Operation, peer: PeerId, proc: &ProcId) -> bool {
-        let happening = if operation.tickets.contains_key(&peer) { Happening::Repeat } else { Happening::Arrive };
+        let happening = if operation.waits(peer) { Happening::Repeat } else { Happening::Arrive };
         let effect = (self.table.0)(operation.phase(), operation.standing(proc, None), happening);
         matches!(effect, Effect::Count | Effect::WaitAlong)
     }
 
     pub(crate) fn open(&mut self, signature: Signature, directives: Vec<Info>, user: Option<u32>) -> OperationId {
-        let size_bytes = size_of_procs(&signature.procs).saturating_add(size_of_infos(&directives));
-        self.size_bytes = self.size_bytes.saturating_add(size_bytes);
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
         self.by_signature.entry(signature.clone()).or_default().insert(id);
-        let operation = Operation {
-            signature,
-            stage: Stage::Gathering,
-            directives,
-            contributed: BTreeSet::new(),
-            departed: BTreeSet::new(),
-            left: BTreeSet::new(),
-            survives_deaths: false,
-            written: None,
-            leaders: BTreeSet::new(),
-            is_leaderless: false,
-            successor: None,
-            foretold: None,
-            unmourned: BTreeSet::new(),
-            verdicts: BTreeMap::new(),
-            verdicts_until: None,
-            failure: None,
-            deadline: None,
-            collected: Vec::new(),
-            sizes: Vec::new(),
-            answer: None,
-            early_connect: None,
-            user,
-            size_bytes,
-            tickets: BTreeMap::new(),
-            members: None,
-        };
+        let operation = Operation::new(signature, directives, user);
+        self.size_bytes = self.size_bytes.saturating_add(operation.size_bytes());
         self.operations.insert(id, operation);
         id
     }
@@ -327,10 +133,7 @@ impl Collectives {
     /// of one connection could be displaced, which `meant` rules out.
     pub(crate) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Operation> {
         let operation = self.operations.get_mut(&id)?;
-        operation.departed.remove(&proc);
-        operation.contributed.insert(proc);
-        let displaced = operation.tickets.insert(ticket.peer(), ticket);
-        assert!(displaced.is_none(), "a connection waits at most once for one operation");
+        operation.arrive(proc, ticket);
         Some(operation)
     }
 
@@ -375,7 +178,7 @@ impl Collectives {
 
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Operation> {
         let operation = self.operations.remove(&id)?;
-        self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes);
+        self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
         if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
             ids.remove(&id);
             if ids.is_empty() {
@@ -387,7 +190,7 @@ impl Collectives {
 
     /// Takes back a connection's tickets. Its contributions stay.
     pub(crate) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
-        self.operations.values_mut().filter_map(|operation| operation.tickets.remove(&peer)).collect()
+        self.operations.values_mut().filter_map(|operation| operation.withdraw(peer)).collect()
     }
 
     pub(crate) fn get(&self, id: OperationId) -> Option<&Operation> {
@@ -453,31 +256,16 @@ impl Collectives {
     }
 
     pub(crate) fn size_bytes_of_user(&self, uid: u32) -> usize {
-        self.of_user(uid).map(|op| op.size_bytes).fold(0, usize::saturating_add)
+        self.of_user(uid).map(Operation::size_bytes).fold(0, usize::saturating_add)
     }
 
     fn of_user(&self, uid: u32) -> impl Iterator<Item = &Operation> {
-        self.operations.values().filter(move |op| op.user == Some(uid))
+        self.operations.values().filter(move |op| op.user() == Some(uid))
     }
 
     /// Adds another participant's directives to the first one's, each info once.
     pub(crate) fn merge_directives(&mut self, id: OperationId, directives: Vec<Info>) {
         let Some(operation) = self.operations.get_mut(&id) else { return };
-        let news: Vec<Info> = directives.into_iter().filter(|info| !operation.directives.contains(info)).collect();
-        let size_bytes = size_of_infos(&news);
-        operation.size_bytes = operation.size_bytes.saturating_add(size_bytes);
-        self.size_bytes = self.size_bytes.saturating_add(size_bytes);
-        operation.directives.extend(news);
+        self.size_bytes = self.size_bytes.saturating_add(operation.merge_directives(directives));
     }
-}
-
-/// Approximate memory of a list of participants in an operation and in the index, in bytes.
-pub(crate) const fn size_of_procs(procs: &[ProcId]) -> usize {
-    procs.len().saturating_mul(2 * size_of::<ProcId>())
-}
-
-/// Approximate memory of infos, in bytes.
-pub(crate) fn size_of_infos(infos: &[Info]) -> usize {
-    let size = |info: &Info| footprint(&info.value).unwrap_or(usize::MAX).saturating_add(size_of::<Info>());
-    infos.iter().map(size).fold(0, usize::saturating_add)
 }

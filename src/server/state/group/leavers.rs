@@ -7,19 +7,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::server::interface::config::Limits;
+use crate::server::interface::Limits;
 use crate::types::{Namespace, ProcId, Text};
 
 /// The groups that each local process has left and not entered again, and whether each survives deaths.
 #[derive(Debug, Default)]
-pub(super) struct Leavers {
+pub(crate) struct Leavers {
     left: BTreeMap<ProcId, BTreeMap<Text, bool>>,
     count: usize,
 }
 
 impl Leavers {
     /// A process has left a group. The note is dropped if this process, or all together, have reached the bound.
-    pub(super) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, limits: &Limits) {
+    pub(crate) fn note(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, limits: &Limits) {
         let own = self.left.get(proc).map_or(0, BTreeMap::len);
         if self.count >= limits.groups_max || own >= limits.groups_per_process_max {
             return;
@@ -30,11 +30,11 @@ impl Leavers {
     }
 
     /// Whether the group that a process has left survives deaths. `None`: it has left no group of that name.
-    pub(super) fn of(&self, proc: &ProcId, id: &Text) -> Option<bool> {
+    pub(crate) fn of(&self, proc: &ProcId, id: &Text) -> Option<bool> {
         self.left.get(proc)?.get(id).copied()
     }
 
-    pub(super) fn forget(&mut self, proc: &ProcId, id: &Text) {
+    pub(crate) fn forget(&mut self, proc: &ProcId, id: &Text) {
         let Some(left) = self.left.get_mut(proc) else { return };
         if left.remove(id).is_some() {
             self.count = self.count.saturating_sub(1);
@@ -44,12 +44,12 @@ impl Leavers {
         }
     }
 
-    pub(super) fn forget_namespace(&mut self, namespace: &Namespace) {
+    pub(crate) fn forget_namespace(&mut self, namespace: &Namespace) {
         self.left.retain(|proc, _| proc.namespace != *namespace);
         self.count = self.left.values().map(BTreeMap::len).fold(0, usize::saturating_add);
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.left.len()
     }
 }

@@ -1,0 +1,38 @@
+//! Answers of the host, each to the rule that asked.
+
+use crate::gds::Datastore;
+use crate::server::interface::{HostReply, UpcallId};
+use crate::server::state::{PendingUpcall, Purpose, Server, Timer};
+use crate::types::{Status, Time};
+
+impl<S: Datastore> Server<S> {
+    pub(super) fn complete_upcall(&mut self, now: Time, id: UpcallId, reply: HostReply) {
+        // The host may answer twice, after the deadline, or after the requester has gone.
+        let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };
+        self.timers.disarm(deadline, Timer::Upcall(id));
+        match purpose {
+            Purpose::ClientConnected(peer) => self.admit_or_refuse(peer, reply.status()),
+            Purpose::ToolConnected(peer) => self.settle_tool(now, peer, reply),
+            Purpose::ClientFinalized(ticket) | Purpose::Abort(ticket) | Purpose::Notify(ticket) => {
+                self.outputs.reply_status(ticket, reply.status());
+            }
+            Purpose::RegisterEvents => self.complete_environment(now, id, reply.status()),
+            Purpose::Passed(ticket, expected) => self.settle_passed(ticket, expected, reply),
+            Purpose::MissedFence(operation, proc) => self.caught_up(now, operation, proc, reply),
+            Purpose::Operation(operation) => self.complete_operation(now, operation, reply),
+            Purpose::DirectModex(fetch) => match reply {
+                HostReply::DirectModex(entries) => self.complete_fetch(now, id, &fetch, Ok(entries)),
+                other => match other.status() {
+                    Status::SUCCESS => self.complete_fetch(now, id, &fetch, Ok(Vec::new())),
+                    status => self.complete_fetch(now, id, &fetch, Err(status)),
+                },
+            },
+        }
+    }
+
+    /// The host took too long: waiting requests get a timeout, and a later answer is ignored.
+    pub(super) fn expire_upcall(&mut self, now: Time, id: UpcallId) {
+        tracing::warn!(upcall = id.0, "the host did not answer in time");
+        self.complete_upcall(now, id, HostReply::Status(Status::ERR_TIMEOUT));
+    }
+}

@@ -1,0 +1,54 @@
+//! Calls of the host, each to its rule.
+
+use std::sync::Arc;
+
+use crate::gds::Datastore;
+use crate::server::interface::{CallId, HostCall, HostResult};
+use crate::server::state::{Listener, Server};
+use crate::types::{Status, Time};
+
+impl<S: Datastore> Server<S> {
+    pub(super) fn host_call(&mut self, now: Time, call: CallId, host_call: HostCall) {
+        let ticket = self.outputs.accept_call(call);
+        let status = match host_call {
+            HostCall::RegisterNamespace(registration) => {
+                let result = self.register_namespace(now, &registration);
+                return self.outputs.complete(ticket, result);
+            }
+            HostCall::ExtendNamespace(namespace, description) => {
+                let result = self.extend_namespace(now, namespace, description);
+                return self.outputs.complete(ticket, result);
+            }
+            HostCall::DeregisterNamespace(namespace) => self.deregister_namespace(now, &namespace),
+            HostCall::RegisterClient(registration) => self.register_client(now, &registration),
+            HostCall::DescribeProcess(facts) => self.describe_process(facts),
+            HostCall::DefineProcessSet(set) => {
+                let result = self.define_process_set(now, set);
+                return self.outputs.complete(ticket, result);
+            }
+            HostCall::DeleteProcessSet { name, source } => {
+                let result = self.delete_process_set(now, name, source);
+                return self.outputs.complete(ticket, result);
+            }
+            HostCall::DeregisterClient(proc) => self.deregister_client(now, &proc),
+            HostCall::IofDeliver(output) => self.deliver_output(output),
+            HostCall::Capabilities(capabilities) => {
+                self.config.capabilities = capabilities;
+                Status::SUCCESS
+            }
+            HostCall::NotifyEvent(event) => self.notify_of_host(now, &Arc::new(event)),
+            HostCall::RegisterEvents(events) => return self.register_events_of_host(now, ticket, events),
+            HostCall::DeregisterEvents(codes) => {
+                self.deregister_events(Listener::Host, codes);
+                Status::SUCCESS
+            }
+            HostCall::DirectModexRequest(request) => return self.direct_modex_request(now, ticket, request),
+            HostCall::Get(get) => return self.get_for_host(now, ticket, get),
+            HostCall::DeliverInventories(blobs) => {
+                let result = self.deliver_inventories(&blobs);
+                return self.outputs.complete(ticket, result);
+            }
+        };
+        self.outputs.complete(ticket, HostResult::Status(status));
+    }
+}

@@ -1,0 +1,7 @@
+//! Keys of this library for questions about hardware.
+
+/// Key used by our own clients; the answer brings the segment of the topology.
+pub const TOPOLOGY: &str = "modex.topology";
+
+/// Key of inventories as blobs: of the node in `PMIX_HOSTNAME`, or of all nodes.
+pub const INVENTORY: &str = "modex.inventory";

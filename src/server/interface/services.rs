@@ -1,0 +1,177 @@
+//! Services for the host: the capability, the form of the answer, and the request with the knowledge of the server.
+
+use super::config::Capabilities;
+use super::directives::find;
+use super::host::{HostReply, settled};
+use super::requests::{Requester, Signed, set};
+use crate::keys;
+use crate::proto::{Credential, Log, Reply, Service, Spawn, with_services};
+use crate::types::{Info, Key, Namespace, Pdata, Status, Text, Value};
+
+/// The form of a successful answer of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// No data.
+    Status,
+    /// Published data.
+    Lookup,
+    /// Infos.
+    Infos,
+    /// The namespace of a job.
+    Namespace,
+    /// A credential.
+    Credential,
+}
+
+impl AnswerForm {
+    /// The reply that holds the host's answer.
+    #[must_use]
+    pub fn reply(self, reply: HostReply) -> Reply {
+        match (self, reply) {
+            (Self::Lookup, HostReply::Lookup { status, found }) => {
+                with_status(settled(status), found.is_empty(), Reply::Lookup(found))
+            }
+            (Self::Infos, HostReply::Infos { status, info }) => {
+                with_status(settled(status), info.is_empty(), Reply::Infos(info))
+            }
+            (Self::Credential, HostReply::Credential(credential)) => Reply::Credential(credential),
+            (Self::Namespace, HostReply::Spawned(namespace)) => {
+                Reply::Spawned { namespace: Text::from(namespace.as_str()), entries: Vec::new() }
+            }
+            (form, reply) => match (reply.status(), form) {
+                (Status::SUCCESS, Self::Lookup) => Reply::Lookup(Vec::new()),
+                (Status::SUCCESS, Self::Infos) => Reply::Infos(Vec::new()),
+                (Status::SUCCESS, Self::Credential) => {
+                    Reply::Credential(Credential { bytes: Vec::new(), info: Vec::new() })
+                }
+                // A job without a name is an error.
+                (Status::SUCCESS, Self::Namespace) => Reply::Status(Status::ERROR),
+                (status, _) => Reply::Status(status),
+            },
+        }
+    }
+}
+
+impl Service {
+    /// The request of a client or tool in the form for the host: the server adds its knowledge in place of any claims.
+    ///
+    /// # Errors
+    /// The status for an invalid request.
+    pub(in crate::server) fn of_peer(mut self, requester: &Requester, is_tool: bool) -> Result<Self, Status> {
+        if matches!(&self, Self::Spawn(spawn) if !spawn.has_valid_parents()) {
+            return Err(Status::ERR_BAD_PARAM);
+        }
+        self.sign(requester);
+        match &mut self {
+            Self::Spawn(spawn) => set_parent(spawn, requester, is_tool),
+            Self::Log(log) => set_source(log, requester),
+            _ => {}
+        }
+        self.forget_claims();
+        Ok(self)
+    }
+
+    /// A request of the server's own process in the form for the host. A spawn may name another parent, because a server
+    /// launches on behalf of others.
+    #[must_use]
+    pub fn of_server(mut self, requester: &Requester) -> Self {
+        self.sign(requester);
+        if let Self::Spawn(spawn) = &mut self {
+            for (key, value) in [
+                (keys::SPAWNED.name(), Value::Bool(true)),
+                (keys::PARENT_ID.name(), Value::from(requester.proc.clone())),
+            ] {
+                if spawn.job.iter().all(|info| info.key.as_str() != key) {
+                    spawn.job.push(Info::new(Key::from_static(key), value));
+                }
+            }
+        }
+        self
+    }
+}
+
+/// Sets the parent of a job and its kind.
+fn set_parent(spawn: &mut Spawn, requester: &Requester, is_tool: bool) {
+    let Spawn { job, apps } = spawn;
+    set(job, keys::SPAWNED, Value::Bool(true));
+    set(job, keys::PARENT_ID, Value::from(requester.proc.clone()));
+    let kinds = [keys::REQUESTOR_IS_TOOL, keys::REQUESTOR_IS_CLIENT];
+    job.retain(|info| !kinds.iter().any(|kind| kind.name() == info.key.as_str()));
+    set(job, if is_tool { keys::REQUESTOR_IS_TOOL } else { keys::REQUESTOR_IS_CLIENT }, Value::Bool(true));
+    // A host may look for these keys in the infos of one application, too.
+    let ours = [keys::USERID.name(), keys::GRPID.name(), keys::PARENT_ID.name()];
+    apps.iter_mut().for_each(|app| app.info.retain(|info| !ours.contains(&info.key.as_str())));
+}
+
+/// Sets the source of a log, and its time if the requester sent one.
+fn set_source(log: &mut Log, requester: &Requester) {
+    set(&mut log.directives, keys::LOG_SOURCE, Value::from(requester.proc.clone()));
+    if let Some(timestamp) = log.timestamp.filter(|&timestamp| timestamp > 0)
+        && find(&log.directives, keys::LOG_TIMESTAMP).is_none()
+    {
+        set(&mut log.directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
+    }
+}
+
+/// Results with a status. Without results only the status is sent, unless it is success.
+pub(in crate::server) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
+    match status {
+        Status::SUCCESS => results,
+        status if is_empty => Reply::Status(status),
+        status => Reply::Partial { status, results: Box::new(results) },
+    }
+}
+
+macro_rules! services {
+    ($(
+        $(#[$doc:meta])*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        impl Service {
+            /// The capability of a host that has the service.
+            pub(in crate::server) const fn needs(&self) -> Capabilities {
+                match self {
+                    $(Self::$service(_) => Capabilities::$capability,)*
+                }
+            }
+
+            /// The form of the host's answer.
+            #[must_use]
+            pub const fn form(&self) -> AnswerForm {
+                match self {
+                    $(Self::$service(_) => <$answer as HasForm>::FORM,)*
+                }
+            }
+
+            fn sign(&mut self, requester: &Requester) {
+                match self {
+                    $(Self::$service(request) => request.$directives.sign(requester),)*
+                }
+            }
+        }
+    };
+}
+
+with_services!(services);
+
+/// The answer of a service.
+trait HasForm {
+    const FORM: AnswerForm;
+}
+
+macro_rules! answers {
+    ($($answer:ty: $form:ident,)*) => {
+        $(impl HasForm for $answer {
+            const FORM: AnswerForm = AnswerForm::$form;
+        })*
+    };
+}
+
+answers! {
+    (): Status,
+    Vec<Pdata>: Lookup,
+    Vec<Info>: Infos,
+    Namespace: Namespace,
+    Credential: Credential,
+}

@@ -1,0 +1,358 @@
+//! The steps that answer the keys of queries.
+
+use super::asking::{Asking, about_self};
+use super::sets;
+use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
+use crate::keys::{self, TypedKey};
+use crate::proto::Reply;
+use crate::server::interface::{INVENTORY, Output, Requester, with_status};
+use crate::server::rules::access::{Action, Object};
+use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
+use crate::server::state::{
+    Answering, Client, Job, Presence, Progress, QueryScope, Questions, Rest, Server, Ticket, Topology, Wanted,
+};
+use crate::topo::derived::Derivable;
+use crate::types::{
+    DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
+};
+
+/// Reasons for missing answers.
+enum Unanswered {
+    Refused(Status),
+    /// The topology must be read first.
+    NeedsTopology,
+}
+
+impl From<Status> for Unanswered {
+    fn from(status: Status) -> Self {
+        Self::Refused(status)
+    }
+}
+
+impl<S: Datastore> Server<S> {
+    /// The queries for the host. A query about a job that the requester may not query does not go up. It gets the
+    /// answer for an unknown job.
+    pub(in crate::server::rules) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
+        let is_reached = |(index, query): &(usize, &Query)| {
+            let scope = QueryScope::of(&query.qualifiers, requester, *index);
+            scope.map_or(true, |scope| self.may(requester, Action::Query, Object::Job(&scope.namespace)))
+        };
+        queries.iter().enumerate().filter(is_reached).map(|(_, query)| query.clone()).collect()
+    }
+
+    /// Answers each key of each query, in order, and equal ones once. The answer holds found keys only, one info each.
+    pub(in crate::server::rules) fn answer_queries(&mut self, ticket: Ticket, questions: Questions) {
+        // The topology may be available to the host alone.
+        let topology = if self.config.answers_topology { Topology::Unasked } else { Topology::Absent };
+        self.answer_queries_with(ticket, questions, topology);
+    }
+
+    /// The same with a known state of the topology.
+    pub(in crate::server::rules) fn answer_queries_with(
+        &mut self,
+        ticket: Ticket,
+        questions: Questions,
+        topology: Topology,
+    ) {
+        let progress = Progress::new(&questions.told);
+        self.proceed_queries(Box::new(Answering { ticket, questions, topology, progress }));
+    }
+
+    /// Answers the next keys.
+    pub(in crate::server) fn proceed_queries(&mut self, mut answering: Box<Answering>) {
+        let outcome = self.answer_some(&mut answering);
+        if let Ok(false) = outcome {
+            return self.leave_rest(answering.ticket.peer(), Rest::Queries(answering));
+        }
+        if let Err(Unanswered::Refused(status)) = outcome {
+            let (ticket, garbage) = answering.into_parts();
+            self.outputs.reply_status(ticket, status);
+            return self.outputs.push(Output::Discard(garbage));
+        }
+        let Answering { ticket, questions, progress, .. } = *answering;
+        match outcome {
+            Ok(_) => {
+                let (status, found) = progress.end(questions.verdict);
+                self.outputs.reply(ticket, with_status(status, found.is_empty(), Reply::Infos(found)));
+            }
+            Err(_) => self.defer_queries(ticket, questions),
+        }
+    }
+
+    /// Answers keys until the step has done enough. Returns whether all are answered.
+    fn answer_some(&self, answering: &mut Answering) -> Result<bool, Unanswered> {
+        let Answering { questions, topology, progress, .. } = answering;
+        let Questions { requester, queries, verdict, .. } = &*questions;
+        // The host's answers stay, even if a query can't be completed.
+        let is_host_first = verdict.is_some();
+        let mut units = UNITS_PER_STEP;
+        while let Some(query) = queries.get(progress.query) {
+            let scope = match QueryScope::of(&query.qualifiers, requester, progress.query) {
+                Ok(scope) => Some(scope),
+                Err(refusal) if is_host_first => {
+                    (progress.lacks_some, progress.refused) = (true, Some(refusal));
+                    None
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            let mut asking =
+                scope.as_ref().map(|scope| Asking::new(requester, scope, &query.qualifiers, topology.hardware()));
+            while let Some((asking, name)) = asking.as_mut().zip(query.keys.get(progress.key)) {
+                if units == 0 || !self.answer_key(progress, asking, name, is_host_first, &mut units)? {
+                    return Ok(false);
+                }
+                progress.key += 1;
+            }
+            (progress.query, progress.key) = (progress.query.saturating_add(1), 0);
+            units = units.saturating_sub(UNITS_PER_KEY);
+            if units == 0 {
+                return Ok(progress.query >= queries.len());
+            }
+        }
+        Ok(true)
+    }
+
+    /// Answers one key, or adds some rows to its table. Returns whether it is answered.
+    fn answer_key(
+        &self,
+        progress: &mut Progress,
+        asking: &mut Asking<'_>,
+        name: &Text,
+        is_host_first: bool,
+        units: &mut usize,
+    ) -> Result<bool, Unanswered> {
+        let Some(key) = progress.begin(asking.scope, name, is_supported) else { return Ok(true) };
+        *units = units.saturating_sub(UNITS_PER_KEY);
+        let (requester, namespace) = (asking.requester, &asking.scope.namespace);
+        let table = is_local_table(&key).zip(self.registry.job(namespace));
+        let answer = match table.filter(|_| self.is_open(requester, namespace)) {
+            Some((is_local, job)) => {
+                if !self.add_rows(progress, namespace, job, is_local, units) {
+                    return Ok(false);
+                }
+                let table =
+                    |elements| Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements }));
+                // The rows were measured one by one, because a walk through all of them would be one long step.
+                let rows_bytes = std::mem::take(&mut progress.rows_bytes);
+                let bytes = footprint(&table(Vec::new())).and_then(|bytes| bytes.checked_add(rows_bytes));
+                Some((table(std::mem::take(&mut progress.rows)), bytes))
+            }
+            None => self.fact(asking, &key)?.map(|value| {
+                let bytes = footprint(&value);
+                (value, bytes)
+            }),
+        };
+        progress.next_rank = None;
+        let Some((value, bytes)) = answer else {
+            progress.lacks_some = true;
+            return Ok(true);
+        };
+        let bytes_max = self.config.limits.query_bytes_max;
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(progress.bytes));
+        match bytes.filter(|&bytes| bytes <= bytes_max) {
+            Some(bytes) => {
+                progress.bytes = bytes;
+                progress.found.push(Info { key, flags: 0, value });
+            }
+            None if is_host_first => progress.lacks_some = true,
+            None => {
+                // A table takes milliseconds to free, so it stays until all answers are discarded.
+                progress.found.push(Info { key, flags: 0, value });
+                return Err(Status::ERR_OUT_OF_RESOURCE.into());
+            }
+        }
+        Ok(true)
+    }
+
+    fn fact(&self, asking: &mut Asking<'_>, key: &Key) -> Result<Option<Value>, Unanswered> {
+        if let Some(value) = self.fact_about_jobs(asking, key) {
+            return Ok(Some(value));
+        }
+        asking.aim(key);
+        if let Some(value) = about_self(asking, key) {
+            return Ok(Some(value));
+        }
+        // Values that the host has registered take precedence over other sources.
+        let wanted = &asking.wanted;
+        let is_open = self.may(asking.requester, Action::Query, Object::Job(&wanted.proc.namespace));
+        let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
+        if is_open
+            && is_known
+            && let Some(value) = self.told(wanted, key)
+        {
+            return Ok(Some(value));
+        }
+        if let Some(value) = self.fact_about_sets(asking, key).or_else(|| self.fact_about_server(asking, key)) {
+            return Ok(Some(value));
+        }
+        if !may_be_derived(asking.qualifiers, &wanted.directives.qualifiers) {
+            return Ok(None);
+        }
+        if let Some(value) = self.inventory_value(key, asking.qualifiers) {
+            return Ok(Some(value));
+        }
+        let Some(derivable) = Derivable::of(key.as_str()).filter(|_| is_open) else { return Ok(None) };
+        let of = Derivation { asker: Some(&asking.requester.proc), proc: &asking.meant };
+        match self.derived(derivable, &of, asking.hardware) {
+            Derived::Value(value) => Ok(Some(value)),
+            Derived::Nothing => Ok(None),
+            Derived::NeedsTopology => Err(Unanswered::NeedsTopology),
+        }
+    }
+
+    /// The value that a Get would find under a key without waiting.
+    fn told(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
+        let value = self.value_for_peer(wanted, key).ok()?;
+        if wanted.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
+    }
+
+    /// Facts about all jobs, and about the server's keys.
+    fn fact_about_jobs(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
+        let is = |known: &str| key.as_str() == known;
+        let requester = asking.requester;
+        if is(keys::QUERY_NAMESPACES.name()) {
+            let names: Vec<&str> = self.open_jobs(requester).map(|(name, _)| name.as_str()).collect();
+            return Some(Value::from(names.join(",")));
+        }
+        if is(keys::QUERY_SUPPORTED_KEYS.name()) {
+            let known: Vec<&str> = OWN_KEYS.iter().chain(&sets::KEYS).copied().collect();
+            return Some(Value::from(known.join(",")));
+        }
+        if is(keys::QUERY_SUPPORTED_QUALIFIERS.name()) {
+            return Some(Value::from(QUALIFIERS.join(",")));
+        }
+        None
+    }
+
+    /// The name and address of this server for its processes. As in other libraries they are values of each process, so
+    /// a query without a rank, or for the job, means them, too.
+    fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
+        let (own, Wanted { proc, directives, .. }) = (&asking.requester.proc, &asking.wanted);
+        let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(&proc.rank);
+        if proc.namespace != own.namespace || !is_own_rank || !directives.qualifiers.is_empty() {
+            return None;
+        }
+        let contact = self.config.contact.as_ref()?;
+        match key.as_str() {
+            key if key == keys::SERVER_NSPACE.name() => Some(Value::from(contact.proc.namespace.as_str())),
+            key if key == keys::SERVER_RANK.name() => Some(Value::ProcRank(contact.proc.rank)),
+            key if key == keys::SERVER_URI.name() => Some(Value::String(contact.uri.clone())),
+            _ => None,
+        }
+    }
+
+    /// The jobs that a requester may query.
+    fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
+        self.registry.jobs().filter(|(namespace, _)| self.is_open(requester, namespace))
+    }
+
+    /// Whether a requester may query a job. Tools are no jobs.
+    pub(super) fn is_open(&self, requester: &Requester, namespace: &Namespace) -> bool {
+        let is_job = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools);
+        is_job && self.may(requester, Action::Query, Object::Job(namespace))
+    }
+
+    /// Adds the next processes to a table, by rank. Returns whether these were the last.
+    fn add_rows(
+        &self,
+        progress: &mut Progress,
+        namespace: &Namespace,
+        job: &Job,
+        is_local: bool,
+        units: &mut usize,
+    ) -> bool {
+        let start = progress.next_rank.unwrap_or_default();
+        let mut ranks: Box<dyn Iterator<Item = u32>> = match job.job_size {
+            Some(size) if !is_local => Box::new(start..size.min(TABLE_RANKS_MAX)),
+            _ => Box::new(job.clients.range(start..).map(|(rank, _)| *rank)),
+        };
+        for rank in ranks.by_ref() {
+            if *units == 0 {
+                progress.next_rank = Some(rank);
+                return false;
+            }
+            *units -= 1;
+            let client = job.clients.get(&rank);
+            let info = ProcInfo {
+                proc: ProcId::new(namespace.clone(), rank),
+                hostname: self.text_of(namespace, rank, keys::HOSTNAME),
+                executable: client.and_then(|client| client.executable.clone()),
+                pid: client.and_then(|client| client.pid).unwrap_or(0),
+                state: client.map_or(STATE_UNKNOWN, state),
+            };
+            let row = Value::ProcInfo(Box::new(info));
+            progress.rows_bytes = progress.rows_bytes.saturating_add(footprint(&row).unwrap_or(usize::MAX));
+            progress.rows.push(row);
+        }
+        true
+    }
+
+    fn text_of(&self, namespace: &Namespace, rank: u32, key: TypedKey<str>) -> Option<Text> {
+        let rank = Rank::Process(rank);
+        let lookup = Lookup { rank, key: KeyRef::new(key.name()), realm: RealmRequest::Default, audience: None };
+        let implied = Lookup { realm: RealmRequest::Node(NodeSelector::Implied), ..lookup };
+        let found = self.store.lookup(namespace, &lookup).or_else(|_| self.store.lookup(namespace, &implied));
+        found.ok()?.as_str().map(Text::from)
+    }
+}
+
+/// Whether a key means the table of the local processes, or of all; `None`: it means no table.
+fn is_local_table(key: &Key) -> Option<bool> {
+    match key.as_str() {
+        name if name == keys::QUERY_PROC_TABLE.name() => Some(false),
+        name if name == keys::QUERY_LOCAL_PROC_TABLE.name() => Some(true),
+        _ => None,
+    }
+}
+
+/// The state in the standard's numbers (`pmix_proc_state_t`).
+fn state(client: &Client) -> u8 {
+    match client.presence {
+        Presence::Expected if client.pid.is_some() => 5,
+        Presence::Expected => 1,
+        Presence::Connected => 6,
+        // It has finalized; whether it has ended is unknown.
+        Presence::Finalized => 5,
+        Presence::Lost => 56,
+        Presence::Deregistered => 20,
+    }
+}
+
+/// Units of work in one step: a row of a table is one unit.
+const UNITS_PER_STEP: usize = 128;
+/// Units of work for each key.
+const UNITS_PER_KEY: usize = 16;
+/// State of a remote process, and of one that was never announced.
+const STATE_UNKNOWN: u8 = 0;
+/// Processes in one table: the limit of a message.
+const TABLE_RANKS_MAX: u32 = 1 << 17;
+
+/// Keys outside job data that the server answers.
+const OWN_KEYS: [&str; 8] = [
+    INVENTORY,
+    keys::FABRIC_DEVICES.name(),
+    keys::FABRIC_DEVICE.name(),
+    keys::QUERY_NAMESPACES.name(),
+    keys::QUERY_SUPPORTED_KEYS.name(),
+    keys::QUERY_SUPPORTED_QUALIFIERS.name(),
+    keys::QUERY_PROC_TABLE.name(),
+    keys::QUERY_LOCAL_PROC_TABLE.name(),
+];
+
+const QUALIFIERS: [&str; 10] = [
+    keys::HOSTNAME.name(),
+    keys::NSPACE.name(),
+    keys::RANK.name(),
+    keys::PROCID.name(),
+    keys::NODE_INFO.name(),
+    keys::APP_INFO.name(),
+    keys::JOB_INFO.name(),
+    keys::SESSION_INFO.name(),
+    keys::PSET_NAME.name(),
+    keys::GROUP_ID.name(),
+];
+
+/// Whether this server answers a key outside job data.
+fn is_supported(key: &Key) -> bool {
+    OWN_KEYS.contains(&key.as_str()) || sets::KEYS.contains(&key.as_str())
+}

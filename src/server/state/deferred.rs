@@ -1,0 +1,53 @@
+//! Requests that wait for the topology of the node.
+
+use super::outputs::{CallTicket, Ticket};
+use super::questions::Questions;
+use super::waiting::Wanted;
+use crate::server::interface::PeerId;
+
+/// Requests that wait for the topology. The bound on a connection's requests bounds these.
+#[derive(Debug, Default)]
+pub(crate) struct Deferred(Vec<DeferredRequest>);
+
+#[derive(Debug)]
+pub(crate) enum DeferredRequest {
+    Queries(Ticket, Box<Questions>),
+    Own(CallTicket, Box<Wanted>),
+}
+
+impl Deferred {
+    /// Takes back the waiting requests of a connection.
+    pub(crate) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
+        let is_of_peer = |request: &mut DeferredRequest| matches!(request, DeferredRequest::Queries(ticket, _) if ticket.peer() == peer);
+        let withdrawn = self.0.extract_if(.., is_of_peer);
+        let ticket = |request| match request {
+            DeferredRequest::Queries(ticket, _) => Some(ticket),
+            DeferredRequest::Own(..) => None,
+        };
+        withdrawn.filter_map(ticket).collect()
+    }
+
+    pub(crate) fn push(&mut self, request: DeferredRequest) {
+        self.0.push(request);
+    }
+
+    /// Takes all requests.
+    pub(crate) fn take(&mut self) -> Vec<DeferredRequest> {
+        std::mem::take(&mut self.0)
+    }
+
+    pub(crate) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
+        self.0.iter().filter_map(|request| match request {
+            DeferredRequest::Queries(ticket, _) => Some(ticket.peer()),
+            DeferredRequest::Own(..) => None,
+        })
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn host_requests(&self) -> usize {
+        self.0.iter().filter(|request| matches!(request, DeferredRequest::Own(..))).count()
+    }
+}

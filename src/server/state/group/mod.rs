@@ -1,0 +1,9 @@
+//! Groups, and the invitations to groups.
+
+pub(super) mod bootstraps;
+pub(super) mod given;
+pub(super) mod group_table;
+pub(super) mod invitations;
+pub(super) mod leavers;
+pub(super) mod mourning;
+pub(super) mod vacancies;

@@ -1,0 +1,76 @@
+//! The subject of a query: the process, the realm and other qualifiers.
+
+use crate::keys;
+use crate::server::interface::{Realm, Requester, find, flag};
+use crate::types::{Info, InfoFlags, Namespace, Rank, Status, Text, Value};
+
+/// The qualifiers of a query.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct QueryScope {
+    pub(crate) namespace: Namespace,
+    pub(crate) rank: Rank,
+    /// No process, namespace or rank is named.
+    pub(crate) is_unnamed: bool,
+    pub(crate) realm: Realm,
+    /// A process set.
+    pub(crate) set: Option<Text>,
+    pub(crate) group: Option<Text>,
+    /// Qualifiers of hardware in inventories: a node, a device.
+    pub(crate) hardware: [Option<Text>; 3],
+    /// Only values posted with this scope.
+    pub(crate) audience: Option<u8>,
+    /// Only values that are here.
+    pub(crate) is_optional: bool,
+    /// The index of a query for values with qualifiers. Such queries are not compared.
+    pub(crate) qualified: Option<usize>,
+}
+
+impl QueryScope {
+    pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
+        let realm = Realm::read(qualifiers);
+        let proc = find(qualifiers, keys::PROCID);
+        let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
+        let named = |key| match find(qualifiers, key).map(|info| &info.value) {
+            Some(Value::String(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let (set, group) = (named(keys::PSET_NAME), named(keys::GROUP_ID));
+        let hardware = [keys::HOSTNAME, keys::DEVICE_ID, keys::FABRIC_DEVICE_NAME].map(named);
+        let audience = find(qualifiers, keys::DATA_SCOPE).and_then(|info| match info.value {
+            Value::Scope(raw) => Some(raw),
+            _ => None,
+        });
+        let is_optional = flag(qualifiers, keys::OPTIONAL);
+        let qualified = qualifiers.iter().any(|info| info.flags().contains(InfoFlags::QUALIFIER)).then_some(index);
+        let is_unnamed = proc.is_none() && namespace.is_none() && rank.is_none();
+        let scope = |namespace, rank| {
+            Ok(Self { namespace, rank, is_unnamed, realm, set, group, hardware, audience, is_optional, qualified })
+        };
+        match (proc.map(|info| &info.value), namespace.map(|info| &info.value)) {
+            // Only one of the two forms is allowed.
+            (Some(_), Some(_)) => Err(Status::ERR_BAD_PARAM),
+            (Some(_), None) if rank.is_some() => Err(Status::ERR_BAD_PARAM),
+            (Some(Value::Proc(proc)), None) if proc.namespace.is_nobodys() => Err(Status::ERR_BAD_PARAM),
+            (None, Some(Value::ProcNamespace(namespace))) if namespace.is_nobodys() => Err(Status::ERR_BAD_PARAM),
+            (Some(Value::Proc(proc)), None) => scope(proc.namespace.clone(), proc.rank),
+            (None, Some(Value::ProcNamespace(namespace))) => scope(namespace.clone(), rank_of(rank)?),
+            (None, Some(namespace)) => {
+                let name = namespace.as_str().ok_or(Status::ERR_BAD_PARAM)?;
+                scope(Namespace::new(name).map_err(|_| Status::ERR_BAD_PARAM)?, rank_of(rank)?)
+            }
+            (Some(_), None) => Err(Status::ERR_BAD_PARAM),
+            // As in a Get without a process, the key decides.
+            (None, None) if is_unnamed => scope(requester.proc.namespace.clone(), Rank::Undefined),
+            (None, None) => scope(requester.proc.namespace.clone(), rank_of(rank)?),
+        }
+    }
+}
+
+/// Without a rank a query about a job means all of it.
+fn rank_of(info: Option<&Info>) -> Result<Rank, Status> {
+    match info.map(|info| &info.value) {
+        None => Ok(Rank::Wildcard),
+        Some(Value::ProcRank(rank)) => Ok(*rank),
+        Some(value) => value.as_u32().and_then(|raw| Rank::from_raw(raw).ok()).ok_or(Status::ERR_BAD_PARAM),
+    }
+}

@@ -1,0 +1,130 @@
+//! The queries of one request, and the progress of their answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::hardware::Topology;
+use super::outputs::Ticket;
+use super::query_scope::QueryScope;
+use crate::server::interface::{Garbage, Requester};
+use crate::types::{Info, Key, Query, Status, Text, Value};
+
+/// The queries of one request, and the host's answers.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    pub(crate) requester: Requester,
+    pub(crate) queries: Vec<Query>,
+    /// The host's answers. The server answers the missing ones.
+    pub(crate) told: Vec<Info>,
+    /// The host's status, for queries that neither it nor this server answers.
+    pub(crate) verdict: Option<Status>,
+    /// Some queries were withheld from the host.
+    pub(crate) is_withheld: bool,
+}
+
+impl Questions {
+    pub(crate) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
+        Self { requester, queries, told: Vec::new(), verdict: None, is_withheld: false }
+    }
+}
+
+/// Queries in progress. They may need tables of all processes of a large job, so each step answers some.
+#[derive(Debug)]
+pub(crate) struct Answering {
+    pub(crate) ticket: Ticket,
+    pub(crate) questions: Questions,
+    pub(crate) topology: Topology,
+    pub(crate) progress: Progress,
+}
+
+impl Answering {
+    /// The ticket, and the memory that takes long to free.
+    pub(crate) fn into_parts(self) -> (Ticket, Garbage) {
+        (self.ticket, Garbage::new((self.questions, self.progress)))
+    }
+}
+
+/// The progress of the answers.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    pub(crate) found: Vec<Info>,
+    /// Size of the answers, without the host's.
+    pub(crate) bytes: usize,
+    /// Number of the host's answers for each key.
+    told_of: BTreeMap<Key, usize>,
+    asked: BTreeSet<(QueryScope, Text)>,
+    pub(crate) lacks_some: bool,
+    understood: bool,
+    pub(crate) refused: Option<Status>,
+    /// The next query, and the next one of its keys.
+    pub(crate) query: usize,
+    pub(crate) key: usize,
+    /// Rows of the current table, their size, and the rank of the next row.
+    pub(crate) rows: Vec<Value>,
+    pub(crate) rows_bytes: usize,
+    pub(crate) next_rank: Option<u32>,
+}
+
+impl Progress {
+    /// Begins with the host's answers. The host does not say which of several queries for one key it has answered, so
+    /// the server counts its answers. If the host was asked more often than it answered, one query may get an answer
+    /// twice and another none.
+    pub(crate) fn new(told: &[Info]) -> Self {
+        let mut progress = Self { found: told.to_vec(), ..Self::default() };
+        for info in told {
+            *progress.told_of.entry(info.key.clone()).or_default() += 1;
+        }
+        progress
+    }
+
+    /// The next key to answer, if it is valid and has no answer yet.
+    pub(crate) fn begin(
+        &mut self,
+        scope: &QueryScope,
+        name: &Text,
+        is_supported: impl Fn(&Key) -> bool,
+    ) -> Option<Key> {
+        let key = Key::from_bytes(name.as_bytes());
+        if self.next_rank.is_some() {
+            return key.ok();
+        }
+        if !self.asked.insert((scope.clone(), name.clone())) {
+            return None;
+        }
+        let Ok(key) = key else {
+            self.lacks_some = true;
+            return None;
+        };
+        self.understood |= is_supported(&key);
+        match self.told_of.get_mut(&key) {
+            Some(0) => self.lacks_some = true,
+            Some(answers) => {
+                *answers -= 1;
+                return None;
+            }
+            None => {}
+        }
+        Some(key)
+    }
+
+    /// The answers and their status.
+    pub(crate) fn end(self, verdict: Option<Status>) -> (Status, Vec<Info>) {
+        let status = match self.found.len() {
+            0 => of_nothing(verdict, self.refused, self.understood),
+            _ if self.lacks_some => Status::ERR_PARTIAL_SUCCESS,
+            _ => Status::SUCCESS,
+        };
+        (status, self.found)
+    }
+}
+
+/// The status if there are no answers at all.
+fn of_nothing(verdict: Option<Status>, refused: Option<Status>, understood: bool) -> Status {
+    match (verdict, refused) {
+        // A refusal of an invalid query says more than the host's lack of support for queries.
+        (Some(Status::ERR_NOT_SUPPORTED), Some(refusal)) => refusal,
+        _ if understood => Status::ERR_NOT_FOUND,
+        // A part of the answers was expected, and none was found.
+        (Some(Status::ERR_PARTIAL_SUCCESS), _) => Status::ERR_NOT_FOUND,
+        (verdict, _) => verdict.unwrap_or(Status::ERR_NOT_SUPPORTED),
+    }
+}

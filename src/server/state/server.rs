@@ -1,0 +1,97 @@
+//! The state of a server, of which each part is a file of its own. The rules add the server's methods.
+
+use super::cleanups::Cleanups;
+use super::collectives::Collectives;
+use super::deferred::Deferred;
+use super::events::Events;
+use super::exchanges::Exchanges;
+use super::forwarding::Forwarding;
+use super::group::bootstraps::Bootstraps;
+use super::group::given::Given;
+use super::group::group_table::Groups;
+use super::group::invitations::Invitations;
+use super::group::mourning::Mourning;
+use super::group::vacancies::Vacancies;
+use super::heartbeats::Heartbeats;
+use super::missed_fences::MissedFences;
+use super::outputs::Outputs;
+use super::peer::Peers;
+use super::pending::PendingUpcalls;
+use super::process_sets::ProcessSets;
+use super::registry::Registry;
+use super::slices::Slices;
+use super::ties::Ties;
+use super::timers::Timers;
+use super::tools::Tools;
+use super::waiting::Waiting;
+use crate::gds::Datastore;
+use crate::server::interface::Config;
+use crate::topo::Inventories;
+
+/// The server core over a datastore. See the module's documentation.
+#[derive(Debug)]
+pub struct Server<S: Datastore> {
+    pub(in crate::server) config: Config,
+    pub(in crate::server) store: S,
+    pub(in crate::server) registry: Registry,
+    pub(in crate::server) peers: Peers,
+    pub(in crate::server) waiting: Waiting,
+    pub(in crate::server) collectives: Collectives,
+    pub(in crate::server) groups: Groups,
+    pub(in crate::server) given: Given,
+    pub(in crate::server) invitations: Invitations,
+    pub(in crate::server) bootstraps: Bootstraps,
+    pub(in crate::server) vacancies: Vacancies,
+    pub(in crate::server) mourning: Mourning,
+    pub(in crate::server) exchanges: Exchanges,
+    pub(in crate::server) missed_fences: MissedFences,
+    pub(in crate::server) process_sets: ProcessSets,
+    pub(in crate::server) forwarding: Forwarding,
+    pub(in crate::server) events: Events,
+    pub(in crate::server) cleanups: Cleanups,
+    pub(in crate::server) heartbeats: Heartbeats,
+    pub(in crate::server) upcalls: PendingUpcalls,
+    pub(in crate::server) tools: Tools,
+    pub(in crate::server) ties: Ties,
+    pub(in crate::server) inventories: Inventories,
+    pub(in crate::server) deferred: Deferred,
+    pub(in crate::server) slices: Slices,
+    pub(in crate::server) timers: Timers,
+    pub(in crate::server) outputs: Outputs,
+}
+
+impl<S: Datastore> Server<S> {
+    /// A server without any registrations, which publishes into `store`.
+    #[must_use]
+    pub fn new(config: Config, store: S) -> Self {
+        Self {
+            registry: Registry::new(config.commit_base),
+            config,
+            store,
+            peers: Peers::default(),
+            waiting: Waiting::default(),
+            collectives: Collectives::default(),
+            groups: Groups::default(),
+            given: Given::default(),
+            invitations: Invitations::default(),
+            bootstraps: Bootstraps::default(),
+            vacancies: Vacancies::default(),
+            mourning: Mourning::default(),
+            exchanges: Exchanges::default(),
+            missed_fences: MissedFences::default(),
+            process_sets: ProcessSets::default(),
+            forwarding: Forwarding::default(),
+            events: Events::default(),
+            cleanups: Cleanups::default(),
+            heartbeats: Heartbeats::default(),
+            upcalls: PendingUpcalls::default(),
+            tools: Tools::default(),
+            ties: Ties::default(),
+            inventories: Inventories::default(),
+            deferred: Deferred::default(),
+            slices: Slices::default(),
+            timers: Timers::default(),
+            outputs: Outputs::default(),
+        }
+    }
+}
