@@ -1,8 +1,8 @@
 //! Users are kept apart, on a real server with processes of real users.
 //!
 //! A server of root had jobs of several users. A process of one user read the data and values of another user's job
-//! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/access.rs` the
-//! table. Here every process tries all of it through the socket. Only root can run this.
+//! over the socket, and raised events in its handlers. `docs/trust.md` has the rules, and `src/server/rules/access.rs`
+//! the table. Here every process tries all of it through the socket. Only root can run this.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

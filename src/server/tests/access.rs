@@ -2,7 +2,7 @@
 //!
 //! On a server with processes of several users, a process of one read the values of another's job over the socket, and
 //! raised events in its handlers. Each request had a check of its own, or none: only tools had to prove their user. Now
-//! one table (`server::access`) holds all permissions, every request uses it, and this test covers all of it.
+//! one table (`server::rules::access`) holds all permissions, every request uses it, and this test covers all of it.
 
 use std::collections::BTreeSet;
 
