@@ -1,5 +1,7 @@
-//! Two ways to release N waiting processes: a message to each over its socket, as a fence does, or one number in a
-//! segment on which all sleep. Each process only sends 40 bytes, the size of a fence's request, and waits.
+//! Two ways to release N waiting processes.
+//!
+//! A fence sends each process a message over its socket. Here all processes can also sleep on one number in a segment.
+//! Each process only sends 40 bytes, the size of a fence's request, and waits.
 //!
 //! `cargo bench --bench release`; for comparison, a whole fence: `modex bench fence`.
 

@@ -1,5 +1,5 @@
-//! The rules of ARCHITECTURE.md that the compiler does not check: the edges between modules, the length of functions,
-//! and the places of `unsafe`, sockets, threads and clocks.
+//! The rules of ARCHITECTURE.md that the compiler does not check: edges between modules, length of functions, and
+//! places of `unsafe`, sockets, threads and clocks.
 //!
 //! The checks read the sources as text. They depend on rustfmt's layout, which `make test` checks.
 
@@ -264,7 +264,7 @@ fn function_lengths(code: &str) -> Vec<(String, usize)> {
     for (start, line) in lines.iter().enumerate() {
         let is_function = line.split_whitespace().take_while(|word| !word.contains('(')).any(|word| word == "fn")
             || line.trim_start().starts_with("fn ");
-        // A macro's pattern for functions is none.
+        // A macro's pattern for functions is not a function.
         let is_pattern = line.contains("fn $");
         if !is_function || is_pattern || line.trim_start().starts_with("//") || line.trim_end().ends_with(';') {
             continue;
@@ -287,8 +287,8 @@ fn no_files_import_each_other_in_a_circle() {
     assert!(circles.is_empty(), "these files import each other in a circle:\n{}", circles.join("\n"));
 }
 
-/// The imports of files by files of the same package. A module and the modules inside it count as one subject, so imports
-/// between them do not count.
+/// The imports of files by files of the same package. A module and the modules inside it count as one subject, so
+/// imports between them do not count.
 struct Imports {
     /// For each file: its package, and its module path in the package.
     modules: Vec<(String, Vec<String>)>,

@@ -193,7 +193,7 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
         assert_eq!(refused(address, &bytes), b"", "{reason}");
         wait_for_log(reason);
     }
-    // The client named one encoding and uses another one. That makes a bad request, not an end.
+    // The client named one encoding and uses another one. The result is a bad request, not the end of the connection.
     let mut old = introduction(proc("job", 0));
     old.codec = Text::from("v3");
     let mut confused = admitted(address, &old);
@@ -208,7 +208,8 @@ fn an_introduction_that_is_none_ends_its_connection_with_a_reason() {
     others_are_served(&node, &mut first, 101);
 }
 
-/// Any process of the user could claim rank 0 beside rank 0. A child of rank 0 may, as in each release of OpenPMIx.
+/// Any process of the user could claim rank 0 while rank 0 was connected. A child of rank 0 may do so, as in each
+/// release of OpenPMIx.
 #[test]
 fn a_rank_that_is_connected_already_is_its_own_family_s_alone() {
     let node = node(ConnectionLimits::default());
@@ -361,7 +362,7 @@ fn half_a_message_and_silence_is_an_end_in_time_and_a_slow_one_is_not() {
         assert_eq!(silent.read(&mut [0; 8]).unwrap_or(0), 0, "closed");
         wait_for_log("did not finish a message");
     }
-    // It was silent between two messages all the time.
+    // The connection was silent between two messages all the time.
     let unknown = ask(&mut idle, 101, &[2, 200]);
     assert_eq!(unknown.len(), 2);
     others_are_served(&node, &mut first, 101);
@@ -393,8 +394,8 @@ fn who_holds_most_of_the_memory_loses_it_when_all_hold_too_much() {
     }
 }
 
-/// A client chooses its dialect, and each dialect has another reply. The server kept all of them, and replies that no
-/// client took were on no account.
+/// A client chooses its dialect, and each dialect has another reply. The server kept all of these replies. Replies that
+/// no client read were not counted.
 #[test]
 fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
     let node = node(ConnectionLimits { held_bytes_max: 32 << 20, ..Default::default() });

@@ -7,8 +7,9 @@ mod counting;
 use modex::types::{ArchivedValue, Info, Key, Namespace, ProcId, Value};
 use rkyv::rancor::Error;
 
-/// A client lost memory each time it read a damaged nested value, up to the size of the value. rkyv frees nothing of a
-/// copy when a part of it is refused. So the copy goes on with a substitute for the part, and is refused at its end.
+/// A client lost memory each time it read a damaged nested value, up to the size of the value. The cause was rkyv,
+/// which frees nothing of a copy if it refuses a part of it. So the copy goes on with a substitute for the part, and is
+/// refused at its end.
 #[test]
 fn a_refused_copy_leaves_no_memory() {
     let text = Info::new(Key::from_static("text"), "a string that is not inline");

@@ -348,8 +348,8 @@ fn one_that_finalizes_does_not_lose_its_server() {
     assert_eq!(heard.iter().count(), 0);
 }
 
-/// Regression: a turn writes a bounded number of bytes, and a server that ended then dropped the rest. Clients missed an
-/// event whose notification had succeeded.
+/// Regression: a turn writes a bounded number of bytes, and a server that ended then dropped the rest. Clients missed
+/// an event whose notification had succeeded.
 #[test]
 fn a_server_that_ends_writes_all_that_it_has_accepted() {
     const CLIENTS: u32 = 40;

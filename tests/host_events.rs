@@ -107,7 +107,7 @@ fn a_function_of_the_host_does_not_wait_for_the_host() {
     node.server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).unwrap();
 }
 
-/// The end of a registration waited for a call of its handler. That call waited for a lock of the caller (or Python's
+/// The end of a registration waited for a call of its handler. The handler waited for a lock of the caller (or Python's
 /// interpreter lock), so both waited for ever.
 #[test]
 fn the_end_of_a_registration_comes_although_its_handler_waits_for_the_caller() {

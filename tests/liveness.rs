@@ -158,7 +158,7 @@ fn one_that_came_over_tcp_is_no_longer_waited_for_once_the_host_says_that_it_has
     });
 }
 
-/// Kills a process with a copy, does the rest that makes its end known, and checks that no process waits for it.
+/// Kills a process with a copy, completes the actions that announce its end, and checks that no process waits for it.
 fn end_while_a_copy_lives(role: &str, tell: impl FnOnce(&TestServer)) {
     let _alone = ALONE.lock();
     let node = TestServer::local();

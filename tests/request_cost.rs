@@ -186,8 +186,8 @@ fn job_get_in(ranks: u32) -> u64 {
     cost
 }
 
-/// The cost of a question for the processes on a node without any, in a job with this many ranks elsewhere. To learn
-/// whether the placement is known, the server copied the ranks of another node: 600 KB for 100,000.
+/// The cost of a question for the processes on a node without any, in a job with this many ranks elsewhere. The server
+/// copied the ranks of another node to learn whether the placement is known: 600 KB for 100,000 ranks.
 fn resolve_in(ranks: u32) -> u64 {
     let description = JobDescription::new(&process(0).namespace).nodes(["there", "here", "empty"]);
     let mut node = Node::of_job(description.ranks_by_node([2..ranks, 0..2, 0..0]).build().unwrap());
@@ -200,8 +200,9 @@ fn resolve_in(ranks: u32) -> u64 {
     cost
 }
 
-/// An event was copied for later listeners, with its list of targets, which also became a tree: with 100,000 targets
-/// the server's thread took 30 ms, half of it to free the copies. Now the event is shared, and another thread frees it.
+/// An event was copied for later listeners, with its list of targets, which also became a tree. With 100,000 targets
+/// this took 30 ms of the server's thread, half of it to free the copies. Now the event is shared, and another thread
+/// frees it.
 fn lists_of_targets_are_shared() {
     let mut node = Node::new(4);
     let listed: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! `modex inspect` as users call it: the test process is the server, the command looks into it.
+//! `modex inspect` as users call it: the test process is the server, and the command inspects it.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails here has failed")]
 
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 const SECRET: &str = "a secret endpoint";
 
-/// A store with one job of three ranks on two nodes, of which rank 1 has committed twice.
+/// A store with one job of three ranks on two nodes. Rank 1 has committed twice.
 fn server(namespace: &str, options: StoreOptions) -> Store {
     let namespace = Namespace::new(namespace).unwrap();
     let mut store = Store::new(options);
@@ -46,7 +46,7 @@ fn memfd() -> StoreOptions {
     StoreOptions::new("server.0", "n0")
 }
 
-/// A store in a file of its own, and the path of that file.
+/// A store in a separate file, and the path of that file.
 fn server_in_file(namespace: &str) -> (Store, PathBuf, TempDir) {
     let directory = TempDir::new().unwrap();
     let options = StoreOptions {
@@ -266,7 +266,7 @@ fn a_client_that_holds_a_segment_does_not_make_it_appear_twice() {
         .stderr(Stdio::from(handle.into_descriptor().unwrap()))
         .spawn()
         .unwrap();
-    // Other servers may run on this machine, and come and go: only this namespace is looked for.
+    // Other servers may run on this machine, and come and go. So the test looks for this namespace only.
     let all: Json = serde_json::from_str(&stdout(&inspect(&["--json", "--namespace", "twice"]))).unwrap();
     let holders: Vec<&Json> = all["segments"].as_array().unwrap().iter().map(|found| &found["holder_pid"]).collect();
     assert_eq!(holders, [&json!(std::process::id())]);
@@ -438,7 +438,7 @@ fn field_names(json: &Json, names: &mut Vec<String>) {
 const MACHINE: &str = "<topology version='2.0'><object type='Machine' cpuset='0x1'><object type='Core' cpuset='0x1'>\
     <object type='PU' os_index='0' cpuset='0x1'/></object><object type='OSDev' name='eth\u{1b}0' osdev_type='2'/></object></topology>";
 
-/// The segment of a node's topology is no job's, and is shown for what it is.
+/// The segment of a node's topology belongs to no job, and the report shows what it is.
 #[test]
 fn the_topology_of_a_node_and_an_inventory_are_shown() {
     let directory = TempDir::new().unwrap();

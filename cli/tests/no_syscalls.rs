@@ -8,7 +8,7 @@ use std::process::Command;
 
 const GET_COUNT: u32 = 1_000_000;
 
-/// The mark: a system call that nothing else in the process makes.
+/// The mark: a system call that occurs nowhere else in the process.
 const MARK: &str = "getppid(";
 
 #[test]
@@ -36,18 +36,19 @@ fn calls_between_the_marks_would_be_seen() {
     assert_eq!(between_marks(trace.path()), ["futex(0) = 0"]);
 }
 
-/// Each sample is two fences, a commit and a third fence. Whatever else a process does costs the same for few samples and for
-/// many.
+/// Each sample is two fences, a commit and a third fence. Other work of a process costs the same for few samples and
+/// for many.
 #[test]
 fn a_fence_or_commit_costs_a_client_one_send_and_one_wait() {
     let is_undisturbed = |added: &BTreeMap<String, i64>| {
-        // The last process of a fence may find it complete, and a commit may change the word that another one sleeps on.
+        // The last process of a fence may find it complete. A commit may change the number on which another process
+        // sleeps.
         assert!(added.keys().all(|call| ["futex", "recvmsg", "sendmsg"].contains(&call.as_str())), "{added:?}");
         let waits = added.get("futex").copied().unwrap_or_default();
         let others = added.iter().filter(|(call, _)| *call != "futex").map(|(call, &count)| (call.as_str(), count));
         (1..=160).contains(&waits) && others.eq([("recvmsg", 40), ("sendmsg", 160)])
     };
-    // With other load a fence may take so long that a sleeping process asks for a message, but not each time.
+    // Under other load a fence may take so long that a sleeping process asks for a message, but not each time.
     let mut disturbed = Vec::new();
     while disturbed.len() < 20 {
         let added = calls_of_more_samples();
@@ -69,12 +70,12 @@ fn calls_of_more_samples() -> BTreeMap<String, i64> {
             *added.entry(call).or_default() += sign * count;
         }
     }
-    // Rank 0 writes down how long each one took.
+    // Rank 0 writes down the time of each one.
     added.retain(|call, count| *count != 0 && call != "write");
     added
 }
 
-/// How often each client made each system call, in a benchmark of fences with this number of samples.
+/// The number of each system call that each client made, in a benchmark of fences with this number of samples.
 fn calls_of_fencing_clients(samples: usize) -> Vec<BTreeMap<String, i64>> {
     let directory = tempfile::tempdir().unwrap();
     let output = Command::new("strace")
@@ -103,7 +104,7 @@ fn calls(trace: &Path) -> BTreeMap<String, i64> {
 }
 
 /// System calls that the marking thread made between its two marks. A call that strace interrupted to show another
-/// thread's appears as two lines, of which the second is no call of its own.
+/// thread's appears as two lines. The second line is no separate call.
 fn between_marks(trace: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(trace).unwrap();
     let lines = text.lines().filter_map(|line| line.split_once(' ')).map(|(thread, call)| (thread, call.trim_start()));

@@ -102,7 +102,7 @@ fn read_everything(reader: &NamespaceReader) {
     }
     drop((reader.keys(), reader.statistics()));
     // Listing takes time and memory in proportion to the counts of a damaged record, up to the format's bounds of 2^24.
-    // That is correct, but far too slow for a fuzzer.
+    // This is correct, but far too slow for a fuzzer.
     let sizes = reader.job_tables().ok().flatten().map(|tables| tables.rank_count.max(tables.node_count));
     if sizes.is_none_or(|size| size <= LISTED_MAX) {
         drop((reader.job_entries(), reader.job_record()));

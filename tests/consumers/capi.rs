@@ -1,8 +1,8 @@
 //! Our C test suite, `tests/capi`. Each program is compiled with Debian's headers and with ours, and runs alone and
 //! under valgrind's memcheck, with its clients.
 //!
-//! With `MODEX_SANITIZER=address` the library is an AddressSanitizer build (`make asan`). Then the programs are compiled
-//! with AddressSanitizer, too, and memcheck is left out, because it cannot run such programs.
+//! With `MODEX_SANITIZER=address` the library is an AddressSanitizer build (`make asan`). Then the programs are
+//! compiled with AddressSanitizer, too, and memcheck is left out, because it cannot run such programs.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -1,9 +1,9 @@
 //! A host with more rights than the user who started it: that user controls its environment.
 //!
-//! `PMIX_MCA_ptl_base_report_uri=/etc/x` let an ordinary user overwrite a file of root's through a setuid server, which
-//! followed links, too. `PMIX_LAUNCHER_RNDZ_FILE` created new files. In such a process no variable chooses a file to
-//! write or a library to load. In other processes a file named by a variable is made anew under that name, and no link
-//! is followed.
+//! `PMIX_MCA_ptl_base_report_uri=/etc/x` let an ordinary user overwrite a file of root's through a setuid server. The
+//! server followed links, too. `PMIX_LAUNCHER_RNDZ_FILE` created new files. In such a process no variable chooses a
+//! file to write or a library to load. In other processes the server replaces the named file by a new one, and follows
+//! no link.
 
 use std::fs::{self, Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};

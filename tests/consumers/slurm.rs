@@ -1,6 +1,6 @@
-//! Debian's Slurm 22.05, unmodified: a controller and three nodes in namespaces of their own (`tests/slurm/cluster.sh`).
-//! Slurm's plug-in is the server of a job step, and the tasks are its clients; each side has our library or Debian's.
-//! Debian's on both sides shows that the tests are right.
+//! Debian's Slurm 22.05, unmodified: a controller and three nodes in namespaces of their own
+//! (`tests/slurm/cluster.sh`). Slurm's plug-in is the server of a job step, and the tasks are its clients; each side
+//! has our library or Debian's. Debian's on both sides shows that the tests are right.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,8 +86,8 @@ fn steps_end(cluster: &Cluster, client: Side, shape: &[&str]) {
     assert!(!killed.text().contains("FAILED"), "{}", killed.told());
 }
 
-/// Open MPI's TCP transport crashes in MPI_Init in about one of 25 starts on three nodes, with any library: it calls a
-/// null pointer when a message comes. Such a step is repeated.
+/// Open MPI's TCP transport crashes in MPI_Init in about one of 25 starts on three nodes, with any library. It calls a
+/// null pointer when a message arrives. Such a step is repeated.
 fn open_mpi_runs(cluster: &Cluster, client: Side, shape: &[&str]) {
     let shape_and_end = [shape, &["--kill-on-bad-exit=1"]].concat();
     let run = |arguments: &[&str]| {

@@ -78,8 +78,8 @@ fn end_of_all(launcher: Process, mark: &str, what: &str) -> (ExitStatus, String)
     end
 }
 
-/// Waits until no process of a launcher is left. Processes with an alarm end by it. Those that still exist later hang,
-/// and are ended and named.
+/// Waits until no process of a launcher is left. Processes with an alarm end by it. Processes that still exist later
+/// hang; they are ended and named.
 #[expect(clippy::disallowed_methods, reason = "an alarm")]
 fn wait_for_the_last(mark: &str, what: &str, hangs_after: Duration) {
     let hangs_at = Instant::now() + hangs_after;

@@ -83,8 +83,8 @@ fn thread_count() -> usize {
 
 /// For every outcome.
 fn expect_nothing_left(before: &Held, outcome: &Outcome) {
-    // The thread that calls the host is not joined, and it has descriptors until its end. The kernel lists a joined thread for a
-    // moment longer. If a thread stays, the process is seen to hang.
+    // The thread that calls the host is not joined, and it has descriptors until its end. The kernel lists a joined
+    // thread for a moment longer. If a thread stays, the process is seen to hang.
     while thread_count() > before.2 {
         std::thread::yield_now();
     }

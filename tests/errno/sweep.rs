@@ -167,7 +167,8 @@ pub(crate) enum Wire {
 /// Tries faults at one client of a job. `victim` makes its command.
 pub(crate) fn clients_sweep(role: &str, wire: Wire, kinds: &[Kind], victim: impl Fn() -> Command) {
     let _alone = ALONE.lock();
-    // Its program may have to be compiled first. That must not delay the processes of a job, which have alarms.
+    // Its program may have to be compiled first. The compilation must not delay the processes of a job, which have
+    // alarms.
     drop(victim());
     let node = TestServer::local();
     serve_a_fresh_client(&node);
@@ -191,7 +192,7 @@ pub(crate) fn clients_sweep(role: &str, wire: Wire, kinds: &[Kind], victim: impl
     }
 }
 
-/// Whether this run kills a client at each of its system calls. That is cheap, and nothing worse can happen.
+/// Whether this run kills a client at each of its system calls. Such kills are cheap, and no fault is worse.
 #[expect(clippy::disallowed_methods, reason = "a test binary is an edge")]
 fn is_killed_everywhere(role: &str) -> bool {
     role == "client" && std::env::var("MODEX_FAULT").is_err()
@@ -203,8 +204,8 @@ fn serve_a_fresh_client(node: &TestServer) {
     node.server.deregister_namespace(&namespace("fresh")).unwrap();
 }
 
-/// A process may panic when it gets no memory for a thread. A backtrace would open files, and those calls would be
-/// taken for its cause of death.
+/// A process may panic when it gets no memory for a thread. A backtrace would open files, and the test would take those
+/// calls for its cause of death.
 pub(crate) fn without_backtraces(mut command: Command) -> Command {
     command.env("RUST_BACKTRACE", "0").env_remove("RUST_LIB_BACKTRACE");
     command

@@ -61,8 +61,8 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Takes over a thread that wanted it and has stopped itself. Call this, like everything else, on the thread that
-    /// started the process.
+    /// Takes over a thread that requested tracing and has stopped itself. Call this, like everything else, on the
+    /// thread that started the process.
     pub(crate) fn take(leader: Pid, fault: Fault) -> Self {
         assert_eq!(waitpid(leader, Some(WaitPidFlag::__WALL)), Ok(WaitStatus::Stopped(leader, Signal::SIGSTOP)));
         let traced = Traced::default();

@@ -57,8 +57,8 @@ impl Stream {
         self.channel
     }
 
-    /// Reads the output that has arrived and appends its whole lines to `ready`. Of a very long line it appends the
-    /// part that is there.
+    /// Reads the output that has arrived and appends its whole lines to `ready`. A very long line is appended in
+    /// pieces.
     pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<Progress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
         match nix::unistd::read(&self.source, &mut chunk) {

@@ -28,7 +28,7 @@ pub(super) enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     All,
-    /// Ranks that reported the start of their Init, or all ranks if no connected rank did.
+    /// Ranks that reported the start of their Init. If no rank did, the row is shown only without silent ranks.
     Telling,
     /// Ranks that connected and did not report it, if there are any.
     Silent,

@@ -1,4 +1,4 @@
-//! `modex get` and `modex query`, asked of a job that runs.
+//! `modex get` and `modex query` on a running job.
 
 use modex::types::{Info, Key, Scope, Value};
 use modex::{Client, FenceOptions};
@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 
 use crate::launch::{Ended, Launch, ROLE, Running, modex};
 
-/// Puts values, says so, and stays until rank 0's input ends.
+/// Puts values, reports it, and stays until rank 0's input ends.
 pub(crate) fn keep_values() {
     let client = Client::connect().unwrap();
     let rank = client.proc().rank.process().unwrap();
@@ -37,7 +37,7 @@ impl Job {
         Self::launched(Self::launch(options))
     }
 
-    /// A job whose server is found where this one's is.
+    /// A job whose server is found in the same place as this one's.
     fn start_beside(&self) -> Self {
         Self::launched(Self::launch(&[]).env("TMPDIR", self.0.temporary()))
     }
@@ -58,7 +58,7 @@ impl Job {
         format!("modex-{}", self.0.child.id())
     }
 
-    /// The command, where it finds this job.
+    /// The command, in the place where it finds this job.
     fn command(&self, words: &[&str]) -> Launch {
         modex(words).env("TMPDIR", self.0.temporary())
     }
@@ -90,7 +90,7 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     assert_eq!(job.got(&["-r", "1", "endpoint"]), "of \\u{1b}1\n", "nothing steers the terminal");
     assert_eq!(job.got(&["-r", "0", "bytes"]), "ab00\n");
     assert_eq!(job.got(&["--rank", "1", "PMIX_LOCAL_RANK"]), "1\n");
-    // The tool's own name, and nothing.
+    // The answer has the tool's own name, and nothing else.
     let expected = json!({ "namespace": job.namespace(), "rank": 1 });
     assert_eq!(job.json(&["-r", "1", "PMIX_PROCID"])["value"], expected);
     assert_eq!(job.got(&["PMIX_NSPACE"]), format!("{}\n", job.namespace()));
@@ -99,7 +99,7 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
     let pid = job.0.child.id().to_string();
     assert_eq!(job.got(&["--pid", &pid, "--node-info", "PMIX_LOCAL_SIZE"]), "2\n");
     assert_eq!(job.got(&["--app-info", "--appnum", "0", "PMIX_APP_SIZE"]), "2\n");
-    // Not the session of the tool that asks.
+    // The session is not that of the asking tool.
     assert_eq!(job.got(&["--session-info", "PMIX_UNIV_SIZE"]), "2\n");
     assert_eq!(job.got(&["-r", "1", "--session-info", "PMIX_UNIV_SIZE"]), "2\n");
     let expected = json!({
@@ -198,7 +198,7 @@ fn a_live_job_tells_its_topology() {
     job.end();
 }
 
-/// Nobody was told where bound ranks run, so none of what follows from it was known.
+/// Regression: the ranks' processors were not registered, so no value derived from them was known.
 #[test]
 fn where_bound_ranks_run_can_be_asked() {
     let job = Job::start_with(&["--bind", "core"]);

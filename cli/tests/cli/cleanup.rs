@@ -1,4 +1,4 @@
-//! Nothing of a job outlives its launcher, whichever way that ends.
+//! Nothing of a job outlives its launcher, after any kind of end.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::launch::{MODEX, entries, is_alive, modex, script, wait_until};
 
-/// Leaves a process behind that ignores polite requests, and says its number.
+/// Leaves a process behind that ignores requests to end, and prints its process number.
 const ORPHAN: &str = "(trap '' TERM HUP; exec sleep 1000) & echo $!";
 
 #[test]
@@ -19,7 +19,7 @@ fn processes_that_a_rank_leaves_behind_are_gone() {
     }
 }
 
-/// `setsid` takes a process out of the ranks' group, and it lived on after the job.
+/// Regression: `setsid` takes a process out of the ranks' group, and such a process lived on after the job.
 #[test]
 fn processes_that_left_the_ranks_group_are_gone() {
     let orphan = "setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & echo $$; exec sleep 1000' & exec sleep 1000";
@@ -31,7 +31,8 @@ fn processes_that_left_the_ranks_group_are_gone() {
 }
 
 /// As above, with the launcher killed: `setsid` took a process out of the guardian's reach, and it lived on for ever.
-/// One has a rank as its parent and no trace of the job in its environment, the other is an orphan with its environment.
+/// One process has a rank as its parent and no trace of the job in its environment. The other is an orphan with the
+/// job's environment.
 #[test]
 fn processes_that_left_the_ranks_group_are_gone_after_a_launcher_that_is_killed() {
     let body = "trap \"\" TERM HUP; sleep 1000 & echo $$; exec sleep 1000";
@@ -39,14 +40,14 @@ fn processes_that_left_the_ranks_group_are_gone_after_a_launcher_that_is_killed(
     let orphan = format!("(setsid sh -c '{body}' &) &");
     let mut running = script(&["-n", "1"], &format!("{with_parent} {orphan} exec sleep 1000")).start();
     let strays: Vec<i32> = (0..2).map(|_| running.line().trim().parse().unwrap()).collect();
-    // Launcher, guardian, rank, two strays and what they started.
+    // The launcher, the guardian, the rank, two strays and their children.
     wait_until(|| running.processes().len() == 7);
     running.kill_launcher();
     assert!(!strays.into_iter().any(is_alive));
 }
 
-/// A launcher started by a rank has a guardian of its own, in no group of the outer job's. The outer launcher took it for
-/// a stray and killed it before it had removed the inner job's directory.
+/// A launcher started by a rank has its own guardian, in no group of the outer job. The outer launcher took that
+/// guardian for a stray. It killed the guardian before the guardian had removed the inner job's directory.
 #[test]
 fn a_launcher_under_a_launcher_leaves_nothing_either() {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
@@ -64,7 +65,7 @@ fn a_launcher_under_a_launcher_leaves_nothing_either() {
     }
 }
 
-/// A guardian that was asked to stop with its group while it started died of that, and the directory stayed.
+/// A guardian got its group's request to stop while it started. It ended, and the directory stayed.
 #[test]
 fn a_guardian_is_deaf_to_what_its_group_is_sent_from_its_first_moment() {
     let mut running = script(&["-n", "1"], "echo started; exec sleep 1000").start();
@@ -83,21 +84,21 @@ fn a_guardian_is_deaf_to_what_its_group_is_sent_from_its_first_moment() {
 fn a_launcher_that_is_killed_takes_everything_with_it() {
     let mut running = script(&["-n", "3"], &format!("trap '' TERM HUP INT; {ORPHAN}; exec sleep 1000")).start();
     let orphans: Vec<i32> = (0..3).map(|_| running.line().trim().parse().unwrap()).collect();
-    // The launcher, its guardian, three ranks and what they left.
+    // The launcher, its guardian, three ranks and their children.
     wait_until(|| running.processes().len() == 8);
     assert_eq!(running.temporary_files().len(), 1, "the directory of the server's socket");
     running.kill_launcher();
     assert!(!orphans.into_iter().any(is_alive));
 }
 
-/// All ranks lived on, and what they had started, when launcher and guardian were killed at once (`pkill -9 modex`): each of
-/// them relied on the other. The kernel ends the ranks when both are gone. The next launcher removes the files.
+/// Launcher and guardian were killed at once (`pkill -9 modex`). All ranks and their children lived on, because each of
+/// the two relied on the other. Now the kernel ends the ranks when both are gone. The next launcher removes the files.
 #[test]
 fn launcher_and_guardian_that_are_killed_at_once_leave_no_rank() {
     let rank = format!("trap '' TERM HUP INT IO; exec 3</dev/null; {ORPHAN}; exec sleep 1000");
     let mut running = script(&["-n", "8"], &rank).start();
     let orphans: Vec<i32> = (0..8).map(|_| running.line().trim().parse().unwrap()).collect();
-    // The launcher, its guardian, eight ranks and what they left.
+    // The launcher, its guardian, eight ranks and their children.
     wait_until(|| running.processes().len() == 18);
     let temporary = running.kill_launcher_and_guardian();
     assert!(!orphans.into_iter().any(is_alive));
@@ -126,7 +127,7 @@ fn a_launcher_that_is_killed_amid_an_exchange_takes_everything_with_it() {
     running.kill_launcher();
 }
 
-/// The socket of a bench's server stayed when the bench was killed, by Ctrl-C for example.
+/// Regression: the socket of a bench's server stayed when the bench was killed, by Ctrl-C for example.
 #[test]
 fn a_bench_that_is_killed_leaves_nothing() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
@@ -134,7 +135,7 @@ fn a_bench_that_is_killed_leaves_nothing() {
             [&["fence", "--processes=2", "--samples=100000000"][..], &["launch", "--ranks=2", "--samples=100000"]]
         {
             let mut running = modex(["bench"].iter().chain(scenario)).start();
-            // The bench, its guardian, and two that measure; or the guardian's own guardian and what it started.
+            // The bench, its guardian, and two workers; or the guardian's own guardian and its children.
             wait_until(|| running.processes().len() >= 4 && !running.temporary_files().is_empty());
             running.signal(signal);
             assert_eq!(running.child.wait().unwrap().signal(), Some(signal as i32));
@@ -165,9 +166,9 @@ fn a_guardian_that_is_killed_harms_nobody() {
     assert_eq!(running.finish().code(), Some(1));
 }
 
-/// A launcher killed while it starts left its socket's directory behind (the guardian was told of it only after it had
-/// been made) or a rank (the guardian learned the ranks' group from the first of them). The guardian now leads that
-/// group, and knows the directory before it exists.
+/// A launcher killed during its start left its socket's directory or a rank. The guardian heard of the directory only
+/// after its creation, and learned the ranks' group from the first rank. Now the guardian leads that group, and knows
+/// the directory before its creation.
 #[test]
 fn a_launcher_that_is_killed_while_it_starts_takes_everything_with_it() {
     for process_count in 1..=4 {

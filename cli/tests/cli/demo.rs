@@ -1,4 +1,4 @@
-//! `modex demo`, with and without a launcher, and what `--report` says about it.
+//! `modex demo`, with and without a launcher, and the report of its phases.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -107,7 +107,8 @@ fn a_missing_variable_is_named() {
     assert!(complaint(&[good[0], good[2]]).contains("PMIX_RANK is not set"));
 }
 
-/// The launcher's addresses over TCP stood beside, so ranks took these without a word, and had no shared memory.
+/// Regression: the launcher's TCP addresses were set as well. Ranks took these without a message, and had no shared
+/// memory.
 #[test]
 fn a_variable_of_ours_that_is_garbled_or_missing_is_named_although_there_is_another_way() {
     for name in ["MODEX_SERVER_URI", "MODEX_SERVER_TCP"] {

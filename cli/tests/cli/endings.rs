@@ -1,4 +1,4 @@
-//! How a job ends: the launcher's exit status, what it says, and who gets how long.
+//! The end of a job: the launcher's exit status, its messages, and the grace periods.
 
 use modex::Client;
 use modex::types::Status;
@@ -6,12 +6,12 @@ use nix::sys::signal::Signal;
 
 use crate::launch::{MODEX, ROLE, modex, modex_with_signals, script};
 
-/// A rank that ignores the request to end and says when it does.
+/// A rank that ignores the request to end, and reports when it gets one.
 const STUBBORN: &str = "trap '' TERM INT; echo ready; exec sleep 1000";
-/// A rank that says how it is asked to end.
+/// A rank that reports the request that ends it.
 const POLITE: &str =
     "trap 'echo interrupted; exit 0' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
-/// A rank that ignores interrupts, and says when it is asked to end.
+/// A rank that ignores interrupts, and reports when it is asked to end.
 const DEAF: &str = "trap '' INT; trap 'echo asked; exit 0' TERM; echo ready; sleep 1000 & wait";
 
 #[test]
@@ -26,8 +26,9 @@ fn the_first_rank_that_fails_gives_status_and_reason() {
     assert_eq!(ended.err, "modex: rank 1 exited with status 3; the other 2 ranks get 2 s to end\n");
 }
 
-/// That a rank has ended is told by a byte in a socket, which the kernel may refuse. The launcher looked for it when nothing at all
-/// had happened for a while: a job in which others talk went on for as long as they did. It looks every few seconds.
+/// A byte in a socket announces the end of a rank, and the kernel may refuse the byte. The launcher looked for the end
+/// only after a while without any event. So a job went on for as long as other ranks wrote output. Now the launcher
+/// looks every few seconds.
 #[test]
 fn a_rank_that_ends_unheard_is_missed_while_another_talks() {
     let rank = "[ $PMIX_RANK = 1 ] && exit 3; for i in $(seq 200); do echo talk; sleep 0.3; done";
@@ -94,7 +95,7 @@ fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
     }
 }
 
-/// A shell's background jobs ignore interrupts, and what they start inherits that.
+/// A shell's background jobs ignore interrupts, and their children inherit this.
 #[test]
 fn a_rank_that_ignores_an_interrupt_is_asked_to_end_before_it_is_killed() {
     let mut running = script(&["-n", "1"], DEAF).start();
@@ -129,8 +130,8 @@ pub(crate) fn abort_as_rank_one() {
     }
 }
 
-/// The text of `PMIx_Abort` reached the launcher's terminal raw. A rank could clear the screen of the user, or write lines that
-/// look like the launcher's. Text of a peer is escaped where a line is written.
+/// The text of `PMIx_Abort` reached the launcher's terminal raw. A rank could clear the user's screen, or write lines
+/// that looked like the launcher's. Now the launcher escapes a peer's text when it writes the line.
 #[test]
 fn a_rank_can_abort_the_job() {
     for (given, status) in [(42, 42), (256, 1), (0, 1), (-1, 255)] {
@@ -143,8 +144,8 @@ fn a_rank_can_abort_the_job() {
     }
 }
 
-/// A rank that ended without ever joining left the others waiting in their fence for ever: the launcher did not tell
-/// its server that the process was gone. It does now, and the fence fails.
+/// A rank ended without ever joining, and the others waited in their fence for ever. The launcher did not tell its
+/// server that the process was gone. Now it does, and the fence fails.
 #[test]
 fn a_rank_that_ends_without_joining_does_not_leave_the_others_waiting() {
     let ended = script(&["-n", "3"], &format!("[ $PMIX_RANK = 1 ] && exit 0; exec {MODEX} demo")).run();

@@ -37,7 +37,7 @@ fn completions_know_every_subcommand_and_bash_accepts_its_own() {
     }
 }
 
-/// Has the shell itself read the script, without running it; a shell that is not installed can't.
+/// Lets the shell itself read the script, without running it. A shell that is not installed is left out.
 fn accept(shell: &str, script: &str) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     std::io::Write::write_all(&mut file, script.as_bytes()).unwrap();

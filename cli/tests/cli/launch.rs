@@ -11,15 +11,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-/// Names what a rank that is this test binary has to do.
+/// The variable that holds the task of a rank that is this test binary.
 pub(crate) const ROLE: &str = "MODEX_TEST_ROLE";
-/// Every process of one launcher has the same value of this.
+/// The variable that has the same value in every process of one launcher.
 const MARK: &str = "MODEX_TEST_MARK";
 
 /// The command under test.
 pub(crate) const MODEX: &str = env!("CARGO_BIN_EXE_modex");
 
-/// How to start it.
+/// The start parameters.
 pub(crate) struct Launch {
     command: Command,
     input: Option<Vec<u8>>,
@@ -36,7 +36,7 @@ pub(crate) struct Running {
     mark: String,
 }
 
-/// How it ended and what it said.
+/// The exit status and the messages.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
@@ -49,7 +49,7 @@ pub(crate) fn modex<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
     modex_with_signals(&[], arguments)
 }
 
-/// The same after `env` has seen to its signals with these options.
+/// The same, started through `env` with these options for its signals.
 pub(crate) fn modex_with_signals<S: AsRef<OsStr>>(signals: &[&str], arguments: impl IntoIterator<Item = S>) -> Launch {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let temporary = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ impl Launch {
         self
     }
 
-    /// Without these variables of the test's own environment.
+    /// Removes these variables of the test's own environment.
     pub(crate) fn without(mut self, names: &[&str]) -> Self {
         for name in names {
             self.command.env_remove(name);
@@ -112,7 +112,7 @@ impl Launch {
         self
     }
 
-    /// Starts it; an output that was sent elsewhere reads as empty.
+    /// Starts it; an output that goes elsewhere reads as empty.
     pub(crate) fn start(mut self) -> Running {
         let mut child = self.command.spawn().unwrap();
         if let Some(input) = self.input {
@@ -125,7 +125,7 @@ impl Launch {
         Running { child, out, err, temporary: self.temporary, mark: self.mark }
     }
 
-    /// Runs it to its end, after which nothing may be left.
+    /// Runs it to its end. Nothing may be left afterwards.
     pub(crate) fn run(self) -> Ended {
         self.start().finish()
     }
@@ -146,7 +146,7 @@ impl Running {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end, after which nothing may be left.
+    /// Waits for its end. Nothing may be left afterwards.
     pub(crate) fn finish(mut self) -> Ended {
         let mut out = Vec::new();
         let mut err = Vec::new();
@@ -169,10 +169,11 @@ impl Running {
         wait_until(|| entries(self.temporary.path()).is_empty());
     }
 
-    /// Kills launcher and guardian at once, waits until everything of the job has ended and returns the launcher's `TMPDIR`.
+    /// Kills launcher and guardian at once and waits until all processes of the job have ended. Returns the launcher's
+    /// `TMPDIR`.
     pub(crate) fn kill_launcher_and_guardian(mut self) -> TempDir {
         let guardian = self.guardian();
-        // It can't do anything between its launcher's end and its own.
+        // The guardian can't act between its launcher's end and its own.
         kill(Pid::from_raw(guardian), Signal::SIGSTOP).unwrap();
         let both = [self.child.id().to_string(), guardian.to_string()];
         assert!(Command::new("kill").arg("-KILL").args(both).status().unwrap().success());
@@ -205,7 +206,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// A failed test leaves nothing running either: all that carries the mark was started by it.
+    /// A failed test leaves nothing running either: every process with the mark belongs to it.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -220,7 +221,7 @@ impl Ended {
         self.status.code()
     }
 
-    /// Its output, which must be that of a success without complaints.
+    /// Its output. The command must succeed without messages.
     pub(crate) fn success(self) -> String {
         assert!(self.status.success() && self.err.is_empty(), "{self:?}");
         self.out
@@ -241,13 +242,13 @@ pub(crate) fn wait_until(mut is_met: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process exists and has not merely been left unreaped.
+/// Whether a process exists and is not a zombie.
 pub(crate) fn is_alive(process: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// Living processes with this mark. The environment of one that has ended is empty.
+/// Living processes with this mark. The environment of an ended process is empty.
 fn processes(mark: &str) -> Vec<i32> {
     let wanted = format!("{MARK}={mark}");
     let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -268,7 +269,7 @@ fn next_line(source: &mut impl BufRead) -> String {
     line
 }
 
-/// Feeds a pipe from a thread of its own: nobody may be reading yet, or ever.
+/// Feeds a pipe from a separate thread, because the pipe may have no reader.
 fn give(mut pipe: ChildStdin, bytes: Vec<u8>) {
     std::thread::spawn(move || pipe.write_all(&bytes));
 }

@@ -1,7 +1,7 @@
 //! The command as its users run it: real launchers, real ranks, real signals.
 //!
-//! Every launcher here gets a temporary directory of its own and a mark in its environment, which its ranks, their
-//! children and the guardian inherit: so each test can see that nothing is left of a job, neither file nor process.
+//! Every launcher here gets its own temporary directory, and a mark in its environment. Its ranks, their children and
+//! the guardian inherit the mark. So each test can see that a job leaves no file and no process.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "a test binary is an edge; it has no configuration object")]

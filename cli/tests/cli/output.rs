@@ -31,7 +31,7 @@ fn a_tag_names_rank_and_channel_of_every_line() {
     assert_eq!(lines, ["[0,stderr] wailed", "[1,stderr] wailed"]);
 }
 
-/// A newline was put in every 64 KiB, and with it a tag.
+/// Regression: a newline was put in every 64 KiB, and a tag with it.
 #[test]
 fn a_long_line_leaves_as_it_came() {
     const LONG: &str = "head -c 300000 /dev/zero; printf '\\nshort\\n'";
@@ -52,8 +52,8 @@ fn long_lines_of_many_ranks_never_mix() {
     assert!(lines == expected, "{:?}", lines.iter().map(|line| line.len()).collect::<Vec<_>>());
 }
 
-/// Rank 0 waits for rank 1 in the middle of a line, and rank 1 for somebody who reads what it says. More than two pipes
-/// and a held line can take: without an end of the line both would wait for ever.
+/// Rank 0 waits for rank 1 in the middle of a line, and rank 1 waits for a reader of its output. The output exceeds two
+/// pipes and a held line. Without an end of the line both would wait for ever.
 #[test]
 fn a_long_line_whose_rank_waits_for_another_is_broken() {
     let zeros = "head -c 300000 /dev/zero; touch $PMIX_SERVER_TMPDIR/begun";
@@ -73,8 +73,8 @@ fn the_two_outputs_stay_apart() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("to out\n", "to err\n"));
 }
 
-/// A rank wrote the start of a line and ended, while a process it left running still held the pipe: the line was lost,
-/// because only the pipe's end gave out what had no newline. What was written by the job's end is passed on, always.
+/// A rank wrote the start of a line and ended, while its child still held the pipe. The line was lost, because only the
+/// end of the pipe released an unfinished line. Now everything written by the job's end is passed on.
 #[test]
 fn an_unfinished_line_is_not_lost_when_a_child_of_the_rank_still_holds_the_pipe() {
     assert_eq!(script(&["-n", "1"], "sleep 1000 & printf unfinished").run().success(), "unfinished\n");
@@ -88,7 +88,7 @@ fn a_slow_reader_gets_everything() {
     assert!(running.finish().status.success());
 }
 
-/// Somebody else who held the same pipe (a shell, ssh) had made it non-blocking. The launcher took a full pipe for a
+/// Another process with the same pipe (a shell, ssh) had made it non-blocking. The launcher took a full pipe for a
 /// broken one, and killed the rank through its own pipe. Now it waits for room.
 #[test]
 fn a_non_blocking_output_that_is_full_for_a_moment_loses_nothing() {
@@ -99,7 +99,7 @@ fn a_non_blocking_output_that_is_full_for_a_moment_loses_nothing() {
     assert!(running.finish().status.success());
 }
 
-/// Slowness is what this is about, so another process's life serves as the clock.
+/// The subject is slowness, so another process's life serves as the clock.
 fn read_slowly(source: &mut impl Read) -> String {
     let mut out = Vec::new();
     loop {
@@ -138,7 +138,7 @@ fn an_output_that_nobody_reads_ends_the_job() {
     assert!(ended.err.contains("was killed by SIGPIPE"), "{ended:?}");
 }
 
-/// The launcher panicked when it could not say why the job ended: its status was 101 instead of the rank's.
+/// The launcher panicked when it could not print why the job ended. Its exit status was 101 instead of the rank's.
 #[test]
 fn the_status_is_the_ranks_even_if_nobody_reads_the_errors() {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -158,7 +158,7 @@ fn completions_that_are_cut_off_end_quietly() {
     }
 }
 
-/// A full disk behind the launcher's output lost it without a word.
+/// Regression: a full disk behind the launcher's output lost the output without a message.
 #[test]
 fn output_that_can_not_be_written_is_said_once() {
     let launcher = |words: &[&str]| {

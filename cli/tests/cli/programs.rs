@@ -18,7 +18,7 @@ fn a_variable_is_set_or_passed_on() {
     assert!(ended.err.contains("-x NO_SUCH_VARIABLE"), "{ended:?}");
 }
 
-/// The command line was refused as no text.
+/// Regression: the command line was refused as no text.
 #[test]
 fn a_variable_may_hold_bytes_that_are_no_text() {
     let setting = OsStr::from_bytes(b"ODD=a\xff\x01=b");
@@ -27,7 +27,8 @@ fn a_variable_may_hold_bytes_that_are_no_text() {
     assert_eq!(modex(words).run().success().trim(), "61 ff 01 3d 62");
 }
 
-/// The first was silently ignored or made the spawn fail, the second silently lost to the launcher's own value.
+/// Regression: a setting without a name was silently ignored, or made the spawn fail. A setting of a variable that the
+/// launcher sets was silently lost.
 #[test]
 fn a_variable_that_can_not_be_set_is_refused() {
     for (setting, named) in [("=b", "=b:"), ("PMIX_RANK=5", "PMIX_RANK:"), ("MODEX_SERVER_URI=x", "MODEX_SERVER_URI:")]
@@ -38,20 +39,20 @@ fn a_variable_that_can_not_be_set_is_refused() {
     }
 }
 
-/// It was taken for the program, and could not be started.
+/// Regression: it was taken for the program, and could not be started.
 #[test]
 fn a_mistyped_option_is_no_program() {
     let ended = modex(["run", "-n", "1", "--tagoutput", "echo", "never"]).run();
     assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""));
     assert!(ended.err.contains("unexpected argument '--tagoutput'"), "{ended:?}");
     assert!(ended.err.contains("a similar argument exists: '--tag-output'"), "{ended:?}");
-    // Behind the program everything is the program's, and behind two dashes nothing is an option.
+    // Words behind the program belong to the program, and behind two dashes nothing is an option.
     assert_eq!(modex(["run", "-n", "1", "echo", "--tagoutput", "-n"]).run().success(), "--tagoutput -n\n");
     let ended = modex(["run", "-n", "1", "--", "--tagoutput"]).run();
     assert!(ended.err.contains("cannot start \"--tagoutput\""), "{ended:?}");
 }
 
-/// Only subscribers of `tracing` learned it, and there was none.
+/// Regression: only subscribers of `tracing` got the message, and there was none.
 #[test]
 fn why_a_rank_was_refused_is_said() {
     let demo = format!("PMIX_RANK=5 exec {MODEX} demo");
@@ -72,7 +73,7 @@ fn a_directory_that_can_not_be_made_is_named() {
     assert!(ended.err.contains(" /no/such/place/modex-run-"), "{ended:?}");
 }
 
-/// The default is shown as a list with blanks, which the option did not take.
+/// Regression: the default is shown as a list with blanks, which the option did not accept.
 #[test]
 fn a_list_may_be_written_as_its_default_is_shown() {
     for list in [&["--ranks", "10", "20"][..], &["--ranks", "10,20"]] {
@@ -163,7 +164,7 @@ fn a_program_that_can_not_be_started_is_named_in_one_line() {
     }
 }
 
-/// Bound ranks go through the processors this process may use, core by core, and begin again when there are more ranks.
+/// Bound ranks take the processors of this process core by core. With more ranks than cores they begin again.
 #[test]
 fn bound_ranks_run_on_the_cores_in_turn() {
     let allowed = list(status_line(&fs::read_to_string("/proc/self/status").unwrap()));
@@ -216,7 +217,7 @@ fn list(text: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-/// A temporary directory of 37 characters was too long for the address of the server's socket.
+/// Regression: a temporary directory of 37 characters was too long for the address of the server's socket.
 #[test]
 fn a_long_temporary_directory_is_no_reason_not_to_start() {
     let parent = tempfile::tempdir().unwrap();

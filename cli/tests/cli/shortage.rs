@@ -1,10 +1,10 @@
-//! A launcher that runs short of something says what, and what to do.
+//! A launcher that lacks a resource names the resource and the remedy.
 
 use std::process::{Command, Output};
 
 use crate::launch::{MODEX, script};
 
-/// The launcher under these conditions, made by a shell script that finds it in `$0`; nothing may be left of it.
+/// The launcher under these conditions, made by a shell script that gets its path as `$0`. Nothing may be left of it.
 fn launcher(conditions: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let script = format!("{conditions}; exec \"$0\" run -n 2 true");
@@ -14,7 +14,7 @@ fn launcher(conditions: &str) -> Output {
     output
 }
 
-/// Tries more and more of something until the job runs. Every error has to have these words.
+/// Raises a limit step by step until the job runs. Every error must have these words.
 fn says_what_to_do_until_there_is_enough(condition: impl Fn(u32) -> String, first: u32, words: &str) {
     for (failures, limit) in (first..first + 100).enumerate() {
         let output = launcher(&condition(limit));
@@ -32,14 +32,14 @@ fn says_what_to_do_until_there_is_enough(condition: impl Fn(u32) -> String, firs
     panic!("a hundred more are not enough");
 }
 
-/// Each step of the start met the limit on descriptors, and none named it.
+/// Regression: each step of the start met the limit on descriptors, and no message named the limit.
 #[test]
 fn too_few_descriptors() {
-    // With fewer no program can be loaded.
+    // With fewer descriptors no program can be loaded.
     says_what_to_do_until_there_is_enough(|limit| format!("ulimit -n {limit}"), 6, "(ulimit -n)");
 }
 
-/// Regression: the error of a full file system was only "No space left on device", without a way out.
+/// Regression: the error of a full file system was only "No space left on device", without advice.
 #[test]
 fn a_full_temporary_directory() {
     if !nix::unistd::geteuid().is_root() {
@@ -52,8 +52,8 @@ fn a_full_temporary_directory() {
     says_what_to_do_until_there_is_enough(full, 1, "set TMPDIR to a directory that ");
 }
 
-/// With a small limit on the stack (`ulimit -s 64`), as on systems that start many threads, the command overflowed its stack while
-/// it parsed its arguments, and was aborted. The main thread takes a larger stack where the limit is low.
+/// Some systems with many threads have a small limit on the stack (`ulimit -s 64`). There the command overflowed its
+/// stack while it parsed its arguments, and was aborted. Now the main thread takes a larger stack if the limit is low.
 #[test]
 fn a_small_stack_is_no_shortage() {
     for kib in [64, 512] {

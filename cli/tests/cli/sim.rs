@@ -1,4 +1,4 @@
-//! `modex sim` as its users call it: what it prints, and what its status says.
+//! `modex sim` as its users call it: its output and its exit status.
 
 use crate::launch::modex;
 

@@ -1,8 +1,8 @@
-//! Jobs whose output nobody reads, or not yet: the launcher stays in charge of them.
+//! Jobs without a reader of their output, or with a late one: the launcher stays in charge of them.
 //!
-//! The launcher wrote the ranks' output from its only loop. While the reader did not read (a pager, a stuck log
-//! collector), signals, the time limit and deaths of ranks waited for the reader, possibly for ever. Now a thread writes
-//! what the loop hands it, and the loop never waits for a reader.
+//! The launcher wrote the ranks' output from its only loop. Without a reader (a pager, a stuck log collector), signals,
+//! the time limit and ends of ranks waited, possibly for ever. Now a thread writes the output, and the loop never waits
+//! for a reader.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use crate::launch::{Running, script, wait_until};
 
 /// Writes for ever.
 const CHATTY: &str = "exec yes";
-/// Rank 0 fails when it is told to, the others write for ever.
+/// Rank 0 fails on request, the others write for ever.
 const ONE_FAILS: &str = "[ $PMIX_RANK = 0 ] && { read go; exit 7; }; exec yes";
 
 /// A pipe that nobody reads.
@@ -22,12 +22,12 @@ fn unread() -> (PipeReader, PipeWriter) {
     pipe().unwrap()
 }
 
-/// Nobody reads, so a pipe that is full stays full.
+/// No process reads, so a full pipe stays full.
 fn wait_until_full(pipe: &PipeWriter) {
     wait_until(|| poll(&mut [PollFd::new(pipe.as_fd(), PollFlags::POLLOUT)], PollTimeout::ZERO).unwrap() == 0);
 }
 
-/// Waits until there are neither ranks nor the guardian, only the launcher. It must have started them before.
+/// Waits until only the launcher is left, without ranks and guardian. It must have started them before.
 fn wait_until_alone(running: &Running) {
     wait_until(|| running.processes().len() == 1);
 }
