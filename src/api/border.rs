@@ -54,9 +54,9 @@ impl Client {
         self.session().is_alone()
     }
 
-    /// A value of the process's job, or of a process of it, that can be read without a request. This takes no lock, no
-    /// system call and no allocation, unless the process stored values for others or asks for a text that follows from
-    /// a rule. After `None`, [`Client::find`] may know more.
+    /// A value of the process's job, or of a process of it, that can be read without a request. The call needs no lock,
+    /// no system call and no allocation. Exceptions: the process has stored values for others, or asks for a text that
+    /// follows from a rule. After `None`, [`Client::find`] may know more.
     #[must_use]
     #[inline]
     pub fn peek_value(&self, rank: Rank, key: &str) -> Option<Fetched<'_>> {

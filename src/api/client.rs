@@ -18,8 +18,8 @@ use super::typed::KeyType;
 
 /// A process's membership in its job.
 ///
-/// Reading published values of the job and its processes takes no lock and sends no request: they lie in memory that the server
-/// shares with its clients. A client has no thread of its own until it gets a callback or an event handler.
+/// Reading published values of the job and its processes takes no lock and sends no request. The values lie in memory
+/// that the server shares with its clients. A client has no thread until it gets a callback or an event handler.
 ///
 /// Dropping a client without [`Client::finalize`] looks to the server like the end of the process. After a fork the client
 /// belongs to the parent. The child may read shared memory and drop its copy, but every call to the server ends with

@@ -6,7 +6,7 @@ pub use crate::types::Topology;
 
 /// The description is followed by the sender's hwloc support structures as they are in its memory, without a length.
 /// Their size depends on the release of hwloc (31 to 33 bytes in hwloc 2). Every byte of them is a flag, and the next
-/// pack operation or key begins with a greater byte: so the flags end at the first other byte. This is ambiguous only
+/// pack operation or key begins with a greater byte. So the flags end at the first other byte. This is ambiguous only
 /// in arrays of records that may begin with NULL, and no peer sends topologies there.
 impl Encoding for Topology {
     type Value = Self;

@@ -79,8 +79,8 @@ fn read_lent_other<'a>(reader: &mut Reader<'a>, data_type: DataType) -> Result<L
     }
 }
 
-/// The encoding of each variant's content. There are three exceptions: an undefined value has no content, NULL strings
-/// are a variant of their own, and a pointer is only noted as present.
+/// The encoding of each variant's content. There are three exceptions. An undefined value has no content. NULL strings
+/// are a separate variant. A pointer is only noted as present.
 macro_rules! contents {
     ($($variant:ident: $encoding:ty),* $(,)?) => {
         fn write_variant(writer: &mut Writer, value: &Value) -> Result<(), EncodeError> {

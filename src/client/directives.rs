@@ -96,8 +96,8 @@ impl AsStatus for DirectiveError {
 }
 
 impl GetDirectives {
-    /// Reads the directives of a Get. Unknown entries are kept for the server, unless they are required: nothing would
-    /// honour them, as servers pass none of a Get's directives to their hosts.
+    /// Reads the directives of a Get. Unknown entries are kept for the server, unless they are required. No server
+    /// would honour a required one, because servers pass no directive of a Get to their hosts.
     ///
     /// # Errors
     /// [`DirectiveError`] for a known directive with an impossible value, for pointer and static values at once, and

@@ -17,8 +17,8 @@ use crate::types::{Info, Key, Namespace, ProcId, Rank, Time};
 /// first request until a key appears that never does. Then the Get is sent as soon as the server has room for it, the
 /// oldest first.
 ///
-/// The cost of a Get does not depend on the number of Gets: requests are found by a key made of their content, and a
-/// Get that has looked in vain waits for twice as many answers each time.
+/// The cost of a Get does not depend on the number of Gets. Requests are found by a key made of their content. A Get
+/// that has looked in vain waits for twice as many answers each time.
 #[derive(Debug)]
 pub(super) struct Gets {
     patience: Duration,
@@ -99,8 +99,8 @@ impl Gets {
         }
     }
 
-    /// Joins a Get to an equal one, or queues it behind a request for the same process or for lack of room, or has it
-    /// sent.
+    /// Joins a Get to an equal one, queues it, or has it sent. A Get is queued behind a request for the same process,
+    /// or for lack of room.
     pub(super) fn place(&mut self, now: Time, call: CallId, request: GetRequest) -> Placement {
         if let Some(tag) = self.alike(&request) {
             self.join(call, tag);

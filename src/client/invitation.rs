@@ -1,8 +1,8 @@
 //! Groups by invitation: the invited processes, their answers, and the result. Leader and invitees notify each other by events; servers
 //! only carry them.
 //!
-//! Source: PMIx Standard, "Process Sets and Groups"; messages of OpenPMIx clients. Their releases up to 6.1 name no group in an answer, so
-//! such an answer counts for every invitation that is open to its sender.
+//! Source: PMIx Standard, "Process Sets and Groups"; messages of OpenPMIx clients. Releases up to 6.1 name no group in
+//! an answer. So such an answer counts for every invitation that is open to its sender.
 
 use std::collections::{BTreeMap, BTreeSet};
 

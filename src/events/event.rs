@@ -106,8 +106,8 @@ impl Event {
         Reach { event: self, targets: OnceCell::new() }
     }
 
-    /// Whether a process belongs to the namespace that limits the event: the source's, or the affected processes' if
-    /// the source is not a process of a job.
+    /// Whether a process belongs to the namespace that limits the event. It is the source's namespace. If the source is
+    /// not a process of a job, it is that of the affected processes.
     fn concerns_namespace_of(&self, proc: &ProcId) -> bool {
         if let Some(source) = &self.source {
             return source.namespace == proc.namespace;

@@ -180,8 +180,8 @@ impl Registration {
     }
 }
 
-/// Whether events with this code come from the environment, which sends them only on request: the standard's system
-/// events, and all codes that the standard does not define.
+/// Whether events with this code come from the environment, which sends them only on request. These are the standard's
+/// system events, and all codes that the standard does not define.
 #[must_use]
 pub const fn is_of_environment(code: Status) -> bool {
     is_system(code) || code.to_raw() > 0 || code.to_raw() <= Status::EXTERNAL_ERR_BASE.to_raw()

@@ -4,8 +4,8 @@
 //! ([`NamespaceReader`]). Five structures hang on its roots:
 //!
 //! - the *key dictionary*, from the text of a key to its number;
-//! - the *job record*, which a registration makes and the next one replaces as a whole: tables for session, job and
-//!   applications, columns for nodes and processes;
+//! - the *job record*, with tables for session, job and applications, and columns for nodes and processes. A
+//!   registration makes it, and the next one replaces it as a whole;
 //! - the *modex table*, an atomic cell for each rank that leads to its newest block of posted values;
 //! - the *board*, an atomic cell for each connection whose process may sleep until a verdict;
 //! - the *statistics*, a few counters.

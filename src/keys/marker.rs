@@ -1,7 +1,7 @@
 //! Types that stand for PMIx value types in [`super::TypedKey`].
 //!
-//! A marker has no values: it only gives the compiler the type of a key's value. It exists where no plain Rust type
-//! fits: two PMIx types map to the same Rust type (`size_t` and `uint64_t`), or the value is a structure.
+//! A marker has no values: it only gives the compiler the type of a key's value. A marker exists in two cases: two PMIx
+//! types map to the same Rust type (`size_t` and `uint64_t`), or the value is a structure.
 
 /// `size_t`: a count or a size, 64 bits wide on the wire.
 #[derive(Debug)]

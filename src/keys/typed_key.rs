@@ -7,8 +7,8 @@ use xxhash_rust::const_xxh3::xxh3_64;
 
 /// A key string with the type of its value and its hash, made at compile time.
 ///
-/// `T` is the Rust type of the value (`u32`, `bool`, `str`), or a type of [`super::marker`] for a PMIx type without a
-/// plain Rust type.
+/// `T` is the Rust type of the value (`u32`, `bool`, `str`). For a PMIx type without a plain Rust type it is a type of
+/// [`super::marker`].
 ///
 /// ```
 /// use modex::keys::TypedKey;

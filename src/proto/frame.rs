@@ -144,8 +144,8 @@ impl OwnedFrame {
 
 /// Collects bytes of a stream and gives them back as messages.
 ///
-/// A caller that takes all messages after each [`FrameBuffer::feed`] bounds its memory: one message of the largest size,
-/// one header and the last fed bytes.
+/// A caller that takes all messages after each [`FrameBuffer::feed`] bounds the memory. The bound is one message of the
+/// largest size, one header and the last fed bytes.
 ///
 /// ```
 /// use modex::proto::{Tag, frame};
@@ -182,8 +182,8 @@ impl FrameBuffer {
         }
     }
 
-    /// Takes memory for the whole message that has begun, instead of moving to more and more of it. What a peer declares and
-    /// never sends is not touched.
+    /// Takes memory for the whole message that has begun, instead of moving to more and more of it. Memory for bytes
+    /// that a peer declares and never sends is not touched.
     fn prepare(&mut self) {
         let pending = self.bytes.get(self.taken..).unwrap_or_default();
         let Some((header, rest)) = pending.split_first_chunk::<{ FrameHeader::SIZE_BYTES }>() else { return };
@@ -254,8 +254,8 @@ impl FrameBuffer {
         self.bytes.len().saturating_sub(self.taken)
     }
 
-    /// Moves the pending bytes to the front once that costs less than the space it frees, and releases memory that only
-    /// an unusually large message needed.
+    /// Moves the pending bytes to the front once the move costs less than the space it frees. Also releases memory that
+    /// only an unusually large message needed.
     fn compact(&mut self) {
         if self.taken < self.pending() {
             return;

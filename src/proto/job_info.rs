@@ -243,7 +243,8 @@ mod tests {
         assert_eq!(of_processes, entries.len() - 1);
     }
 
-    /// A client of 4.2 to 6.1 breaks off at the array of a second session; a client of 3.2 takes it for its own job's.
+    /// A client of 4.2 to 6.1 stops reading at the array of a second session. A client of 3.2 takes the array for that
+    /// of its own job.
     #[test]
     fn other_sessions_are_told_to_those_alone_that_name_our_release() {
         let sessions = entry("modex.sessions", Value::info_array(vec![Info::new(Key::from_static("s"), 1_u32)]));

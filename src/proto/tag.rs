@@ -22,8 +22,8 @@ impl Tag {
     /// The connect message.
     pub const CONNECT: Self = Self(u32::MAX);
 
-    /// The tag of a request whose answer may wait for another answer to the same peer, if another is due: a client with both requests
-    /// then reads once. Our own peers only; no other request has a number in this range.
+    /// The tag of a request whose answer may wait for another answer to the same peer, if another is due. A client with
+    /// both requests then reads once. Our own peers only; no other request has a number in this range.
     #[must_use]
     pub const fn patient(self) -> Self {
         if self.0 < !PATIENT { Self(self.0 | PATIENT) } else { self }

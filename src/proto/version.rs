@@ -43,8 +43,8 @@ impl Version {
         Self { major, minor, release }
     }
 
-    /// The largest payload that a peer of this release accepts; a larger one makes it close the connection. (Its
-    /// `ptl_base_max_msg_size`; a user may have set another.)
+    /// The largest payload that a peer of this release accepts; a larger one makes it close the connection. The limit
+    /// is the peer's `ptl_base_max_msg_size`, for which a user may have set another value.
     #[must_use]
     pub const fn message_bytes_max(self) -> usize {
         match self.major {

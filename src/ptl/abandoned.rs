@@ -32,7 +32,7 @@ pub fn sweep(parent: &Path, is_name: impl Fn(&OsStr) -> bool, remove: impl Fn(&F
 /// Opens a directory, never the target of a symbolic link.
 ///
 /// # Errors
-/// Those of `open`.
+/// The errors of `open`.
 pub fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags((OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW).bits()).open(path)
 }

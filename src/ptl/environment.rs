@@ -18,7 +18,7 @@ pub struct ServerEnvironment {
     pub system_tmpdir: String,
     /// The server's name for its node.
     pub hostname: String,
-    /// Addresses of a later release that the server found in its own environment: they belong to an outer job, and a
+    /// Addresses of a later release that the server found in its own environment. They belong to an outer job, and a
     /// client that inherited them would prefer them. See [`ServerEnvironment::find_leftovers`].
     pub leftovers: Vec<&'static str>,
     /// Whether clients may prove themselves by munge; they prefer it.
@@ -132,8 +132,8 @@ const FOREIGN_URIS: [(&str, Generation); 6] = [
     ("PMIX_SERVER_URI61", Generation::V61),
     ("PMIX_SERVER_URI51", Generation::V51),
 ];
-/// Variables that our servers write, and whether release 3.2 reads them. That release takes a server's name to end at
-/// the first dot. With these, 4.x and all later releases speak v41, 3.2 speaks v3.
+/// Variables that our servers write, and whether release 3.2 reads them. Release 3.2 ends a server's name at the first
+/// dot. With these, 4.x and all later releases speak v41, 3.2 speaks v3.
 const WRITTEN_URIS: [(&str, bool); 5] = [
     ("PMIX_SERVER_URI41", false),
     ("PMIX_SERVER_URI4", false),

@@ -4,8 +4,8 @@
 //! Promises:
 //! - a peer's user comes from the kernel ([`Credentials`]), never from the peer; over TCP the kernel names the owner of
 //!   the peer's socket;
-//! - nothing here blocks except [`Stream::connect`], which a full backlog alone can hold up, and the wait of a client's
-//!   leader for the next message (`Arrival::wait`);
+//! - only two calls block: [`Stream::connect`], which only a full backlog can delay, and the wait of a client's leader
+//!   for the next message (`Arrival::wait`);
 //! - a peer's claim on our memory is bounded: unread bytes and descriptors by [`StreamLimits`];
 //! - a peer that goes away is an error value, never a signal (`MSG_NOSIGNAL`);
 //! - a [`Listener`] removes all that it makes in the file system, and only in the process that made it.

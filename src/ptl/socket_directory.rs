@@ -124,8 +124,8 @@ impl SocketDirectory {
         &self.socket_path
     }
 
-    /// Sets the modes of the socket and of the directory. Somebody who may write to the parent can have put something else in the
-    /// directory's place: that is not touched.
+    /// Sets the modes of the socket and of the directory. A user who may write to the parent may have put something
+    /// else in the directory's place: that is not touched.
     pub(super) fn set_modes(&self, directory: u32, socket: u32) -> io::Result<()> {
         fchmodat(&self.lock, SOCKET_NAME, Mode::from_bits_truncate(socket), FchmodatFlags::FollowSymlink)?;
         self.lock.set_permissions(Permissions::from_mode(directory))

@@ -1,8 +1,8 @@
 //! The framing of a map: its kind, its end, and the list inside it.
 //!
 //! The PMIx Standard puts a NUL behind the identifier ("raw:" NUL list NUL); released libraries put none. Both are
-//! read. Only `raw:` NUL followed by other bytes is ambiguous, and is read the standard's way: a list is never empty in
-//! practice, and this module never writes an empty list in that form.
+//! read. Only `raw:` NUL followed by other bytes is ambiguous, and is read in the standard's way. In practice a list is
+//! never empty, and this module never writes an empty list in that form.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -128,8 +128,8 @@ fn list_start(bytes: &[u8], identifier: &[u8]) -> usize {
     }
 }
 
-/// Whether a list without a known framing must not be read as plain names or ranks: it has brackets, or begins with an
-/// identifier and a colon.
+/// Whether a list without a known framing must not be read as plain names or ranks. Such a list has brackets, or begins
+/// with an identifier and a colon.
 fn looks_framed(list: &[u8]) -> bool {
     let identifier = list.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte)).count();
     let begins_with_letter = list.first().is_some_and(u8::is_ascii_alphabetic);

@@ -1,7 +1,7 @@
 //! Limits of one map: of its cost, and of its ranks.
 
-/// The first number that is not a rank of a process: the PMIx Standard reserves the ranks from here on for wildcards,
-/// local nodes and the like (chapter on data structures, "Rank").
+/// The first number that is not a rank of a process. The PMIx Standard reserves higher ranks for wildcards, local nodes
+/// and the like (chapter on data structures, "Rank").
 pub const RANK_END: u32 = u32::MAX - 50;
 
 /// Upper bounds for one node map or process map. All are inclusive.

@@ -109,8 +109,8 @@ const _: () = {
 
 /// Identifies a layout: reader and writer must agree on it before any other field is read.
 ///
-/// It is the XXH3-64 (seed 0) of a text: the sizes and offsets of the header, a line feed, and the same data of the
-/// layer above.
+/// The id is the XXH3-64 (seed 0) of a text. The text has the sizes and offsets of the header, a line feed, and the
+/// same data of the layer above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LayoutId(u64);
 

@@ -107,8 +107,9 @@ impl Memory {
     /// Bytes without writes while the reference lives.
     ///
     /// # Safety
-    /// `offset + len <= self.len()` without overflow; the bytes lie within the object (I4); and none of them is
-    /// written while the result lives: they are published (I1) and no cells (I2), or the caller holds the writer.
+    /// - `offset + len <= self.len()` without overflow, and the bytes lie within the object (I4).
+    /// - No byte is written while the result lives: the bytes are published (I1) and no cells (I2), or the caller holds
+    ///   the writer.
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: u64, len: u64) -> &[u8] {
         let len = usize::try_from(len).unwrap_or(usize::MAX);

@@ -38,8 +38,8 @@
 //!   never shrinks. The writer allocates only below its reserved size. A reader believes `published` only up to the
 //!   size that the kernel reports. (Memfds are sealed against shrinking. For files and POSIX objects the writer
 //!   promises it, and only the writer may write them.)
-//! - **I5** A mapping starts at a multiple of 64 and neither moves nor goes away before its `Memory` is dropped; a
-//!   reader drops no mapping before it is dropped itself.
+//! - **I5** A mapping starts at a multiple of 64. It neither moves nor ends before its `Memory` is dropped. A reader
+//!   drops no mapping before it is dropped itself.
 //!
 //! Beside segments: `fork_mark`, a page of its own, and `hangup`, for a system call that no crate wraps.
 //!

@@ -1,6 +1,6 @@
 //! The publication protocol: every memory ordering of a segment is decided here.
 //!
-//! The writer, in this order:
+//! The writer works in this order:
 //! 1. fills bytes above `published` with plain writes;
 //! 2. [`publish`]es the new end of the readable bytes;
 //! 3. [`link`]s an offset below that end into a root or a table cell;

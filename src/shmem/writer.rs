@@ -154,8 +154,8 @@ impl SegmentWriter {
         let address = self.backing.memory().bytes_mut(start);
         // SAFETY:
         // - in bounds and backed: `start + len <= allocated <= reserved` (checked; I4), one mapping;
-        // - not shared: readers never touch bytes above `published` (I3), and in this process all access to them goes
-        //   through `self`, which is borrowed exclusively for as long as the result lives;
+        // - not shared: readers never touch bytes above `published` (I3). In this process all access to them goes
+        //   through `self`, which is borrowed exclusively while the result lives;
         // - writable: the writer's mapping is.
         Ok(unsafe { core::slice::from_raw_parts_mut(address, len) })
     }

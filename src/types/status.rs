@@ -8,10 +8,10 @@ use status_table::NAMES;
 
 /// A status or event code of PMIx.
 ///
-/// Every value is legal: hosts define codes of their own below `PMIX_EXTERNAL_ERR_BASE`, and a peer of a newer version
-/// may send codes this version does not know. The constants are the codes of all released versions without the prefix
-/// `PMIX_`. Source: PMIx Standard, chapter "Data Structures and Types", section on return status codes, and the
-/// chapter on event notification.
+/// Every value is legal. Hosts define their own codes below `PMIX_EXTERNAL_ERR_BASE`, and a peer of a newer version may
+/// send codes that this version does not know. The constants are the codes of all released versions without the prefix
+/// `PMIX_`. Source: PMIx Standard, chapter "Data Structures and Types", section on return status codes, and the chapter
+/// on event notification.
 ///
 /// ```
 /// use modex::types::Status;

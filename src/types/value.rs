@@ -369,8 +369,8 @@ value_from! {
     Rank => ProcRank, Box<ProcId> => Proc, Namespace => ProcNamespace,
 }
 
-/// A string. A text with a NUL inside becomes a byte object, because no string holds one: nothing is lost, and where a
-/// string is expected it is refused.
+/// A string. A text with a NUL inside becomes a byte object, because no string holds a NUL. So nothing is lost. A byte
+/// object is refused where a string is expected.
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         match Text::new(text.as_bytes()) {

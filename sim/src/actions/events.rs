@@ -85,8 +85,8 @@ impl World {
         settled.into_iter().for_each(|wait| self.settle(peer, wait));
     }
 
-    /// A process takes the place of a leader that has ended, and invites anew. Of several successors the lowest leads:
-    /// its news must arrive last.
+    /// A process takes the place of a leader that has ended, and invites anew. If there are several successors, the
+    /// lowest leads: its news must arrive last.
     fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order =

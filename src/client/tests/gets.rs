@@ -91,8 +91,8 @@ fn gets_of_different_processes_do_not_wait_for_each_other() {
     assert_ne!(first, second);
 }
 
-// Without a limit on the wait, a Get for an existing key would hang for ever behind one for a key that is never posted:
-// the server holds the first request and never learns of the second.
+// Without a limit on the wait, a Get for an existing key would hang for ever behind a Get for a missing key. The server
+// holds the first request and never learns of the second.
 #[test]
 fn a_get_does_not_wait_for_ever_behind_one_that_is_never_answered() {
     let mut client = client();

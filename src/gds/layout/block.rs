@@ -1,11 +1,12 @@
 //! Modex blocks: the committed values of one rank, newest first.
 //!
-//! A block holds all values of one commit, and those of small earlier blocks: a new block absorbs the blocks before it
-//! until the next one has at least twice its entries. So a rank with `n` values has at most `log2(n) + 1` blocks,
-//! however often it commits. Each value is copied about `log2(n)` times, as a cell without its payload.
+//! A block holds all values of one commit, and the values of small earlier blocks. A new block absorbs the blocks
+//! before it until the next one has at least twice its entries. So a rank with `n` values has at most `log2(n) + 1`
+//! blocks, however often it commits. Each value is copied about `log2(n)` times, as a cell without its payload.
 //!
-//! A block of more than 32,768 entries usually stays as it is: a copy of a million cells takes 50 ms, and all clients wait.
-//! Once a rank has more than 40 blocks, after some two million values, its large blocks are absorbed, too.
+//! A block of more than 32,768 entries usually stays as it is. A copy of a million cells takes 50 ms, and all clients
+//! wait meanwhile. Once a rank has more than 40 blocks, after some two million values, its large blocks are absorbed,
+//! too.
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};

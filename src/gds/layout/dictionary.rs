@@ -1,9 +1,9 @@
 //! The key dictionary: from the text of a key to its number.
 //!
-//! A table of slots, open addressing with linear probing. A slot holds the upper half of the key's hash and the key's
-//! id; the lower bits of the hash are the start of the probing. Slots are filled once and never changed, so a reader
-//! that races with an insertion finds the key or does not, and both are correct. The writer keeps the table at most
-//! half full: before, it replaces the table by one of twice the size.
+//! A table of slots, open addressing with linear probing. A slot holds the upper half of the key's hash, and the key's
+//! id. The lower bits of the hash give the first slot of the probing. Slots are filled once and never changed, so a
+//! reader that races with an insertion finds the key or does not, and both are correct. The writer keeps the table at
+//! most half full: before, it replaces the table by one of twice the size.
 //!
 //! An id is the position of the key's entry, so finding the text of an id needs no table.
 

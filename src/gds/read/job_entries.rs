@@ -41,8 +41,8 @@ impl JobEntry<'_> {
 }
 
 impl NamespaceReader {
-    /// All job-level information as key-values: the job's values, and one array of infos for the session, for each
-    /// application, for each node and for each process. Other sessions are left out.
+    /// All job-level information as key-values. These are the job's values, and one array of infos each for the
+    /// session, every application, every node and every process. Other sessions are left out.
     ///
     /// Processes come as `PMIX_PROC_DATA` (`pmix.pdata`) arrays whose first entry is the rank. Peers also understand
     /// the packed form (`pmix.pblob`), but its bytes depend on the peer's release, which this layer does not know.

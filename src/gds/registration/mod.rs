@@ -12,7 +12,7 @@
 //!   node. This needs the size of the job and a node for every process. While one process lacks a node, or its name and
 //!   number disagree, nothing is derived. Nodes without a number are numbered in the order of their first mention: node
 //!   arrays, then processes by rank. If a later description moves a process, the derived values follow.
-//! - Each process has at most one array in a description. A second one is refused: it is the only sign of a host that
+//! - Each process has at most one array in a description. A second array is refused. It is the only sign of a host that
 //!   numbers its processes wrongly, and values would silently reach the wrong process.
 //! - Node arrays of one node add up; the last of several values counts. A number alone means the node that was given
 //!   this number, else the node at this position of the map. A number with a name means another node if the mapped node
@@ -26,16 +26,16 @@
 //!   resource cannot be tried alone, because a contradiction depends on the resources before it. Resources that name
 //!   jobs are checked with each of these jobs and with no others.
 //! - No description panics. A contradiction is a [`RegisterError`] that names both sides.
-//! - A value of another type than its key's is converted if nothing is lost: an integer to the integer type of the key,
-//!   0 and 1 to a bool. Otherwise it is kept as given, with a warning, because OpenPMIx does so and hosts rely on it.
-//!   It is refused only for keys that registration itself reads, such as maps, sizes and names.
+//! - A value of another type than its key's is converted if nothing is lost. An integer becomes the integer type of the
+//!   key, and 0 and 1 become a bool. Otherwise it is kept as given, with a warning, because OpenPMIx does so and hosts
+//!   rely on it. It is refused only for keys that registration itself reads, such as maps, sizes and names.
 //! - A process map may have ranks beyond `PMIX_JOB_SIZE`, with a warning: the job then has these processes, too, and
 //!   `PMIX_JOB_SIZE` keeps its value.
 //!
 //! Realm of a value: its container decides. A value outside containers, or loose in a job array, goes to the key's
 //! default realm. Loose node values describe the server's own node; loose application values describe the only
-//! application. Node arrays of an application or a session stay there. Those of the job's own session also count for
-//! the job if the job has no value of its own.
+//! application. Node arrays of an application or a session stay in that application or session. Node arrays of the
+//! job's own session also count for the job if the job has no such value.
 //!
 //! Source: PMIx Standard, chapter on server-specific interfaces, `PMIx_server_register_nspace`; chapter "Data Access
 //! and Sharing", data realms.

@@ -193,8 +193,8 @@ impl<'m, 'a> Nodes<'m, 'a> {
         Ok(index)
     }
 
-    /// Appends a node of an earlier registration. The first `mapped_count` nodes were in its map: a number equal to the
-    /// position may be derived, so it is not restored as a given one.
+    /// Appends a node of an earlier registration. The first `mapped_count` nodes were in its map. A number equal to the
+    /// position may be derived, so it is not restored as a given number.
     pub(super) fn restore(&mut self, mut identity: Identity, mapped_count: u32) -> Result<(), RegisterError> {
         let index = self.add()?;
         if index < mapped_count {

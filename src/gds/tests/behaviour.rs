@@ -208,8 +208,8 @@ fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
     assert_eq!(get(reader, 3, "key.3.9"), Ok(Value::Uint32(9)));
 }
 
-/// A repeated put takes its size again. Regression: a process that overwrote 1 MiB 3,357 times used up the segment, and
-/// no other process could put a value until the job ended.
+/// A repeated put takes its size again. Regression: a process that overwrote 1 MiB 3,357 times used up the segment. No
+/// other process could put a value until the job ended.
 #[test]
 fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
     let limits = StoreLimits { segment_bytes_max: 16 << 20, ..StoreLimits::default() };

@@ -1,8 +1,8 @@
 //! The last of a process's commits that its values include, sent where only our own servers look.
 //!
-//! As an entry of its own it would end every fence with a stock server: 4.2 and 5.0 refuse reserved keys outside their
-//! dictionary. Any other key would appear among the clients' values. So it travels behind the NUL of a process's first
-//! key (see [`crate::bfrops::wire::AnnotatedKey`]). If all processes share one list of keys, the list's first key
+//! As a separate entry it would end every fence with a stock server, because 4.2 and 5.0 refuse reserved keys outside
+//! their dictionary. Any other key would appear among the clients' values. So it travels behind the NUL of a process's
+//! first key (see [`crate::bfrops::wire::AnnotatedKey`]). If all processes share one list of keys, the list's first key
 //! carries the numbers of all of them.
 
 use crate::types::{Key, Kval};

@@ -7,8 +7,8 @@
 //! Promises:
 //! - a file is complete as soon as it is visible, and gone when its server is dropped; a forked copy removes nothing;
 //! - its server holds an `flock` on it, which the kernel releases with the process. A file that claims a lock without
-//!   one belongs to a killed server: the next server in its place replaces it, and the user's next server of the
-//!   session removes it. Files of other libraries hold no lock; the pid in them decides;
+//!   one belongs to a killed server. The next server in its place replaces it. The user's next server of the session
+//!   removes it. Files of other libraries hold no lock; the pid in them decides;
 //! - contents are untrusted: sizes are bounded, and only regular files are believed. Unless the server was named, they
 //!   must belong to this user or to root. A search reads a bounded number of entries.
 //!

@@ -57,7 +57,7 @@ impl Progress {
     }
 
     /// Shuts the link, and waits until the thread has run all pending jobs. Waits at most a second for a callback, and
-    /// not at all inside a callback. It does not wait for an idle thread, which ends by itself. That would take two
+    /// not at all inside a callback. It does not wait for an idle thread, which ends by itself. A wait would take two
     /// turns on the processor when all processes of a job end at once.
     pub(super) fn close(&self, link: &Link) {
         let state = std::mem::replace(&mut *self.0.lock(), State::Closed);

@@ -247,8 +247,8 @@ impl EventHub {
         }
     }
 
-    /// As [`EventHub::remove`]. Runs a job on the handler thread once no call of the handler runs. That thread wakes
-    /// before the server, which competes with it for the processor.
+    /// As [`EventHub::remove`]. Runs a job on the handler thread once no call of the handler runs. The handler thread
+    /// wakes before the server, which competes with it for the processor.
     ///
     /// # Errors
     /// The job: it will not run, because the process has no handler thread any more.

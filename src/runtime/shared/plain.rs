@@ -72,7 +72,8 @@ mod tests {
         Reply::Data(vec![RankData { proc, entries: entries.iter().map(entry).collect() }])
     }
 
-    /// A client of 4.2 crashed over a long string of a client of 5.0; clients of 5.0 and 6.1 got its compressed bytes.
+    /// A client of 4.2 crashed over a long string of a client of 5.0. Clients of 5.0 and 6.1 got the string's
+    /// compressed bytes.
     #[test]
     fn strings_are_as_they_were_put() {
         let text = "x".repeat(5000);

@@ -1,7 +1,7 @@
 //! A named POSIX shared-memory object, made by crate `shared_memory`.
 //!
-//! That crate opens read-write only and returns no descriptor. So this file opens the object again: once for growth,
-//! and once for each reader.
+//! The crate opens read-write only and returns no descriptor. So this file opens the object again: once for growth, and
+//! once for each reader.
 
 use std::fs::File;
 use std::io;
