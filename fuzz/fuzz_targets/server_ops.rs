@@ -165,7 +165,9 @@ impl<S: Datastore> World<S> {
                     !matches!(&reply, Reply::Partial { results, .. } if matches!(**results, Reply::Partial { .. }))
                 );
             }
-            Output::ReplyJobInfo(peer, tag, _) | Output::ReplyJobData(peer, tag, _) => {
+            Output::ReplyJobInfo(peer, tag, _)
+            | Output::ReplyJobData(peer, tag, _)
+            | Output::ReplyQueries(peer, tag, _) => {
                 assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
             }
             Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_) | HostResult::Failed { .. }) => {

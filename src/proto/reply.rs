@@ -53,8 +53,8 @@ pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &Decod
         _ => unpack_results(command, &mut reader, dialect.peer),
     };
     match results {
-        Ok(results) if !is_empty(&results) => Ok(Reply::Partial { status, results: Box::new(results) }),
-        _ => Ok(Reply::Status(status)),
+        Ok(results) => Ok(results.with_status(status)),
+        Err(_) => Ok(Reply::Status(status)),
     }
 }
 
@@ -65,22 +65,34 @@ fn lone_status(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Optio
     reader.is_at_end().then_some(status)
 }
 
-/// Whether results are empty, so that their status is the whole answer.
-fn is_empty(results: &Reply) -> bool {
-    match results {
-        // A number from a failed operation means nothing.
-        Reply::Status(_) | Reply::IofPulled(_) => true,
-        Reply::Data(data) => data.is_empty(),
-        Reply::Lookup(found) => found.is_empty(),
-        Reply::Infos(infos) => infos.is_empty(),
-        Reply::Distances(distances) => distances.is_empty(),
-        Reply::Entries(entries) => entries.is_empty(),
-        Reply::Procs(procs) => procs.is_empty(),
-        Reply::Group { members, context_id, info, jobs } => {
-            members.is_empty() && context_id.unwrap_or_default() == 0 && info.is_empty() && jobs.is_empty()
+impl Reply {
+    /// The answer with these results and this status: the status alone if there are no results.
+    #[must_use]
+    pub fn with_status(self, status: Status) -> Self {
+        match status {
+            Status::SUCCESS => self,
+            status if self.is_empty() => Self::Status(status),
+            status => Self::Partial { status, results: Box::new(self) },
         }
-        Reply::Credential(Credential { bytes, info }) => bytes.is_empty() && info.is_empty(),
-        Reply::Spawned { .. } | Reply::JobInfo { .. } | Reply::Nodes(_) | Reply::Partial { .. } => false,
+    }
+
+    /// Whether results are empty, so that their status is the whole answer.
+    fn is_empty(&self) -> bool {
+        match self {
+            // A number from a failed operation means nothing.
+            Self::Status(_) | Self::IofPulled(_) => true,
+            Self::Data(data) => data.is_empty(),
+            Self::Lookup(found) => found.is_empty(),
+            Self::Infos(infos) => infos.is_empty(),
+            Self::Distances(distances) => distances.is_empty(),
+            Self::Entries(entries) => entries.is_empty(),
+            Self::Procs(procs) => procs.is_empty(),
+            Self::Group { members, context_id, info, jobs } => {
+                members.is_empty() && context_id.unwrap_or_default() == 0 && info.is_empty() && jobs.is_empty()
+            }
+            Self::Credential(Credential { bytes, info }) => bytes.is_empty() && info.is_empty(),
+            Self::Spawned { .. } | Self::JobInfo { .. } | Self::Nodes(_) | Self::Partial { .. } => false,
+        }
     }
 }
 

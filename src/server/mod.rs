@@ -55,6 +55,7 @@ pub use interface::host::{
 pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub use interface::job_data::JobData;
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
+pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::services::AnswerForm;

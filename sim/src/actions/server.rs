@@ -229,6 +229,7 @@ impl World {
                 let reply = data.into_reply(core.store());
                 self.reply(server, peer, tag, reply);
             }
+            Output::ReplyQueries(peer, tag, answers) => self.reply(server, peer, tag, answers.into_reply()),
             // The nodes of a simulated cluster have no hardware.
             Output::ReplyTopology(peer, tag, _) => {
                 self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::commands::Decoded;
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
-use super::decoder::{Answer, Decoder};
+use super::decoder::{Answer, Content, Decoder};
 use super::held::{Held, Part};
 use super::job_info::{Described, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
@@ -385,10 +385,10 @@ impl Connections {
     }
 
     /// Answers a request after a long encoding on another thread.
-    pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, reply: Reply) {
+    pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, content: Content) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, lines)) = asked else { return };
-        match self.decoder.encode(id, Answer { tag, command, reply, lines }) {
+        match self.decoder.encode(id, Answer { tag, command, content, lines }) {
             Some(encoded) => self.send_encoded(id, encoded),
             None => self.pause(id),
         }

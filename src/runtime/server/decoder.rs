@@ -15,7 +15,7 @@ use crate::proto::{self, Reply, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
-use crate::server::PeerId;
+use crate::server::{PeerId, QueryAnswers};
 use crate::types::{ProcId, Value, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
@@ -41,26 +41,51 @@ enum Job {
 pub(super) struct Answer {
     pub(super) tag: Tag,
     pub(super) command: proto::Command,
-    pub(super) reply: Reply,
+    pub(super) content: Content,
     pub(super) lines: MessageCodec,
 }
 
-impl Answer {
-    /// Whether a reply is large enough for the thread.
-    pub(super) fn is_large(reply: &Reply) -> bool {
-        let mut left = LARGE_BYTES_MIN;
-        match reply {
-            Reply::Infos(infos) => infos.iter().any(|info| exceeds(&info.value, &mut left)),
-            Reply::Data(data) => data.iter().flat_map(|of| &of.entries).any(|entry| exceeds(&entry.value, &mut left)),
-            Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len() >= left / size_of::<ProcId>(),
-            Reply::Nodes(names) => names.as_bytes().len() >= left,
-            Reply::Partial { results, .. } => Self::is_large(results),
-            _ => false,
+/// The content of a reply.
+pub(super) enum Content {
+    Reply(Reply),
+    /// Answers that become a reply only on the thread: in this form they are small.
+    Queries(QueryAnswers),
+}
+
+impl Content {
+    /// Whether it is large enough for the thread.
+    pub(super) fn is_large(&self) -> bool {
+        match self {
+            Self::Reply(reply) => is_large(reply),
+            Self::Queries(answers) => answers.row_count() >= LARGE_ROWS_MIN,
         }
     }
 
+    pub(super) fn into_reply(self) -> Reply {
+        match self {
+            Self::Reply(reply) => reply,
+            Self::Queries(answers) => answers.into_reply(),
+        }
+    }
+}
+
+impl Answer {
     fn encoded(self) -> Result<Vec<u8>, WriteError> {
-        self.lines.write_reply(self.tag, &self.reply, self.command)
+        let Self { tag, command, content, lines } = self;
+        lines.write_reply(tag, &content.into_reply(), command)
+    }
+}
+
+/// Whether a reply is large enough for the thread.
+fn is_large(reply: &Reply) -> bool {
+    let mut left = LARGE_BYTES_MIN;
+    match reply {
+        Reply::Infos(infos) => infos.iter().any(|info| exceeds(&info.value, &mut left)),
+        Reply::Data(data) => data.iter().flat_map(|of| &of.entries).any(|entry| exceeds(&entry.value, &mut left)),
+        Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len() >= left / size_of::<ProcId>(),
+        Reply::Nodes(names) => names.as_bytes().len() >= left,
+        Reply::Partial { results, .. } => is_large(results),
+        _ => false,
     }
 }
 
@@ -196,6 +221,8 @@ fn decoded(frame: OwnedFrame, lines: &MessageCodec, clock: Clock) -> Decoded {
 
 /// Smallest message for the thread, in bytes. A smaller one is faster without it.
 pub(super) const LARGE_BYTES_MIN: usize = 512 << 10;
+/// Fewest rows of tables for the thread: their values have about as many bytes.
+const LARGE_ROWS_MIN: usize = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -224,7 +251,7 @@ mod tests {
             let replies =
                 [Reply::Procs(procs(count)), infos(count), data(count), group(count), partial(count), nodes(count)];
             for reply in replies {
-                assert_eq!(Answer::is_large(&reply), count > 10, "{count} in {:?}", std::mem::discriminant(&reply));
+                assert_eq!(is_large(&reply), count > 10, "{count} in {:?}", std::mem::discriminant(&reply));
             }
         }
         let Reply::Infos(infos) = infos(200_000) else { panic!("no infos") };

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
 use super::commands::{Command, CommandReceiver, CommandSender, Completion, Desk};
 use super::connections::Connections;
-use super::decoder::Answer;
+use super::decoder::Content;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::host::Moment;
 use super::host_thread::{HostThread, Job, Lane, Place};
@@ -379,13 +379,14 @@ impl ServerLoop {
                 self.connections.refuse(peer, &refusal, self.clock.now());
             }
             Output::Unfinished(peer) => self.connections.note_unfinished(peer),
-            Output::Reply(peer, tag, reply) => self.reply(peer, tag, reply),
+            Output::Reply(peer, tag, reply) => self.reply(peer, tag, Content::Reply(reply)),
             Output::ReplyJobInfo(peer, tag, namespace) => {
                 self.answer_job_info(peer, tag, namespace);
             }
             Output::ReplyJobData(peer, tag, data) => {
                 self.connections.reply_job_data(peer, tag, data, self.core.store());
             }
+            Output::ReplyQueries(peer, tag, answers) => self.reply(peer, tag, Content::Queries(answers)),
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::WantTopology => self.give_topology(),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
@@ -407,10 +408,11 @@ impl ServerLoop {
         }
     }
 
-    fn reply(&mut self, peer: PeerId, tag: Tag, reply: Reply) {
-        if Answer::is_large(&reply) {
-            return self.connections.reply_large(peer, tag, reply);
+    fn reply(&mut self, peer: PeerId, tag: Tag, content: Content) {
+        if content.is_large() {
+            return self.connections.reply_large(peer, tag, content);
         }
+        let reply = content.into_reply();
         if reply == Reply::Status(Status::SUCCESS) {
             match self.connections.asked(peer, tag) {
                 Some(Asked::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),

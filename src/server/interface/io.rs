@@ -7,6 +7,7 @@ use super::cleanup::Cleanup;
 use super::connection::{Hello, PeerId, ToolHello};
 use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
 use super::job_data::JobData;
+use super::query_answers::QueryAnswers;
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
@@ -72,6 +73,8 @@ pub enum Output {
     /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
     /// dialect, until [`Output::Described`].
     ReplyJobData(PeerId, Tag, JobData),
+    /// Answer queries with tables of processes: [`QueryAnswers::into_reply`] takes long for a large job.
+    ReplyQueries(PeerId, Tag, QueryAnswers),
     /// Answer a question about the node's topology.
     ReplyTopology(PeerId, Tag, TopologyQuestion),
     /// Some requests need the node's topology: read it, and return it by [`Input::Topology`].

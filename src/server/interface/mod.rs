@@ -12,6 +12,7 @@
 //! | `directives` | the directives of requests, read |
 //! | `cleanup` | files and directories that the runtime removes |
 //! | `job_data` | answers that begin with the description of a job |
+//! | `query_answers` | answers to queries, with tables of processes in compact form |
 //! | `own_keys` | keys of this library for questions about hardware |
 
 pub(super) mod cleanup;
@@ -22,6 +23,7 @@ pub(super) mod host;
 pub(super) mod io;
 pub(super) mod job_data;
 pub(super) mod own_keys;
+pub(super) mod query_answers;
 pub(super) mod refusal;
 pub(super) mod requests;
 pub(super) mod services;
@@ -37,6 +39,7 @@ pub(super) use host::{
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub(super) use job_data::JobData;
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};
+pub(super) use query_answers::{Answer, QueryAnswers, Table};
 pub(super) use refusal::{Reason, Refusal};
 pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};
-pub(super) use services::{AnswerForm, with_status};
+pub(super) use services::AnswerForm;

@@ -28,12 +28,8 @@ impl AnswerForm {
     #[must_use]
     pub fn reply(self, reply: HostReply) -> Reply {
         match (self, reply) {
-            (Self::Lookup, HostReply::Lookup { status, found }) => {
-                with_status(settled(status), found.is_empty(), Reply::Lookup(found))
-            }
-            (Self::Infos, HostReply::Infos { status, info }) => {
-                with_status(settled(status), info.is_empty(), Reply::Infos(info))
-            }
+            (Self::Lookup, HostReply::Lookup { status, found }) => Reply::Lookup(found).with_status(settled(status)),
+            (Self::Infos, HostReply::Infos { status, info }) => Reply::Infos(info).with_status(settled(status)),
             (Self::Credential, HostReply::Credential(credential)) => Reply::Credential(credential),
             (Self::Namespace, HostReply::Spawned(namespace)) => {
                 Reply::Spawned { namespace: Text::from(namespace.as_str()), entries: Vec::new() }
@@ -110,15 +106,6 @@ fn set_source(log: &mut Log, requester: &Requester) {
         && find(&log.directives, keys::LOG_TIMESTAMP).is_none()
     {
         set(&mut log.directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
-    }
-}
-
-/// Results with a status. Without results only the status is sent, unless it is success.
-pub(in crate::server) fn with_status(status: Status, is_empty: bool, results: Reply) -> Reply {
-    match status {
-        Status::SUCCESS => results,
-        status if is_empty => Reply::Status(status),
-        status => Reply::Partial { status, results: Box::new(results) },
     }
 }
 

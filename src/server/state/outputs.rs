@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::{CallId, HostResult, JobData, Output, PeerId, TopologyQuestion};
+use crate::server::interface::{CallId, HostResult, JobData, Output, PeerId, QueryAnswers, TopologyQuestion};
 use crate::types::{Namespace, Status};
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
@@ -65,6 +65,12 @@ impl Outputs {
     /// Lets the runtime answer with data that begins with the description of a namespace.
     pub(crate) fn reply_job_data(&mut self, ticket: Ticket, data: JobData) {
         self.queue.push_back(Output::ReplyJobData(ticket.peer, ticket.tag, data));
+        self.forget(ticket);
+    }
+
+    /// Lets the runtime write answers with tables of processes.
+    pub(crate) fn reply_queries(&mut self, ticket: Ticket, answers: QueryAnswers) {
+        self.queue.push_back(Output::ReplyQueries(ticket.peer, ticket.tag, answers));
         self.forget(ticket);
     }
 

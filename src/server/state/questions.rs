@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
-use crate::server::interface::{Garbage, Requester};
-use crate::types::{Info, Key, Query, Status, Text, Value};
+use crate::server::interface::{Answer, Garbage, QueryAnswers, Requester, Table};
+use crate::types::{Info, Key, Query, Status, Text};
 
 /// The queries of one request, and the host's answers.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Answering {
 /// The progress of the answers.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    pub(crate) found: Vec<Info>,
+    pub(crate) found: Vec<Answer>,
     /// Size of the answers, without the host's.
     pub(crate) bytes: usize,
     /// Number of the host's answers for each key.
@@ -58,9 +58,8 @@ pub(crate) struct Progress {
     /// The next query, and the next one of its keys.
     pub(crate) query: usize,
     pub(crate) key: usize,
-    /// Rows of the current table, their size, and the rank of the next row.
-    pub(crate) rows: Vec<Value>,
-    pub(crate) rows_bytes: usize,
+    /// The current table, and the rank of its next row.
+    pub(crate) table: Table,
     pub(crate) next_rank: Option<u32>,
 }
 
@@ -69,7 +68,8 @@ impl Progress {
     /// the server counts its answers. If the host was asked more often than it answered, one query may get an answer
     /// twice and another none.
     pub(crate) fn new(told: &[Info]) -> Self {
-        let mut progress = Self { found: told.to_vec(), ..Self::default() };
+        let found = told.iter().cloned().map(Answer::Info).collect();
+        let mut progress = Self { found, ..Self::default() };
         for info in told {
             *progress.told_of.entry(info.key.clone()).or_default() += 1;
         }
@@ -107,13 +107,13 @@ impl Progress {
     }
 
     /// The answers and their status.
-    pub(crate) fn end(self, verdict: Option<Status>) -> (Status, Vec<Info>) {
+    pub(crate) fn end(self, verdict: Option<Status>) -> QueryAnswers {
         let status = match self.found.len() {
             0 => of_nothing(verdict, self.refused, self.understood),
             _ if self.lacks_some => Status::ERR_PARTIAL_SUCCESS,
             _ => Status::SUCCESS,
         };
-        (status, self.found)
+        QueryAnswers::new(status, self.found)
     }
 }
 

@@ -45,6 +45,7 @@ impl Rig {
         let outputs: Vec<Output> = std::iter::from_fn(|| self.server.poll_output()).collect();
         let answered = |output| match output {
             Output::ReplyJobData(peer, tag, data) => Output::Reply(peer, tag, data.into_reply(self.server.store())),
+            Output::ReplyQueries(peer, tag, answers) => Output::Reply(peer, tag, answers.into_reply()),
             output => output,
         };
         outputs.into_iter().map(answered).collect()

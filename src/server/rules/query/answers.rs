@@ -4,17 +4,14 @@ use super::asking::{Asking, about_self};
 use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::proto::Reply;
-use crate::server::interface::{INVENTORY, Output, Requester, with_status};
+use crate::server::interface::{Answer, INVENTORY, Output, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
     Answering, Client, Job, Presence, Progress, QueryScope, Questions, Rest, Server, Ticket, Topology, Wanted,
 };
 use crate::topo::derived::Derivable;
-use crate::types::{
-    DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint,
-};
+use crate::types::{Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint};
 
 /// Reasons for missing answers.
 enum Unanswered {
@@ -72,8 +69,11 @@ impl<S: Datastore> Server<S> {
         let Answering { ticket, questions, progress, .. } = *answering;
         match outcome {
             Ok(_) => {
-                let (status, found) = progress.end(questions.verdict);
-                self.outputs.reply(ticket, with_status(status, found.is_empty(), Reply::Infos(found)));
+                let answers = progress.end(questions.verdict);
+                match answers.has_table() {
+                    true => self.outputs.reply_queries(ticket, answers),
+                    false => self.outputs.reply(ticket, answers.into_reply()),
+                }
             }
             Err(_) => self.defer_queries(ticket, questions),
         }
@@ -130,20 +130,17 @@ impl<S: Datastore> Server<S> {
                 if !self.add_rows(progress, namespace, job, is_local, units) {
                     return Ok(false);
                 }
-                let table =
-                    |elements| Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements }));
-                // The rows were measured one by one, because a walk through all of them would be one long step.
-                let rows_bytes = std::mem::take(&mut progress.rows_bytes);
-                let bytes = footprint(&table(Vec::new())).and_then(|bytes| bytes.checked_add(rows_bytes));
-                Some((table(std::mem::take(&mut progress.rows)), bytes))
+                let table = std::mem::take(&mut progress.table);
+                let bytes = table.value_bytes();
+                Some((Answer::Table(key.clone(), namespace.clone(), table), bytes))
             }
             None => self.fact(asking, &key)?.map(|value| {
                 let bytes = footprint(&value);
-                (value, bytes)
+                (Answer::Info(Info { key: key.clone(), flags: 0, value }), bytes)
             }),
         };
         progress.next_rank = None;
-        let Some((value, bytes)) = answer else {
+        let Some((answer, bytes)) = answer else {
             progress.lacks_some = true;
             return Ok(true);
         };
@@ -152,14 +149,10 @@ impl<S: Datastore> Server<S> {
         match bytes.filter(|&bytes| bytes <= bytes_max) {
             Some(bytes) => {
                 progress.bytes = bytes;
-                progress.found.push(Info { key, flags: 0, value });
+                progress.found.push(answer);
             }
             None if is_host_first => progress.lacks_some = true,
-            None => {
-                // A table takes milliseconds to free, so it stays until all answers are discarded.
-                progress.found.push(Info { key, flags: 0, value });
-                return Err(Status::ERR_OUT_OF_RESOURCE.into());
-            }
+            None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
         }
         Ok(true)
     }
@@ -280,9 +273,7 @@ impl<S: Datastore> Server<S> {
                 pid: client.and_then(|client| client.pid).unwrap_or(0),
                 state: client.map_or(STATE_UNKNOWN, state),
             };
-            let row = Value::ProcInfo(Box::new(info));
-            progress.rows_bytes = progress.rows_bytes.saturating_add(footprint(&row).unwrap_or(usize::MAX));
-            progress.rows.push(row);
+            progress.table.push(info);
         }
         true
     }

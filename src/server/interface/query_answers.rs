@@ -1,0 +1,121 @@
+//! Tables of processes, and the answers that contain them.
+//!
+//! A table of a large job has 100,000 rows. As values they would be several pieces of memory each. To free a million
+//! pieces stops the server for 30 ms. So rows stay compact until the answer is written, beside the server's loop.
+
+use rustc_hash::FxHashMap;
+
+use crate::proto::Reply;
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint};
+
+/// The rows of a table, by rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(in crate::server) struct Table {
+    rows: Vec<Row>,
+    /// Names of nodes and programs, each once.
+    texts: Vec<Text>,
+    places: FxHashMap<Text, u32>,
+    /// Size of the rows as values.
+    values_bytes: usize,
+}
+
+/// A process; texts by their place.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    rank: u32,
+    pid: u32,
+    hostname: Option<u32>,
+    executable: Option<u32>,
+    state: u8,
+}
+
+impl Table {
+    pub(in crate::server) fn push(&mut self, info: ProcInfo) {
+        let Some(rank) = info.proc.rank.process() else { return };
+        let (pid, state) = (info.pid, info.state);
+        let texts = [info.hostname.clone(), info.executable.clone()];
+        let bytes = footprint(&Value::ProcInfo(Box::new(info)));
+        self.values_bytes = self.values_bytes.saturating_add(bytes.unwrap_or(usize::MAX));
+        let [hostname, executable] = texts.map(|text| text.and_then(|text| self.place_of(text)));
+        self.rows.push(Row { rank, pid, hostname, executable, state });
+    }
+
+    /// Size of the table as a value, in bytes.
+    pub(in crate::server) fn value_bytes(&self) -> Option<usize> {
+        footprint(&table_of(Vec::new()))?.checked_add(self.values_bytes)
+    }
+
+    fn place_of(&mut self, text: Text) -> Option<u32> {
+        if let Some(place) = self.places.get(&text) {
+            return Some(*place);
+        }
+        let place = u32::try_from(self.texts.len()).ok()?;
+        self.texts.push(text.clone());
+        self.places.insert(text, place);
+        Some(place)
+    }
+
+    fn into_value(self, namespace: &Namespace) -> Value {
+        let Self { rows, texts, .. } = self;
+        let text_at = |place: Option<u32>| texts.get(usize::try_from(place?).ok()?).cloned();
+        let value = |row: Row| {
+            Value::ProcInfo(Box::new(ProcInfo {
+                proc: ProcId::new(namespace.clone(), row.rank),
+                hostname: text_at(row.hostname),
+                executable: text_at(row.executable),
+                pid: row.pid,
+                state: row.state,
+            }))
+        };
+        table_of(rows.into_iter().map(value).collect())
+    }
+}
+
+fn table_of(elements: Vec<Value>) -> Value {
+    Value::DataArray(Box::new(DataArray { element_type: DataType::ProcInfo, elements }))
+}
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(in crate::server) enum Answer {
+    Info(Info),
+    Table(Key, Namespace, Table),
+}
+
+/// The answers to the queries of one request, some of them tables of processes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryAnswers {
+    status: Status,
+    answers: Vec<Answer>,
+}
+
+impl QueryAnswers {
+    pub(in crate::server) fn new(status: Status, answers: Vec<Answer>) -> Self {
+        Self { status, answers }
+    }
+
+    /// Number of rows of all tables.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        let rows = |answer: &Answer| match answer {
+            Answer::Info(_) => 0,
+            Answer::Table(_, _, table) => table.rows.len(),
+        };
+        self.answers.iter().map(rows).fold(0, usize::saturating_add)
+    }
+
+    /// The reply. Its size grows with the number of rows.
+    #[must_use]
+    pub fn into_reply(self) -> Reply {
+        let info = |answer| match answer {
+            Answer::Info(info) => info,
+            Answer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
+        };
+        Reply::Infos(self.answers.into_iter().map(info).collect()).with_status(self.status)
+    }
+
+    /// Whether a table is among the answers.
+    pub(in crate::server) fn has_table(&self) -> bool {
+        self.answers.iter().any(|answer| matches!(answer, Answer::Table(..)))
+    }
+}
