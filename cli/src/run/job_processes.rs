@@ -1,7 +1,7 @@
 //! Finds and kills the processes of a job whose launcher is dead, wherever they have gone.
 //!
-//! A process belongs to the job if the ranks' group has it, if its environment names the job's socket, or if the job
-//! started it. A process that has cleared its environment and lost its parents is not recognised.
+//! A job has these processes: the members of the ranks' group, processes with the job's socket in their environment,
+//! and descendants of both. A process that has cleared its environment and lost its parents is not recognised.
 //!
 //! The system changes during the search. A process that was sent SIGKILL starts no other process. So the search repeats
 //! until it finds no new process, and then once more. The last pass finds a process in the part already read, started
