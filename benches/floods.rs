@@ -22,7 +22,7 @@ use support::Failure;
 const COMMITS: u32 = 500;
 /// Shortest time of the measurement under huge requests.
 const HUGE_TIME: Duration = Duration::from_secs(3);
-/// Commits before the flood begins. The first one creates what the others use.
+/// Commits before the flood begins. The first one creates the structures that the others use.
 const COMMITS_BEFORE: u32 = 50;
 
 /// The load beside the measured client.

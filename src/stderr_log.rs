@@ -220,7 +220,7 @@ impl Visit for Words {
     }
 }
 
-/// Cuts the line to what a pipe takes in one piece, with room for the line's end.
+/// Cuts the line to the size that a pipe takes in one piece, with room for the line's end.
 fn truncate(line: &mut String) {
     if line.len() >= LINE_BYTES_MAX {
         line.truncate(line.floor_char_boundary(LINE_BYTES_MAX - 4));

@@ -61,7 +61,7 @@ fn everybody() -> Vec<ProcId> {
     (VICTIM..OTHERS.end).map(|rank| proc("job", rank)).collect()
 }
 
-/// Registers for events, says so, and enters the fence when it is released.
+/// Registers for events, reports it, and enters the fence when it is released.
 fn hear_and_fence() {
     let client = Client::connect().unwrap();
     client.register_event_handler(&[NEWS], &[], |call| call.complete(Status::SUCCESS, Vec::new())).unwrap();

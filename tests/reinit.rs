@@ -99,7 +99,7 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
         let growth = counting::used_bytes().saturating_sub(used);
         assert!(growth <= GROWTH_BYTES_MAX, "{growth} bytes more than after {FIRST_LIVES} lives");
     }
-    // A process that has left may come back, and is waited for; the host says when it does not.
+    // A process that has left may come back, so others wait for it. The host reports a process that does not come back.
     neighbour.finalize().unwrap();
     node.server.deregister_namespace(&namespace("job")).unwrap();
 }

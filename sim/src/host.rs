@@ -35,7 +35,7 @@ pub(super) struct Arrived {
     pub(super) is_promised: bool,
 }
 
-/// Operations and calls that the host has yet to finish.
+/// Operations and calls that the host has not finished.
 #[derive(Debug, Default)]
 pub(super) struct Host {
     pub(super) exchanges: BTreeMap<Subject, VecDeque<Exchange>>,

@@ -181,7 +181,7 @@ impl Rules {
         }
     }
 
-    /// Nobody reads what its scope forbids; what was published stays readable and unchanged.
+    /// Nobody reads a value that its scope forbids. A published value stays readable and unchanged.
     pub(super) fn value_read(&mut self, reading: &Reading, value: &Value) {
         let Reading { reader, whose, key, floor, newest, .. } = *reading;
         let Some(stamp) = Stamp::of(value).filter(|stamp| (stamp.process, stamp.key) == (whose, key)) else {

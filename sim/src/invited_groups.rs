@@ -41,7 +41,7 @@ pub(super) struct InvitedGroup {
     /// Processes that have told their servers that they have entered.
     pub(super) entered: BTreeSet<ProcId>,
     pub(super) left: BTreeSet<ProcId>,
-    /// The time since when nobody needs to wait for it: its leader has announced its end, or has ended.
+    /// The time from which nobody needs to wait for it: its leader has announced its end, or has ended.
     pub(super) over_since: Option<Time>,
     /// The server of its leader has heard how it ended.
     pub(super) is_told: bool,
@@ -106,7 +106,7 @@ impl InvitedGroup {
 
     /// Whether the rule for a group without faults holds: all have accepted, so all invited processes are members.
     ///
-    /// All of them hear so, and all that have not left by then enter. A leader that finalizes tells nobody.
+    /// All of them hear of it, and all that have not left by then enter. A leader that finalizes tells nobody.
     pub(super) fn is_kept(&self, leader: &ProcId) -> bool {
         let is_whole = self.formed.as_ref().is_some_and(|group| group.members == self.invited);
         let is_told = self.is_told || !self.left_early.contains(leader);
@@ -390,7 +390,7 @@ const TRAVEL_MAX: Duration = Duration::from_millis(1);
 /// How long a leader's place is kept for a successor that does not invite, as seen by processes that hear of it a
 /// little later.
 const PLACE_KEPT: Duration = Duration::from_secs(55);
-/// The key of the number that tells events of processes apart.
+/// The key of the number that identifies an event of a process.
 const NUMBER: &str = "sim.event";
 
 #[cfg(test)]

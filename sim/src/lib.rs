@@ -19,7 +19,7 @@
 //!
 //! After every step the rules of `invariants` hold, or the run ends with a [`Broken`]. The checker knows nothing of the
 //! cores' insides. It keeps its own account of requests, of arrivals at operations (`local_collectives`) and of puts; a
-//! value says itself which process put it (`value`). Defects planted in this crate's wiring show that the checker works
+//! value carries the process that put it (`value`). Defects planted in this crate's wiring show that the checker works
 //! ([`Canary`]).
 //!
 //! Other tests cover the rest:

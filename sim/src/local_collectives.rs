@@ -126,14 +126,14 @@ impl LocalCollective {
         self.stage != Stage::Open
     }
 
-    /// Whether nobody has to be waited for.
+    /// Whether no participant is awaited.
     fn is_done(&self) -> bool {
         let is_settled = self.is_impossible || self.left_out().is_none();
         self.stage == Stage::Open && self.is_defined() && is_settled
     }
 }
 
-/// The end of an operation, as a reply tells it.
+/// The end of an operation, as a reply reports it.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// It was no operation, or the request never became part of one.
@@ -231,7 +231,7 @@ impl LocalCollectives {
         Some(operation)
     }
 
-    /// The host answers with success, and with what the participants had committed.
+    /// The host answers with success, and with the values that the participants had committed.
     pub(super) fn promised(&mut self, server: ServerId, upcall: UpcallId, promise: Rc<Promise>) {
         let Some((signature, number)) = self.by_upcall.get(&(server, upcall)).cloned() else { return };
         let operations = self.places.get_mut(&(server, signature));

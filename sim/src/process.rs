@@ -171,7 +171,7 @@ pub(super) struct PendingGet {
     pub(super) floor: u32,
 }
 
-/// Both ends of a connection and what the process keeps with it.
+/// Both ends of a connection, and the process's state for it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) process: u32,

@@ -179,7 +179,7 @@ impl Program {
         self.phases.iter().any(is_formed)
     }
 
-    /// Whether anybody is ever invited.
+    /// Whether the program has an invitation.
     pub(super) fn has_invitations(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.meeting, Meeting::Invite(_)))
     }

@@ -5,7 +5,7 @@ use oorandom::Rand64;
 /// The concern of a generator. Each concern has its own stream, so leaving one out does not change the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    /// How large a drawn world is, and what may go wrong there.
+    /// The size of a drawn world, and its faults.
     Shape,
     /// The program of the jobs.
     Program,

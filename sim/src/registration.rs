@@ -7,7 +7,7 @@ use super::program::Program;
 use super::random::{Random, Stream};
 use super::setup::{Job, Setup, part};
 
-/// A host that tells servers of other jobs when they ask to connect to them.
+/// A host that registers other jobs with a server only when the server asks to connect to them.
 #[derive(Debug)]
 pub(super) struct LazyRegistration {
     pub(super) random: Random,

@@ -93,8 +93,8 @@ fn a_refresh_finds_nothing_at_a_server_that_has_forgotten_the_job() {
 }
 
 /// A process read a value of a connected job, finalized and initialized again. The connection ended with its first
-/// life, and the server refused the value to the second one. The checker was wrong: what a process may read follows
-/// from its ties.
+/// life, and the server refused the value to the second one. The checker was wrong: a process may read only values of
+/// jobs to which it is tied.
 #[test]
 fn a_process_that_initializes_again_has_no_ties() {
     let setup = Setup { nodes: 3, ranks: 5, phases: 2, faults: Faults::REINIT, faults_max: 2, canary: None };

@@ -72,7 +72,7 @@ impl Put {
         if is_same_node { self.same_node } else { self.other_nodes }
     }
 
-    /// Whether a put of this scope ever leaves the process.
+    /// Whether a version of the value ever leaves the process.
     pub(super) const fn is_for_others(self) -> bool {
         self.same_node > 0 || self.other_nodes > 0
     }

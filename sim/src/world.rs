@@ -80,7 +80,7 @@ pub(super) struct World {
     pub(super) network: Random,
     pub(super) sample: Random,
     pub(super) canary: Random,
-    /// Commits that servers have taken in and not answered yet: what each holds.
+    /// Commits that servers have taken in and not answered yet, with their content.
     pub(super) commits: BTreeMap<(PeerId, Tag), Vec<Put>>,
     /// The request that the present input brought.
     pub(super) arriving: Option<(PeerId, Tag)>,

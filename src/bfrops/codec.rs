@@ -7,7 +7,7 @@ use crate::types::DataType;
 pub struct Codec {
     /// Encoding of integers, and known data types.
     pub generation: Generation,
-    /// Whether every pack operation says the type of its values.
+    /// Whether every pack operation states the type of its values.
     pub described: bool,
 }
 

@@ -122,7 +122,7 @@ contents! {
 /// Stands for a pointer, whose value is meaningless elsewhere.
 const POINTER_SENTINEL: u8 = 1;
 
-/// A map expression, which ends where its own form says; its terminating NUL belongs to it.
+/// A map expression. Its own form determines its end, and its terminating NUL belongs to it.
 struct Regex;
 
 impl Encoding for Regex {

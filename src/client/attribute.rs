@@ -8,7 +8,7 @@ use crate::keys;
 pub(super) const OPTIONAL: &str = keys::OPTIONAL.name();
 /// The server answers from its own data.
 pub(super) const IMMEDIATE: &str = keys::IMMEDIATE.name();
-/// Fetch again what may be cached.
+/// Fetch values again that may be cached.
 pub(super) const REFRESH_CACHE: &str = keys::GET_REFRESH_CACHE.name();
 /// Return a pointer into the store.
 pub(super) const POINTER_VALUES: &str = keys::GET_POINTER_VALUES.name();

@@ -204,7 +204,7 @@ pub enum LossReason {
     Malformed,
     /// This process closed it, because it finalized.
     Closed,
-    /// This process is a forked copy of the one that the connection belongs to.
+    /// This process is a forked copy of the connection's owner.
     Forked,
     /// There was no connection: no launcher started this process.
     Alone,

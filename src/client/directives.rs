@@ -17,7 +17,7 @@ pub struct GetDirectives {
     pub optional: bool,
     /// The server must answer from its own data.
     pub immediate: bool,
-    /// Fetch again what may be cached.
+    /// Fetch values again that may be cached.
     pub refresh: bool,
     /// Time limit; `None`: none.
     pub timeout: Option<Duration>,
@@ -50,7 +50,7 @@ pub struct GetDirectives {
 pub struct FenceDirectives {
     /// Exchange committed data, too.
     pub collect: bool,
-    /// Whether job data computed by servers is exchanged; `None`: not said (the standard's default is yes).
+    /// Whether job data computed by servers is exchanged; `None`: not given (the standard's default is yes).
     pub collect_generated_job_info: Option<bool>,
     /// Time limit; `None`: none.
     pub timeout: Option<Duration>,
@@ -202,7 +202,7 @@ impl GetDirectives {
         }
     }
 
-    /// Turns the request into one that the server answers from its own data.
+    /// Changes the request so that the server answers from its own data.
     pub(crate) fn demand_immediate(&mut self) {
         if !self.immediate {
             self.immediate = true;

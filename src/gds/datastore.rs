@@ -56,11 +56,11 @@ pub trait Datastore {
     ) -> Result<bool, Self::Error>;
 
     /// Takes over the block of a remote process, lent for the length of the call. It becomes visible with the next
-    /// [`Datastore::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not published
-    /// yet, this one included.
+    /// [`Datastore::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not
+    /// published yet, this one included.
     ///
     /// # Errors
-    /// As [`Datastore::commit`]; what is published stays.
+    /// As [`Datastore::commit`]; published data stays.
     fn take_arrival(
         &mut self,
         namespace: &Namespace,

@@ -6,7 +6,8 @@
 //! it is called `PMIX_QUALIFIED_VALUE` again. The names begin with a NUL, which no other key has, so no user's key
 //! collides with them.
 //!
-//! A Get with flagged infos finds the values of its key that have them all; a Get without finds none of these values.
+//! A Get with flagged infos finds the values of its key that have all of them. A Get without flagged infos finds none
+//! of these values.
 //!
 //! Source: the reference (4.1 and later); the standard has the flag alone (chapter "Data Structures and Types").
 

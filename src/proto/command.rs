@@ -83,7 +83,7 @@ macro_rules! commands {
             /// Every command that has a request type.
             pub const ALL: &'static [Self] = &[$(Self::$service,)* $(Self::$command,)*];
 
-            /// Reads the number; `None` for one that has no request type.
+            /// Reads the number; `None` for a number without a request type.
             #[must_use]
             pub const fn from_raw(raw: u8) -> Option<Self> {
                 match raw {
@@ -112,8 +112,8 @@ macro_rules! commands {
 
 with_services!(commands);
 
-/// Longest list in a request whose lists do not grow with the size of a job. The server and its host process such a list
-/// without a pause, while all other requests wait.
+/// Longest list in a request whose lists do not grow with the size of a job. The server and its host process such a
+/// list without a pause, while all other requests wait.
 const LISTED_MAX: usize = 1 << 16;
 
 impl Command {

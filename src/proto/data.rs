@@ -37,7 +37,7 @@ impl Layout for Commit {
     }
 }
 
-/// About what an entry of a commit takes.
+/// The approximate size of an entry of a commit.
 fn size_of_entry(entry: &types::Kval) -> usize {
     footprint(&entry.value).unwrap_or_default().saturating_add(entry.key.as_str().len())
 }

@@ -21,7 +21,8 @@ pub struct Asleep {
     /// Bytes it has received over the connection by then, modulo 2^30. So the server knows whether it has read all sent
     /// bytes.
     received: u32,
-    /// Whether the [patient](Tag::patient) request before it is its own: both answers may come together.
+    /// Whether the [patient](Tag::patient) request before it is from the same client. If so, both answers may come
+    /// together.
     pub has_forerunner: bool,
 }
 
@@ -300,8 +301,8 @@ mod tests {
         assert!(buffer.bytes.capacity() < 1024);
     }
 
-    /// The buffer moved to ever larger memory while a large message came. Where a program runs on several processors, each such
-    /// move of many pages makes all of them stop.
+    /// The buffer moved to ever larger memory while a large message came. Where a program runs on several processors,
+    /// each such move of many pages makes all of them stop.
     #[test]
     fn a_large_message_has_its_memory_when_it_has_begun() {
         let message = encode(1, Tag(101), &[7; 300_000]).unwrap();

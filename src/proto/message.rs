@@ -23,7 +23,7 @@ pub struct SegmentNotice {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Request {
-    /// Job-level information of one's own namespace (REQ). Reply: [`Reply::JobInfo`].
+    /// Job-level information of the requester's namespace (REQ). Reply: [`Reply::JobInfo`].
     JobInfo,
     /// End processes (ABORT). Reply: status.
     Abort(Abort),
@@ -37,8 +37,8 @@ pub enum Request {
     Service(Service),
     /// The client leaves in order (FINALIZE). Reply: status, or end of file.
     Finalize,
-    /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`. Reply: [`Reply::Data`]
-    /// shaped per namespace, each with the wildcard rank.
+    /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`. Reply:
+    /// [`Reply::Data`] shaped per namespace, each with the wildcard rank.
     Connect(Collective),
     /// DISCONNECTNB. Reply: status.
     Disconnect(Collective),
@@ -114,8 +114,8 @@ body! {
     }
 }
 impl Commit {
-    /// The same in the form that every server takes: global values under both scopes, local and remote. Two messages if one would
-    /// exceed `bytes_max`. Then the values for other nodes go first, because their servers request them once.
+    /// The same in the form that every server takes: global values under both scopes, local and remote. Two messages if
+    /// one would exceed `bytes_max`. Then the values for other nodes go first, because their servers request them once.
     #[must_use]
     pub fn by_audience(self, bytes_max: usize) -> Vec<Self> {
         let entries_for = |audience| {
@@ -199,19 +199,19 @@ body! {
         reference: u64,
     }
 }
-/// Key of an event handler's verdict about the end of a member: success, an abort, or leadership from now on. Our client sends it to
-/// our server, in a [`Group`] with the command of an invitation.
+/// Key of an event handler's verdict about the end of a member: success, an abort, or leadership from now on. Our
+/// client sends it to our server, in a [`Group`] with the command of an invitation.
 pub const GROUP_VERDICT: &str = "modex.group.verdict";
 
 /// In an invitation to a group: its leader reports the outcome to all members itself. No attribute of the standard.
 pub const GROUP_LEADER_TELLS: &str = "modex.group.leader.tells";
 
-/// In a leader's report that a group exists: processes outside the group that the leader informs itself. It had received their
-/// acceptance but did not count it. Its server informs the others. No attribute of the standard.
+/// In a leader's report that a group exists: processes outside the group that the leader informs itself. It had
+/// received their acceptance but did not count it. Its server informs the others. No attribute of the standard.
 pub const GROUP_LEFT_OUT: &str = "modex.group.left.out";
 
-/// In an event of our server to another: an array of processes that it awaits at the end of a group. The event's only target has left
-/// that group. The other server gives its part, if no process there will. No attribute of the standard.
+/// In an event of our server to another: an array of processes that it awaits at the end of a group. The event's only
+/// target has left that group. The other server gives its part, if no process there will. No attribute of the standard.
 pub const GROUP_AWAITED: &str = "modex.group.awaited";
 
 body! {

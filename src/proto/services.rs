@@ -23,8 +23,8 @@
 //! | the method of `Host`, and its call | `runtime::host` |
 //! | the methods of `Client` | `api::requests` |
 //!
-//! Source: PMIx Standard, chapters on publication, process management, queries, logging, allocation and security; OpenPMIx wire
-//! protocol.
+//! Source: PMIx Standard, chapters on publication, process management, queries, logging, allocation and security;
+//! OpenPMIx wire protocol.
 
 /// Gives the table of services to a macro.
 macro_rules! with_services {
@@ -36,8 +36,8 @@ macro_rules! with_services {
                 /// Data and directives.
                 info: Vec<Info> => Many<wire::Info>,
             }
-            /// Finds published data. If some keys are missing, the status of the answer is `PARTIAL_SUCCESS`. If all are missing, the
-            /// request fails with `NOT_FOUND`.
+            /// Finds published data. If some keys are missing, the status of the answer is `PARTIAL_SUCCESS`. If all
+            /// are missing, the request fails with `NOT_FOUND`.
             Lookup = 7, LOOKUP = 9, fn lookup(directives) -> Vec<Pdata> {
                 [uid: u32 = u32::MAX => One<wire::Uint32>],
                 /// The wanted keys.
@@ -53,15 +53,15 @@ macro_rules! with_services {
                 /// Directives.
                 directives: Vec<Info> => Many<wire::Info>,
             }
-            /// Starts a job. Answered with its namespace when all its processes have started. Gets of this namespace then find its
-            /// data.
+            /// Starts a job. Answered with its namespace when all its processes have started. Gets of this namespace
+            /// then find its data.
             Spawn = 9, SPAWN = 11, fn spawn(job) -> Namespace {
                 /// Directives for the whole job.
                 job: Vec<Info> => Many<wire::Info>,
                 /// Applications.
                 apps: Vec<App> => Many<wire::App>,
             }
-            /// Queries facts about the system. If some are unknown, the status says so.
+            /// Queries facts about the system. If some are unknown, the status shows it.
             QueryInfo = 15, QUERY = 14, fn query(queries) -> Vec<Info> {
                 /// The queries.
                 queries: Vec<Query> => Many<wire::Query>,
@@ -81,7 +81,8 @@ macro_rules! with_services {
                 /// Details.
                 info: Vec<Info> => Many<wire::Info>,
             }
-            /// Pauses, resumes, signals, ends ... processes. Without targets it means those of the requester's namespace.
+            /// Pauses, resumes, signals, ends ... processes. Without targets it means those of the requester's
+            /// namespace.
             JobControl = 18, JOB_CONTROL = 17, fn job_control(directives) -> Vec<Info> {
                 /// The processes; empty: those of the requester's namespace.
                 targets: Vec<ProcId> => Many<wire::Proc>,
@@ -109,8 +110,8 @@ macro_rules! with_services {
                 /// Directives.
                 directives: Vec<Info> => Many<wire::Info>,
             }
-            /// Sends bytes to the standard input of processes. No bytes mean the end of the input. Answered when the host has
-            /// accepted them, not when they are read.
+            /// Sends bytes to the standard input of processes. No bytes mean the end of the input. Answered when the
+            /// host has accepted them, not when they are read.
             IofPush = 23, IOF_PUSH = 22, fn iof_push(directives) -> () {
                 /// The receivers; the wildcard rank: all of the namespace.
                 targets: Vec<ProcId> => Many<wire::Proc>,

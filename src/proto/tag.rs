@@ -11,11 +11,13 @@ impl Tag {
     pub const HEARTBEAT: Self = Self(1);
     /// Server to client: forwarded output.
     pub const OUTPUT: Self = Self(2);
-    /// Server to a client that reads segments: [`SegmentNotice`](super::SegmentNotice) with the descriptor attached. Our own peers only.
+    /// Server to a client that reads segments: [`SegmentNotice`](super::SegmentNotice) with the descriptor attached.
+    /// Our own peers only.
     pub const SEGMENT: Self = Self(64);
-    /// The same for the node's topology, whichever namespace the notice names. Our own peers only.
+    /// The same for the node's topology; the namespace of the notice does not matter. Our own peers only.
     pub const TOPOLOGY: Self = Self(65);
-    /// Client to server: [`Tag::to_bytes`] of a request. Its client no longer sleeps, and reads the answer. Our own peers only.
+    /// Client to server: [`Tag::to_bytes`] of a request. Its client no longer sleeps, and reads the answer. Our own
+    /// peers only.
     pub const AWAKE: Self = Self(66);
     /// First tag for requests. The reference increments before use, so its first is 101.
     pub const DYNAMIC_FIRST: Self = Self(101);

@@ -1,9 +1,9 @@
-//! The test that tells an abandoned directory from a used one.
+//! The test that distinguishes an abandoned directory from a used one.
 //!
-//! A process holds a lock (`flock`) on its directory. The kernel releases it when the process ends, for any reason. So a
-//! killed process left each directory without a lock, and the next one removes it.
-//! Between `mkdir` and lock a directory looks abandoned, and another process may remove it. So its maker, after the
-//! lock, checks that it still exists; from then on no other process gets the lock.
+//! A process holds a lock (`flock`) on its directory. The kernel releases it when the process ends, for any reason. So
+//! a killed process left each directory without a lock, and the next one removes it. Between `mkdir` and lock a
+//! directory looks abandoned, and another process may remove it. So its maker, after the lock, checks that it still
+//! exists; from then on no other process gets the lock.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -14,8 +14,8 @@ use std::path::Path;
 use nix::fcntl::OFlag;
 use nix::unistd::geteuid;
 
-/// Removes the abandoned directories of this user in `parent`. `is_name` chooses them by name. A directory that can't be
-/// removed stays: no process waits for it.
+/// Removes the abandoned directories of this user in `parent`. `is_name` chooses them by name. A directory that can't
+/// be removed stays: no process waits for it.
 pub fn sweep(parent: &Path, is_name: impl Fn(&OsStr) -> bool, remove: impl Fn(&File, &Path)) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = geteuid().as_raw();

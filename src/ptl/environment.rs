@@ -343,7 +343,7 @@ impl Found {
         let binding = self.address(SERVER_TCP).transpose()?;
         let Some((_, codec, foreign)) = foreign else { return Ok(own.map(|own| (own, Generation::V41, None))) };
         let foreign = foreign?;
-        // An empty value says that there is no TCP; our own servers always write the variable.
+        // An empty value means that there is no TCP. Our own servers always write the variable.
         if own.is_some() && self.text(SERVER_TCP).is_none() {
             return Err(EnvironmentError::Missing { variable: SERVER_TCP });
         }

@@ -43,7 +43,7 @@ impl Listener {
         };
         let socket = UnixListener::bind(path).map_err(failed("bind a socket at", path))?;
         socket.set_nonblocking(true).map_err(failed("make non-blocking the socket", path))?;
-        // The directory is still 0700 here, so nobody can connect before the modes are as they should be.
+        // The directory is still 0700 here, so no other user can connect before the modes are right.
         let (directory_mode, socket_mode) = access.modes();
         directory.set_modes(directory_mode, socket_mode).map_err(failed("set the mode of", path))?;
         Ok(Self { socket, directory })
@@ -112,9 +112,10 @@ mod tests {
         }
     }
 
-    /// Where others may write to the parent (`chmod 0777`, no sticky bit), one of them can put a link in the place of the server's
-    /// directory. A server of root then made the link's target, such as a home, open for all, and at its end
-    /// removed a file there. Modes are set, and the socket removed, through the descriptor of the server's own directory.
+    /// Where others may write to the parent (`chmod 0777`, no sticky bit), one of them can put a link in the place of
+    /// the server's directory. A server of root then made the link's target, such as a home, open for all, and at its
+    /// end removed a file there. Modes are set, and the socket removed, through the descriptor of the server's own
+    /// directory.
     #[test]
     fn a_link_in_the_place_of_the_directory_leads_nowhere() {
         let parent = tempfile::tempdir().unwrap();

@@ -13,14 +13,14 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 pub struct QueueFull {
     /// Bytes already waiting.
     pub queued_bytes: usize,
-    /// Bytes that were to be added.
+    /// Bytes that did not fit.
     pub size_bytes: usize,
     /// The limit.
     pub limit_bytes: usize,
 }
 
-/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor, which comes no later than its
-/// first byte.
+/// Bytes on their way to a peer: whole messages in order, each with at most one descriptor, which comes no later than
+/// its first byte.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     messages: VecDeque<Outgoing>,
@@ -140,15 +140,15 @@ impl Outbox {
         }
         let sent = rustix::net::sendmsg(socket, slices, &mut ancillary, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
         if let Some(message) = bearer.and_then(|bearer| self.messages.get_mut(bearer)) {
-            // The descriptor went with the first byte of the call, even if its message has yet to go.
+            // The descriptor went with the first byte of the call, even if its message is not sent completely.
             message.descriptor = None;
         }
         self.forget(sent);
         Ok(sent)
     }
 
-    /// Collects the front of the queue for one system call, with at most one descriptor. The kernel attaches that to the
-    /// first byte of the call: it may come before its message, never later, and in order.
+    /// Collects the front of the queue for one system call, with at most one descriptor. The kernel attaches that to
+    /// the first byte of the call: it may come before its message, never later, and in order.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
         let mut count = 0;
         let mut has_descriptor = false;

@@ -32,8 +32,8 @@ impl Default for StreamLimits {
     }
 }
 
-/// A connected socket: ordered bytes in both directions, and descriptors where the transport carries them. No operation blocks.
-/// Each call sets its own flag for that, because other holders may change the socket's mode.
+/// A connected socket: ordered bytes in both directions, and descriptors where the transport carries them. No operation
+/// blocks. Each call sets its own flag for that, because other holders may change the socket's mode.
 #[derive(Debug)]
 pub struct Stream {
     socket: Arc<OwnedFd>,
@@ -91,7 +91,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// Whether no server is there, or none that this process can see.
+    /// Whether no server is there, or no server that this process can see.
     #[must_use]
     pub fn is_nothing_there(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound, PermissionDenied};
@@ -103,7 +103,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the kernel says that no server listens there: it has ended, with or without its directory.
+    /// Whether the kernel reports that no server listens there. The server has ended, with or without its directory.
     #[must_use]
     pub fn is_nobody_there(&self) -> bool {
         use io::ErrorKind::{ConnectionRefused, NotFound};
@@ -146,8 +146,8 @@ impl Stream {
         Self::connect_within(endpoint, limits, Duration::MAX, Trust::OwnAndRoot)
     }
 
-    /// Connects to a server of one of these users, and waits at most this long. A stopped server accepts no connection, also on
-    /// this node.
+    /// Connects to a server of one of these users, and waits at most this long. A stopped server accepts no connection,
+    /// also on this node.
     ///
     /// # Errors
     /// As [`Stream::connect`].
@@ -183,10 +183,10 @@ impl Stream {
         Self::over_tcp(socket, limits)
     }
 
-    /// Checks the owner of the server at the other end of a loopback TCP connection. Call it after the server has answered: a
-    /// connection not yet accepted has no owner. If the kernel can't tell (another network or user namespace, another node),
-    /// nothing is proven and nothing refused: launchers lead processes there. A server that has closed its end, or half of it, is
-    /// refused: no owner could be proven.
+    /// Checks the owner of the server at the other end of a loopback TCP connection. Call it after the server has
+    /// answered: a connection not yet accepted has no owner. If the kernel can't tell (another network or user
+    /// namespace, another node), nothing is proven and nothing refused: launchers lead processes there. A server that
+    /// has closed its end, or half of it, is refused: no owner could be proven.
     ///
     /// # Errors
     /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
@@ -252,8 +252,8 @@ impl Stream {
 
     /// Reads the arrived bytes into the caller's buffer, which one thread can use for all its streams.
     ///
-    /// Descriptors are kept in order for [`Stream::take_descriptor`]. A descriptor arrives no later than the first byte of its
-    /// message.
+    /// Descriptors are kept in order for [`Stream::take_descriptor`]. A descriptor arrives no later than the first byte
+    /// of its message.
     ///
     /// # Errors
     /// [`StreamError`] when the connection broke. An orderly end is [`Received::End`].
@@ -272,8 +272,8 @@ impl Stream {
         arrival.received
     }
 
-    /// Whether a received descriptor waits for [`Stream::take_descriptor`]. The kernel ends a receive at the first descriptor, so
-    /// more bytes may be there even if the buffer was not filled.
+    /// Whether a received descriptor waits for [`Stream::take_descriptor`]. The kernel ends a receive at the first
+    /// descriptor, so more bytes may be there even if the buffer was not filled.
     pub fn has_descriptor(&self) -> bool {
         !self.descriptors.is_empty()
     }
@@ -362,14 +362,15 @@ impl Stream {
         self.outbox.queued_bytes()
     }
 
-    /// Memory of the queued messages, in bytes, without memory shared with other streams. A message keeps its memory until all of
-    /// it was sent.
+    /// Memory of the queued messages, in bytes, without memory shared with other streams. A message keeps its memory
+    /// until all of it was sent.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.outbox.own_bytes()
     }
 
-    /// Memory of the queued messages that other streams share, in bytes: a message counts whole until all of it was sent.
+    /// Memory of the queued messages that other streams share, in bytes: a message counts whole until all of it was
+    /// sent.
     #[must_use]
     pub const fn shared_bytes(&self) -> usize {
         self.outbox.shared_bytes()

@@ -48,7 +48,7 @@ pub(super) fn inflate(payload: &[u8], limits: &MapLimits) -> Result<Vec<u8>, Map
     let acceptable = [host_order, host_order.swap_bytes()]
         .map(|length| Some(length).filter(|&length| length <= limits.inflated_bytes_max));
 
-    // The stream must not exceed the larger acceptable length, whichever byte order is right.
+    // The stream must not exceed the larger acceptable length; the right byte order is not known yet.
     let Some(bound) = acceptable.into_iter().flatten().max() else {
         let (limit, found) = ("bytes of text", u64::from(host_order));
         return Err(MapError::Limit { limit, found, max: limits.inflated_bytes_max });

@@ -106,7 +106,7 @@ struct NumberedName<'a> {
 }
 
 impl<'a> NumberedName<'a> {
-    /// `None` if the name is to be written unchanged.
+    /// `None` if the name is written unchanged.
     fn parse(name: &'a str) -> Option<Self> {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return None;

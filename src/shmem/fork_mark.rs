@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use memmap2::{MmapMut, MmapOptions};
 use nix::sys::mman::{MmapAdvise, madvise};
 
-/// Tells the process that made it from its forks, without a system call.
+/// Distinguishes the process that made it from its forks, without a system call.
 ///
 /// It is a page that the kernel empties in a fork (`MADV_WIPEONFORK`, Linux 4.14). Without such a page it compares
 /// process ids.
@@ -32,8 +32,8 @@ impl ForkMark {
     #[must_use]
     pub fn is_of_this_process(&self) -> bool {
         let Some(page) = &self.page else { return process::id() == self.maker_pid };
-        // SAFETY: the page is mapped while it is borrowed and has at least one byte. The compiler can't see that the kernel
-        // empties it, so the read is a volatile one.
+        // SAFETY: the page is mapped while it is borrowed and has at least one byte. The compiler can't see that the
+        // kernel empties it, so the read is a volatile one.
         unsafe { page.as_ptr().read_volatile() != 0 }
     }
 }

@@ -156,7 +156,7 @@ impl Machine {
         self.objects().next().and_then(|machine| machine.processors()).unwrap_or_default()
     }
 
-    /// Whether a set has all processors of the machine, or none of them: a process with such a set is not bound.
+    /// Whether a set has all processors of the machine, or none of them. A process with such a set is not bound.
     #[must_use]
     pub fn is_unbound(&self, set: &CpuSet) -> bool {
         let all = self.processors();

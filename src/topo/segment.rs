@@ -1,4 +1,5 @@
-//! The topology in a segment: written once by the server. [`Machine::attach`] reads it in place, in all other processes.
+//! The topology in a segment: written once by the server. [`Machine::attach`] reads it in place, in all other
+//! processes.
 
 use zerocopy::IntoBytes;
 
@@ -70,7 +71,7 @@ impl SharedMachine {
         Ok(Self { writer, machine })
     }
 
-    /// A handle for a process that is to read it.
+    /// A handle for a reading process.
     ///
     /// # Errors
     /// [`HandleError`].

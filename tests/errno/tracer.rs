@@ -112,7 +112,7 @@ impl Tracer {
                 self.at_the_border(thread);
                 self.go_on(thread, None);
             }
-            // Another program. The call that started it has yet to return.
+            // Another program. The call that started it has not returned yet.
             WaitStatus::PtraceEvent(thread, _, event) if event == ptrace::Event::PTRACE_EVENT_EXEC as i32 => {
                 self.threads =
                     BTreeMap::from([(thread, Thread { is_inside: true, is_loading: true, ..Thread::default() })]);

@@ -164,7 +164,7 @@ impl Caller<'_> {
     }
 }
 
-/// An entry that is in both parts was posted for everybody.
+/// An entry that is in both parts was posted for all processes.
 fn put(client: &Client, commit: Commit) {
     let all: Vec<(Scope, Kval)> =
         commit.parts.into_iter().flat_map(|(scope, entries)| entries.into_iter().map(move |e| (scope, e))).collect();

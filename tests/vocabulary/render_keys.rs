@@ -29,7 +29,7 @@ fn names_mod(areas: &BTreeSet<&str>) -> String {
     text
 }
 
-/// The typed constants of one area. The lines are what rustfmt makes of them.
+/// The typed constants of one area. The lines are in rustfmt's form.
 fn constants(area: &str, rows: &[AttributeRow]) -> String {
     let rows: Vec<&AttributeRow> = rows.iter().filter(|row| row.realm == area).collect();
     let mut items = String::new();
@@ -75,7 +75,8 @@ fn table(rows: &[AttributeRow]) -> String {
          use super::attribute::Standing::{{Current, Deprecated, Internal, RemovedAfter}};\n\
          use super::attribute::ValueKind as Kind;\n\
          use super::attribute::{{Attribute, row}};\n\n\
-         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see `packed`.\n\
+         /// All attributes, sorted by key string, then by preference. The binary holds a packed form of it: see
+         /// `packed`.\n\
          #[expect(clippy::large_const_arrays, reason = \"only the compiler reads it\")]\n\
          pub(super) const ROWS: [Attribute; {}] = [\n",
         sorted.len()

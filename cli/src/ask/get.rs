@@ -1,4 +1,4 @@
-//! `modex get`: what a process of a live job would get.
+//! `modex get`: the value that a process of a live job would get.
 
 use std::time::Duration;
 

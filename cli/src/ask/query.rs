@@ -1,4 +1,4 @@
-//! `modex query`: what the server and its host know.
+//! `modex query`: facts that the server and its host know.
 
 use clap::Args;
 use modex::keys;

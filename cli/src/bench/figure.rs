@@ -88,7 +88,7 @@ pub(super) fn compare_with(figures: &mut [Figure], reference: &str) {
     }
 }
 
-/// Compares the figures of one name with the first of them: what should not depend on the size has ratio 1.
+/// Compares the figures of one name with the first of them. A cost that does not depend on the size has ratio 1.
 pub(super) fn compare_with_first(figures: &mut [Figure], name: &str) {
     let mut of_name = figures.iter_mut().filter(|figure| figure.name == name);
     if let Some(first) = of_name.next() {

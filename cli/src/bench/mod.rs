@@ -1,4 +1,4 @@
-//! `modex bench`: what the operations cost on this machine.
+//! `modex bench`: the cost of the operations on this machine.
 //!
 //! ```text
 //!  scenario (get, put, ...) --> node: a server and one job --> workers: processes that measure

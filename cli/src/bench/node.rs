@@ -77,7 +77,7 @@ impl Node {
         Ok(Worker(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?))
     }
 
-    /// Starts a worker for each rank below `count` and gathers what all of them measured.
+    /// Starts a worker for each rank below `count` and gathers their measurements.
     pub(super) fn workers(&self, count: u32, task: &[String]) -> Result<Vec<Series>, Failure> {
         let workers: Vec<Worker> = (0..count).map(|rank| self.worker(rank, task)).collect::<Result<_, _>>()?;
         let mut all = Vec::new();
@@ -93,7 +93,7 @@ impl Node {
 }
 
 impl Worker {
-    /// Waits for its end and reads what it measured.
+    /// Waits for its end and reads its measurements.
     pub(super) fn finish(mut self) -> Result<Vec<Series>, Failure> {
         let mut text = String::new();
         if let Some(mut output) = self.0.stdout.take() {

@@ -61,7 +61,7 @@ pub(crate) enum JobError {
     /// A rank could not be started; those started before were ended.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// The command line asks for what the launcher can't give.
+    /// The command line requests something that the launcher can't provide.
     #[error(transparent)]
     App(#[from] AppError),
     /// No place for the job's files.

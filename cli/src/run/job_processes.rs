@@ -1,4 +1,4 @@
-//! Finds and kills the processes of a job whose launcher is dead, wherever they have gone.
+//! Finds and kills all processes of a job whose launcher is dead.
 //!
 //! A job has these processes: the members of the ranks' group, processes with the job's socket in their environment,
 //! and descendants of both. A process that has cleared its environment and lost its parents is not recognised.

@@ -39,7 +39,7 @@ pub(super) struct Plan {
     pub(super) apps: Vec<App>,
     /// For each rank, the index of its program.
     pub(super) app_of_rank: Vec<usize>,
-    /// Processors of each core, if ranks are to be bound.
+    /// Processors of each core, if ranks get bound to cores.
     pub(super) cores: Option<Vec<Vec<usize>>>,
     /// The start directory of programs without their own.
     pub(super) directory: PathBuf,

@@ -15,7 +15,7 @@ use crate::value::{KEYS, Promise, Promised, Stamp};
 use crate::world::World;
 
 impl World {
-    /// Looks for somebody's value.
+    /// Looks for a process's value.
     pub(crate) fn look(&mut self, process: u32, peer: PeerId) {
         let jobs = u64::try_from(self.jobs.len()).unwrap_or(1);
         let Some(of) = self.process_mut(process) else { return };

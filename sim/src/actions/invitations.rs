@@ -189,7 +189,7 @@ impl World {
         self.tell(peer, InvitationCall::Invites(id), Status::GROUP_INVITED, question);
     }
 
-    /// Everybody has answered, or there is no more time.
+    /// All have answered, or the time is over.
     fn conclude(&mut self, peer: PeerId, process: u32, id: Text, result: &Outcomes) {
         let Some(leading) = self.invitations_of(peer).and_then(|guest| guest.leads.get(&id)) else { return };
         let party = (leading.leader.clone(), id.clone());
@@ -370,7 +370,7 @@ pub(crate) fn servers() -> Namespace {
 
 /// Events that a process wants at any time.
 const BASE: [Status; 3] = [Status::GROUP_INVITED, Status::GROUP_LEFT, Status::GROUP_LEADER_SELECTED];
-/// How long a leader waits for answers where the phase says nothing.
+/// How long a leader waits for answers if the phase sets no limit.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The client core waits this much longer than the time of a call.
 const GRACE: Duration = Duration::from_secs(2);

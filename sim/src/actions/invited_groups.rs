@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// The server knows the members that the group was told of, without the ones that have left.
+    /// The server knows the members that the group was told of, except those that have left.
     pub(crate) fn compare(&mut self, peer: PeerId, process: u32, party: &InvitationId, result: Outcomes) {
         let Ok(Outcome::Reply(Reply::Infos(infos))) = result else { return };
         let Some(known) = self.invited_groups.all.get(party) else { return };

@@ -5,7 +5,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `client` | a process and its client core: start, put, meet, finalize, end |
-//! | `gets` | a process looks for values; what it must find |
+//! | `gets` | the Gets of a process, and their expected results |
 //! | `server` | inputs and outputs of the server cores |
 //! | `requests` | the checker's account of a request: deadline, participants |
 //! | `host` | upcalls, operations of several servers, fetches |

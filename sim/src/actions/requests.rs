@@ -31,7 +31,7 @@ impl World {
                     self.give_up_on(peer, process, event);
                 }
             }
-            // Nobody answers that.
+            // This request has no answer.
             Request::DeregisterEvents(codes) => return self.invited_groups.deregisters(peer, codes),
             _ => {}
         }

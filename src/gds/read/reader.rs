@@ -114,7 +114,7 @@ impl NamespaceReader {
     }
 
     /// As [`NamespaceReader::get`] without a realm or an audience, for values on the fast path; on `None`, call `get`.
-    /// Never returns a compressed value, nor one that [is not written](ValueRef::unwritten).
+    /// Never returns a compressed value, nor a value that [is not written](ValueRef::unwritten).
     #[inline(always)]
     #[must_use]
     pub fn quick(&self, rank: Rank, key: KeyRef<'_>) -> Option<ValueRef<'_>> {

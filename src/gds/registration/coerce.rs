@@ -51,7 +51,7 @@ const NEEDED: [&str; 13] = [
     keys::HOSTNAME_ALIASES.name(),
 ];
 
-/// Keys whose values have other forms than the table of attributes says.
+/// Keys whose values have other forms than those in the table of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
     None,
@@ -84,8 +84,9 @@ impl Rule {
     /// Converts a host's value to the type of the attribute if nothing is lost. Any other value stays unchanged,
     /// because OpenPMIx stores any type under any key, and hosts rely on that.
     ///
-    /// A string of digits is not converted to a number: no OpenPMIx (4.2.2, 5.0.11) reads one as a number at registration.
-    /// Under `PMIX_JOB_SIZE` it takes bytes of the pointer for the size; under other keys it stores the string as given.
+    /// A string of digits is not converted to a number: no OpenPMIx (4.2.2, 5.0.11) reads one as a number at
+    /// registration. Under `PMIX_JOB_SIZE` it takes bytes of the pointer for the size; under other keys it stores the
+    /// string as given.
     ///
     /// # Errors
     /// [`RegisterError`] for an unsuitable value of a key that registration itself reads.

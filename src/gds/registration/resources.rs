@@ -149,7 +149,7 @@ impl<'a> Job<'a> {
         Some(Info { key: resource.key.clone(), flags: resource.flags, value: Value::info_array(entries) })
     }
 
-    /// Whether a resource may set this value of the whole job: the job has none of its own.
+    /// Whether a resource may set this value of the whole job, because the job has no such value.
     fn leaves_open(&self, key: &str) -> bool {
         match key {
             _ if key == keys::JOB_SIZE.name() => self.size().is_none(),

@@ -314,7 +314,7 @@ fn flags_and_signed_numbers_survive_an_update() {
     assert_eq!([seen(0, "own.number"), seen(1, "own.number")], [Value::Int32(5), Value::Int32(7)]);
 }
 
-/// The host's value was not seen by whom the process's own excludes.
+/// Regression: a reader that the scope of a process's value excludes did not see the host's value either.
 #[test]
 fn a_value_for_others_does_not_hide_what_the_host_registered() {
     let mut store = store(BackingKind::Heap);

@@ -1,9 +1,9 @@
 //! Fair shares of a bounded quantity.
 //!
 //! Half of the whole is guaranteed, in equal parts for each holder. The other half is common. A holder may take a piece
-//! of the common half only if its common holding then is at most what remains of it. The message bus `dbus-broker` does
-//! the same with its users' quotas. Thus one holder alone gets three quarters of the whole, and many equal holders get
-//! nearly all of it together. No holder can lower another's guaranteed part.
+//! of the common half only if its common holding then is at most the free rest of that half. The message bus
+//! `dbus-broker` does the same with its users' quotas. Thus one holder alone gets three quarters of the whole, and many
+//! equal holders get nearly all of it together. No holder can lower another's guaranteed part.
 
 use rustc_hash::FxHashMap;
 

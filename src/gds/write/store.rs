@@ -73,7 +73,7 @@ impl StoreOptions {
 /// The datastore of a server: one segment for each registered namespace.
 ///
 /// With [`BackingKind::Memfd`] a small namespace begins in memory of this process. It moves to a memfd when a process
-/// is to read it or posts a value. Thus a server can know many more jobs than it has descriptors and mappings, and a
+/// maps it or posts a value. Thus a server can know many more jobs than it has descriptors and mappings, and a
 /// registration makes no system call.
 #[derive(Debug)]
 pub struct Store {

@@ -53,7 +53,7 @@ pub(crate) struct NamespaceWriter {
 #[derive(Clone, Copy, Debug)]
 struct Growth {
     table: TableRef,
-    /// The next cell of the present table that is to be moved.
+    /// The next cell of the present table to move.
     next: u64,
     /// Keys from this offset on are in both tables.
     end: u64,
@@ -211,8 +211,8 @@ impl NamespaceWriter {
         Ok(true)
     }
 
-    /// Puts large values where the next bytes are allocated, one behind the other. They don't go through an image: that would be
-    /// as much memory again.
+    /// Puts large values where the next bytes are allocated, one behind the other. They don't go through an image: that
+    /// would be as much memory again.
     fn place_large(&mut self, news: &[New<'_>], size_bytes: u64) -> Result<(), StoreError> {
         if size_bytes == 0 {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Reads a fence's result: the parts of any number of servers, in both forms, process by process, with borrowed values.
 //!
-//! The frames of all parts are checked first, so a truncated result yields nothing. A part is given out only after it was read
-//! to its end. Then its form is certain, and a damaged part yields nothing.
+//! The frames of all parts are checked first, so a truncated result yields nothing. A part is given out only after it
+//! was read to its end. Then its form is certain, and a damaged part yields nothing.
 
 use std::ops::ControlFlow;
 
@@ -57,8 +57,8 @@ pub fn check_frames(blob: &[u8], limits: &DecodeLimits) -> Result<(), BlobError>
 /// Gives out a fence's result, process by process, until the end or until `take` stops it.
 ///
 /// # Errors
-/// [`BlobError`] if a part is in no known form. The parts before it were given out, and nothing of it, unless its bytes have
-/// changed during the read.
+/// [`BlobError`] if a part is in no known form. The parts before it were given out, and nothing of it, unless its bytes
+/// have changed during the read.
 pub fn read_fence(blob: &[u8], limits: &DecodeLimits, take: &mut TakeBlock<'_>) -> Result<(), BlobError> {
     let mut reader = Reader::new(blob, codec_of(blob), limits)?;
     let mut blocks = Blocks::new(take);
@@ -117,8 +117,8 @@ fn read_part<'a>(
     Ok(read_newer(&content, codec, &limits, &mut Blocks::new(blocks.take))?)
 }
 
-/// As [`read_newer`], for compressed content too large to be kept. It is unpacked twice, process by process. The first pass
-/// gives nothing out, so damaged content yields nothing.
+/// As [`read_newer`], for compressed content too large to be kept. It is unpacked twice, process by process. The first
+/// pass gives nothing out, so damaged content yields nothing.
 fn read_in_pieces(
     compressed: &[u8],
     bytes_max: usize,
@@ -146,7 +146,8 @@ fn read_pieces(
 ) -> Result<Flow, BlobError> {
     let mut is_begun = false;
     loop {
-        // At least as much as is there already, so that a large object is not scanned again for each piece.
+        // The step is at least as large as the present window, so that a large object is not scanned again for each
+        // piece.
         let more = pieces.unpack_more(PIECE_BYTES.max(pieces.window().len()))?;
         let window = pieces.window();
         let mut reader = Reader::new(window, codec, limits)?;
@@ -259,8 +260,8 @@ impl<'a, 't> Blocks<'a, 't> {
     }
 }
 
-/// Largest part whose data is kept until its end was read. A larger part is read twice, so that its memory does not grow with
-/// the number of processes.
+/// Largest part whose data is kept until its end was read. A larger part is read twice, so that its memory does not
+/// grow with the number of processes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A part as releases 3.2 to 5.0 write it.
@@ -378,8 +379,8 @@ fn read_newer<'a>(
 /// First byte of every zlib stream with the usual window size.
 const ZLIB_FIRST_BYTE: u8 = 0x78;
 
-/// Bound on the unpacked size of one server's compressed part. Data for connections repeats little. A quarter of a GiB allows
-/// for processes that post one byte again and again. Beyond it the compressed size sets the bound.
+/// Bound on the unpacked size of one server's compressed part. Data for connections repeats little. A quarter of a GiB
+/// allows for processes that post one byte again and again. Beyond it the compressed size sets the bound.
 fn inflated_bytes_max(compressed_bytes: usize) -> usize {
     INFLATED_BYTES_FREE.max(compressed_bytes.saturating_mul(INFLATED_RATIO_MAX)).min(INFLATED_BYTES_MAX)
 }
@@ -427,8 +428,8 @@ mod tests {
         blob.into_bytes()
     }
 
-    /// Regression: a part of 0.9 MB took 2.8 GB of memory, unpacked to one piece of 1 GiB that grew by doubling. Now memory
-    /// holds no more of it than one process has.
+    /// Regression: a part of 0.9 MB took 2.8 GB of memory, unpacked to one piece of 1 GiB that grew by doubling. Now
+    /// memory holds no more of it than one process has.
     #[test]
     fn a_large_part_is_read_in_pieces_and_comes_whole() {
         for (ranks, value_bytes) in [(100, 40_000), (3, 3 << 20), (40_000, 40)] {

@@ -89,7 +89,7 @@ pub enum RendezvousError {
 }
 
 impl RendezvousError {
-    /// Whether no such file exists, or none of a living server: one may come.
+    /// Whether no file of a living server exists yet. Such a file may still come.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         match self {

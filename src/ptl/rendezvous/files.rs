@@ -52,9 +52,9 @@ struct Held {
 }
 
 impl Files {
-    /// Writes the files; none if a living server has one of the names. Files of dead servers are replaced. A name occupied by
-    /// another user's file or an unreadable file is reported, and that file is missing. Otherwise any user could keep servers from
-    /// starting.
+    /// Writes the files; none if a living server has one of the names. Files of dead servers are replaced. A name
+    /// occupied by another user's file or an unreadable file is reported, and that file is missing. Otherwise any user
+    /// could keep servers from starting.
     ///
     /// # Errors
     /// [`RendezvousError`].
@@ -76,8 +76,8 @@ impl Files {
         Ok(files)
     }
 
-    /// Removes the wanted files in a directory that this user's servers left when they were killed. A file with a held lock stays.
-    /// A file that never claimed a lock stays too: its server may live where this process can't see it.
+    /// Removes the wanted files in a directory that this user's servers left when they were killed. A file with a held
+    /// lock stays. A file that never claimed a lock stays too: its server may live where this process can't see it.
     pub fn remove_abandoned(directory: &Path, is_wanted: impl Fn(&str) -> bool) {
         let Ok(entries) = fs::read_dir(directory) else { return };
         for entry in entries.take(ENTRIES_MAX).flatten() {
@@ -164,7 +164,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Gives the file its name; `false`: something changed meanwhile, try again.
+    /// Links the file to its name; `false`: something changed meanwhile, try again.
     fn publish(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         match fs::hard_link(&self.path, target) {
             Ok(()) => Ok(true),
@@ -173,15 +173,15 @@ impl Draft {
         }
     }
 
-    /// Replaces a file whose server is dead. Servers that do so at the same time lock it in turn, for a moment. A lock still held
-    /// at the last attempt is a reader's. It holds up no server if the file's process is gone.
+    /// Replaces a file whose server is dead. Servers that do so at the same time lock it in turn, for a moment. A lock
+    /// still held at the last attempt is a reader's. It holds up no server if the file's process is gone.
     fn replace(&self, target: &Path, is_last: bool) -> Result<bool, RendezvousError> {
         let old = match open_in_place(target) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(|source| in_the_way(target, source))?,
         };
-        // A server killed while writing left a partial file, but under a temporary name. So an unreadable file is not a dead
-        // server's.
+        // A server killed while writing left a partial file, but under a temporary name. So an unreadable file is not a
+        // dead server's.
         let (contents, _) = examine(target, &old, Belief::OwnAndRoot)?;
         if !is_abandoned(&old, &contents) {
             let pid = contents.pid;

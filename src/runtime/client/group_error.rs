@@ -60,7 +60,7 @@ pub enum GroupError {
         /// The group's name.
         id: String,
     },
-    /// A handler or callback would wait for events, but its thread is the one that delivers them.
+    /// A handler or callback would wait for events, but its own thread delivers them.
     #[error("a handler or callback can't wait for events; use the function with a callback")]
     WouldBlock,
     /// The process has finalized meanwhile.

@@ -25,7 +25,7 @@ pub(super) struct Groups {
 /// The members of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Members {
-    /// Our own server knows the current members. These are the ones that it sent last, in the order of their ranks.
+    /// Our own server knows the current members. This list is the last one that it sent, in the order of their ranks.
     AskServer(Vec<ProcId>),
     /// In the order of their ranks in the group.
     Noted(Vec<ProcId>),

@@ -165,7 +165,7 @@ impl Session {
         Ok(())
     }
 
-    /// Leaves a group. The other members get an event, but nobody waits for them.
+    /// Leaves a group. The other members get an event; the caller does not wait for them.
     ///
     /// # Errors
     /// [`GroupError`]: no event was sent, and the callback will not run.

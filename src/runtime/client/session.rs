@@ -190,7 +190,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether this process runs alone and is the only one that these names mean.
+    /// Whether this process runs alone, and the names mean no other process.
     fn is_everyone(&self, procs: &[ProcId]) -> bool {
         self.is_alone && procs.iter().all(|proc| proc.covers(&self.proc))
     }

@@ -176,7 +176,7 @@ fn a_qualified_value_holds_a_value_and_no_other_qualified_value() {
     }
 }
 
-/// All values under keys with this in their names, of whichever realm.
+/// All values under keys with this text in their names, of any realm.
 fn values_like(record: &JobRecord, key: &str) -> Vec<Value> {
     let is_meant = |name: &Key| name.as_str().contains(key);
     let apps = record.apps.iter().flat_map(|app| &app.entries);

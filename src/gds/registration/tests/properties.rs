@@ -144,7 +144,7 @@ fn size(record: &JobRecord) -> usize {
     record.session.len() + record.job.len() + apps + columns.map(of_column).sum::<usize>()
 }
 
-/// Whether every column is as long as the record says and every list ascends.
+/// Whether every column has the record's length, and every list ascends.
 fn is_well_formed(record: &JobRecord) -> bool {
     let fits = |columns: &[Column], count: u32| {
         let length = usize::try_from(count).unwrap();

@@ -1,8 +1,8 @@
 //! The search for the address of a tool's server: by the tool's directions, or by files in directories.
 //!
 //! The trusted owner of a server depends on the search. A *named* server (by address, file, process number or
-//! namespace) may belong to anybody: root asks about a user's job, a user about a colleague's. The owner of its file
-//! must then own the answering server, and the process whose number was given. Files of this user and of root come
+//! namespace) may belong to any user. Root may ask about a user's job, and a user about a colleague's. The owner of its
+//! file must then own the answering server, and the process whose number was given. Files of this user and of root come
 //! first, so a file of the same name can't replace a server. A server that is merely *found* must be this user's or
 //! root's.
 
