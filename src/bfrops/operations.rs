@@ -45,7 +45,8 @@ impl Writer {
         write_elements(self, data_type, elements)
     }
 
-    /// One pack operation with a buffer of this kind, whose content `write` packs. The content is written where it stays.
+    /// One pack operation with a buffer of this kind, whose content `write` packs. The content is written where it
+    /// stays.
     ///
     /// # Errors
     /// [`EncodeError`] if the peer could not read it.

@@ -309,7 +309,8 @@ impl Client {
 
     /// The cached data that an answer about another job invalidates, if the Get asked for current data. After an answer
     /// with data all older data of that job is dropped, because another job may now have its name. A missing key
-    /// invalidates its own value alone. The own job is exempt: a server does not repeat the data that it sent at the start.
+    /// invalidates its own value alone. The own job is exempt: a server does not repeat the data that it sent at the
+    /// start.
     fn out_of_date(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> Option<Output> {
         let GetRequest { proc, key, directives, .. } = request;
         if !directives.refresh || proc.namespace == self.own.namespace {

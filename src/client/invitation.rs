@@ -1,5 +1,5 @@
-//! Groups by invitation: the invited processes, their answers, and the result. Leader and invitees notify each other by events; servers
-//! only carry them.
+//! Groups by invitation: the invited processes, their answers, and the result. Leader and invitees notify each other by
+//! events; servers only carry them.
 //!
 //! Source: PMIx Standard, "Process Sets and Groups"; messages of OpenPMIx clients. Releases up to 6.1 name no group in
 //! an answer. So such an answer counts for every invitation that is open to its sender.
@@ -71,9 +71,9 @@ impl Invitation {
         info
     }
 
-    /// Handles an event that may be an answer. An answer that names no group counts if it is addressed to the leader by name. An end of a
-    /// process counts if that process or a server reports it. The first answer of a process counts, but a process that has ended is no
-    /// member, whatever its answer.
+    /// Handles an event that may be an answer. An answer that names no group counts if it is addressed to the leader by
+    /// name. An end of a process counts if that process or a server reports it. The first answer of a process counts,
+    /// but a process that has ended is no member, whatever its answer.
     pub fn hear(&mut self, status: Status, source: Option<&ProcId>, info: &[Info]) {
         if named(info).is_some_and(|id| id != &self.id) {
             return;
@@ -112,16 +112,17 @@ impl Invitation {
         Conclusion { members: members.into_iter().cloned().collect(), refused: refused.into_iter().cloned().collect() }
     }
 
-    /// The event that reports the end of the construction, when the leader can't go on. `None` if no process was invited.
+    /// The event that reports the end of the construction, when the leader can't go on. `None` if no process was
+    /// invited.
     #[must_use]
     pub fn withdrawal(&self) -> Option<(Status, Vec<Info>)> {
         self.is_asked.then(|| (Status::GROUP_CONSTRUCT_ABORT, addressed(&self.id, &self.others())))
     }
 
-    /// The events that announce the result. A process that accepted but is not in the group (it had ended or declined before) waits, so it
-    /// is notified, too. The first event names these processes: a server of this library then notifies them, as it notifies processes that
-    /// accept too late for the leader. Other servers do not, so the leader does it in a second event. Processes that declined or did not
-    /// answer hear nothing of a formed group.
+    /// The events that announce the result. A process that accepted but is not in the group (it had ended or declined
+    /// before) waits, so it is notified, too. The first event names these processes: a server of this library then
+    /// notifies them, as it notifies processes that accept too late for the leader. Other servers do not, so the leader
+    /// does it in a second event. Processes that declined or did not answer hear nothing of a formed group.
     #[must_use]
     pub fn announcements(
         &self,
@@ -199,7 +200,8 @@ impl Acceptance {
                 let members = members_in(info)?;
                 match members.contains(&self.own) {
                     true => Some(Construction::Formed { members, context_id }),
-                    // The leader's group is without this process. Another leader's group of that name has no meaning here.
+                    // The leader's group is without this process. Another leader's group of that name has no meaning
+                    // here.
                     false => self.leader.is_some().then_some(Construction::Aborted),
                 }
             }
@@ -369,7 +371,8 @@ mod tests {
         }
     }
 
-    /// Regression: a process whose first life had ended, and that accepted again, was left out and not notified: it waited for ever.
+    /// Regression: a process ended, came again and accepted again. It was left out and not notified, so it waited for
+    /// ever.
     #[test]
     fn who_is_left_out_of_a_group_is_told() {
         let mut invitation = invitation();
@@ -387,8 +390,8 @@ mod tests {
         assert_eq!(announced, [(Status::GROUP_CONSTRUCT_ABORT, [0, 1, 2].map(proc).to_vec())]);
     }
 
-    /// Regression: a process that had declined was notified of the abort of a formed group. In the reference's releases, which compare
-    /// only the name, that ended its join of another leader's group of that name.
+    /// Regression: a process that had declined was notified of the abort of a formed group. In the reference's
+    /// releases, which compare only the name, that ended its join of another leader's group of that name.
     #[test]
     fn who_does_not_wait_hears_nothing_of_a_group_without_it() {
         let mut invitation = Invitation::new(Text::from("g"), proc(0), servers(), (0..5).map(proc));
@@ -411,7 +414,8 @@ mod tests {
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(7)), &of("g"));
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &of("other"));
         invitation.hear(Status::GROUP_INVITE_DECLINED, Some(&proc(0)), &of("g"));
-        // Answers without an address, or to another leader's invitation, do not count; and one process can't end another.
+        // Answers without an address, or to another leader's invitation, do not count; and one process can't end
+        // another.
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &[]);
         invitation.hear(Status::GROUP_INVITE_ACCEPTED, Some(&proc(1)), &to(2));
         invitation.hear(Status::PROC_TERMINATED, Some(&proc(2)), &about(1));

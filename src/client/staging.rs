@@ -19,8 +19,8 @@ use crate::types::{AsStatus, Info, Key, KeyError, Kval, ProcId, Rank, Scope, Sta
 /// | `Global` v | v | v | v |
 /// | `Internal` v | as before | as before | v |
 ///
-/// The process itself always sees the value it put last. A commit never holds two values for one reader, so the server need not
-/// know the order of the puts.
+/// The process itself always sees the value it put last. A commit never holds two values for one reader, so the server
+/// need not know the order of the puts.
 ///
 /// All values stay after a commit: the process finds its own data here even if the server keeps none.
 ///
@@ -51,8 +51,8 @@ pub struct StagingLimits {
     pub value_bytes_max: usize,
     /// Limit of the bytes of all values.
     pub total_bytes_max: usize,
-    /// Limit of the bytes of keys and values in one commit message; a single value may exceed it. Release 6.1 accepts messages of
-    /// 32 MiB, release 3.2 of 16 MiB.
+    /// Limit of the bytes of keys and values in one commit message; a single value may exceed it. Release 6.1 accepts
+    /// messages of 32 MiB, release 3.2 of 16 MiB.
     pub commit_bytes_max: usize,
 }
 
@@ -225,8 +225,8 @@ impl Staging {
 
     /// Stores a value for any process, of any namespace, known or not. Only this process sees it.
     ///
-    /// Reserved keys are accepted for one process, because MPI libraries store the locality of their peers. For a job they are
-    /// refused: only the host sets data of a job.
+    /// Reserved keys are accepted for one process, because MPI libraries store the locality of their peers. For a job
+    /// they are refused: only the host sets data of a job.
     ///
     /// # Errors
     /// [`StagingError`] for a key that can't be stored, and at the limits.
@@ -248,8 +248,8 @@ impl Staging {
         Ok(())
     }
 
-    /// This process's value of a key of a process. With a scope, only the value that the scope's audience sees. The global scope
-    /// excludes no value that the process has put itself.
+    /// This process's value of a key of a process. With a scope, only the value that the scope's audience sees. The
+    /// global scope excludes no value that the process has put itself.
     #[must_use]
     pub fn find(&self, proc: &ProcId, key: &str, scope: Option<Scope>) -> Option<&Arc<Value>> {
         let slot = match scope {
@@ -277,8 +277,8 @@ impl Staging {
         self.entries.iter().filter_map(move |(key, entry)| Some((key, &entry.find(scope)?.value)))
     }
 
-    /// The values put since the last commit, without those replaced meanwhile; `None` if there are none. They come in the order of
-    /// the puts, and fit one message of a peer: the rest is left for the next call.
+    /// The values put since the last commit, without those replaced meanwhile; `None` if there are none. They come in
+    /// the order of the puts, and fit one message of a peer: the rest is left for the next call.
     #[must_use]
     pub fn take_commit(&mut self) -> Option<Staged> {
         let mark = StagingMark(self.committed);
@@ -305,8 +305,8 @@ impl Staging {
         (!parts.is_empty()).then_some(Staged { commit: Commit { parts }, mark })
     }
 
-    /// An empty commit, if none was taken before: other processes wait at the server for this process's first commit. For use when
-    /// [`Staging::take_commit`] gives nothing.
+    /// An empty commit, if none was taken before: other processes wait at the server for this process's first commit.
+    /// For use when [`Staging::take_commit`] gives nothing.
     #[must_use]
     pub fn take_first_commit(&mut self) -> Option<Staged> {
         let is_first = !std::mem::replace(&mut self.has_spoken, true);
@@ -400,8 +400,8 @@ impl Entry {
         }
     }
 
-    /// The value that the scope's audience sees. Without a scope, or with the global one, it is the value that this process put
-    /// last.
+    /// The value that the scope's audience sees. Without a scope, or with the global one, it is the value that this
+    /// process put last.
     fn find(&self, scope: Option<Scope>) -> Option<&Slot> {
         match scope {
             None | Some(Scope::Global) => self.slots().max_by_key(|slot| slot.put),

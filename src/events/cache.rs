@@ -6,8 +6,8 @@ use super::event::Event;
 use crate::types::codes::range;
 use crate::types::{Info, ProcId, Rank, Time, footprint};
 
-/// Recent events, kept for later registrations. Bounded in number, bytes and time. If there are too many, the oldest event of the
-/// owner with the most goes. So one user's events never push out those of another user with fewer.
+/// Recent events, kept for later registrations. Bounded in number, bytes and time. If there are too many, the oldest
+/// event of the owner with the most goes. So one user's events never push out those of another user with fewer.
 #[derive(Debug)]
 pub struct Cache<O> {
     limits: EventCacheLimits,
@@ -80,7 +80,8 @@ impl<O> Cache<O> {
         self.kept.front().map(|kept| kept.number)
     }
 
-    /// Keeps an event of an owner, at the cost of older ones. An event larger than the memory bound is counted but not kept.
+    /// Keeps an event of an owner, at the cost of older ones. An event larger than the memory bound is counted but not
+    /// kept.
     pub fn push(&mut self, now: Time, event: Arc<Event>, origin: O, owner: Option<u32>) -> u64 {
         self.expire(now);
         self.last = self.last.saturating_add(1);

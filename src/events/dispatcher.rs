@@ -144,8 +144,8 @@ impl<H: Clone> Dispatcher<H> {
         !self.ready.is_empty()
     }
 
-    /// The given codes that no handler here handles. With `codes` empty: [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER), if
-    /// there is no default handler.
+    /// The given codes that no handler here handles. With `codes` empty: [`DEFAULT_HANDLER`](super::DEFAULT_HANDLER),
+    /// if there is no default handler.
     #[must_use]
     pub fn unwanted(&self, codes: &[Status]) -> Vec<Status> {
         if codes.is_empty() {

@@ -1,6 +1,6 @@
 //! The reference model of a datastore: plain ordered maps with the semantics of [`Datastore`].
 //!
-//! Property tests and simulations drive the server core with it, and real segments are compared with it. It takes
+//! Property tests and simulations drive the server core with it. Tests compare real segments with it. It takes
 //! descriptions literally: loose entries and job arrays are job-level values, process arrays are values of their rank.
 //! It expands no maps, derives nothing, and knows no realm but job and process.
 

@@ -3,8 +3,8 @@
 //! The tables come from `spec/attributes.tsv`. `tests/vocabulary` generates the files whose names end in `_table.rs`
 //! and fails when they and the TSV disagree; `MODEX_BLESS=1 cargo test --test vocabulary` rewrites them.
 //!
-//! Two doors lead to the same rows. Code that knows its key at compile time uses a constant, which carries the type of
-//! the value and the hash of the name. Code that gets a key at run time asks [`by_name`] or [`by_macro`].
+//! There are two ways to a row. Code that knows its key at compile time uses a constant, which carries the type of the
+//! value and the hash of the name. Code that gets a key at run time asks [`by_name`] or [`by_macro`].
 //!
 //! ```
 //! use modex::keys;

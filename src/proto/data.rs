@@ -1,4 +1,4 @@
-//! Values of processes and jobs: COMMIT, GETNB, REQ and its kin.
+//! Values of processes and jobs: the messages COMMIT, GETNB, REQ and related ones.
 
 use super::job_info::pack_job_entry;
 use super::layout::{IfPresent, Layout, Many, One, Rest, pack_entries_of, unpack_entries};

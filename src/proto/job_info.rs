@@ -8,7 +8,8 @@ use crate::types::{Info, Key, Kval, Rank, Text, Value};
 
 /// Writes the answer to a request for job information entry by entry.
 ///
-/// Values of processes are left out once the answer is nearly as large as the peer accepts: the peer requests the missing ones.
+/// Values of processes are left out once the answer is nearly as large as the peer accepts: the peer requests the
+/// missing ones.
 #[derive(Debug)]
 pub struct JobInfoWriter {
     writer: Writer,
@@ -47,8 +48,8 @@ impl JobInfoWriter {
         pack_job_entry(&mut self.writer, entry, self.peer)
     }
 
-    /// Adds a job's information about sessions other than its own, if the peer may be our own client. Over TCP our clients can't
-    /// be told from those of the release that they name, which find one more key among the job's.
+    /// Adds a job's information about sessions other than its own, if the peer may be our own client. Over TCP our
+    /// clients can't be told from those of the release that they name, which find one more key among the job's.
     ///
     /// # Errors
     /// As [`JobInfoWriter::push`].
@@ -100,9 +101,9 @@ const fn full_bytes(message_bytes_max: usize) -> usize {
     message_bytes_max / 4 * 3
 }
 
-/// Whether an entry of a job's information is sent. The maps of nodes and processes stay here, as at the reference's servers:
-/// the entries of nodes and processes hold the same facts. A client of release 4.2 that can't copy a map's form forgets all
-/// entries after it.
+/// Whether an entry of a job's information is sent. The maps of nodes and processes stay here, as at the reference's
+/// servers: the entries of nodes and processes hold the same facts. A client of release 4.2 that can't copy a map's
+/// form forgets all entries after it.
 #[must_use]
 pub fn is_told(entry: &Kval) -> bool {
     !matches!(entry.value, Value::Regex(_)) && !MAPS.contains(&entry.key.as_str())

@@ -9,8 +9,8 @@
 //! server <-> server                blob, exchange
 //! ```
 //!
-//! [`request`] and [`reply`] find the layout of a message by its command. `services` is the table of the requests that a
-//! host answers. The layouts of the others stand in one file for each family of commands, and serve both directions.
+//! [`request`] and [`reply`] find the layout of a message by its command. `services` is the table of the requests that
+//! a host answers. The layouts of the others stand in one file for each family of commands, and serve both directions.
 //!
 //! A [`Dialect`] is the agreement of a connection's two ends: the client's encoding, and the peer's release, because
 //! some messages changed their layout between releases.

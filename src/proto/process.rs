@@ -1,4 +1,4 @@
-//! Requests that start, end and steer processes, and that concern their hardware.
+//! Requests that start, end and control processes, and requests about their hardware.
 
 use super::layout::{Many, One, layout};
 use super::{Abort, ResolvePeers, ResourceBlock, SessionControl, Spawn};

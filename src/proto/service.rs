@@ -28,8 +28,8 @@ macro_rules! requests {
             #[derive(Clone, Debug, PartialEq)]
             pub struct $name {
                 $(
-                    /// A field of the wire. A host gets no value here: the server takes the user from the kernel, and the time
-                    /// goes into the directives.
+                    /// A field of the wire. A host gets no value here: the server takes the user from the kernel, and
+                    /// the time goes into the directives.
                     pub $wire_field: $wire_type,
                 )?
                 $($(#[$field_doc])* pub $field: $type,)*

@@ -362,8 +362,9 @@ fn a_patient_tag_is_made_from_a_plain_one_and_back() {
     }
 }
 
-/// Regression: one lookup of a million keys held the server for 90 ms, and the host for longer. So a list that does not grow with
-/// the size of a job has a bound. Only the message bounds the values of a process and the members of an operation.
+/// Regression: one lookup of a million keys held the server for 90 ms, and the host for longer. So a list that does not
+/// grow with the size of a job has a bound. Only the message bounds the values of a process and the members of an
+/// operation.
 #[test]
 fn lists_that_do_not_grow_with_a_job_are_bounded() {
     let keys = |count: usize| vec![Key::from_static("k"); count];

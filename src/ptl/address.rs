@@ -16,9 +16,9 @@ pub enum Endpoint {
 
 /// Name and place of a server: `<namespace>.<rank>;<endpoint>`.
 ///
-/// The form is the reference's. The namespace may hold dots: the rank stands after the last one. The last semicolon separates
-/// name and place. Only our own processes read the address of a UNIX-domain socket. There, `%` and two hexadecimal digits
-/// stand for each semicolon, percent sign or control character of name and path.
+/// The form is the reference's. The namespace may hold dots: the rank stands after the last one. The last semicolon
+/// separates name and place. Only our own processes read the address of a UNIX-domain socket. There, `%` and two
+/// hexadecimal digits stand for each semicolon, percent sign or control character of name and path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
     /// The server's own name.

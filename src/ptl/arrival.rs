@@ -67,8 +67,9 @@ impl Arrival {
         }
     }
 
-    /// Makes each signal interrupt [`Arrival::wait`]. On a socket without a time limit, the kernel restarts the receive after
-    /// a handler with `SA_RESTART`, also in a fork that the handler made. Returns whether signals will interrupt it.
+    /// Makes each signal interrupt [`Arrival::wait`]. On a socket without a time limit, the kernel restarts the receive
+    /// after a handler with `SA_RESTART`, also in a fork that the handler made. Returns whether signals will interrupt
+    /// it.
     pub(crate) fn allow_waits(socket: impl AsFd) -> bool {
         set_socket_timeout(socket, Timeout::Recv, Some(WAIT_TIME_MAX)).is_ok()
     }

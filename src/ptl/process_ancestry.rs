@@ -3,8 +3,8 @@
 //!
 //! A rank's forked and executed children use its name, so a second connection of that name may come from a child. It
 //! may also come from a process that claims a taken rank. The kernel records each parent (`/proc/PID/stat`) and the
-//! holders of a socket (`/proc/PID/fd`), where we may look. Both searches are bounded, and happen only when a name is
-//! claimed twice.
+//! holders of a socket (`/proc/PID/fd`), as far as this process may read them. Both searches are bounded, and happen
+//! only when a name is claimed twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -142,7 +142,8 @@ impl Drop for SocketDirectory {
     }
 }
 
-/// Removes the socket in a directory, and the directory if nothing else is in it. A link in the directory's place stays.
+/// Removes the socket in a directory, and the directory if nothing else is in it. A link in the directory's place
+/// stays.
 fn remove(directory: &File, path: &Path) {
     let _ = unlinkat(directory, SOCKET_NAME, UnlinkatFlags::NoRemoveDir);
     let _ = fs::remove_dir(path);

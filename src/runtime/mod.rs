@@ -3,13 +3,13 @@
 //! Rooms: `client` and `server` have the two sides, `shared` has what both need. `client` and `server` do not know each
 //! other.
 //!
-//! - A server has one thread of its own (`server_loop`), which waits for sockets, deadlines and calls of other threads.
-//!   It does a bounded amount of work for each per turn.
+//! - A server has one thread (`server_loop`), which waits for sockets, deadlines and calls of other threads. It does a
+//!   bounded amount of work for each per turn.
 //! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
 //! - While the first thread waits, a call of the host takes a turn on the caller's thread (`commands`).
 //! - A server that gets a large message has a third thread, which decodes and encodes large messages (`decoder`).
-//! - A client has none. Threads that wait for the server take turns at its socket (`link`). The first callback or event
-//!   handler starts a thread for callbacks and handlers.
+//! - A client has no thread. Callers that wait for the server take turns at its socket (`link`). The first callback or
+//!   event handler starts a thread for callbacks and handlers.
 //! - Event handlers (`events`) run on that thread. Handlers in the server's own process run on the thread that calls
 //!   the host.
 //!

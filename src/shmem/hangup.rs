@@ -23,5 +23,6 @@ pub fn signal_group_on_hangup(reading_end: impl AsFd, group: Pid, signal: Signal
     fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_ASYNC)).map(drop)
 }
 
-/// The `libc` crate has it for some C libraries only; the kernel's number is the same for all processors that Rust knows.
+/// The `libc` crate has it for some C libraries only; the kernel's number is the same for all processors that Rust
+/// knows.
 const F_SETSIG: c_int = 10;

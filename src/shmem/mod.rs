@@ -41,7 +41,8 @@
 //! - **I5** A mapping starts at a multiple of 64. It neither moves nor ends before its `Memory` is dropped. A reader
 //!   drops no mapping before it is dropped itself.
 //!
-//! Beside segments: `fork_mark`, a page of its own, and `hangup`, for a system call that no crate wraps.
+//! Beside segments there are two files: `fork_mark`, for a separate page, and `hangup`, for a system call that no crate
+//! wraps.
 //!
 //! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the sender of the segment, but none of the
 //! numbers in it.

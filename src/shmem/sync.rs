@@ -1,8 +1,8 @@
 //! The atomics of this crate.
 //!
 //! Normally these are `core`'s. Under `--cfg loom` the process-local ones are loom's, for model checking. Words *inside
-//! a segment* are always `core`'s, because loom's atomics are objects of their own and cannot be laid over shared
-//! memory. `publication` is generic over [`Word64`] and [`Word32`], so that the same functions run over both kinds.
+//! a segment* are always `core`'s, because loom's atomics are separate objects and cannot be laid over shared memory.
+//! `publication` is generic over [`Word64`] and [`Word32`], so that the same functions run over both kinds.
 
 pub(crate) use core::sync::atomic::Ordering;
 

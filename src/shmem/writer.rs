@@ -64,7 +64,8 @@ impl SegmentWriter {
         // SAFETY:
         // - in bounds: `allocated` bytes are backed in the old object (I4) and were just reserved in the new one;
         // - they do not overlap: they are different objects;
-        // - no data race: `self`, borrowed exclusively, is the only writer of the old one; the new one is not shared yet.
+        // - no data race: `self`, borrowed exclusively, is the only writer of the old one; the new one is not shared
+        //   yet.
         unsafe { core::ptr::copy_nonoverlapping(from, backing.memory().bytes_mut(0), len) };
         self.backing = backing;
         self.write_fixed_header(options);
@@ -105,8 +106,8 @@ impl SegmentWriter {
         Ok(offset)
     }
 
-    /// Prepares memory for the next `ahead_bytes` of allocations, so that these cost no system call. It only saves time,
-    /// so failures are ignored: an allocation reports them.
+    /// Prepares memory for the next `ahead_bytes` of allocations, so that these cost no system call. It only saves
+    /// time, so failures are ignored: an allocation reports them.
     pub fn prepare(&mut self, ahead_bytes: u64) {
         let end = self.allocated.saturating_add(ahead_bytes).min(self.span_bytes());
         if self.ensure_reserved(end).is_ok() {

@@ -9,8 +9,8 @@ pub(super) struct Copier {
 
 /// Checks the parts of a copy.
 pub(super) trait Checking {
-    /// The part, or the substitute if the part is invalid. No caller sees the substitute: the whole copy is refused at its
-    /// end. An error here would leak: rkyv does not free the parts that it has copied.
+    /// The part, or the substitute if the part is invalid. No caller sees the substitute: the whole copy is refused at
+    /// its end. An error here would leak: rkyv does not free the parts that it has copied.
     fn checked<T, E>(&mut self, part: Result<T, E>, substitute: T) -> T;
 }
 

@@ -159,8 +159,8 @@ fn a_request_without_reply_is_complete_when_sent() {
     assert_eq!(client.calls_in_flight(), 0);
 }
 
-/// Regression: a heartbeat was sent as a request for monitoring, which servers of OpenPMIx do not count. They reported a live
-/// process as silent. The rule: a heartbeat is a message with its own tag, without an answer.
+/// Regression: a heartbeat was sent as a request for monitoring, which servers of OpenPMIx do not count. They reported
+/// a live process as silent. The rule: a heartbeat is a message with its own tag, without an answer.
 #[test]
 fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
     let mut client = client();

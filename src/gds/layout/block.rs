@@ -263,8 +263,9 @@ mod tests {
         }
     }
 
-    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all clients.
-    /// The rule: one step copies a bounded number of entries, unless a reader would have to follow too many blocks.
+    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all
+    /// clients. The rule: one step copies a bounded number of entries, unless a reader would have to follow too many
+    /// blocks.
     #[test]
     fn large_blocks_are_copied_seldom_and_chains_stay_bounded() {
         let mut chain: Vec<usize> = Vec::new();

@@ -1,8 +1,8 @@
 //! The bytes that one publication will add to a segment, prepared in ordinary memory.
 //!
 //! A registration or commit is first built here, completely, with its final offsets. Only then is memory of the segment
-//! taken, in one piece. Thus every failure on the way leaves the segment untouched. Large values of a commit do not go through
-//! here (`writer.rs`).
+//! taken, in one piece. Thus every failure on the way leaves the segment untouched. Large values of a commit do not go
+//! through here (`writer.rs`).
 
 use std::mem::offset_of;
 

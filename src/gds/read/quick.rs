@@ -6,7 +6,7 @@
 //! read at different widths, which stalls processors.
 //!
 //! In an undamaged segment `Search` gives the same answer to every lookup answered here; the model test checks this. In
-//! a damaged one either may find the damage.
+//! a damaged segment either may find the damage.
 
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 

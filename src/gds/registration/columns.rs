@@ -1,4 +1,4 @@
-//! Columns in the making: all values of one key, for processes or for nodes.
+//! Columns under construction: all values of one key, for processes or for nodes.
 //!
 //! Values are kept as a list of (index, value) until the record is made. Memory is thus proportional to the number of
 //! values, however large the indexes are.

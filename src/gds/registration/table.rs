@@ -1,4 +1,4 @@
-//! A small realm: each key once, in the order of first mention. And the facts about an application or session.
+//! A small realm: each key once, in the order of first mention. Also the facts about an application or session.
 
 use rustc_hash::FxHashMap;
 

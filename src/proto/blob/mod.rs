@@ -9,8 +9,9 @@
 //! 6.0, 6.1     compressed flag, object: info byte, one object per process: process, then entries
 //! ```
 //!
-//! All forms are read, part by part. The first bytes decide the encoding; the form is the one that fits the bytes entirely.
-//! The caller chooses the form and encoding to write. The older form lists keys once whenever that takes fewer bytes.
+//! All forms are read, part by part. The first bytes decide the encoding; the form is the one that fits the bytes
+//! entirely. The caller chooses the form and encoding to write. The older form lists keys once whenever that takes
+//! fewer bytes.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1, "Data store formats".
 

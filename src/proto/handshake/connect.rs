@@ -16,11 +16,12 @@ pub const SECURITY_MUNGE: &str = "munge";
 pub const SECURITY_NONE: &str = "none";
 /// Store module of peers that read segments.
 pub const STORE_MODEX: &str = "modex";
-/// Info of our own clients: start time of their Init, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others ignore it.
+/// Info of our own clients: start time of their Init, in nanoseconds of the node's `CLOCK_MONOTONIC` (u64). Others
+/// ignore it.
 pub const INIT_BEGUN: &str = "modex.init.begun";
 /// Store module of peers that get all data over the socket. Our clients declare it at every foreign server, whatever
-/// `PMIX_GDS_MODULE` offers. A peer that declares `shmem2` gets addresses of segments with C structures of the server's own
-/// release. It could not request the values instead: 5.0 to 6.1 have no such request.
+/// `PMIX_GDS_MODULE` offers. A peer that declares `shmem2` gets addresses of segments with C structures of the server's
+/// own release. It could not request the values instead: 5.0 to 6.1 have no such request.
 pub const STORE_HASH: &str = "hash";
 
 /// Reason why a handshake failed. The connection must be closed; servers since 4.0 do so without an answer.
@@ -87,8 +88,8 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// The peer's release: the numbers in the version string, or else the first release with the peer's encoding. A release later
-    /// than all known ones is treated as the latest known.
+    /// The peer's release: the numbers in the version string, or else the first release with the peer's encoding. A
+    /// release later than all known ones is treated as the latest known.
     #[must_use]
     pub fn peer_version(&self) -> Version {
         let said = Version::parse(self.version.as_bytes());
@@ -163,8 +164,8 @@ impl Connect {
 
     /// Reads a message without its header.
     ///
-    /// Clients of release 4.2 append a stray byte, and clients of 3.2 have no infos. So in a client's message, text behind the
-    /// store's name is used if readable and ignored otherwise. A tool's infos must be readable.
+    /// Clients of release 4.2 append a stray byte, and clients of 3.2 have no infos. So in a client's message, text
+    /// behind the store's name is used if readable and ignored otherwise. A tool's infos must be readable.
     ///
     /// # Errors
     /// [`HandshakeError`] if the bytes are no connect message.

@@ -16,8 +16,8 @@ pub enum AddressReport {
     Output,
     /// A line on standard error.
     Error,
-    /// A file that tools can be given: the address, then the release. It replaces an existing file, and stays when the server
-    /// ends, as the reference's does. A symbolic link is replaced, not followed.
+    /// A file that tools can be given: the address, then the release. It replaces an existing file, and stays when the
+    /// server ends, as the reference's does. A symbolic link is replaced, not followed.
     File(PathBuf),
 }
 
@@ -53,8 +53,8 @@ impl AddressReport {
     }
 }
 
-/// Writes a new file under a temporary name and renames it. It follows no link and writes into no existing file: the path may
-/// lead through another user's directory. Pipes and devices are written to.
+/// Writes a new file under a temporary name and renames it. It follows no link and writes into no existing file: the
+/// path may lead through another user's directory. Pipes and devices are written to.
 fn replace(path: &Path, text: &str) -> Result<(), RendezvousError> {
     let is_kept = |kind: fs::FileType| kind.is_fifo() || kind.is_char_device();
     if path.symlink_metadata().is_ok_and(|found| is_kept(found.file_type())) {

@@ -19,8 +19,8 @@ pub struct Found {
     pub contents: Contents,
     /// Its owner.
     pub owner: u32,
-    /// The file holds no lock and names a process that is not visible here. It has ended or lives in another pid namespace; only a
-    /// connection shows which.
+    /// The file holds no lock and names a process that is not visible here. It has ended or lives in another pid
+    /// namespace; only a connection shows which.
     pub is_doubtful: bool,
 }
 
@@ -47,8 +47,8 @@ pub fn read(path: &Path, belief: Belief) -> Result<Found, RendezvousError> {
     Ok(Found { path: path.to_owned(), contents, owner, is_doubtful: is_abandoned })
 }
 
-/// Reads a named file of any owner. A copy of a server's file, perhaps from another node, is as good: only a connection shows whether its
-/// server lives.
+/// Reads a named file of any owner. A copy of a server's file, perhaps from another node, is as good: only a connection
+/// shows whether its server lives.
 ///
 /// # Errors
 /// [`RendezvousError`].
@@ -59,8 +59,8 @@ pub fn read_named(path: &Path) -> Result<Found, RendezvousError> {
     Ok(Found { path: path.to_owned(), contents, owner, is_doubtful })
 }
 
-/// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files are returned only if
-/// there are no others. Unreadable files are skipped: they are not meant for this process.
+/// All wanted files of living servers in a directory tree, each server once, shorter paths first. Doubtful files are
+/// returned only if there are no others. Unreadable files are skipped: they are not meant for this process.
 #[must_use]
 pub fn search(directory: &Path, belief: Belief, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = Vec::new();

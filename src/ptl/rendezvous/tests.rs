@@ -239,8 +239,8 @@ fn what_nobody_can_read_keeps_no_server_from_starting_and_nobodys_place_is_taken
     assert!(!RendezvousError::Occupied { path, pid: None }.is_in_the_way());
 }
 
-/// Regression: a killed server's files stayed until a server with the same name came. The next server removes a file only if this
-/// user owns it, and it claims a lock it does not have.
+/// Regression: a killed server's files stayed until a server with the same name came. The next server removes a file
+/// only if this user owns it, and it claims a lock it does not have.
 #[test]
 fn only_files_that_lost_their_lock_are_removed() {
     let directory = tempfile::tempdir().unwrap();

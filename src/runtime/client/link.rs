@@ -1,6 +1,6 @@
 //! A client's conversation with its server.
 //!
-//! It needs no thread of its own: the threads that wait for replies share the work. One of them, the leader, waits for
+//! It needs no separate thread: the threads that wait for replies share the work. One of them, the leader, waits for
 //! the socket; the others wait for the leader. When the leader has its reply it leaves, and another thread leads. The
 //! lock is never held during a wait.
 

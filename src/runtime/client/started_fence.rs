@@ -4,8 +4,8 @@ use super::link::Link;
 use super::results::CallResult;
 use crate::client::{CallError, CallId};
 
-/// A fence on its way. In this process only [`StartedFence::wait`] and [`StartedFence::try_wait`] advance it; the server works
-/// on it meanwhile. Dropping it does not cancel it.
+/// A fence on its way. In this process only [`StartedFence::wait`] and [`StartedFence::try_wait`] advance it; the
+/// server works on it meanwhile. Dropping it does not cancel it.
 #[must_use = "the result of the fence is lost"]
 pub struct StartedFence {
     link: Arc<Link>,

@@ -5,7 +5,7 @@
 //! The kernel goes through the watchers in the order of their registration, wakes the first sleeping one, and leaves
 //! the others asleep. So it wakes the progress thread only without a leader.
 //!
-//! Hence a woken thread must read all input, or report the rest: no other thread was woken.
+//! So a woken thread must read all input, or report the rest: no other thread was woken.
 
 use std::os::fd::BorrowedFd;
 
