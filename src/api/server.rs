@@ -99,15 +99,15 @@ impl Server {
     /// Describes a job, before its first local process starts. `local_count` is the number of its processes on this node. With
     /// `PMIX_REGISTER_NODATA` only the job's name is kept.
     ///
-    /// A host registers each job with every server whose processes may act together with it, with 0 local processes if the server has
-    /// none of them. Fences, connects, disconnects, and the construction and destruction of groups wait until all jobs that they name
-    /// are registered. Without a time limit this wait has no end. A host that learns of jobs only from connect requests says so
-    /// ([`Capabilities::REGISTERS_ON_CONNECT`]).
+    /// A host registers each job with every server whose processes may act together with it. The number of local
+    /// processes is 0 if the server has no process of the job. Fences, connects, disconnects, and the construction and
+    /// destruction of groups wait until all jobs that they name are registered. Without a time limit this wait has no
+    /// end. A host that learns of jobs only from connect requests declares it ([`Capabilities::REGISTERS_ON_CONNECT`]).
     ///
-    /// A second call for the same job extends the description: its values replace those under the same keys, and all others stay. If it
-    /// brings a map of nodes or processes, values derived from the earlier map are derived anew, and nodes missing in the new map are
-    /// removed. To describe a job from the beginning, deregister it first. [`Server::extend_namespace`] treats values alike, but never
-    /// begins a job and leaves `local_count` unchanged.
+    /// A second call for the same job extends the description: its values replace those under the same keys, and all
+    /// others stay. If it brings a map of nodes or processes, values derived from the earlier map are derived anew.
+    /// Nodes missing in the new map are removed. To describe a job from the beginning, deregister it first.
+    /// [`Server::extend_namespace`] treats values alike, but never begins a job and leaves `local_count` unchanged.
     ///
     /// # Errors
     /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
@@ -174,9 +174,10 @@ impl Server {
         self.status("register the process", HostCall::RegisterClient(registration))
     }
 
-    /// Says that a local process has ended. The kernel or the connection usually report this, too. Exception: a copy of the process
-    /// lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked (over TCP, out of another pid namespace,
-    /// before Linux 5.3). Then other processes wait until the host calls this.
+    /// Reports that a local process has ended. Usually the kernel or the connection reports it, too. Neither does if a
+    /// copy of the process lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked. The
+    /// kernel can't be asked over TCP, from another pid namespace, or before Linux 5.3. Then other processes wait until
+    /// the host calls this.
     ///
     /// # Errors
     /// [`ServerError::Stopped`]; unknown processes are harmless.

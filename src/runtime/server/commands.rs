@@ -64,7 +64,7 @@ pub(super) trait Desk: Send + Sync {
 }
 
 /// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
-/// That is faster for most calls than to wake the loop's thread and wait for it. Otherwise the loop is woken.
+/// For most calls this is faster than to wake the loop's thread and wait for it. Otherwise the loop is woken.
 ///
 /// The number of commands is limited by their senders: a waiting caller has one, and the core limits upcalls and held
 /// requests.

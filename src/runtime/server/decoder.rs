@@ -1,4 +1,5 @@
-//! A thread that decodes large requests, encodes large replies and writes the descriptions of large jobs. The server's loop would stop for that time.
+//! A thread that decodes large requests, encodes large replies and writes the descriptions of large jobs. On the
+//! server's own thread this work would stop the loop.
 //!
 //! One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
 //! share pays for the time of its requests.
@@ -172,7 +173,7 @@ impl Decoder {
         }
     }
 
-    /// Frees memory that is not needed any more. That may take as long as the decoding.
+    /// Frees memory that is not needed any more. Freeing may take as long as the decoding.
     pub(super) fn discard(&mut self, memory: Box<dyn Send>) {
         // Without a thread it is dropped here.
         drop(self.give(Job::Discard(memory)));
@@ -230,8 +231,8 @@ mod tests {
     use crate::proto::RankData;
     use crate::types::{DataArray, DataType, Info, Key, Kval, Namespace, Status, Text};
 
-    /// The list of a large job's members, and the data of a large process, were encoded on the server's thread. That
-    /// thread also walked through all of a reply to find its size.
+    /// The list of a large job's members, and the data of a large process, were encoded on the server's thread. The
+    /// same thread also walked through a whole reply to find its size.
     #[test]
     fn large_answers_of_any_kind_are_encoded_elsewhere() {
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);

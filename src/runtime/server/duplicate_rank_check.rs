@@ -1,8 +1,7 @@
 //! Names that are claimed a second time: finds the connections of that name whose processes are strangers to the new
 //! one.
 //!
-//! Over TCP this takes a search through all processes of the user, on a thread of its own. The introduction waits for
-//! it.
+//! Over TCP this takes a search through all processes of the user, on a separate thread. The introduction waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -27,7 +27,7 @@ pub(super) struct Greeting {
 pub(super) struct Greeted {
     pub(super) introduction: Introduction,
     pub(super) lines: MessageCodec,
-    /// The age of the peer's Init, if the peer says when it began.
+    /// The age of the peer's Init, if the peer reports its start.
     pub(super) init_age: Option<Duration>,
     /// Whether the peer reads a status before the connection is closed.
     pub(super) wants_refusal: bool,

@@ -22,7 +22,7 @@ pub(super) struct Held {
 pub(super) struct Part {
     /// Bytes for this connection alone.
     pub(super) own: usize,
-    /// Bytes of shared answers that the peer has yet to take.
+    /// Bytes of shared answers that the peer has not taken.
     pub(super) shared: usize,
 }
 

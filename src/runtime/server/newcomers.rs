@@ -89,7 +89,8 @@ mod tests {
         assert_eq!(refusals.report(start + REFUSALS_PAUSE), Some(1001));
     }
 
-    /// Over TCP everybody can connect. A user with many silent connections would have pushed out those of others.
+    /// Over TCP every user can connect. A user with many silent connections would have pushed out the connections of
+    /// others.
     #[test]
     fn who_crowds_the_door_makes_room_himself() {
         let mut greeting = Greeting::new(1, 100);

@@ -109,7 +109,7 @@ impl Waker {
     /// Makes the poller's current or next wait return.
     pub fn wake(&self) {
         // AcqRel, here and in `reset`: a thread that finds it rung has queued its work before the poller's next
-        // `reset`. That `reset` reads the value written here, so the poller sees the work.
+        // `reset`. The `reset` reads the value written here, so the poller sees the work.
         if !self.0.is_rung.swap(true, Ordering::AcqRel) {
             // Fails only when the counter is full, and then the poller wakes anyway.
             while self.0.event.write(1) == Err(Errno::EINTR) {}

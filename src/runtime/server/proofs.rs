@@ -1,7 +1,7 @@
 //! Proofs of identity by another service: credentials of munge.
 //!
 //! This library does not call munge itself: its user passes in a [`Prover`], as the C library does, which loads
-//! libmunge. A hanging service must not stop the server's loop, so a thread of its own checks the proofs one by one. A
+//! libmunge. A hanging service must not stop the server's loop, so a separate thread checks the proofs one by one. A
 //! peer waits for its proof no longer than the limit of its introduction.
 
 use std::io;
