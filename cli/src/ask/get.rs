@@ -37,7 +37,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// The place of the key; without any of these, the place that the standard says.
+/// The place of the key; without any of these, the place of the standard.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 struct Realm {

@@ -8,8 +8,8 @@ use modex::{AttachError, Tool, ToolDirections, ToolError};
 
 use super::arguments::{self, ArgumentError};
 
-/// Without any of these: the server that started this process, else the only one that can be found, else of several the
-/// one that gave the job its name.
+/// Without any of these the command asks the server that started this process, else the only server found. If there are
+/// several, it asks the server that gave the job its name.
 #[derive(Args, Debug, Default)]
 #[group(multiple = false)]
 pub(super) struct Target {

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     pub(super) json: bool,
 }
 
-/// The target. Without any of these: all servers that this user may look into.
+/// The target. Without any of these: all servers that this user may inspect.
 #[derive(Args, Debug)]
 #[group(multiple = false)]
 pub(super) struct Target {
@@ -57,7 +57,7 @@ pub(super) struct Selection {
     pub(super) values: bool,
 }
 
-/// Documents the JSON document: whoever parses it relies on these names.
+/// Documents the JSON document: programs that parse it rely on these names.
 const JSON_FIELDS: &str = "\
 JSON document (--json):
   format      version of this document, 1; fields may be added without a new version

@@ -456,7 +456,7 @@ mod tests {
         assert!(answers.kept.is_empty());
     }
 
-    /// The first Get of all data of a job of 10^5 processes delayed all clients by 400 ms, because the server's thread
+    /// The first Get of all data of a job of 10^5 processes delayed all clients by 400 ms. The server's own thread
     /// wrote the answer. A large description is now written once, by another thread.
     #[test]
     fn the_description_of_a_large_job_is_written_elsewhere_and_once() {
