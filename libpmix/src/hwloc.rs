@@ -3,8 +3,13 @@
 //! Bitmaps and topologies cross the border as libhwloc's own objects. Callers pass them to their libhwloc.so.15, which is the
 //! library found here: the loader has one library of that name in a process. A process that never uses such a member never
 //! loads it.
+//!
+//! - **H1** References to the opaque types are references to live objects of some libhwloc. The functions below take such
+//!   references, so a call with one needs no further promise. Only functions that end an object or follow a bare pointer are
+//!   `unsafe`.
 
 use std::ffi::CStr;
+use std::marker::{PhantomData, PhantomPinned};
 use std::sync::OnceLock;
 
 use modex::runtime::{has_more_rights_than_its_starter, has_variable_with_prefix};
@@ -15,32 +20,82 @@ use parking_lot::Mutex;
 use super::error::CError;
 use super::types::{c_char, c_int, c_void};
 
-/// The functions used.
-struct Functions {
-    bitmap_alloc: unsafe extern "C" fn() -> *mut c_void,
-    bitmap_free: unsafe extern "C" fn(*mut c_void),
-    bitmap_dup: unsafe extern "C" fn(*const c_void) -> *mut c_void,
-    bitmap_list_snprintf: unsafe extern "C" fn(*mut c_char, usize, *const c_void) -> c_int,
-    bitmap_list_sscanf: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
-    topology_init: unsafe extern "C" fn(*mut *mut c_void) -> c_int,
-    topology_set_xmlbuffer: unsafe extern "C" fn(*mut c_void, *const c_char, c_int) -> c_int,
-    topology_set_io_types_filter: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
-    topology_set_flags: unsafe extern "C" fn(*mut c_void, libc::c_ulong) -> c_int,
-    topology_load: unsafe extern "C" fn(*mut c_void) -> c_int,
-    topology_destroy: unsafe extern "C" fn(*mut c_void),
-    topology_dup: unsafe extern "C" fn(*mut *mut c_void, *mut c_void) -> c_int,
-    topology_export_xmlbuffer: unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *mut c_int, libc::c_ulong) -> c_int,
-    free_xmlbuffer: unsafe extern "C" fn(*mut c_void, *mut c_char),
-    topology_get_support: unsafe extern "C" fn(*mut c_void) -> *const Support,
-    topology_abi_check: unsafe extern "C" fn(*mut c_void) -> c_int,
+/// Content that only libhwloc knows.
+type Opaque = PhantomData<(*mut u8, PhantomPinned)>;
+
+/// A set of processors of libhwloc.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Bitmap {
+    bytes: [u8; 0],
+    opaque: Opaque,
+}
+
+/// A topology of libhwloc.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RawTopology {
+    bytes: [u8; 0],
+    opaque: Opaque,
+}
+
+// SAFETY: a loaded topology does not change, so any thread may read it.
+unsafe impl Sync for RawTopology {}
+
+/// Declares functions of a library, which are looked up together.
+macro_rules! dynamic_functions {
+    ($(#[$doc:meta])* $visibility:vis struct $name:ident { $($field:ident = $symbol:literal: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        $visibility struct $name {
+            $($field: $type,)*
+        }
+
+        impl $name {
+            /// Looks the functions up; `None` if one is missing.
+            fn look_up(library: *mut $crate::types::c_void) -> Option<Self> {
+                Some(Self {
+                    // SAFETY: the symbols have these types in every release of the library.
+                    $($field: unsafe { $crate::hwloc::symbol(library, $symbol) }?,)*
+                })
+            }
+        }
+    };
+}
+pub(crate) use dynamic_functions;
+
+dynamic_functions! {
+    /// The functions used (H1).
+    struct Functions {
+        bitmap_alloc = c"hwloc_bitmap_alloc": extern "C" fn() -> *mut Bitmap,
+        bitmap_free = c"hwloc_bitmap_free": unsafe extern "C" fn(*mut Bitmap),
+        bitmap_dup = c"hwloc_bitmap_dup": extern "C" fn(&Bitmap) -> *mut Bitmap,
+        bitmap_list_snprintf = c"hwloc_bitmap_list_snprintf":
+            unsafe extern "C" fn(*mut c_char, usize, &Bitmap) -> c_int,
+        bitmap_list_sscanf = c"hwloc_bitmap_list_sscanf": unsafe extern "C" fn(*mut Bitmap, *const c_char) -> c_int,
+        topology_init = c"hwloc_topology_init": extern "C" fn(&mut *mut RawTopology) -> c_int,
+        topology_set_xmlbuffer = c"hwloc_topology_set_xmlbuffer":
+            unsafe extern "C" fn(&mut RawTopology, *const c_char, c_int) -> c_int,
+        topology_set_io_types_filter = c"hwloc_topology_set_io_types_filter":
+            extern "C" fn(&mut RawTopology, c_int) -> c_int,
+        topology_set_flags = c"hwloc_topology_set_flags": extern "C" fn(&mut RawTopology, libc::c_ulong) -> c_int,
+        topology_load = c"hwloc_topology_load": extern "C" fn(&mut RawTopology) -> c_int,
+        topology_destroy = c"hwloc_topology_destroy": unsafe extern "C" fn(*mut RawTopology),
+        topology_dup = c"hwloc_topology_dup": extern "C" fn(&mut *mut RawTopology, &RawTopology) -> c_int,
+        topology_export_xmlbuffer = c"hwloc_topology_export_xmlbuffer":
+            extern "C" fn(&RawTopology, &mut *mut c_char, &mut c_int, libc::c_ulong) -> c_int,
+        free_xmlbuffer = c"hwloc_free_xmlbuffer": unsafe extern "C" fn(&RawTopology, *mut c_char),
+        topology_get_support = c"hwloc_topology_get_support": for<'a> extern "C" fn(&'a RawTopology) -> &'a Support<'a>,
+        topology_abi_check = c"hwloc_topology_abi_check": extern "C" fn(&RawTopology) -> c_int,
+    }
 }
 
 /// `struct hwloc_topology_support`, whose first three members are sent.
 #[repr(C)]
-struct Support {
-    discovery: *const [u8; 6],
-    cpubind: *const [u8; 11],
-    membind: *const [u8; 15],
+struct Support<'a> {
+    discovery: &'a [u8; 6],
+    cpubind: &'a [u8; 11],
+    membind: &'a [u8; 15],
 }
 
 /// Devices of the kinds that matter (`HWLOC_TYPE_FILTER_KEEP_IMPORTANT`).
@@ -72,20 +127,25 @@ pub enum Of {
 
 /// The set in list form (`0-3,8`).
 ///
-/// # Safety
-/// `bitmap` is a bitmap of libhwloc.
-pub unsafe fn list_of(bitmap: *const c_void) -> Result<Text, CError> {
-    let print = functions("print a set of processors")?.bitmap_list_snprintf;
-    // SAFETY: no buffer of no size; the bitmap is one (the caller's contract).
-    let length = unsafe { print(std::ptr::null_mut(), 0, bitmap) };
-    let length = usize::try_from(length).map_err(|_| CError::Hwloc { what: "print a set of processors" })?;
-    let mut text = vec![0u8; length.saturating_add(1)];
-    // SAFETY: the buffer is as long as announced; the bitmap is one (the caller's contract).
-    unsafe { print(text.as_mut_ptr().cast(), text.len(), bitmap) };
+/// # Errors
+/// When libhwloc is missing, or can't print the set.
+pub fn list_of(bitmap: &Bitmap) -> Result<Text, CError> {
+    let what = "print a set of processors";
+    let hwloc = functions(what)?;
+    let print = |buffer: &mut [u8]| {
+        // SAFETY: the buffer is as long as announced; libhwloc writes nothing to an empty one.
+        let length = unsafe { (hwloc.bitmap_list_snprintf)(buffer.as_mut_ptr().cast(), buffer.len(), bitmap) };
+        usize::try_from(length).map_err(|_| CError::Hwloc { what })
+    };
+    let mut text = vec![0u8; print(&mut [])?.saturating_add(1)];
+    print(&mut text)?;
     Ok(Text::until_nul(&text))
 }
 
 /// A new bitmap from the list form, to be freed with [`free_bitmap`].
+///
+/// # Errors
+/// When libhwloc is missing, or the text is no list.
 pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
     let what = "read a set of processors";
     let hwloc = functions(what)?;
@@ -93,15 +153,14 @@ pub fn bitmap_of(list: &Text) -> Result<*mut c_void, CError> {
         return Err(CError::Hwloc { what });
     }
     let text = std::ffi::CString::new(list.as_bytes()).map_err(|_| CError::Hwloc { what })?;
-    // SAFETY: takes nothing.
-    let bitmap = unsafe { (hwloc.bitmap_alloc)() };
+    let bitmap = (hwloc.bitmap_alloc)();
     if bitmap.is_null() {
         return Err(CError::NoMemory { size_bytes: list.as_bytes().len() });
     }
     // SAFETY: a bitmap made just now and a text that ends with NUL.
     let outcome = unsafe { (hwloc.bitmap_list_sscanf)(bitmap, text.as_ptr()) };
     if outcome == 0 {
-        return Ok(bitmap);
+        return Ok(bitmap.cast());
     }
     // SAFETY: made just now, used by nobody.
     unsafe { (hwloc.bitmap_free)(bitmap) };
@@ -126,36 +185,36 @@ fn is_list(text: &[u8]) -> bool {
 /// Four times the number of processors that Linux can be built for.
 const PROCESSOR_MAX: u32 = 1 << 15;
 
-/// # Safety
-/// `bitmap` is a bitmap of libhwloc.
-pub unsafe fn duplicate_bitmap(bitmap: *const c_void) -> Result<*mut c_void, CError> {
+/// A copy of a bitmap, to be freed with [`free_bitmap`].
+///
+/// # Errors
+/// When libhwloc is missing, or there is no memory.
+pub fn duplicate_bitmap(bitmap: &Bitmap) -> Result<*mut c_void, CError> {
     let hwloc = functions("copy a set of processors")?;
-    // SAFETY: the caller's contract.
-    let copy = unsafe { (hwloc.bitmap_dup)(bitmap) };
-    if copy.is_null() { Err(CError::NoMemory { size_bytes: 0 }) } else { Ok(copy) }
+    let copy = (hwloc.bitmap_dup)(bitmap);
+    if copy.is_null() { Err(CError::NoMemory { size_bytes: 0 }) } else { Ok(copy.cast()) }
 }
 
 /// # Safety
 /// `bitmap` is a bitmap of libhwloc and not used afterwards.
 pub unsafe fn free_bitmap(bitmap: *mut c_void) {
     if let Ok(hwloc) = functions("free a set of processors") {
-        // SAFETY: the caller's contract.
-        unsafe { (hwloc.bitmap_free)(bitmap) };
+        // SAFETY: a bitmap that nobody uses afterwards (the contract of this function).
+        unsafe { (hwloc.bitmap_free)(bitmap.cast()) };
     }
 }
 
-/// The topology as XML, with the support flags of its libhwloc.
+/// The topology as XML, with the support flags of its libhwloc. The topology may be of another release than the libhwloc
+/// found here.
 ///
-/// # Safety
-/// `topology` is a loaded topology of some libhwloc, which may be of another release than the one found here.
-pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
+/// # Errors
+/// When libhwloc is missing, or can't read the topology.
+pub fn exported(topology: &RawTopology) -> Result<Topology, CError> {
     let what = "export a topology";
     let hwloc = functions(what)?;
-    // SAFETY: the caller's contract.
-    unsafe { hwloc.expect_own_layout(topology, what) }?;
+    hwloc.expect_own_layout(topology, what)?;
     let (mut buffer, mut length): (*mut c_char, c_int) = (std::ptr::null_mut(), 0);
-    // SAFETY: the topology is one (the caller's contract); the results are ours.
-    let outcome = unsafe { (hwloc.topology_export_xmlbuffer)(topology, &raw mut buffer, &raw mut length, 0) };
+    let outcome = (hwloc.topology_export_xmlbuffer)(topology, &mut buffer, &mut length, 0);
     if outcome != 0 || buffer.is_null() {
         return Err(CError::Hwloc { what });
     }
@@ -163,64 +222,68 @@ pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
     let xml = Text::from(unsafe { CStr::from_ptr(buffer) });
     // SAFETY: the buffer came from this topology just now.
     unsafe { (hwloc.free_xmlbuffer)(topology, buffer) };
-    // SAFETY: the topology is one (the caller's contract).
-    let support = unsafe { (hwloc.topology_get_support)(topology) };
-    // SAFETY: libhwloc returns its own structure, which lives as long as the topology.
-    let support = unsafe { &*support };
-    let mut flags = Vec::with_capacity(32);
-    // SAFETY: as above.
-    flags.extend_from_slice(unsafe { &*support.discovery });
-    // SAFETY: as above.
-    flags.extend_from_slice(unsafe { &*support.cpubind });
-    // SAFETY: as above.
-    flags.extend_from_slice(unsafe { &*support.membind });
+    let support = (hwloc.topology_get_support)(topology);
+    let flags = [&support.discovery[..], support.cpubind, support.membind].concat();
     Ok(Topology { xml: Some(xml), support: flags })
 }
 
+/// As [`exported`].
+///
+/// # Errors
+/// As [`exported`].
+///
+/// # Safety
+/// `topology` is a loaded topology of some libhwloc.
+pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
+    // SAFETY: a live topology (the contract of this function).
+    exported(unsafe { &*topology.cast::<RawTopology>() })
+}
+
 /// A new topology from XML, to be destroyed with [`destroy_topology`].
+///
+/// # Errors
+/// When libhwloc is missing, or refuses the text.
 pub fn import(xml: &Text, of: Of) -> Result<*mut c_void, CError> {
     let what = "load a topology from XML";
     let hwloc = functions(what)?;
     let text = std::ffi::CString::new(xml.as_bytes()).map_err(|_| CError::Hwloc { what })?;
     let length = c_int::try_from(text.as_bytes_with_nul().len()).map_err(|_| CError::Hwloc { what })?;
-    let mut topology = std::ptr::null_mut();
-    // SAFETY: the result is ours.
-    if unsafe { (hwloc.topology_init)(&raw mut topology) } != 0 {
+    let mut made = std::ptr::null_mut();
+    if (hwloc.topology_init)(&mut made) != 0 {
         return Err(CError::Hwloc { what });
     }
-    // SAFETY: a topology made just now.
-    let mut outcome = unsafe { (hwloc.topology_set_io_types_filter)(topology, KEEP_IMPORTANT) };
+    // SAFETY: libhwloc made the topology just now, and nobody else knows it.
+    let topology = unsafe { &mut *made };
+    let mut outcome = (hwloc.topology_set_io_types_filter)(topology, KEEP_IMPORTANT);
     if of == Of::ThisMachine && outcome == 0 {
-        // SAFETY: a topology made just now.
-        outcome = unsafe { (hwloc.topology_set_flags)(topology, IS_THIS_SYSTEM) };
+        outcome = (hwloc.topology_set_flags)(topology, IS_THIS_SYSTEM);
     }
     if outcome == 0 {
-        // SAFETY: a topology made just now, and a text of this length with its NUL.
+        // SAFETY: a text of this length with its NUL.
         outcome = unsafe { (hwloc.topology_set_xmlbuffer)(topology, text.as_ptr(), length) };
     }
     if outcome == 0 {
-        // SAFETY: a topology made just now.
-        outcome = unsafe { (hwloc.topology_load)(topology) };
+        outcome = (hwloc.topology_load)(topology);
     }
     if outcome == 0 {
-        return Ok(topology);
+        return Ok(made.cast());
     }
     // SAFETY: made just now, used by nobody.
-    unsafe { (hwloc.topology_destroy)(topology) };
+    unsafe { (hwloc.topology_destroy)(made) };
     Err(CError::Hwloc { what })
 }
 
-/// # Safety
-/// As [`export`].
-pub unsafe fn duplicate_topology(topology: *mut c_void) -> Result<*mut c_void, CError> {
+/// A copy of a topology, to be destroyed with [`destroy_topology`].
+///
+/// # Errors
+/// As [`exported`].
+pub fn duplicate_topology(topology: &RawTopology) -> Result<*mut c_void, CError> {
     let what = "copy a topology";
     let hwloc = functions(what)?;
-    // SAFETY: the caller's contract.
-    unsafe { hwloc.expect_own_layout(topology, what) }?;
+    hwloc.expect_own_layout(topology, what)?;
     let mut copy = std::ptr::null_mut();
-    // SAFETY: the caller's contract; the result is ours.
-    let outcome = unsafe { (hwloc.topology_dup)(&raw mut copy, topology) };
-    if outcome == 0 { Ok(copy) } else { Err(CError::Hwloc { what }) }
+    let outcome = (hwloc.topology_dup)(&mut copy, topology);
+    if outcome == 0 { Ok(copy.cast()) } else { Err(CError::Hwloc { what }) }
 }
 
 /// Destroys a topology, unless it is the library's own ([`keep_topology`]).
@@ -233,31 +296,27 @@ pub unsafe fn destroy_topology(topology: *mut c_void) {
     }
     let what = "destroy a topology";
     let Ok(hwloc) = functions(what) else { return };
-    // SAFETY: the caller's contract.
-    if let Err(error) = unsafe { hwloc.expect_own_layout(topology, what) } {
+    let topology = topology.cast::<RawTopology>();
+    // SAFETY: a live topology (the contract of this function).
+    if let Err(error) = hwloc.expect_own_layout(unsafe { &*topology }, what) {
         tracing::warn!("{error}; its memory is not freed");
         return;
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: a topology of this libhwloc that nobody uses afterwards (the contract of this function).
     unsafe { (hwloc.topology_destroy)(topology) };
 }
 
 impl Functions {
     /// Refuses a topology of another libhwloc, such as a program's own or one of another release. Its structures may have
-    /// another layout, and this libhwloc would read wrong memory.
-    ///
-    /// # Safety
-    /// `topology` is a topology of some libhwloc: the number of its layout comes first in all of them.
-    unsafe fn expect_own_layout(&self, topology: *mut c_void, what: &'static str) -> Result<(), CError> {
-        // SAFETY: looks at that number alone (the caller's contract).
-        let outcome = unsafe { (self.topology_abi_check)(topology) };
-        if outcome == 0 { Ok(()) } else { Err(CError::HwlocLayout { what }) }
+    /// another layout, and this libhwloc would read wrong memory. The number of the layout comes first in all of them.
+    fn expect_own_layout(&self, topology: &RawTopology, what: &'static str) -> Result<(), CError> {
+        if (self.topology_abi_check)(topology) == 0 { Ok(()) } else { Err(CError::HwlocLayout { what }) }
     }
 }
 
 fn functions(what: &'static str) -> Result<&'static Functions, CError> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(look_up).as_ref().ok_or(CError::Hwloc { what })
+    FUNCTIONS.get_or_init(|| Functions::look_up(open()?)).as_ref().ok_or(CError::Hwloc { what })
 }
 
 /// Loads libhwloc; `None` on a machine without it. Its variables select files that it reads and plugins that it loads. So a
@@ -275,44 +334,6 @@ pub(super) fn open() -> Option<*mut c_void> {
     (!library.is_null()).then_some(library)
 }
 
-fn look_up() -> Option<Functions> {
-    let library = open()?;
-    Some(Functions {
-        // SAFETY: the symbol has this type in every libhwloc.so.15; so has each below.
-        bitmap_alloc: unsafe { symbol(library, c"hwloc_bitmap_alloc") }?,
-        // SAFETY: as above.
-        bitmap_free: unsafe { symbol(library, c"hwloc_bitmap_free") }?,
-        // SAFETY: as above.
-        bitmap_dup: unsafe { symbol(library, c"hwloc_bitmap_dup") }?,
-        // SAFETY: as above.
-        bitmap_list_snprintf: unsafe { symbol(library, c"hwloc_bitmap_list_snprintf") }?,
-        // SAFETY: as above.
-        bitmap_list_sscanf: unsafe { symbol(library, c"hwloc_bitmap_list_sscanf") }?,
-        // SAFETY: as above.
-        topology_init: unsafe { symbol(library, c"hwloc_topology_init") }?,
-        // SAFETY: as above.
-        topology_set_xmlbuffer: unsafe { symbol(library, c"hwloc_topology_set_xmlbuffer") }?,
-        // SAFETY: as above.
-        topology_set_io_types_filter: unsafe { symbol(library, c"hwloc_topology_set_io_types_filter") }?,
-        // SAFETY: as above.
-        topology_set_flags: unsafe { symbol(library, c"hwloc_topology_set_flags") }?,
-        // SAFETY: as above.
-        topology_load: unsafe { symbol(library, c"hwloc_topology_load") }?,
-        // SAFETY: as above.
-        topology_destroy: unsafe { symbol(library, c"hwloc_topology_destroy") }?,
-        // SAFETY: as above.
-        topology_dup: unsafe { symbol(library, c"hwloc_topology_dup") }?,
-        // SAFETY: as above.
-        topology_export_xmlbuffer: unsafe { symbol(library, c"hwloc_topology_export_xmlbuffer") }?,
-        // SAFETY: as above.
-        free_xmlbuffer: unsafe { symbol(library, c"hwloc_free_xmlbuffer") }?,
-        // SAFETY: as above.
-        topology_get_support: unsafe { symbol(library, c"hwloc_topology_get_support") }?,
-        // SAFETY: as above.
-        topology_abi_check: unsafe { symbol(library, c"hwloc_topology_abi_check") }?,
-    })
-}
-
 /// # Safety
 /// `F` is a function pointer type, that of the symbol.
 pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
@@ -322,7 +343,7 @@ pub(super) unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Optio
     if address.is_null() {
         return None;
     }
-    // SAFETY: function pointers are addresses; the type is the symbol's (the caller's contract).
+    // SAFETY: function pointers are addresses, and `F` is the type of this symbol (the contract of this function).
     Some(unsafe { std::mem::transmute_copy(&address) })
 }
 

@@ -83,7 +83,7 @@ pub fn new_bytes(content: &[u8]) -> Result<*mut c_char, CError> {
 /// `block` is null or came from libc's allocator; it is not used after a success.
 pub unsafe fn resized<T>(block: *mut T, count: usize) -> Result<*mut T, CError> {
     let size_bytes = count.saturating_mul(size_of::<T>());
-    // SAFETY: the caller's contract is realloc's; it says null when the size is too large.
+    // SAFETY: the block is null or libc's (the contract of this function); realloc says null for too large a size.
     let moved: *mut T = unsafe { libc::realloc(block.cast::<c_void>(), size_bytes.max(1)) }.cast();
     if moved.is_null() { Err(CError::NoMemory { size_bytes }) } else { Ok(moved) }
 }
@@ -93,6 +93,6 @@ pub unsafe fn resized<T>(block: *mut T, count: usize) -> Result<*mut T, CError> 
 /// # Safety
 /// `block` is null or came from libc's allocator and is not used afterwards.
 pub unsafe fn release<T>(block: *mut T) {
-    // SAFETY: the caller's contract is free's.
+    // SAFETY: the block is null or libc's, and not used afterwards (the contract of this function).
     unsafe { libc::free(block.cast::<c_void>()) };
 }

@@ -8,21 +8,23 @@ use std::sync::{Arc, OnceLock};
 use modex::{ProofError, Prover};
 use nix::libc;
 
-use super::hwloc::symbol;
+use super::hwloc::dynamic_functions;
 use super::types::{c_char, c_int, c_void};
 
-/// The functions used.
-struct Functions {
-    encode: unsafe extern "C" fn(*mut *mut c_char, *mut c_void, *const c_void, c_int) -> c_int,
-    decode: unsafe extern "C" fn(
-        *const c_char,
-        *mut c_void,
-        *mut *mut c_void,
-        *mut c_int,
-        *mut libc::uid_t,
-        *mut libc::gid_t,
-    ) -> c_int,
-    strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+dynamic_functions! {
+    /// The functions used.
+    struct Functions {
+        encode = c"munge_encode": unsafe extern "C" fn(&mut *mut c_char, *mut c_void, *const c_void, c_int) -> c_int,
+        decode = c"munge_decode": unsafe extern "C" fn(
+            *const c_char,
+            *mut c_void,
+            &mut *mut c_void,
+            &mut c_int,
+            &mut libc::uid_t,
+            &mut libc::gid_t,
+        ) -> c_int,
+        strerror = c"munge_strerror": extern "C" fn(c_int) -> *const c_char,
+    }
 }
 
 /// Proofs by the munge daemon of this node, with its default socket and options.
@@ -39,7 +41,7 @@ impl Prover for Munge {
         let munge = functions()?;
         let mut text: *mut c_char = std::ptr::null_mut();
         // SAFETY: the result is ours; no options and no payload.
-        let outcome = unsafe { (munge.encode)(&raw mut text, std::ptr::null_mut(), std::ptr::null(), 0) };
+        let outcome = unsafe { (munge.encode)(&mut text, std::ptr::null_mut(), std::ptr::null(), 0) };
         if outcome != SUCCESS || text.is_null() {
             return Err(munge.refused("make a credential", outcome));
         }
@@ -56,17 +58,9 @@ impl Prover for Munge {
         let text = CString::from(CStr::from_bytes_with_nul(credential).map_err(garbled)?);
         let (mut uid, mut gid) = (libc::uid_t::MAX, libc::gid_t::MAX);
         let (mut payload, mut size): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
-        // SAFETY: a text with its NUL, and results that are ours.
-        let outcome = unsafe {
-            (munge.decode)(
-                text.as_ptr(),
-                std::ptr::null_mut(),
-                &raw mut payload,
-                &raw mut size,
-                &raw mut uid,
-                &raw mut gid,
-            )
-        };
+        let no_options = std::ptr::null_mut();
+        // SAFETY: a text with its NUL, and no options.
+        let outcome = unsafe { (munge.decode)(text.as_ptr(), no_options, &mut payload, &mut size, &mut uid, &mut gid) };
         // SAFETY: NULL or libmunge's result, from malloc; it may be there in spite of an error.
         unsafe { libc::free(payload) };
         if outcome == SUCCESS { Ok((uid, gid)) } else { Err(munge.refused("check the credential", outcome)) }
@@ -75,8 +69,7 @@ impl Prover for Munge {
 
 impl Functions {
     fn refused(&self, doing: &'static str, outcome: c_int) -> ProofError {
-        // SAFETY: takes any number.
-        let text = unsafe { (self.strerror)(outcome) };
+        let text = (self.strerror)(outcome);
         if text.is_null() {
             return ProofError::Refused { doing, reason: format!("error {outcome}") };
         }
@@ -91,21 +84,11 @@ const SUCCESS: c_int = 0;
 
 fn functions() -> Result<&'static Functions, ProofError> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
-    FUNCTIONS.get_or_init(look_up).as_ref().ok_or(ProofError::Absent)
+    FUNCTIONS.get_or_init(|| Functions::look_up(open()?)).as_ref().ok_or(ProofError::Absent)
 }
 
-fn look_up() -> Option<Functions> {
+fn open() -> Option<*mut c_void> {
     // SAFETY: a library that other programs load by this name, too; it stays loaded.
     let library = unsafe { libc::dlopen(c"libmunge.so.2".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    if library.is_null() {
-        return None;
-    }
-    Some(Functions {
-        // SAFETY: the symbol has this type in every libmunge.so.2; so has each below.
-        encode: unsafe { symbol(library, c"munge_encode") }?,
-        // SAFETY: as above.
-        decode: unsafe { symbol(library, c"munge_decode") }?,
-        // SAFETY: as above.
-        strerror: unsafe { symbol(library, c"munge_strerror") }?,
-    })
+    (!library.is_null()).then_some(library)
 }

@@ -36,7 +36,11 @@ fn check_address<T>(pointer: *const T, what: &'static str) -> Result<(), CError>
     Ok(())
 }
 
-fn check_array<T>(pointer: *const T, count: usize, what: &'static str) -> Result<(), CError> {
+/// Refuses a pointer that can't be the address of so many `T`.
+///
+/// # Errors
+/// As [`check`], or when the count is impossible.
+pub fn check_array<T>(pointer: *const T, count: usize, what: &'static str) -> Result<(), CError> {
     let limit = ARRAY_BYTES_MAX / size_of::<T>().max(1);
     if count > limit {
         return Err(CError::TooMany { what, count, limit });
@@ -66,7 +70,7 @@ pub unsafe fn shared<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a
 /// P1, and nobody else uses it during the call.
 pub unsafe fn unique<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, CError> {
     check(pointer, what)?;
-    // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
+    // SAFETY: not null and aligned (checked); alive (P1), and nobody else uses it (the second promise).
     Ok(unsafe { &mut *pointer })
 }
 
@@ -106,30 +110,15 @@ pub unsafe fn with_place<T: Copy, R>(
 ) -> Result<R, CError> {
     check_address(pointer, what)?;
     if pointer.is_aligned() {
-        // SAFETY: not null and aligned (checked); alive and ours alone (the caller's contract).
+        // SAFETY: not null and aligned (checked); alive (P1), and nobody else uses it (the second promise).
         return Ok(change(unsafe { &mut *pointer }));
     }
-    // SAFETY: not null (checked), alive and ours alone (the caller's contract).
+    // SAFETY: not null (checked); alive (P1), and nobody else uses it (the second promise).
     let mut copy = unsafe { pointer.read_unaligned() };
     let result = change(&mut copy);
-    // SAFETY: as above.
+    // SAFETY: the same address as the read before.
     unsafe { pointer.write_unaligned(copy) };
     Ok(result)
-}
-
-/// The target of a pointer, for writing; `None` for NULL.
-///
-/// # Errors
-/// When the pointer is an impossible address; `what` names it.
-///
-/// # Safety
-/// As [`unique`].
-pub unsafe fn optional<'a, T>(pointer: *mut T, what: &'static str) -> Result<Option<&'a mut T>, CError> {
-    if pointer.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller's contract.
-    unsafe { unique(pointer, what) }.map(Some)
 }
 
 /// An array; zero elements need no pointer.
@@ -160,7 +149,7 @@ pub unsafe fn slice_mut<'a, T>(pointer: *mut T, count: usize, what: &'static str
         return Ok(&mut []);
     }
     check_array(pointer, count, what)?;
-    // SAFETY: not null, aligned, and shorter than isize::MAX (checked); alive and ours alone (the caller's contract).
+    // SAFETY: not null, aligned, and shorter than isize::MAX (checked); alive (P1), and used by nobody else.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
 }
 
@@ -176,7 +165,7 @@ pub unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<Opt
         return Ok(None);
     }
     check(pointer, what)?;
-    // SAFETY: not null (checked), alive, unchanged and ended by a NUL (the caller's contract).
+    // SAFETY: not null (checked); alive and unchanged (P1), and a NUL ends it (the second promise).
     Ok(Some(unsafe { CStr::from_ptr(pointer) }))
 }
 
@@ -202,8 +191,22 @@ pub unsafe fn text_within<'a>(
     if length == size_bytes {
         return Err(CError::TooLong { what, size_bytes });
     }
-    // SAFETY: so many bytes are there.
+    // SAFETY: strnlen has seen so many bytes.
     unsafe { slice(pointer.cast::<u8>(), length, what) }.map(Some)
+}
+
+/// A string or an array, read up to its NUL or to the limit. `None` for NULL, and for an impossible address.
+///
+/// # Safety
+/// P1: a string, or as many bytes as the limit says; alive and unchanged as long as the result.
+pub unsafe fn text_up_to<'a>(pointer: *const c_char, limit: usize, what: &'static str) -> Option<&'a [u8]> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: strnlen looks no further than the NUL or the limit.
+    let length = unsafe { nix::libc::strnlen(pointer, limit) };
+    // SAFETY: strnlen has seen so many bytes.
+    unsafe { slice(pointer.cast::<u8>(), length, what) }.ok()
 }
 
 /// The strings of an array that a NULL ends; none for NULL.
@@ -220,39 +223,13 @@ pub unsafe fn texts<'a>(pointer: *const *mut c_char, what: &'static str) -> Resu
     check(pointer, what)?;
     let mut texts = Vec::new();
     loop {
-        // SAFETY: no entry before this one is the NULL that ends the array.
-        let at = unsafe { pointer.add(texts.len()) };
-        // SAFETY: as above; aligned (checked) and alive (P1).
-        let entry = unsafe { at.read() };
-        // SAFETY: the entry is a string of the array (the caller's contract).
+        // SAFETY: no entry before this one is the NULL that ends the array; aligned (checked) and alive (P1).
+        let entry = unsafe { pointer.wrapping_add(texts.len()).read() };
+        // SAFETY: the entry is NULL or a string of the array (P1).
         match unsafe { text(entry, what) }? {
             Some(string) => texts.push(string),
             None => return Ok(texts),
         }
-    }
-}
-
-/// Writes NULL in place of the result of a failed call. An impossible place stays unchanged.
-///
-/// # Safety
-/// P1, and nobody else uses it during the call.
-pub unsafe fn clear<T>(place: *mut *mut T) {
-    // SAFETY: the caller's contract.
-    if let Ok(place) = unsafe { unique(place, "place for a result") } {
-        *place = std::ptr::null_mut();
-    }
-}
-
-/// As [`clear`], for an array and its count: NULL and 0. Either place may be missing.
-///
-/// # Safety
-/// As [`clear`], for both.
-pub unsafe fn clear_array<T>(array: *mut *mut T, count: *mut usize) {
-    // SAFETY: the caller's contract.
-    unsafe { clear(array) };
-    // SAFETY: the caller's contract.
-    if let Ok(count) = unsafe { unique(count, "place for a count") } {
-        *count = 0;
     }
 }
 
@@ -298,17 +275,19 @@ pub fn put_fixed_text(text: &[u8], array: &mut [c_char], what: &'static str) -> 
 }
 
 /// Data of a C caller for its callback. The library never follows the pointer.
-#[derive(Clone, Copy)]
-pub(crate) struct CallerData(*mut c_void);
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct CallerData(*mut c_void);
 
 // SAFETY: the library never follows the pointer; that it may be used on the library's thread is part of every contract
 // with a callback.
 unsafe impl Send for CallerData {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives the pointer alone.
 unsafe impl Sync for CallerData {}
 
 impl CallerData {
-    pub(crate) const fn new(data: *mut c_void) -> Self {
+    #[cfg(test)]
+    pub(crate) const fn of(data: *mut c_void) -> Self {
         Self(data)
     }
 
@@ -323,16 +302,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_an_address_is_refused_unfollowed() {
-        // SAFETY: none of these is followed.
-        let null = unsafe { shared::<u64>(std::ptr::null(), "number") };
-        assert_eq!(null, Err(CError::Null { what: "number" }));
-        // SAFETY: as above.
-        let low = unsafe { shared::<u64>(std::ptr::without_provenance(64), "number") };
-        assert_eq!(low, Err(CError::BadPointer { what: "number", address: 64 }));
-        // SAFETY: as above.
-        let odd = unsafe { shared::<u64>(std::ptr::without_provenance(0x10001), "number") };
-        assert_eq!(odd, Err(CError::BadPointer { what: "number", address: 0x10001 }));
-        // SAFETY: as above.
+        // SAFETY: none of these addresses passes the checks, so none is followed.
+        let target = |address| unsafe { shared::<u64>(std::ptr::without_provenance(address), "number") };
+        assert_eq!(target(0), Err(CError::Null { what: "number" }));
+        for address in [64, 0x10001] {
+            assert_eq!(target(address), Err(CError::BadPointer { what: "number", address }));
+        }
+        // SAFETY: the count is impossible, so the address is not followed.
         let huge = unsafe { slice::<u64>(std::ptr::without_provenance(0x10000), usize::MAX, "numbers") };
         assert!(matches!(huge, Err(CError::TooMany { .. })));
     }

@@ -8,7 +8,7 @@ use modex::runtime::{Borrowed, Fetched};
 use modex::types::{App, DataType, Info, InfoFlags, Namespace, Pdata, ProcId, Query, Rank, Text, Value};
 
 use super::error::CError;
-use super::form::{Argv, Depth, Form, write_bytes};
+use super::form::{Argv, Counted, Depth, Form, List, Own, Str, Whole, write_bytes};
 use super::types::{
     PMIX_MAX_NSLEN, c_char, pmix_app_t, pmix_byte_object_t, pmix_info_t, pmix_nspace_t, pmix_pdata_t, pmix_proc_t,
     pmix_query_t, pmix_value_t,
@@ -47,13 +47,9 @@ impl<F: Form> Array<F> {
     ///
     /// # Errors
     /// As [`Form::copy`].
-    ///
-    /// # Safety
-    /// P1 for the array and every pointer inside.
-    pub unsafe fn copied(first: *const F::C, count: usize) -> Result<Self, CError> {
+    pub fn copied(source: Counted<'_, F>) -> Result<Self, CError> {
         let mut array = Self::empty();
-        // SAFETY: the caller's contract.
-        unsafe { super::form::copy_list::<F>(first, count, &mut array.first, &mut array.count, Depth::TOP) }?;
+        super::form::copy_list(source, &mut array.first, &mut array.count, Depth::TOP)?;
         Ok(array)
     }
 
@@ -96,6 +92,22 @@ impl<F: Form> Array<F> {
         unsafe { pointer::slice_mut(self.first, self.count, "array") }.unwrap_or_default()
     }
 
+    /// The elements to read.
+    #[must_use]
+    pub fn whole(&self) -> List<'_, F> {
+        // SAFETY: the block has so many elements and belongs to nobody else.
+        let elements = unsafe { pointer::slice(self.first, self.count, "array") }.unwrap_or_default();
+        // SAFETY: the array owns all memory that the elements name (F1).
+        unsafe { List::new(elements) }
+    }
+
+    /// The elements as an argument.
+    #[must_use]
+    pub const fn counted(&self) -> Counted<'_, F> {
+        // SAFETY: the block has so many elements, and the array owns all memory that they name (F1).
+        unsafe { Counted::new(self.first, self.count) }
+    }
+
     /// The elements, for a caller who releases them.
     #[must_use]
     pub fn into_raw(self) -> (*mut F::C, usize) {
@@ -106,7 +118,7 @@ impl<F: Form> Array<F> {
 
 impl<F: Form> Drop for Array<F> {
     fn drop(&mut self) {
-        // SAFETY: F1; the array belongs to nobody else.
+        // SAFETY: F1: the array owns its block and all memory that its elements name.
         unsafe { super::form::destruct_list::<F>(&mut self.first, &mut self.count) };
     }
 }
@@ -178,10 +190,7 @@ impl<F: Form> Single<F> {
     /// An empty structure.
     #[must_use]
     pub fn constructed() -> Self {
-        // SAFETY: every type of the C interface may be all zero.
-        let mut structure = unsafe { std::mem::zeroed() };
-        F::construct(&mut structure);
-        Self(structure)
+        Self(super::form::empty::<F>())
     }
 
     /// The structure.
@@ -193,6 +202,13 @@ impl<F: Form> Single<F> {
     /// The structure.
     pub const fn as_mut_ptr(&mut self) -> *mut F::C {
         &raw mut self.0
+    }
+
+    /// The structure to read.
+    #[must_use]
+    pub const fn whole(&self) -> Whole<'_, F> {
+        // SAFETY: the structure owns all memory that it names (F1).
+        unsafe { Whole::new(&self.0) }
     }
 
     /// The structure, for reading.
@@ -215,8 +231,8 @@ impl<F: Form> Single<F> {
 
 impl<F: Form> Drop for Single<F> {
     fn drop(&mut self) {
-        // SAFETY: F1; the structure belongs to nobody else.
-        unsafe { F::destruct(&mut self.0) };
+        // SAFETY: F1: the structure owns all memory that it names.
+        F::destruct(unsafe { Own::new(&mut self.0) });
     }
 }
 
@@ -225,9 +241,25 @@ impl<F: Form> Drop for Single<F> {
 /// # Errors
 /// When there is no memory.
 pub fn argv(texts: &[Text]) -> Result<Single<Argv>, CError> {
+    self::texts(texts.iter().map(Text::as_bytes))
+}
+
+/// As [`argv`], for texts in any form.
+///
+/// # Errors
+/// When there is no memory.
+pub fn texts<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]>) -> Result<Single<Argv>, CError> {
     let mut single = Single::<Argv>::constructed();
-    Argv::write_all(texts.iter().map(Text::as_bytes), &mut single.0)?;
+    Argv::write_all(texts, &mut single.0)?;
     Ok(single)
+}
+
+/// A string with its NUL.
+///
+/// # Errors
+/// When there is no memory.
+pub fn string(text: &[u8]) -> Result<Single<Str>, CError> {
+    Ok(Single(memory::new_string(text)?))
 }
 
 /// Bytes and their number.
@@ -275,13 +307,7 @@ pub fn text(text: &str) -> Result<*mut c_char, CError> {
 /// # Errors
 /// [`CError`] when the C type cannot hold it; the storage is then empty.
 pub fn value(value: &Value, to: &mut pmix_value_t) -> Result<(), CError> {
-    pmix_value_t::construct(to);
-    let outcome = pmix_value_t::write(value, to);
-    if outcome.is_err() {
-        // SAFETY: F1: only `write` has touched it.
-        unsafe { pmix_value_t::destruct(to) };
-    }
-    outcome
+    super::form::write_anew::<pmix_value_t>(value, to)
 }
 
 /// A value in a new block, for a caller who releases both.

@@ -6,12 +6,14 @@ use modex::runtime;
 use modex::types::{ProcId, Status};
 use modex::{Client, ToolDirections};
 
+use super::argument::{Count, Items, Out};
 use super::client::debugger;
+use super::form::List;
 use super::guard::{Failure, guard, guard_or};
 use super::process::{self, Membership};
 use super::tool_directions::Directives;
 use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
-use super::{from_c, parent, pointer, server, spoken, to_c, tool_servers};
+use super::{from_c, parent, server, spoken, to_c, tool_servers};
 
 /// Makes this process a tool; in a tool it raises the count of initializations. The tool connects to the server that the
 /// attributes name, else to the server that started it, else to the only server found. With `PMIX_TOOL_DO_NOT_CONNECT` it
@@ -23,24 +25,21 @@ use super::{from_c, parent, pointer, server, spoken, to_c, tool_servers};
 /// the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or may be written, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
+pub extern "C" fn PMIx_tool_init<'a>(
+    proc: Out<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
     guard(|| {
         spoken::begin();
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let raw = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
+        let raw = info.counted(ninfo).list("array of infos")?;
+        let place = proc.optional("place for the process")?;
         let changes = process::begin();
         let joined = match process::member() {
             Ok(member) => Ok((member.proc(), None)),
-            // SAFETY: the caller's contract.
-            Err(_) => unsafe { become_tool(&Directives::read(&infos)?, raw) },
+            Err(_) => become_tool(&Directives::read(&infos)?, raw),
         };
         if let Some(place) = place {
             *place = to_c::optional_proc(joined.as_ref().ok().map(|(name, _)| name));
@@ -59,10 +58,7 @@ pub unsafe extern "C" fn PMIx_tool_init(proc: *mut pmix_proc_t, info: *mut pmix_
 
 /// Connects, becomes a server if the directives say so, and attaches to the tool that started this one. After a failure nothing
 /// of it stays.
-///
-/// # Safety
-/// P1 for every pointer inside `infos`.
-unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<Joined, Failure> {
+fn become_tool(directives: &Directives, infos: List<'_, pmix_info_t>) -> Result<Joined, Failure> {
     let client = Arc::new(Membership::new(connect(directives)?));
     let name = client.proc().clone();
     process::change(|state| {
@@ -71,8 +67,7 @@ unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<
         let directions = &directives.directions;
         state.tool_places = [directions.session_tmpdir.clone(), directions.system_tmpdir.clone()];
     });
-    // SAFETY: the caller's contract.
-    let outcome = unsafe { serve(directives, &name, infos) }.and_then(|()| attach_to_parent(directives));
+    let outcome = serve(directives, &name, infos).and_then(|()| attach_to_parent(directives));
     if let Err(failure) = outcome {
         let _ = end();
         return Err(failure);
@@ -85,15 +80,11 @@ unsafe fn become_tool(directives: &Directives, infos: &[pmix_info_t]) -> Result<
 type Joined = (ProcId, Option<Arc<Membership>>);
 
 /// Makes a launcher a server: tools find it, and it starts processes.
-///
-/// # Safety
-/// P1 for every pointer inside `infos`.
-unsafe fn serve(directives: &Directives, name: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+fn serve(directives: &Directives, name: &ProcId, infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
     if !directives.directions.is_launcher && !directives.is_server {
         return Ok(());
     }
-    // SAFETY: the caller's contract.
-    unsafe { server::serve_launcher(name, infos) }
+    server::serve_launcher(name, infos)
 }
 
 /// Attaches to the tool that started this one. The tool's primary server stays, if it has one.

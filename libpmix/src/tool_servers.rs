@@ -11,33 +11,29 @@ use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
 use modex::{Client, ToolDirections};
 
+use super::argument::{Count, In, Items, Out, OutArray};
 use super::guard::{Failure, guard};
 use super::process::{self, Membership};
+use super::server::ModulePointer;
 use super::tool_directions::Directives;
-use super::types::{pmix_info_t, pmix_proc_t, pmix_server_module_t, pmix_status_t};
-use super::{from_c, pointer, server, to_c};
+use super::types::{pmix_info_t, pmix_proc_t, pmix_status_t};
+use super::{from_c, server, to_c};
 
 /// Connects to one more server; `PMIX_PRIMARY_SERVER` makes it the primary one. A server that is attached already
 /// counts as success. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `myproc` and `server` are NULL or may be written, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_attach_to_server(
-    myproc: *mut pmix_proc_t,
-    server: *mut pmix_proc_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_tool_attach_to_server<'a>(
+    myproc: Out<'a, pmix_proc_t>,
+    server: Out<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let name_place = unsafe { pointer::optional(myproc, "place for the process") }?;
-        // SAFETY: the caller's contract.
-        let server_place = unsafe { pointer::optional(server, "place for the server") }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
+        let name_place = myproc.optional("place for the process")?;
+        let server_place = server.optional("place for the server")?;
         let directives = Directives::read(&infos)?;
         let _changes = process::begin();
         let attached = attach(directives)?;
@@ -54,20 +50,15 @@ pub unsafe extern "C" fn PMIx_tool_attach_to_server(
 /// Connects to another server and leaves the present one. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or may be written, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_connect_to_server(
-    proc: *mut pmix_proc_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_tool_connect_to_server<'a>(
+    proc: Out<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
+        let place = proc.optional("place for the process")?;
         let directives = Directives { is_primary: true, ..Directives::read(&infos)? };
         let left = {
             let _changes = process::begin();
@@ -87,15 +78,11 @@ pub unsafe extern "C" fn PMIx_tool_connect_to_server(
 /// the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `server` points to a process.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmix_status_t {
+pub extern "C" fn PMIx_tool_disconnect(server: In<'_, pmix_proc_t>) -> pmix_status_t {
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let server = unsafe { from_c::proc(server, None) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let left = {
             let _changes = process::begin();
             let found = process::change(|state| state.roster().find(&server)).ok_or(Failure(Status::ERR_NOT_FOUND))?;
@@ -111,19 +98,15 @@ pub unsafe extern "C" fn PMIx_tool_disconnect(server: *const pmix_proc_t) -> pmi
 /// the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `servers` and `nservers` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, nservers: *mut usize) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(servers, nservers) };
+pub extern "C" fn PMIx_tool_get_servers<'a>(
+    servers: Out<'a, *mut pmix_proc_t>,
+    nservers: Out<'a, usize>,
+) -> pmix_status_t {
+    let mut results = OutArray::cleared(servers, nservers);
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let servers = unsafe { pointer::unique(servers, "place for the servers") }?;
-        // SAFETY: the caller's contract.
-        let nservers = unsafe { pointer::unique(nservers, "place for their number") }?;
+        let (servers, nservers) = results.places("place for the servers", "place for their number")?;
         let found = process::change(|state| {
             let own = state.server.as_ref().map(|server| server.proc().clone());
             let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());
@@ -144,21 +127,16 @@ pub unsafe extern "C" fn PMIx_tool_get_servers(servers: *mut *mut pmix_proc_t, n
 /// attached. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `server` points to a process, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_set_server(
-    server: *const pmix_proc_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_tool_set_server<'a>(
+    server: In<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let server = unsafe { from_c::proc(server, None) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let server = from_c::proc(server, None)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let infos = from_c::infos(info.counted(ninfo))?;
         let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
@@ -192,15 +170,11 @@ pub unsafe extern "C" fn PMIx_tool_set_server(
 /// has no other server. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `module` is NULL or a table of release 3.0 or later.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_tool_set_server_module(module: *mut pmix_server_module_t) -> pmix_status_t {
+pub extern "C" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix_status_t {
     guard(|| {
         let proc = process::member()?.proc();
-        // SAFETY: the caller's contract.
-        let module = unsafe { server::copy_module(module) }?;
+        let module = module.copy()?;
         let _changes = process::begin();
         if process::read(|state| state.tool_count) == 0 {
             return Err(Failure(Status::ERR_INIT));

@@ -5,71 +5,55 @@ use modex::types::{Info, Key, Status};
 use modex::{JobControl, Monitor};
 
 use super::asynchronous::{run_for_infos, start_for_infos, start_with};
+use crate::argument::{Count, Counted, In, Items, Out, OutArray};
+use crate::callback::Callback;
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::operation::Operation;
-use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, pointer, process};
+use crate::pointer::CallerData;
+use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_proc_t, pmix_status_t};
+use crate::{from_c, process};
 
 /// Pauses, resumes, signals, ends ... processes (none named: the caller's namespace). See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `results` and `nresults` are NULL or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Job_control(
-    targets: *const pmix_proc_t,
-    ntargets: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+pub extern "C" fn PMIx_Job_control<'a>(
+    targets: Items<'a, pmix_proc_t>,
+    ntargets: Count<'a, pmix_proc_t>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { control(targets, ntargets, directives, ndirs) }?;
-        // SAFETY: the caller's contract.
-        unsafe { run_for_infos(operation, results, nresults) }
+        let operation = control(targets.counted(ntargets), directives.counted(ndirs))?;
+        run_for_infos(operation, &mut results)
     })
 }
 
 /// As [`PMIx_Job_control`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Job_control_nb(
-    targets: *const pmix_proc_t,
-    ntargets: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Job_control_nb<'a>(
+    targets: Items<'a, pmix_proc_t>,
+    ntargets: Count<'a, pmix_proc_t>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { control(targets, ntargets, directives, ndirs) }?;
+        let operation = control(targets.counted(ntargets), directives.counted(ndirs))?;
         start_for_infos(operation, cbfunc, cbdata)
     })
 }
 
-/// # Safety
-/// The arrays have as many elements as the counts say.
-unsafe fn control(
-    targets: *const pmix_proc_t,
-    ntargets: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-) -> Result<Operation, Failure> {
+fn control(targets: Counted<'_, pmix_proc_t>, directives: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     let own = process::member()?.proc().namespace;
-    // SAFETY: the caller's contract.
-    let targets = unsafe { from_c::procs(targets, ntargets, Some(&own)) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(directives, ndirs) }?;
+    let targets = from_c::procs(targets, Some(&own))?;
+    let directives = from_c::infos(directives)?;
     Ok(JobControl::new(targets, directives).into())
 }
 
@@ -77,65 +61,48 @@ unsafe fn control(
 /// (`PMIX_MONITOR_HEARTBEAT`), and the host monitors the rest. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `results` and `nresults` are NULL or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Process_monitor(
-    monitor: *const pmix_info_t,
+pub extern "C" fn PMIx_Process_monitor<'a>(
+    monitor: In<'a, pmix_info_t>,
     error: pmix_status_t,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { watch(monitor, error, directives, ndirs) }?;
-        // SAFETY: the caller's contract.
-        unsafe { run_for_infos(operation, results, nresults) }
+        let operation = watch(monitor, error, directives.counted(ndirs))?;
+        run_for_infos(operation, &mut results)
     })
 }
 
 /// As [`PMIx_Process_monitor`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Process_monitor_nb(
-    monitor: *const pmix_info_t,
+pub extern "C" fn PMIx_Process_monitor_nb<'a>(
+    monitor: In<'a, pmix_info_t>,
     error: pmix_status_t,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { watch(monitor, error, directives, ndirs) }?;
+        let operation = watch(monitor, error, directives.counted(ndirs))?;
         start_for_infos(operation, cbfunc, cbdata)
     })
 }
 
-/// # Safety
-/// `directives` has `ndirs` elements, `monitor` is NULL or points to one.
-unsafe fn watch(
-    monitor: *const pmix_info_t,
+fn watch(
+    monitor: In<'_, pmix_info_t>,
     error: pmix_status_t,
-    directives: *const pmix_info_t,
-    ndirs: usize,
+    directives: Counted<'_, pmix_info_t>,
 ) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let monitor = unsafe { pointer::shared(monitor, "what to monitor") }?;
-    // SAFETY: the caller's contract.
-    let monitor = unsafe { from_c::info(monitor) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(directives, ndirs) }?;
+    let monitor = from_c::info(monitor.get("what to monitor")?)?;
+    let directives = from_c::infos(directives)?;
     Ok(Monitor::new(monitor, Status::from_raw(error), directives).into())
 }
 

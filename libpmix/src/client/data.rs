@@ -9,14 +9,16 @@ use modex::types::AsStatus;
 use modex::types::{DataType, Info, Key, ProcId, Rank, Scope, Status, Value};
 use rustc_hash::FxHasher;
 
+use crate::argument::{Count, Counted, In, Items, KeyText, ValueOut};
+use crate::callback::{Bound, Callback};
+use crate::error::CError;
 use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
 use crate::process::{self, Member, Membership};
 use crate::server_role::Done;
 use crate::to_c::{self, Single};
 use crate::types::{
-    PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, c_void, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t,
-    pmix_value_cbfunc_t, pmix_value_t,
+    PMIX_MAX_NSLEN, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t, pmix_value_t,
 };
 use crate::{from_c, pointer};
 
@@ -24,18 +26,13 @@ use crate::{from_c, pointer};
 /// the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `key` is NULL or NUL-terminated, `val` is NULL or points to a value.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Put(scope: pmix_scope_t, key: *const c_char, val: *mut pmix_value_t) -> pmix_status_t {
+pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pmix_value_t>) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
         let scope = Scope::from_raw(scope).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        let key = unsafe { from_c::key(key) }?;
-        // SAFETY: the caller's contract.
-        let value = unsafe { from_c::value_at(val) }?;
+        let key = from_c::key(key)?;
+        let value = from_c::value_at(val)?;
         match member {
             Member::Client(client) => Ok(client.put_any(scope, key, value)?),
             Member::Server(server) => Ok(server.put(scope, key, value)?),
@@ -57,23 +54,17 @@ pub extern "C" fn PMIx_Commit() -> pmix_status_t {
 /// Stores a value about any process, known or not, for this process alone. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc`, `key` and `val` are NULL or point to a process, a NUL-terminated string, a value.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Store_internal(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    val: *mut pmix_value_t,
+pub extern "C" fn PMIx_Store_internal(
+    proc: In<'_, pmix_proc_t>,
+    key: KeyText<'_>,
+    val: In<'_, pmix_value_t>,
 ) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
-        // SAFETY: the caller's contract.
-        let proc = unsafe { from_c::some_proc(proc, Some(&member.proc().namespace)) }?;
-        // SAFETY: the caller's contract.
-        let key = unsafe { from_c::key(key) }?;
-        // SAFETY: the caller's contract.
-        let value = unsafe { from_c::value_at(val) }?;
+        let proc = from_c::some_proc(proc, Some(&member.proc().namespace))?;
+        let key = from_c::key(key)?;
+        let value = from_c::value_at(val)?;
         match member {
             Member::Client(client) => Ok(client.store_internal(&proc, key, value)?),
             Member::Server(server) => Ok(server.store_internal(&proc, key, value)?),
@@ -86,32 +77,26 @@ pub unsafe extern "C" fn PMIx_Store_internal(
 /// the last finalize. After a failure `*val` is NULL. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or points to a process, `key` is NULL or NUL-terminated, `info` has `ninfo` elements, `val` may be
-/// written (and read, for static values).
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    val: *mut *mut pmix_value_t,
+pub extern "C" fn PMIx_Get<'a>(
+    proc: In<'a, pmix_proc_t>,
+    key: KeyText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    mut val: ValueOut<'a>,
 ) -> pmix_status_t {
+    let infos = info.counted(ninfo);
     let status = guard(|| {
-        // SAFETY: the caller's contract. What is found must have a place to go to.
-        let found = if val.is_null() { None } else { unsafe { peek(proc, key, info, ninfo) } };
+        // What is found must have a place to go to.
+        let found = if val.is_null() { None } else { peek(proc, key, infos) };
         if let Some(found) = found {
-            // SAFETY: not null, and may be written (the caller's contract).
-            unsafe { val.write(found) };
+            val.put(found);
             return Ok(());
         }
-        // SAFETY: the caller's contract.
-        unsafe { get(proc, key, info, ninfo, val) }
+        get(proc, key, infos, &mut val)
     });
     if status != Status::SUCCESS.to_raw() {
-        // SAFETY: the caller's contract.
-        unsafe { pointer::clear(val) };
+        val.clear();
     }
     status
 }
@@ -119,83 +104,58 @@ pub unsafe extern "C" fn PMIx_Get(
 /// As [`PMIx_Get`], with a callback. The value belongs to the library and is valid until the callback returns.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or points to a process, `key` is NULL or NUL-terminated, `info` has `ninfo` elements. `cbfunc` may be
-/// called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_nb(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_value_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Get_nb<'a>(
+    proc: In<'a, pmix_proc_t>,
+    key: KeyText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_value_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
-        // SAFETY: the caller's contract.
-        let Wanted { proc, key, directives, place } = unsafe { wanted(&member, proc, key, info, ninfo) }?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let Wanted { proc, key, directives, place } = wanted(&member, proc, key, info.counted(ninfo))?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         if place == Place::Caller {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
-        let data = CallerData::new(cbdata);
         if is_version(key.as_ref()) {
-            return Ok(member.defer(move || deliver(Ok(version()), callback, data))?);
+            return Ok(member.defer(move || deliver(Ok(version()), callback))?);
         }
         match member {
             Member::Client(client) => Ok(client.pending_find(proc, key, &directives).then(move |result| {
-                deliver(result.map_err(|error: GetError| error.status()), callback, data);
+                deliver(result.map_err(|error: GetError| error.status()), callback);
             })?),
             Member::Server(server) => {
-                let done = Done::callback(move |result| deliver(result, callback, data));
+                let done = Done::callback(move |result| deliver(result, callback));
                 Ok(server.get(proc, key, directives, done)?)
             }
         }
     })
 }
 
-fn deliver(result: Result<Value, Status>, callback: pmix_value_cbfunc_t, data: CallerData) {
-    let converted = result.and_then(|value| Single::<pmix_value_t>::new(&value).map_err(|error| error.status()));
-    match converted {
-        // SAFETY: the caller gave the function for this, and its data with it; the value lives until it returns.
-        Ok(mut value) => unsafe { callback(Status::SUCCESS.to_raw(), value.as_mut_ptr(), data.get()) },
-        // SAFETY: as above.
-        Err(status) => unsafe { callback(status.to_raw(), std::ptr::null_mut(), data.get()) },
-    }
+fn deliver(result: Result<Value, Status>, callback: Bound<pmix_value_cbfunc_t>) {
+    callback.call(result.and_then(|value| Single::new(&value).map_err(|error| error.status())));
 }
 
 /// The fast path of most Gets: a value of the caller's own job that can be read in place. It copies no argument. It allocates only the
 /// caller's value and the memory that the value points to.
-///
-/// # Safety
-/// As [`PMIx_Get`], without `val`.
 #[inline]
-unsafe fn peek(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-) -> Option<*mut pmix_value_t> {
-    if ninfo > PEEKED_DIRECTIVES_MAX {
+fn peek(proc: In<'_, pmix_proc_t>, key: KeyText<'_>, infos: Counted<'_, pmix_info_t>) -> Option<*mut pmix_value_t> {
+    if infos.count() > PEEKED_DIRECTIVES_MAX {
         return None;
     }
-    // SAFETY: P1, by the caller's contract.
-    let proc = unsafe { pointer::shared(proc, "process") }.ok()?;
-    // SAFETY: P1, by the caller's contract.
-    let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }.ok()?;
+    let proc = proc.get("process").ok()?.get();
     let mut is_kept = false;
-    for info in infos {
+    for info in infos.list("array of infos").ok()?.get() {
         match effect_on_found(info) {
             Effect::None => {}
             Effect::Kept => is_kept = true,
             Effect::Other => return None,
         }
     }
-    // SAFETY: P1, by the caller's contract.
-    let key = unsafe { pointer::text_within(key, PMIX_MAX_KEYLEN + 1, "key") }.ok()??;
-    let key = text_of(key).filter(|key| !key.is_empty())?;
+    let key = text_of(key.get("key").ok()??).filter(|key| !key.is_empty())?;
     let rank = Rank::from_raw(proc.rank).ok()?;
     process::peek_client(|membership| {
         if !is_namespace(proc, membership.proc().namespace.as_str()) {
@@ -249,8 +209,7 @@ fn is_true(value: &pmix_value_t) -> bool {
     if value.type_ == DataType::Undefined.to_raw() {
         return true;
     }
-    // SAFETY: the type says so (P1).
-    value.type_ == DataType::Bool.to_raw() && unsafe { value.data.flag } != 0
+    value.type_ == DataType::Bool.to_raw() && value.data.flag() != 0
 }
 
 /// Whether the process is in the namespace `own`. An empty name means the caller's own namespace.
@@ -286,21 +245,15 @@ enum Place {
     Library,
 }
 
-/// # Safety
-/// As [`PMIx_Get`], without `val`.
-unsafe fn wanted(
+fn wanted(
     member: &Member,
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
+    proc: In<'_, pmix_proc_t>,
+    key: KeyText<'_>,
+    infos: Counted<'_, pmix_info_t>,
 ) -> Result<Wanted, Failure> {
-    // SAFETY: the caller's contract.
-    let proc = unsafe { from_c::proc(proc, Some(&member.proc().namespace)) }?;
-    // SAFETY: the caller's contract.
-    let key = if key.is_null() { None } else { Some(unsafe { from_c::key(key) }?) };
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    let proc = from_c::proc(proc, Some(&member.proc().namespace))?;
+    let key = if key.is_null() { None } else { Some(from_c::key(key)?) };
+    let directives = from_c::infos(infos)?;
     let says =
         |name: &str| directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true));
     let place = if says(keys::GET_STATIC_VALUES.name()) {
@@ -313,36 +266,30 @@ unsafe fn wanted(
     Ok(Wanted { proc, key, directives, place })
 }
 
-/// # Safety
-/// As [`PMIx_Get`].
-unsafe fn get(
-    proc: *const pmix_proc_t,
-    key: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    val: *mut *mut pmix_value_t,
+fn get(
+    proc: In<'_, pmix_proc_t>,
+    key: KeyText<'_>,
+    infos: Counted<'_, pmix_info_t>,
+    val: &mut ValueOut<'_>,
 ) -> Result<(), Failure> {
     let member = process::member()?;
-    // SAFETY: the caller's contract.
-    let val = unsafe { pointer::unique(val, "place for the value") }?;
-    // SAFETY: the caller's contract.
-    let wanted = unsafe { wanted(&member, proc, key, info, ninfo) }?;
-    let storage = match wanted.place {
-        // SAFETY: the caller's contract: it gives its storage.
-        Place::Caller => Some(unsafe { pointer::unique(*val, "storage for the value") }?),
-        Place::New | Place::Library => None,
+    val.place()?;
+    let wanted = wanted(&member, proc, key, infos)?;
+    let target = match wanted.place {
+        Place::Caller => Target::Storage(val.storage()?),
+        Place::New | Place::Library => Target::Pointer(val.place()?),
     };
     if is_version(wanted.key.as_ref()) {
-        return Ok(place_value(&version(), val, storage)?);
+        return Ok(target.take(&version())?);
     }
     match member {
         Member::Client(membership) => {
             let Wanted { proc, key, directives, place } = wanted;
             let fetched = membership.find(proc.clone(), key.clone(), &directives)?;
-            match (place, storage) {
-                (Place::Library, _) => *val = keep(&membership, proc, key, &fetched)?,
-                (_, Some(storage)) => to_c::fetched(&fetched, storage)?,
-                (_, None) => *val = to_c::new_fetched(&fetched)?,
+            match target {
+                Target::Pointer(val) if place == Place::Library => *val = keep(&membership, proc, key, &fetched)?,
+                Target::Pointer(val) => *val = to_c::new_fetched(&fetched)?,
+                Target::Storage(storage) => to_c::fetched(&fetched, storage)?,
             }
             Ok(())
         }
@@ -351,25 +298,33 @@ unsafe fn get(
             let number = number_of(wanted.proc.as_ref(), wanted.key.as_ref());
             server.get(wanted.proc, wanted.key, wanted.directives, done)?;
             let value = answer.wait()?;
-            if wanted.place == Place::Library {
-                *val = server.kept().pointer_to_value(number, value)?;
-                return Ok(());
+            match target {
+                Target::Pointer(val) if wanted.place == Place::Library => {
+                    *val = server.kept().pointer_to_value(number, value)?;
+                    Ok(())
+                }
+                target => Ok(target.take(&value)?),
             }
-            Ok(place_value(&value, val, storage)?)
         }
     }
 }
 
-fn place_value(
-    value: &Value,
-    val: &mut *mut pmix_value_t,
-    storage: Option<&mut pmix_value_t>,
-) -> Result<(), crate::error::CError> {
-    match storage {
-        Some(storage) => to_c::value(value, storage),
-        None => {
-            *val = to_c::new_value(value)?;
-            Ok(())
+/// Destination of the value in the caller's memory.
+enum Target<'a> {
+    /// The caller's storage.
+    Storage(&'a mut pmix_value_t),
+    /// The place for a pointer to the value.
+    Pointer(&'a mut *mut pmix_value_t),
+}
+
+impl Target<'_> {
+    fn take(self, value: &Value) -> Result<(), CError> {
+        match self {
+            Self::Storage(storage) => to_c::value(value, storage),
+            Self::Pointer(val) => {
+                *val = to_c::new_value(value)?;
+                Ok(())
+            }
         }
     }
 }

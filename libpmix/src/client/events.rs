@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use modex::keys;
 use modex::runtime::EventError;
 use modex::types::AsStatus;
-use modex::types::{DataType, Info, Key, Status};
+use modex::types::{DataType, Info, Key, LocalAddress, Status};
 use modex::{Client, Completion, EventCall};
 use parking_lot::Mutex;
 
 use super::asynchronous::start_or_wait;
+use crate::argument::{Count, Counted, In, Items};
+use crate::callback::Callback;
 use crate::error::CError;
+use crate::form::Plain;
+use crate::from_c;
 use crate::guard::{Failure, guard_or, guard_status};
 use crate::operation::Operation;
 use crate::pointer::CallerData;
@@ -21,7 +25,6 @@ use crate::types::{
     c_void, pmix_data_range_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_notification_fn_t, pmix_op_cbfunc_t,
     pmix_proc_t, pmix_status_t,
 };
-use crate::{from_c, pointer};
 
 /// Registers a handler for events with these codes (none: for all that are not marked otherwise). With `cbfunc` the callback gets
 /// the handler's number. Without, the call waits and returns it. Handlers run one at a time on the library's thread and may call any
@@ -32,40 +35,29 @@ use crate::{from_c, pointer};
 /// `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. The functions are NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Register_event_handler(
-    codes: *mut pmix_status_t,
-    ncodes: usize,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    evhdlr: Option<pmix_notification_fn_t>,
-    cbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Register_event_handler<'a>(
+    codes: Items<'a, Plain<pmix_status_t>>,
+    ncodes: Count<'a, Plain<pmix_status_t>>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    evhdlr: Callback<pmix_notification_fn_t>,
+    cbfunc: Callback<pmix_hdlr_reg_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let member = process::member()?;
-        // SAFETY: the caller's contract.
-        let codes = unsafe { from_c::statuses(codes, ncodes) }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let object = unsafe { return_object(info, ninfo) }?;
-        let handler: EventHandler = match evhdlr {
+        let codes = from_c::statuses(codes.counted(ncodes))?;
+        let directives = from_c::infos(info.counted(ninfo))?;
+        let object = return_object(info.counted(ninfo))?;
+        let handler: EventHandler = match evhdlr.function() {
             Some(callback) => Box::new(move |call| call_handler(callback, object, call)),
             None => Box::new(|call| call.completion.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new())),
         };
-        let Some(registered) = cbfunc else {
+        let Some(registered) = cbfunc.with(cbdata) else {
             return id_as_status(register_and_wait(&member, &codes, &directives, handler)?);
         };
-        let data = CallerData::new(cbdata);
-        let done = move |id: Result<usize, Status>| {
-            let status = id.map_or_else(|status| status, |_| Status::SUCCESS);
-            // SAFETY: the caller gave the function for this, and its data with it.
-            unsafe { registered(status.to_raw(), id.unwrap_or(usize::MAX), data.get()) };
-        };
+        let done = move |id: Result<usize, Status>| registered.call(id);
         match member {
             Member::Client(client) => {
                 let done = move |id: Result<usize, EventError>| done(id.map_err(|error| error.status()));
@@ -100,18 +92,12 @@ fn id_as_status(id: usize) -> Result<Status, Failure> {
     i32::try_from(id).map(Status::from_raw).map_err(|_| Failure(Status::ERR_OUT_OF_RESOURCE))
 }
 
-/// The object that the caller wants back in each call. It is kept as it is: no Rust value can hold a pointer.
-///
-/// # Safety
-/// `info` has `ninfo` elements.
-unsafe fn return_object(info: *const pmix_info_t, ninfo: usize) -> Result<Option<CallerData>, CError> {
-    // SAFETY: the caller's contract.
-    let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
-    for info in infos {
+/// The object that the caller wants back in each call. It is never followed.
+fn return_object(info: Counted<'_, pmix_info_t>) -> Result<Option<LocalAddress>, CError> {
+    for info in info.list("array of infos")?.get() {
         let is_pointer = info.value.type_ == DataType::Pointer.to_raw();
         if is_pointer && from_c::key_in_place(&info.key)? == keys::EVENT_RETURN_OBJECT.name() {
-            // SAFETY: the type says that the pointer is what was stored.
-            return Ok(Some(CallerData::new(unsafe { info.value.data.ptr })));
+            return Ok(Some(LocalAddress::new(info.value.data.ptr().expose_provenance())));
         }
     }
     Ok(None)
@@ -133,7 +119,7 @@ struct Calls {
 
 static CALLS: Mutex<Calls> = Mutex::new(Calls { last: 0, running: BTreeMap::new() });
 
-fn call_handler(callback: pmix_notification_fn_t, object: Option<CallerData>, call: EventCall) {
+fn call_handler(callback: pmix_notification_fn_t, object: Option<LocalAddress>, call: EventCall) {
     let (handler, status) = (call.handler, call.status);
     let mut running = match prepare(object, call) {
         Ok(running) => running,
@@ -156,14 +142,14 @@ fn call_handler(callback: pmix_notification_fn_t, object: Option<CallerData>, ca
     }
 }
 
-fn prepare(object: Option<CallerData>, call: EventCall) -> Result<Running, CError> {
+fn prepare(object: Option<LocalAddress>, call: EventCall) -> Result<Running, CError> {
     let mut info = to_c::infos(&call.info)?;
     for entry in info.as_mut_slice() {
         if let Some(object) = object
             && from_c::key_in_place(&entry.key)? == keys::EVENT_RETURN_OBJECT.name()
         {
             entry.value.type_ = DataType::Pointer.to_raw();
-            entry.value.data.ptr = object.get();
+            entry.value.data.ptr = std::ptr::with_exposed_provenance_mut(object.get());
         }
     }
     Ok(Running {
@@ -175,9 +161,6 @@ fn prepare(object: Option<CallerData>, call: EventCall) -> Result<Running, CErro
 }
 
 /// The completion function of every C handler. `results` are copied; the call of `cbfunc` permits their release.
-///
-/// # Safety
-/// `results` has `nresults` elements. `cbfunc` is NULL or may be called on another thread.
 unsafe extern "C" fn complete(
     status: pmix_status_t,
     results: *mut pmix_info_t,
@@ -187,8 +170,8 @@ unsafe extern "C" fn complete(
     notification_cbdata: *mut c_void,
 ) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        let copied = unsafe { from_c::infos(results, nresults) };
+        // SAFETY: the handler passes so many infos, alive until this returns (the standard's rule for this function).
+        let copied = from_c::infos(unsafe { Counted::new(results, nresults) });
         let running = CALLS.lock().running.remove(&notification_cbdata.addr());
         match running {
             Some(running) => {
@@ -200,10 +183,12 @@ unsafe extern "C" fn complete(
             }
             None => tracing::warn!("an event handler has completed a call twice, or one that never was"),
         }
-        let Some(callback) = cbfunc else { return };
-        let data = CallerData::new(thiscbdata);
-        // SAFETY: the caller gave the function for this, and its data with it.
-        let released = move || unsafe { callback(Status::SUCCESS.to_raw(), data.get()) };
+        let (Some(callback), data) = (cbfunc, thiscbdata.expose_provenance()) else { return };
+        let released = move || {
+            let data = std::ptr::with_exposed_provenance_mut(data);
+            // SAFETY: the handler passes the function with its data, and it is called once: here or later.
+            unsafe { callback(Status::SUCCESS.to_raw(), data) };
+        };
         // Without a thread of the library, the caller's thread may run it.
         if process::member().and_then(|member| member.defer(released)).is_err() {
             released();
@@ -216,25 +201,18 @@ unsafe extern "C" fn complete(
 /// one second, because the handler may wait for what the caller holds. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Deregister_event_handler(
+pub extern "C" fn PMIx_Deregister_event_handler(
     evhdlr_ref: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let member = process::member()?;
-        let Some(callback) = cbfunc else {
+        let Some(callback) = cbfunc.with(cbdata) else {
             return deregister_and_wait(&member, evhdlr_ref).map(|()| Status::SUCCESS);
         };
-        let data = CallerData::new(cbdata);
-        let done = move |status: Status| {
-            // SAFETY: the caller gave the function for this, and its data with it.
-            unsafe { callback(status.to_raw(), data.get()) };
-        };
+        let done = move |status: Status| callback.call(status);
         match member {
             Member::Client(client) => {
                 client.deregister_event_handler_with(evhdlr_ref, move || done(Status::SUCCESS))?;
@@ -266,26 +244,20 @@ fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
 /// See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `source` is NULL or points to a process, `info` has `ninfo` elements. `cbfunc` is NULL or may be called on another
-/// thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Notify_event(
+pub extern "C" fn PMIx_Notify_event<'a>(
     status: pmix_status_t,
-    source: *const pmix_proc_t,
+    source: In<'a, pmix_proc_t>,
     range: pmix_data_range_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let own = process::member()?.proc().namespace;
-        // SAFETY: the caller's contract.
-        let source = unsafe { from_c::proc(source, Some(&own)) }?;
-        // SAFETY: the caller's contract.
-        let info = unsafe { from_c::infos(info, ninfo) }?;
+        let source = from_c::proc(source, Some(&own))?;
+        let info = from_c::infos(info.counted(ninfo))?;
         start_or_wait(Operation::Notify { status: Status::from_raw(status), source, range, info }, cbfunc, cbdata)
     })
 }

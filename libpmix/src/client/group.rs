@@ -4,172 +4,128 @@ use modex::Group;
 use modex::keys;
 use modex::types::{DataArray, DataType, Info, Key, Namespace, Status, Value};
 
-use super::asynchronous::{deliver_infos, run, start, start_with, store_infos};
+use super::asynchronous::{deliver_infos, run, start, start_with};
+use crate::argument::{CText, Count, Counted, Items, Out, OutArray};
+use crate::call;
+use crate::callback::Callback;
 use crate::guard::{Failure, guard, guard_status};
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
-use crate::types::{c_char, c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
-use crate::{call, from_c, pointer, process};
+use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+use crate::{from_c, process};
 
 /// Forms a group; every member calls it. The results hold its name, its members and the host's data. A context number
 /// comes first, because programs of OpenPMIx 4 read the first result. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say, `results` and `nresults` are NULL
-/// or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Group_construct(
-    grp: *const c_char,
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+pub extern "C" fn PMIx_Group_construct<'a>(
+    grp: CText<'a>,
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { construction(grp, procs, nprocs, directives, ndirs) }?;
-        // SAFETY: the caller's contract.
-        unsafe { form(operation, results, nresults) }
+        let operation = construction(grp, procs.counted(nprocs), directives.counted(ndirs))?;
+        form(operation, &mut results)
     })
 }
 
 /// As [`PMIx_Group_construct`], with a callback.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say. `cbfunc` is NULL or may be called
-/// on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Group_construct_nb(
-    grp: *const c_char,
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Group_construct_nb<'a>(
+    grp: CText<'a>,
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { construction(grp, procs, nprocs, info, ninfo) }?;
+        let operation = construction(grp, procs.counted(nprocs), info.counted(ninfo))?;
         begin_forming(operation, cbfunc, cbdata)
     })
 }
 
 /// Forms a group and waits for it; the results describe it. The caller has cleared the places.
-///
-/// # Safety
-/// `results` and `count` are NULL or may be written.
-pub(super) unsafe fn form(
-    operation: Operation,
-    results: *mut *mut pmix_info_t,
-    count: *mut usize,
-) -> Result<Status, Failure> {
+pub(super) fn form(operation: Operation, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
     let answer = call::run(operation)?;
     let array = to_c::infos(&description(answer.results))?;
-    // SAFETY: the caller's contract.
-    unsafe { store_infos(array, results, count) };
+    results.put(array);
     Ok(answer.status)
 }
 
 /// As [`form`], with a callback.
 pub(super) fn begin_forming(
     operation: Operation,
-    callback: Option<pmix_info_cbfunc_t>,
-    data: *mut c_void,
+    callback: Callback<pmix_info_cbfunc_t>,
+    data: CallerData,
 ) -> Result<(), Failure> {
-    let data = CallerData::new(data);
+    let callback = callback.with(data);
     start_with(operation, move |result| {
         let described =
             result.map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
-        deliver_infos(described, callback, data);
+        deliver_infos(described, callback);
     })
 }
 
 /// Dissolves a group; every member calls it. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `grp` is NULL or NUL-terminated, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Group_destruct(
-    grp: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_Group_destruct<'a>(
+    grp: CText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        run(unsafe { destruction(grp, info, ninfo) }?)
-    })
+    guard(|| run(destruction(grp, info.counted(ninfo))?))
 }
 
 /// As [`PMIx_Group_destruct`], with a callback.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// As [`PMIx_Group_destruct`]. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Group_destruct_nb(
-    grp: *const c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Group_destruct_nb<'a>(
+    grp: CText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        start(unsafe { destruction(grp, info, ninfo) }?, cbfunc, cbdata)
-    })
+    guard(|| start(destruction(grp, info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-/// # Safety
-/// `grp` is NULL or NUL-terminated, the arrays have as many elements as the counts say.
-unsafe fn construction(
-    grp: *const c_char,
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
+fn construction(
+    grp: CText<'_>,
+    procs: Counted<'_, pmix_proc_t>,
+    directives: Counted<'_, pmix_info_t>,
 ) -> Result<Operation, Failure> {
     let own = process::member()?.proc().namespace;
-    // SAFETY: the caller's contract.
-    let id = unsafe { name(grp) }?;
-    // SAFETY: the caller's contract.
-    let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(directives, ndirs) }?;
+    let id = name(grp)?;
+    let procs = from_c::procs(procs, Some(&own))?;
+    let directives = from_c::infos(directives)?;
     // Without processes the caller is an additional member that others have named.
     Ok(Operation::GroupConstruct { id, procs, directives })
 }
 
-/// # Safety
-/// `grp` is NULL or NUL-terminated, `info` has `ninfo` elements.
-unsafe fn destruction(grp: *const c_char, info: *const pmix_info_t, ninfo: usize) -> Result<Operation, Failure> {
+fn destruction(grp: CText<'_>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let id = unsafe { name(grp) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    let id = name(grp)?;
+    let directives = from_c::infos(info)?;
     Ok(Operation::GroupDestruct { id, directives })
 }
 
 /// A group's name obeys the rules for namespaces, because it can stand for one.
-///
-/// # Safety
-/// `grp` is NULL or NUL-terminated.
-pub(super) unsafe fn name(grp: *const c_char) -> Result<String, Failure> {
-    // SAFETY: the caller's contract.
-    let text = unsafe { pointer::text(grp, "name of the group") }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+pub(super) fn name(grp: CText<'_>) -> Result<String, Failure> {
+    let text = grp.get("name of the group")?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
     let name = Namespace::from_bytes(text.to_bytes()).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
     Ok(name.as_str().to_owned())
 }

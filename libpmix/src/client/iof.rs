@@ -7,13 +7,15 @@ use modex::types::{Namespace, ProcId, Rank, Status};
 use modex::{IofOutput, IofPush};
 
 use super::asynchronous::{start_or_wait, start_with};
+use crate::argument::{Count, In, Items};
+use crate::callback::Callback;
 use crate::guard::{Failure, guard_status};
 use crate::operation::{Answer, Operation, OutputHandler, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{
-    c_void, pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t,
-    pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t,
+    pmix_byte_object_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_iof_cbfunc_t, pmix_iof_channel_t, pmix_op_cbfunc_t,
+    pmix_proc_t, pmix_status_t,
 };
 use crate::{call, from_c, process};
 
@@ -22,26 +24,21 @@ use crate::{call, from_c, process};
 /// output to this process's own output. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. The functions are NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_IOF_pull(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
+pub extern "C" fn PMIx_IOF_pull<'a>(
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
     channel: pmix_iof_channel_t,
-    cbfunc: Option<pmix_iof_cbfunc_t>,
-    regcbfunc: Option<pmix_hdlr_reg_cbfunc_t>,
-    regcbdata: *mut c_void,
+    cbfunc: Callback<pmix_iof_cbfunc_t>,
+    regcbfunc: Callback<pmix_hdlr_reg_cbfunc_t>,
+    regcbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let own = process::member()?.proc().namespace;
-        // SAFETY: the caller's contract.
-        let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        let procs = from_c::procs(procs.counted(nprocs), Some(&own))?;
+        let directives = from_c::infos(directives.counted(ndirs))?;
         if channel & iof_channel::FWD_STDIN_CHANNEL != 0 {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
@@ -51,21 +48,17 @@ pub unsafe extern "C" fn PMIx_IOF_pull(
         let id = Arc::new(OnceLock::new());
         // A waiting caller may set the number late, so the handler waits for it. A callback gets the number on the
         // handler's thread, before any output.
-        let number_of: NumberOf = if regcbfunc.is_some() { |id| id.get().copied() } else { |id| Some(*id.wait()) };
+        let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
         let handler = handler(cbfunc, Arc::clone(&id), number_of);
         let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
-        let Some(registered) = regcbfunc else {
+        let Some(registered) = regcbfunc.with(regcbdata) else {
             return id_of(&call::run(operation)?);
         };
-        let data = CallerData::new(regcbdata);
         start_with(operation, move |result| {
-            let id = result.and_then(|answer| match answer.results {
+            registered.call(result.and_then(|answer| match answer.results {
                 Results::Number(id) => Ok(usize::try_from(id).unwrap_or(usize::MAX)),
                 _ => Err(Status::ERROR),
-            });
-            let status = id.map_or_else(|status| status, |_| Status::SUCCESS);
-            // SAFETY: the caller gave the function for this, and its data with it.
-            unsafe { registered(status.to_raw(), id.unwrap_or(usize::MAX), data.get()) };
+            }));
         })?;
         Ok(Status::SUCCESS)
     })
@@ -83,20 +76,17 @@ fn id_of(answer: &Answer) -> Result<Status, Failure> {
 type NumberOf = fn(&OnceLock<u64>) -> Option<u64>;
 
 /// The handler for each piece of output.
-fn handler(cbfunc: Option<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
-    let Some(callback) = cbfunc else {
+fn handler(cbfunc: Callback<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_of: NumberOf) -> OutputHandler {
+    let Some(callback) = cbfunc.for_output() else {
         return Box::new(|output| write_out(&output));
     };
     Box::new(move |output| {
         let id = number_of(&id).and_then(|id| usize::try_from(id).ok()).unwrap_or(usize::MAX);
-        let mut source = to_c::proc(&output.source);
-        let (Ok(mut bytes), Ok(mut infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
+        let (Ok(bytes), Ok(infos)) = (to_c::byte_object(&output.bytes), to_c::infos(&output.info)) else {
             tracing::warn!(source = %output.source, "no memory for forwarded output; it is lost");
             return;
         };
-        let (first, count) = (infos.as_mut_ptr(), infos.len());
-        // SAFETY: the caller gave the function for this; what it gets lives until it returns.
-        unsafe { callback(id, output.channel, &raw mut source, bytes.as_mut_ptr(), first, count) };
+        callback.call(id, output.channel, to_c::proc(&output.source), bytes, infos);
     })
 }
 
@@ -130,21 +120,17 @@ fn write_out(output: &IofOutput) {
 /// same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `directives` has `ndirs` elements. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_IOF_deregister(
+pub extern "C" fn PMIx_IOF_deregister<'a>(
     iofhdlr: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        let directives = from_c::infos(directives.counted(ndirs))?;
         let id = u64::try_from(iofhdlr).unwrap_or(u64::MAX);
         start_or_wait(Operation::IofDeregister { id, directives }, cbfunc, cbdata)
     })
@@ -154,28 +140,21 @@ pub unsafe extern "C" fn PMIx_IOF_deregister(
 /// standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say, `bo` is NULL or holds bytes. `cbfunc` is NULL or may be called on
-/// another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_IOF_push(
-    targets: *const pmix_proc_t,
-    ntargets: usize,
-    bo: *mut pmix_byte_object_t,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_IOF_push<'a>(
+    targets: Items<'a, pmix_proc_t>,
+    ntargets: Count<'a, pmix_proc_t>,
+    bo: In<'a, pmix_byte_object_t>,
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let own = process::member()?.proc().namespace;
-        // SAFETY: the caller's contract.
-        let targets = unsafe { from_c::procs(targets, ntargets, Some(&own)) }?;
-        // SAFETY: the caller's contract.
-        let bytes = unsafe { from_c::byte_object(bo) }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(directives, ndirs) }?;
+        let targets = from_c::procs(targets.counted(ntargets), Some(&own))?;
+        let bytes = from_c::byte_object(bo)?;
+        let directives = from_c::infos(directives.counted(ndirs))?;
         start_or_wait(IofPush::new(targets, directives, bytes).into(), cbfunc, cbdata)
     })
 }

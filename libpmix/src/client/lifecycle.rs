@@ -9,11 +9,12 @@ use modex::{Client, ConnectError};
 
 use super::asynchronous::run;
 use super::{debugger, events};
+use crate::argument::{CText, Count, Items, Out};
 use crate::guard::{Failure, guard, guard_or, guard_status};
 use crate::operation::Operation;
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
-use crate::{from_c, munge, pointer, spoken, to_c, tool};
+use crate::{from_c, munge, spoken, to_c, tool};
 
 /// Makes this process a client; in a client it raises the count of initializations. A process that no launcher started becomes a job of one: it gets
 /// `PMIX_ERR_UNREACH`, and all local functions work. Infos that describe a programming model raise `PMIX_MODEL_DECLARED` in this process, on the
@@ -24,16 +25,15 @@ use crate::{from_c, munge, pointer, spoken, to_c, tool};
 /// the undefined rank.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or may be written, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Init(proc: *mut pmix_proc_t, info: *mut pmix_info_t, ninfo: usize) -> pmix_status_t {
+pub extern "C" fn PMIx_Init<'a>(
+    proc: Out<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+) -> pmix_status_t {
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::optional(proc, "place for the process") }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
+        let place = proc.optional("place for the process")?;
         let joined = join();
         if let Some(place) = place {
             let name = joined.as_ref().map_or_else(|_| Client::launched_as(), |(member, _)| Some(member.proc()));
@@ -93,14 +93,10 @@ fn connect() -> Result<Client, Failure> {
 /// function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Finalize(info: *const pmix_info_t, ninfo: usize) -> pmix_status_t {
+pub extern "C" fn PMIx_Finalize<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
         let wants_barrier =
             |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
         let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
@@ -158,22 +154,17 @@ pub(super) const VERSION_NUMBER: u32 = 0x0004_0202;
 /// Asks for the end of processes (none named: all of the caller's namespace). See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `msg` is NULL or NUL-terminated, `procs` has `nprocs` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Abort(
+pub extern "C" fn PMIx_Abort<'a>(
     status: c_int,
-    msg: *const c_char,
-    procs: *mut pmix_proc_t,
-    nprocs: usize,
+    msg: CText<'a>,
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
 ) -> pmix_status_t {
     guard(|| {
         let own = process::member()?.proc().namespace;
-        // SAFETY: the caller's contract.
-        let message = unsafe { from_c::text(msg) }?.map(|text| text.to_string_lossy()).unwrap_or_default();
-        // SAFETY: the caller's contract.
-        let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
+        let message = from_c::text(msg)?.map(|text| text.to_string_lossy()).unwrap_or_default();
+        let procs = from_c::procs(procs.counted(nprocs), Some(&own))?;
         run(Operation::Abort { status: Status::from_raw(status), message, procs })
     })
 }
@@ -190,6 +181,7 @@ mod tests {
     use modex::{LocalHost, Server};
 
     use super::*;
+    use crate::argument::as_c::as_c;
 
     /// Lock of the tests that change this process's role.
     static PROCESS: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
@@ -198,8 +190,7 @@ mod tests {
     fn an_init_that_fails_counts_for_nothing() {
         let _changes = PROCESS.lock();
         let nowhere = std::ptr::without_provenance_mut(8);
-        // SAFETY: what cannot be an address is not followed.
-        let status = unsafe { PMIx_Init(nowhere, std::ptr::null_mut(), 0) };
+        let status = as_c!(PMIx_Init(nowhere, std::ptr::null_mut(), 0));
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_BAD_PARAM.to_raw(), 0));
     }
 
@@ -220,8 +211,7 @@ mod tests {
         });
         server.shutdown();
         let barrier = to_c::infos(&[Info::new(Key::from_static(keys::EMBED_BARRIER.name()), true)]).unwrap();
-        // SAFETY: one info.
-        let status = unsafe { PMIx_Finalize(barrier.as_ptr(), barrier.len()) };
+        let status = as_c!(PMIx_Finalize(barrier.as_ptr(), barrier.len()));
         assert_eq!((status, PMIx_Initialized()), (Status::ERR_LOST_CONNECTION.to_raw(), 0));
     }
 

@@ -5,55 +5,41 @@ use modex::types::{Key, Pdata, Status};
 use modex::{Lookup, Publish, Unpublish};
 
 use super::asynchronous::{run, start, start_with};
+use crate::argument::{Count, Counted, Items, OutItems, TextArray};
+use crate::call;
+use crate::callback::{Bound, Callback};
 use crate::form::Form;
 use crate::guard::{Failure, guard, guard_status};
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
-use crate::types::{
-    c_char, c_void, pmix_info_t, pmix_lookup_cbfunc_t, pmix_op_cbfunc_t, pmix_pdata_t, pmix_status_t, pmix_value_t,
-};
-use crate::{call, from_c, pointer, process};
+use crate::types::{pmix_info_t, pmix_lookup_cbfunc_t, pmix_op_cbfunc_t, pmix_pdata_t, pmix_status_t, pmix_value_t};
+use crate::{from_c, process};
 
 /// Publishes data: every info that is not a directive. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Publish(info: *const pmix_info_t, ninfo: usize) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        run(unsafe { publication(info, ninfo) }?)
-    })
+pub extern "C" fn PMIx_Publish<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'a, pmix_info_t>) -> pmix_status_t {
+    guard(|| run(publication(info.counted(ninfo))?))
 }
 
 /// As [`PMIx_Publish`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Publish_nb(
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Publish_nb<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        start(unsafe { publication(info, ninfo) }?, cbfunc, cbdata)
-    })
+    guard(|| start(publication(info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-/// # Safety
-/// `info` has `ninfo` elements.
-unsafe fn publication(info: *const pmix_info_t, ninfo: usize) -> Result<Operation, Failure> {
+fn publication(info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let info = unsafe { from_c::infos(info, ninfo) }?;
+    let info = from_c::infos(info)?;
     if info.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Publish::new(info).into()) }
 }
 
@@ -61,27 +47,21 @@ unsafe fn publication(info: *const pmix_info_t, ninfo: usize) -> Result<Operatio
 /// keeps the type `PMIX_UNDEF`. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. The values in `data` own nothing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Lookup(
-    data: *mut pmix_pdata_t,
-    ndata: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_Lookup<'a>(
+    data: OutItems<'a, pmix_pdata_t>,
+    ndata: Count<'a, pmix_pdata_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard_status(|| {
         process::member()?;
-        if data.is_null() || ndata == 0 {
+        if data.is_null() || ndata.get() == 0 {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
-        // SAFETY: the caller's contract.
-        let keys = unsafe { from_c::pdata_keys(data, ndata) }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        let places = unsafe { pointer::slice_mut(data, ndata, "array of published values") }?;
+        let places = data.places(ndata, "array of published values")?;
+        let keys = from_c::pdata_keys(places)?;
+        let directives = from_c::infos(info.counted(ninfo))?;
         places.iter_mut().for_each(|place| pmix_value_t::construct(&mut place.value));
         let answer = call::run(Lookup::new(keys.clone(), directives).into())?;
         let found = found(answer.results);
@@ -103,39 +83,32 @@ pub unsafe extern "C" fn PMIx_Lookup(
 /// As [`PMIx_Lookup`], with a callback, which gets the found values.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `keys` is an array of strings that a NULL ends; `info` has `ninfo` elements. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Lookup_nb(
-    keys: *mut *mut c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_lookup_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Lookup_nb<'a>(
+    keys: TextArray<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_lookup_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let keys = unsafe { from_c::keys(keys) }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(info, ninfo) }?;
-        let Some(callback) = cbfunc.filter(|_| !keys.is_empty()) else {
+        let keys = from_c::keys(keys)?;
+        let directives = from_c::infos(info.counted(ninfo))?;
+        let Some(callback) = cbfunc.with(cbdata).filter(|_| !keys.is_empty()) else {
             return Err(Failure(Status::ERR_BAD_PARAM));
         };
-        let data = CallerData::new(cbdata);
-        start_with(Lookup::new(keys, directives).into(), move |result| deliver(result, callback, data))
+        start_with(Lookup::new(keys, directives).into(), move |result| deliver(result, callback))
     })
 }
 
-fn deliver(result: Result<Answer, Status>, callback: pmix_lookup_cbfunc_t, data: CallerData) {
+fn deliver(result: Result<Answer, Status>, callback: Bound<pmix_lookup_cbfunc_t>) {
     let converted = result.and_then(|answer| {
         let array = to_c::pdata(&found(answer.results)).map_err(|error| error.status())?;
         Ok((answer.status, array))
     });
-    let (status, mut array) = converted.unwrap_or_else(|status| (status, Array::empty()));
-    // SAFETY: the caller gave the function for this, and its data with it; the array lives until it returns.
-    unsafe { callback(status.to_raw(), array.as_mut_ptr(), array.len(), data.get()) };
+    let (status, array) = converted.unwrap_or_else(|status| (status, Array::empty()));
+    callback.call(status, array);
 }
 
 fn found(results: Results) -> Vec<Pdata> {
@@ -154,48 +127,32 @@ fn write(pdata: &Pdata, place: &mut pmix_pdata_t) -> Result<(), Failure> {
 /// same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `keys` is NULL or an array of strings that a NULL ends; `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Unpublish(
-    keys: *mut *mut c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_Unpublish<'a>(
+    keys: TextArray<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        run(unsafe { withdrawal(keys, info, ninfo) }?)
-    })
+    guard(|| run(withdrawal(keys, info.counted(ninfo))?))
 }
 
 /// As [`PMIx_Unpublish`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// As [`PMIx_Unpublish`]. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Unpublish_nb(
-    keys: *mut *mut c_char,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Unpublish_nb<'a>(
+    keys: TextArray<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        start(unsafe { withdrawal(keys, info, ninfo) }?, cbfunc, cbdata)
-    })
+    guard(|| start(withdrawal(keys, info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-/// # Safety
-/// As [`PMIx_Unpublish`].
-unsafe fn withdrawal(keys: *mut *mut c_char, info: *const pmix_info_t, ninfo: usize) -> Result<Operation, Failure> {
+fn withdrawal(keys: TextArray<'_>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let keys: Vec<Key> = unsafe { from_c::keys(keys) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    let keys: Vec<Key> = from_c::keys(keys)?;
+    let directives = from_c::infos(info)?;
     Ok(Unpublish::new(keys, directives).into())
 }

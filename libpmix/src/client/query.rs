@@ -4,40 +4,35 @@ use modex::keys;
 use modex::types::{Info, Key, Query, Status};
 use modex::{Allocate, Log, QueryInfo};
 
-use super::asynchronous::{
-    deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with, store_infos,
-};
+use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, start_for_infos, start_with};
+use crate::argument::{Count, Counted, Items, Out, OutArray};
+use crate::call;
+use crate::callback::Callback;
 use crate::guard::{Failure, guard, guard_status};
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::Array;
 use crate::types::{
-    c_void, pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
+    pmix_alloc_directive_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_query_t, pmix_status_t,
 };
-use crate::{call, from_c, pointer, process, to_c};
+use crate::{from_c, process, to_c};
 
 /// Queries the host. Queries about the interface itself are answered here, also before the first initialization. See
 /// the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `queries` has `nqueries` elements. `results` and `nresults` are NULL or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Query_info(
-    queries: *mut pmix_query_t,
-    nqueries: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+pub extern "C" fn PMIx_Query_info<'a>(
+    queries: Items<'a, pmix_query_t>,
+    nqueries: Count<'a, pmix_query_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let queries = unsafe { questions(queries, nqueries) }?;
+        let queries = questions(queries.counted(nqueries))?;
         let (known, rest) = divide(queries);
-        // SAFETY: the caller's contract.
-        unsafe { store_infos(Array::empty(), results, nresults) };
+        results.put(Array::<pmix_info_t>::empty());
         let answer = match rest.is_empty() {
             true => Answer::complete(Results::Infos(known)),
             false => {
@@ -45,9 +40,7 @@ pub unsafe extern "C" fn PMIx_Query_info(
                 with_known(known, call::run(QueryInfo::new(rest).into())).map_err(Failure)?
             }
         };
-        let infos = to_c::infos(&infos_of(answer.results))?;
-        // SAFETY: the caller's contract.
-        unsafe { store_infos(infos, results, nresults) };
+        results.put(to_c::infos(&infos_of(answer.results))?);
         Ok(answer.status)
     })
 }
@@ -55,38 +48,31 @@ pub unsafe extern "C" fn PMIx_Query_info(
 /// As [`PMIx_Query_info`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `queries` has `nqueries` elements. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Query_info_nb(
-    queries: *mut pmix_query_t,
-    nqueries: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Query_info_nb<'a>(
+    queries: Items<'a, pmix_query_t>,
+    nqueries: Count<'a, pmix_query_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let queries = unsafe { questions(queries, nqueries) }?;
+        let queries = questions(queries.counted(nqueries))?;
         if cbfunc.is_none() {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
         let (known, rest) = divide(queries);
-        let data = CallerData::new(cbdata);
+        let callback = cbfunc.with(cbdata);
         if rest.is_empty() {
             let answer = Answer::complete(Results::Infos(known));
-            return Ok(process::member()?.defer(move || deliver_infos(Ok(answer), cbfunc, data))?);
+            return Ok(process::member()?.defer(move || deliver_infos(Ok(answer), callback))?);
         }
-        let deliver = move |result| deliver_infos(with_known(known, result), cbfunc, data);
+        let deliver = move |result| deliver_infos(with_known(known, result), callback);
         start_with(QueryInfo::new(rest).into(), deliver)
     })
 }
 
-/// # Safety
-/// `queries` has `nqueries` elements.
-unsafe fn questions(queries: *mut pmix_query_t, nqueries: usize) -> Result<Vec<Query>, Failure> {
-    // SAFETY: the caller's contract.
-    let queries = unsafe { from_c::queries(queries, nqueries) }?;
+fn questions(queries: Counted<'_, pmix_query_t>) -> Result<Vec<Query>, Failure> {
+    let queries = from_c::queries(queries)?;
     if queries.is_empty() || queries.iter().any(|query| query.keys.is_empty()) {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
@@ -130,113 +116,75 @@ fn with_known(mut known: Vec<Info>, result: Result<Answer, Status>) -> Result<An
 /// Logs data, one info for each channel. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Log(
-    data: *const pmix_info_t,
-    ndata: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
+pub extern "C" fn PMIx_Log<'a>(
+    data: Items<'a, pmix_info_t>,
+    ndata: Count<'a, pmix_info_t>,
+    directives: Items<'a, pmix_info_t, 1>,
+    ndirs: Count<'a, pmix_info_t, 1>,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        run(unsafe { entry(data, ndata, directives, ndirs) }?)
-    })
+    guard(|| run(entry(data.counted(ndata), directives.counted(ndirs))?))
 }
 
 /// As [`PMIx_Log`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Log_nb(
-    data: *const pmix_info_t,
-    ndata: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Log_nb<'a>(
+    data: Items<'a, pmix_info_t>,
+    ndata: Count<'a, pmix_info_t>,
+    directives: Items<'a, pmix_info_t, 1>,
+    ndirs: Count<'a, pmix_info_t, 1>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| {
-        // SAFETY: the caller's contract.
-        start(unsafe { entry(data, ndata, directives, ndirs) }?, cbfunc, cbdata)
-    })
+    guard(|| start(entry(data.counted(ndata), directives.counted(ndirs))?, cbfunc, cbdata))
 }
 
-/// # Safety
-/// The arrays have as many elements as the counts say.
-unsafe fn entry(
-    data: *const pmix_info_t,
-    ndata: usize,
-    directives: *const pmix_info_t,
-    ndirs: usize,
-) -> Result<Operation, Failure> {
+fn entry(data: Counted<'_, pmix_info_t>, directives: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let data = unsafe { from_c::infos(data, ndata) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(directives, ndirs) }?;
+    let data = from_c::infos(data)?;
+    let directives = from_c::infos(directives)?;
     if data.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Log::new(data, directives).into()) }
 }
 
 /// Asks for a change of the allocation. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `results` and `nresults` are NULL or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Allocation_request(
+pub extern "C" fn PMIx_Allocation_request<'a>(
     directive: pmix_alloc_directive_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { allocation(directive, info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        unsafe { run_for_infos(operation, results, nresults) }
+        let operation = allocation(directive, info.counted(ninfo))?;
+        run_for_infos(operation, &mut results)
     })
 }
 
 /// As [`PMIx_Allocation_request`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Allocation_request_nb(
+pub extern "C" fn PMIx_Allocation_request_nb<'a>(
     directive: pmix_alloc_directive_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { allocation(directive, info, ninfo) }?;
+        let operation = allocation(directive, info.counted(ninfo))?;
         start_for_infos(operation, cbfunc, cbdata)
     })
 }
 
-/// # Safety
-/// `info` has `ninfo` elements.
-unsafe fn allocation(
-    directive: pmix_alloc_directive_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-) -> Result<Operation, Failure> {
+fn allocation(directive: pmix_alloc_directive_t, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let info = unsafe { from_c::infos(info, ninfo) }?;
+    let info = from_c::infos(info)?;
     Ok(Allocate::new(directive, info).into())
 }

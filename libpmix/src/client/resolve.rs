@@ -2,39 +2,31 @@
 
 use modex::types::{Namespace, Status};
 
-use super::asynchronous::store_string;
+use crate::argument::{CText, NamespaceText, Out, OutArray};
+use crate::call;
 use crate::guard::{Failure, guard};
 use crate::operation::{Operation, Results};
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
-use crate::{call, from_c, pointer, process, to_c};
+use crate::{from_c, memory, process, to_c};
 
 /// The processes of a namespace (NULL or empty: of all) on a node (NULL: this one). Without processes there the result
 /// is success, NULL and 0. The caller releases the array. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nodename` and `nspace` are NULL or NUL-terminated, `procs` and `nprocs` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Resolve_peers(
-    nodename: *const c_char,
-    nspace: *const c_char,
-    procs: *mut *mut pmix_proc_t,
-    nprocs: *mut usize,
+pub extern "C" fn PMIx_Resolve_peers<'a>(
+    nodename: CText<'a>,
+    nspace: NamespaceText<'a>,
+    procs: Out<'a, *mut pmix_proc_t>,
+    nprocs: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(procs, nprocs) };
+    let mut places = OutArray::cleared(procs, nprocs);
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let procs = unsafe { pointer::unique(procs, "place for the processes") }?;
-        // SAFETY: the caller's contract.
-        let nprocs = unsafe { pointer::unique(nprocs, "place for their number") }?;
-        // SAFETY: the caller's contract.
-        let node = unsafe { from_c::text(nodename) }?.map(|name| name.to_str().map(str::to_owned)).transpose();
+        let (procs, nprocs) = places.places("place for the processes", "place for their number")?;
+        let node = from_c::text(nodename)?.map(|name| name.to_str().map(str::to_owned)).transpose();
         let node = node.map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { namespace(nspace) }?;
+        let namespace = namespace(nspace)?;
         match call::run(Operation::ResolvePeers { node, namespace })?.results {
             Results::Procs(found) => {
                 (*procs, *nprocs) = to_c::procs(&found)?.into_raw();
@@ -49,34 +41,26 @@ pub unsafe extern "C" fn PMIx_Resolve_peers(
 /// standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nspace` is NULL or NUL-terminated, `nodelist` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Resolve_nodes(nspace: *const c_char, nodelist: *mut *mut c_char) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear(nodelist) };
+pub extern "C" fn PMIx_Resolve_nodes(nspace: NamespaceText<'_>, mut nodelist: Out<'_, *mut c_char>) -> pmix_status_t {
+    nodelist.clear();
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::unique(nodelist, "place for the list") }?;
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { namespace(nspace) }?;
+        let place = nodelist.place("place for the list")?;
+        let namespace = namespace(nspace)?;
         match call::run(Operation::ResolveNodes { namespace })?.results {
-            // SAFETY: it may be written.
-            Results::Text(list) => Ok(unsafe { store_string(list.as_bytes(), place) }?),
+            Results::Text(list) => {
+                *place = memory::new_string(list.as_bytes())?;
+                Ok(())
+            }
             _ => Err(Failure(Status::ERROR)),
         }
     })
 }
 
-/// # Safety
-/// `nspace` is NULL, a string or a whole `pmix_nspace_t`.
-unsafe fn namespace(nspace: *const c_char) -> Result<Option<Namespace>, Failure> {
-    // SAFETY: the caller's contract: not NULL, so there is at least a NUL.
-    if nspace.is_null() || unsafe { pointer::shared(nspace, "namespace") }? == &0 {
+fn namespace(nspace: NamespaceText<'_>) -> Result<Option<Namespace>, Failure> {
+    if nspace.get("namespace")?.is_none_or(<[u8]>::is_empty) {
         return Ok(None);
     }
-    // SAFETY: the caller's contract.
-    Ok(Some(unsafe { from_c::namespace(nspace, None) }?))
+    Ok(Some(from_c::namespace(nspace, None)?))
 }

@@ -5,33 +5,31 @@ use modex::types::Status;
 use modex::{Credential, GetCredential, ValidateCredential};
 
 use super::asynchronous::{run_for_infos, start_with};
+use crate::argument::{Count, Counted, In, Items, Out, OutArray};
+use crate::call;
+use crate::callback::{Bound, Callback};
 use crate::guard::{Failure, guard, guard_status};
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
-use crate::to_c::{self, Array, Single};
+use crate::to_c::{self, Array};
 use crate::types::{
-    c_void, pmix_byte_object_t, pmix_credential_cbfunc_t, pmix_info_t, pmix_status_t, pmix_validation_cbfunc_t,
+    pmix_byte_object_t, pmix_credential_cbfunc_t, pmix_info_t, pmix_status_t, pmix_validation_cbfunc_t,
 };
-use crate::{call, from_c, pointer, process};
+use crate::{from_c, process};
 
 /// Asks for a credential. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements. `credential` is NULL or may be written; what it held is not released.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_credential(
-    info: *const pmix_info_t,
-    ninfo: usize,
-    credential: *mut pmix_byte_object_t,
+pub extern "C" fn PMIx_Get_credential<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    mut credential: Out<'a, pmix_byte_object_t>,
 ) -> pmix_status_t {
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::unique(credential, "place for the credential") }?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(info, ninfo) }?;
+        let place = credential.place("place for the credential")?;
+        let directives = from_c::infos(info.counted(ninfo))?;
         let found = credential_of(call::run(GetCredential::new(directives).into())?)?;
         *place = to_c::byte_object(&found.bytes)?.into_raw();
         Ok(())
@@ -41,36 +39,26 @@ pub unsafe extern "C" fn PMIx_Get_credential(
 /// As [`PMIx_Get_credential`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_credential_nb(
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_credential_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Get_credential_nb<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_credential_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         process::member()?;
-        // SAFETY: the caller's contract.
-        let directives = unsafe { from_c::infos(info, ninfo) }?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let data = CallerData::new(cbdata);
-        start_with(GetCredential::new(directives).into(), move |result| deliver(result, callback, data))
+        let directives = from_c::infos(info.counted(ninfo))?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        start_with(GetCredential::new(directives).into(), move |result| deliver(result, callback))
     })
 }
 
-fn deliver(result: Result<Answer, Status>, callback: pmix_credential_cbfunc_t, data: CallerData) {
-    let converted = result.and_then(credential_of).and_then(|found| {
+fn deliver(result: Result<Answer, Status>, callback: Bound<pmix_credential_cbfunc_t>) {
+    callback.call(result.and_then(credential_of).and_then(|found| {
         let bytes = to_c::byte_object(&found.bytes).map_err(|error| error.status())?;
         Ok((bytes, to_c::infos(&found.info).map_err(|error| error.status())?))
-    });
-    let status = converted.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS);
-    let (mut bytes, mut infos) = converted.unwrap_or_else(|_| (Single::constructed(), Array::empty()));
-    let place = if status == Status::SUCCESS { bytes.as_mut_ptr() } else { std::ptr::null_mut() };
-    // SAFETY: the caller gave the function for this, and its data with it; what it gets lives until it returns.
-    unsafe { callback(status.to_raw(), place, infos.as_mut_ptr(), infos.len(), data.get()) };
+    }));
 }
 
 fn credential_of(answer: Answer) -> Result<Credential, Status> {
@@ -83,71 +71,50 @@ fn credential_of(answer: Answer) -> Result<Credential, Status> {
 /// Validates a credential; the results say what it proves. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements, `cred` is NULL or holds bytes. `results` and `nresults` are NULL or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Validate_credential(
-    cred: *const pmix_byte_object_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    results: *mut *mut pmix_info_t,
-    nresults: *mut usize,
+pub extern "C" fn PMIx_Validate_credential<'a>(
+    cred: In<'a, pmix_byte_object_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    results: Out<'a, *mut pmix_info_t>,
+    nresults: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(results, nresults) };
+    let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { validation(cred, info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        unsafe { run_for_infos(operation, results, nresults) }
+        let operation = validation(cred, info.counted(ninfo))?;
+        run_for_infos(operation, &mut results)
     })
 }
 
 /// As [`PMIx_Validate_credential`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// `info` has `ninfo` elements, `cred` is NULL or holds bytes. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Validate_credential_nb(
-    cred: *const pmix_byte_object_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_validation_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Validate_credential_nb<'a>(
+    cred: In<'a, pmix_byte_object_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_validation_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { validation(cred, info, ninfo) }?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let data = CallerData::new(cbdata);
+        let operation = validation(cred, info.counted(ninfo))?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         start_with(operation, move |result| {
             let converted = result.and_then(|answer| match answer.results {
                 Results::Infos(infos) => Ok((answer.status, to_c::infos(&infos).map_err(|error| error.status())?)),
                 _ => Ok((answer.status, Array::empty())),
             });
-            let (status, mut infos) = converted.unwrap_or_else(|status| (status, Array::empty()));
-            // SAFETY: the caller gave the function for this, and its data with it; the infos live until it returns.
-            unsafe { callback(status.to_raw(), infos.as_mut_ptr(), infos.len(), data.get()) };
+            let (status, infos) = converted.unwrap_or_else(|status| (status, Array::empty()));
+            callback.call(status, infos);
         })
     })
 }
 
-/// # Safety
-/// `info` has `ninfo` elements, `cred` is NULL or holds bytes.
-unsafe fn validation(
-    cred: *const pmix_byte_object_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-) -> Result<Operation, Failure> {
+fn validation(cred: In<'_, pmix_byte_object_t>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    unsafe { pointer::shared(cred, "credential") }?;
-    // SAFETY: the caller's contract.
-    let credential = unsafe { from_c::byte_object(cred) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    cred.get("credential")?;
+    let credential = from_c::byte_object(cred)?;
+    let directives = from_c::infos(info)?;
     Ok(ValidateCredential::new(credential, directives).into())
 }

@@ -9,12 +9,14 @@ use modex::types::{App, Info, Namespace, ProcId, Status, Text};
 
 use super::asynchronous::{run, start, start_with};
 use super::iof;
+use crate::argument::{Count, Counted, Items, Out};
+use crate::callback::Callback;
 use crate::guard::{Failure, guard};
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::types::{
-    c_char, c_void, pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t,
-    pmix_spawn_cbfunc_t, pmix_status_t,
+    pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
+    pmix_status_t,
 };
 use crate::{call, from_c, process, to_c};
 
@@ -22,28 +24,20 @@ use crate::{call, from_c, process, to_c};
 /// output (`PMIX_FWD_STDOUT` and its like) to its own output. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `nspace` is NULL or has room for a `pmix_nspace_t`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Spawn(
-    job_info: *const pmix_info_t,
-    ninfo: usize,
-    apps: *const pmix_app_t,
-    napps: usize,
-    nspace: *mut c_char,
+pub extern "C" fn PMIx_Spawn<'a>(
+    job_info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    apps: Items<'a, pmix_app_t>,
+    napps: Count<'a, pmix_app_t>,
+    mut nspace: Out<'a, pmix_nspace_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
+        let operation = job(job_info.counted(ninfo), apps.counted(napps))?;
         let channels = forwarded(&operation);
         let namespace = namespace_of(call::run(operation)?)?;
         show_output(&namespace, channels);
-        if !nspace.is_null() {
-            let place = nspace.cast::<pmix_nspace_t>();
-            // SAFETY: not null, and with room for it (the caller's contract); an array of bytes has no alignment.
-            unsafe { place.write(to_c::namespace(&namespace)) };
-        }
+        nspace.put(to_c::namespace(&namespace));
         Ok(())
     })
 }
@@ -51,31 +45,22 @@ pub unsafe extern "C" fn PMIx_Spawn(
 /// As [`PMIx_Spawn`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Spawn_nb(
-    job_info: *const pmix_info_t,
-    ninfo: usize,
-    apps: *const pmix_app_t,
-    napps: usize,
-    cbfunc: Option<pmix_spawn_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Spawn_nb<'a>(
+    job_info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    apps: Items<'a, pmix_app_t>,
+    napps: Count<'a, pmix_app_t>,
+    cbfunc: Callback<pmix_spawn_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let operation = unsafe { job(job_info, ninfo, apps, napps) }?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let data = CallerData::new(cbdata);
+        let operation = job(job_info.counted(ninfo), apps.counted(napps))?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let channels = forwarded(&operation);
         start_with(operation, move |result| {
             let result = result.and_then(namespace_of).inspect(|namespace| show_output(namespace, channels));
-            let status = result.as_ref().map_or_else(|status| *status, |_| Status::SUCCESS);
-            let mut name = result.ok().map(|namespace| to_c::namespace(&namespace));
-            let place = name.as_mut().map_or(std::ptr::null_mut(), |name| name.as_mut_ptr());
-            // SAFETY: the caller gave the function for this, and its data with it; the name lives until it returns.
-            unsafe { callback(status.to_raw(), place, data.get()) };
+            callback.call(result.map(|namespace| to_c::namespace(&namespace)));
         })
     })
 }
@@ -111,19 +96,10 @@ fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
     }
 }
 
-/// # Safety
-/// The arrays have as many elements as the counts say.
-unsafe fn job(
-    job_info: *const pmix_info_t,
-    ninfo: usize,
-    apps: *const pmix_app_t,
-    napps: usize,
-) -> Result<Operation, Failure> {
+fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Result<Operation, Failure> {
     process::member()?;
-    // SAFETY: the caller's contract.
-    let job = unsafe { from_c::infos(job_info, ninfo) }?;
-    // SAFETY: the caller's contract.
-    let apps = unsafe { from_c::apps(apps, napps) }?;
+    let job = from_c::infos(job_info)?;
+    let apps = from_c::apps(apps)?;
     if apps.is_empty() {
         return Err(Failure(Status::ERR_BAD_PARAM));
     }
@@ -163,19 +139,15 @@ const PARAMETER_PREFIX: &[u8] = b"PMIX_MCA_";
 /// same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Connect(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_Connect<'a>(
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
         run(Operation::Connect { procs, directives })
     })
 }
@@ -183,21 +155,17 @@ pub unsafe extern "C" fn PMIx_Connect(
 /// As [`PMIx_Connect`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// As [`PMIx_Connect`]. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Connect_nb(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Connect_nb<'a>(
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
         start(Operation::Connect { procs, directives }, cbfunc, cbdata)
     })
 }
@@ -205,19 +173,15 @@ pub unsafe extern "C" fn PMIx_Connect_nb(
 /// Undoes [`PMIx_Connect`]; each of the processes calls it. See the standard's function of the same name.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// The arrays have as many elements as the counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Disconnect(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_Disconnect<'a>(
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
         run(Operation::Disconnect { procs, directives })
     })
 }
@@ -225,37 +189,27 @@ pub unsafe extern "C" fn PMIx_Disconnect(
 /// As [`PMIx_Disconnect`], with a callback.
 ///
 /// Support: passed to the host.
-///
-/// # Safety
-/// As [`PMIx_Disconnect`]. `cbfunc` is NULL or may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Disconnect_nb(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Disconnect_nb<'a>(
+    procs: Items<'a, pmix_proc_t>,
+    nprocs: Count<'a, pmix_proc_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let (procs, directives) = unsafe { participants(procs, nprocs, info, ninfo) }?;
+        let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
         start(Operation::Disconnect { procs, directives }, cbfunc, cbdata)
     })
 }
 
-/// # Safety
-/// The arrays have as many elements as the counts say.
-unsafe fn participants(
-    procs: *const pmix_proc_t,
-    nprocs: usize,
-    info: *const pmix_info_t,
-    ninfo: usize,
+fn participants(
+    procs: Counted<'_, pmix_proc_t>,
+    info: Counted<'_, pmix_info_t>,
 ) -> Result<(Vec<ProcId>, Vec<Info>), Failure> {
     let own = process::member()?.proc().namespace;
-    // SAFETY: the caller's contract.
-    let procs = unsafe { from_c::procs(procs, nprocs, Some(&own)) }?;
-    // SAFETY: the caller's contract.
-    let directives = unsafe { from_c::infos(info, ninfo) }?;
+    let procs = from_c::procs(procs, Some(&own))?;
+    let directives = from_c::infos(info)?;
     if procs.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok((procs, directives)) }
 }

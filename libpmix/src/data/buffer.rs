@@ -1,9 +1,9 @@
 //! Operations on a buffer, with a check of its members first.
 
 use crate::error::CError;
-use crate::form::Form;
+use crate::form::{Form, Own, Whole};
+use crate::memory;
 use crate::types::{c_char, pmix_data_buffer_t};
-use crate::{memory, pointer};
 
 /// First size of a buffer's block, in bytes.
 const ROOM_FIRST: usize = 128;
@@ -25,18 +25,14 @@ fn position(buffer: &pmix_data_buffer_t) -> Result<usize, CError> {
 ///
 /// # Errors
 /// When the members contradict each other.
-///
-/// # Safety
-/// P1: the block has `bytes_used` bytes.
-pub(super) unsafe fn unread<'a>(buffer: &pmix_data_buffer_t) -> Result<&'a [u8], CError> {
-    let position = position(buffer)?;
-    // SAFETY: the caller's contract.
-    let used = unsafe { pointer::slice(buffer.base_ptr.cast::<u8>(), buffer.bytes_used, "packed data") }?;
-    Ok(used.get(position..).unwrap_or_default())
+pub(super) fn unread(buffer: Whole<'_, pmix_data_buffer_t>) -> Result<&[u8], CError> {
+    let position = position(&buffer)?;
+    Ok(buffer.content()?.get(position..).unwrap_or_default())
 }
 
 /// Moves the read position on by `size_bytes`.
-pub(super) fn advance(buffer: &mut pmix_data_buffer_t, size_bytes: usize) {
+pub(super) fn advance(buffer: Own<'_, pmix_data_buffer_t>, size_bytes: usize) {
+    let buffer = buffer.into_place();
     buffer.unpack_ptr = buffer.unpack_ptr.wrapping_add(size_bytes);
 }
 
@@ -44,15 +40,13 @@ pub(super) fn advance(buffer: &mut pmix_data_buffer_t, size_bytes: usize) {
 ///
 /// # Errors
 /// When the members contradict each other, or there is no memory; the buffer is then as it was.
-///
-/// # Safety
-/// P1, and F1 for the block.
-pub(super) unsafe fn append(buffer: &mut pmix_data_buffer_t, bytes: &[u8]) -> Result<(), CError> {
+pub(super) fn append(buffer: Own<'_, pmix_data_buffer_t>, bytes: &[u8]) -> Result<(), CError> {
+    let buffer = buffer.into_place();
     let position = position(buffer)?;
     let needed = buffer.bytes_used.saturating_add(bytes.len());
     if needed > buffer.bytes_allocated || buffer.base_ptr.is_null() {
         let room = needed.max(buffer.bytes_allocated.saturating_mul(2)).max(ROOM_FIRST);
-        // SAFETY: the block is libc's (F1).
+        // SAFETY: the block is libc's or NULL (F1); the new block replaces it at once.
         buffer.base_ptr = unsafe { memory::resized(buffer.base_ptr, room) }?;
         buffer.bytes_allocated = room;
     }
@@ -68,10 +62,9 @@ pub(super) unsafe fn append(buffer: &mut pmix_data_buffer_t, bytes: &[u8]) -> Re
 /// Replaces the content by a block, which the buffer then owns.
 ///
 /// # Safety
-/// F1: the buffer's block and `block` are libc's; `block` has so many bytes.
-pub(super) unsafe fn load(buffer: &mut pmix_data_buffer_t, block: *mut c_char, size_bytes: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { pmix_data_buffer_t::destruct(buffer) };
+/// `block` is NULL or a block of libc's with so many bytes, and belongs to nobody else.
+pub(super) unsafe fn load(buffer: Own<'_, pmix_data_buffer_t>, block: *mut c_char, size_bytes: usize) {
+    let buffer = emptied(buffer);
     let size_bytes = if block.is_null() { 0 } else { size_bytes };
     *buffer = pmix_data_buffer_t {
         base_ptr: block,
@@ -82,23 +75,39 @@ pub(super) unsafe fn load(buffer: &mut pmix_data_buffer_t, block: *mut c_char, s
     };
 }
 
+/// Replaces the content by a copy of bytes.
+///
+/// # Errors
+/// When there is no memory; the buffer is then as it was.
+pub(super) fn load_copy(buffer: Own<'_, pmix_data_buffer_t>, bytes: &[u8]) -> Result<(), CError> {
+    let block = memory::new_bytes(bytes)?;
+    // SAFETY: the block was made just now for these bytes.
+    unsafe { load(buffer, block, bytes.len()) };
+    Ok(())
+}
+
 /// Takes out the unread bytes, as a block for the caller to free (NULL for none), and leaves the buffer empty.
 ///
 /// # Errors
 /// When the members contradict each other, or there is no memory; the buffer is then as it was.
-///
-/// # Safety
-/// P1, and F1 for the block.
-pub(super) unsafe fn unload(buffer: &mut pmix_data_buffer_t) -> Result<(*mut c_char, usize), CError> {
-    // SAFETY: the caller's contract.
-    let rest = unsafe { unread(buffer) }?;
-    if rest.len() == buffer.bytes_used && !rest.is_empty() {
+pub(super) fn unload(buffer: Own<'_, pmix_data_buffer_t>) -> Result<(*mut c_char, usize), CError> {
+    let rest = unread(buffer.whole())?;
+    if rest.len() == buffer.whole().bytes_used && !rest.is_empty() {
+        let buffer = buffer.into_place();
         let whole = (buffer.base_ptr, buffer.bytes_used);
         pmix_data_buffer_t::construct(buffer);
         return Ok(whole);
     }
     let (copy, size_bytes) = (memory::new_bytes(rest)?, rest.len());
-    // SAFETY: F1.
-    unsafe { pmix_data_buffer_t::destruct(buffer) };
+    pmix_data_buffer_t::destruct(buffer);
     Ok((copy, size_bytes))
+}
+
+/// The buffer after the release of its block.
+fn emptied(buffer: Own<'_, pmix_data_buffer_t>) -> &mut pmix_data_buffer_t {
+    let buffer = buffer.into_place();
+    // SAFETY: the block is libc's or NULL (F1), and the buffer gets another one.
+    unsafe { memory::release(buffer.base_ptr) };
+    pmix_data_buffer_t::construct(buffer);
+    buffer
 }

@@ -4,10 +4,12 @@ use modex::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError
 use modex::types::{DataType, Status, Value};
 
 use super::buffer;
+use crate::argument::{Data, DataCount, DataPlace, In, InOut, Out, TypeCode};
 use crate::error::CError;
-use crate::form::{Depth, bare_regex, element};
+use crate::form::element::{self, Element, Place};
+use crate::form::{Depth, bare_regex};
 use crate::guard::{Failure, guard};
-use crate::types::{c_char, c_void, pmix_data_buffer_t, pmix_data_type_t, pmix_proc_t, pmix_status_t};
+use crate::types::{c_char, c_void, pmix_data_buffer_t, pmix_proc_t, pmix_status_t};
 use crate::{memory, pointer};
 
 /// The encoding for types that [`Codec::V41`] does not have: integers look the same.
@@ -16,28 +18,22 @@ const YOUNGER: Codec = Codec { generation: Generation::V61, described: false };
 /// Appends `num_vals` elements of a type to a buffer. Map expressions are passed as an array of bare pointers.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `buffer` points to a buffer of libc's block, `src` to `num_vals` elements of the type. `target` is not used.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_pack(
-    target: *const pmix_proc_t,
-    buffer: *mut pmix_data_buffer_t,
-    src: *mut c_void,
-    num_vals: i32,
-    type_: pmix_data_type_t,
+pub extern "C" fn PMIx_Data_pack<'a>(
+    _target: In<'a, pmix_proc_t>,
+    buffer: InOut<'a, pmix_data_buffer_t>,
+    src: Data<'a>,
+    num_vals: DataCount<'a>,
+    type_: TypeCode<'a>,
 ) -> pmix_status_t {
-    let _ = target;
     guard(|| {
-        // SAFETY: the caller's contract.
-        let buffer = unsafe { pointer::unique(buffer, "buffer") }?;
-        let count = usize::try_from(num_vals).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
+        let buffer = buffer.own("buffer")?;
+        let count = num_vals.get().ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let data_type = known(type_)?;
-        // SAFETY: the caller's contract.
-        let values = unsafe { read_all(data_type, src, count) }?;
+        // SAFETY: so many elements of this type are there (the promises of `Data` and `DataCount`).
+        let values = unsafe { read_all(data_type, src.as_ptr(), count) }?;
         let packed = pack(data_type, &values).map_err(|error| Failure(error.status()))?;
-        // SAFETY: the caller's contract.
-        Ok(unsafe { buffer::append(buffer, &packed) }?)
+        Ok(buffer::append(buffer, &packed)?)
     })
 }
 
@@ -46,37 +42,30 @@ pub unsafe extern "C" fn PMIx_Data_pack(
 /// `PMIX_ERR_UNPACK_INADEQUATE_SPACE`.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `buffer` points to a buffer, `dest` to storage for `max_num_values` elements of the type, whatever is in it.
-/// `source` is not used.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_unpack(
-    source: *const pmix_proc_t,
-    buffer: *mut pmix_data_buffer_t,
-    dest: *mut c_void,
-    max_num_values: *mut i32,
-    type_: pmix_data_type_t,
+pub extern "C" fn PMIx_Data_unpack<'a>(
+    _source: In<'a, pmix_proc_t>,
+    buffer: InOut<'a, pmix_data_buffer_t>,
+    dest: DataPlace<'a>,
+    mut max_num_values: Out<'a, DataCount<'a>>,
+    type_: TypeCode<'a>,
 ) -> pmix_status_t {
-    let _ = source;
     guard(|| {
-        // SAFETY: the caller's contract.
-        let buffer = unsafe { pointer::unique(buffer, "buffer") }?;
-        // SAFETY: the caller's contract.
-        let count = unsafe { pointer::unique(max_num_values, "number of values") }?;
-        let room = usize::try_from(*count).map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
-        *count = 0;
+        let buffer = buffer.own("buffer")?;
+        let count = max_num_values.place("number of values")?;
+        let given = *count;
+        let room = given.get().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        *count = given.at_most(0);
         let data_type = known(type_)?;
         if dest.is_null() {
             return Err(CError::Null { what: "place for values" }.into());
         }
-        // SAFETY: the caller's contract.
-        let unread = unsafe { buffer::unread(buffer) }?;
+        let unread = buffer::unread(buffer.whole())?;
         let (values, size_bytes) = unpack(data_type, unread).map_err(|error| Failure(error.status()))?;
         let fitting = values.get(..room).unwrap_or(&values);
-        // SAFETY: the caller's contract.
-        unsafe { write_all(data_type, fitting, dest) }?;
-        *count = i32::try_from(fitting.len()).unwrap_or(i32::MAX);
+        // SAFETY: there is room for so many elements of this type (the promises of `DataPlace` and `DataCount`).
+        unsafe { write_all(data_type, fitting, dest.as_ptr()) }?;
+        *count = given.at_most(fitting.len());
         if fitting.len() < values.len() {
             return Err(Failure(Status::ERR_UNPACK_INADEQUATE_SPACE));
         }
@@ -85,8 +74,8 @@ pub unsafe extern "C" fn PMIx_Data_unpack(
     })
 }
 
-fn known(code: pmix_data_type_t) -> Result<DataType, CError> {
-    let data_type = DataType::from_raw(code).ok_or(CError::UnknownType { code })?;
+fn known(code: TypeCode<'_>) -> Result<DataType, CError> {
+    let data_type = code.known()?;
     // Types without a structure can't be passed.
     element::size(data_type)?;
     Ok(data_type)
@@ -127,30 +116,32 @@ const fn stride_of(data_type: DataType) -> Result<usize, CError> {
 }
 
 /// # Safety
-/// P1: `first` points to so many elements of the type; map expressions are bare pointers.
+/// P2: `first` points to so many elements of the type; map expressions are bare pointers.
 unsafe fn read_all(data_type: DataType, first: *const c_void, count: usize) -> Result<Vec<Value>, CError> {
     let stride = stride_of(data_type)?;
-    // SAFETY: the slice is not looked at: this checks pointer and count.
-    unsafe { pointer::slice(first.cast::<u8>(), count.saturating_mul(stride), "values") }?;
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    pointer::check_array(first.cast::<u8>(), count.saturating_mul(stride), "values")?;
     let at = |index: usize| first.wrapping_byte_add(index.wrapping_mul(stride));
     if data_type == DataType::Regex {
         let read = |index| -> Result<Value, CError> {
-            let expression = at(index).cast::<*const c_char>();
-            // SAFETY: the caller's contract.
-            let expression = unsafe { pointer::with_data(expression, "map expression", |expression| *expression) }?;
-            // SAFETY: the caller's contract.
+            let place = at(index).cast::<*const c_char>();
+            // SAFETY: a pointer is there, at any address.
+            let expression = unsafe { pointer::with_data(place, "map expression", |expression| *expression) }?;
+            // SAFETY: the pointer is an expression, which a NUL or its own size ends.
             Ok(Value::Regex(unsafe { bare_regex(expression) }?.to_vec()))
         };
         return (0..count).map(read).collect();
     }
-    // SAFETY: the caller's contract.
-    (0..count).map(|index| unsafe { element::read(data_type, at(index), Depth::TOP) }).collect()
+    // SAFETY: an element of the type is there, at any address.
+    (0..count).map(|index| unsafe { Element::new(data_type, at(index)) }.read(Depth::TOP)).collect()
 }
 
 /// Writes values; after an error, none are left.
 ///
 /// # Safety
-/// P1: `first` points to storage for so many elements of the type, whatever is in it.
+/// P2: `first` points to storage for so many elements of the type, whatever is in it.
 unsafe fn write_all(data_type: DataType, values: &[Value], first: *mut c_void) -> Result<(), CError> {
     let stride = stride_of(data_type)?;
     let at = |index: usize| first.wrapping_byte_add(index.wrapping_mul(stride));
@@ -158,21 +149,17 @@ unsafe fn write_all(data_type: DataType, values: &[Value], first: *mut c_void) -
         return values.iter().enumerate().try_for_each(|(index, value)| {
             let Value::Regex(expression) = value else { return Ok(()) };
             let (place, expression) = (at(index).cast(), memory::new_string(expression)?);
-            // SAFETY: the caller's contract.
+            // SAFETY: there is room for a pointer, at any address.
             unsafe { pointer::with_place(place, "place for a map expression", |place| *place = expression) }
         });
     }
-    for index in 0..values.len() {
-        // SAFETY: the caller's contract.
-        unsafe { element::construct(data_type, at(index)) };
-    }
+    // SAFETY: there is room for an element of the type, at any address; one place is in use at a time.
+    let place = |index: usize| unsafe { Place::new(data_type, at(index)) };
+    (0..values.len()).for_each(|index| place(index).construct());
     for (index, value) in values.iter().enumerate() {
-        // SAFETY: made empty above.
-        if let Err(error) = unsafe { element::write(value, at(index)) } {
-            for written in 0..=index {
-                // SAFETY: F1: made empty and written above.
-                unsafe { element::destruct(data_type, at(written)) };
-            }
+        if let Err(error) = place(index).write(value) {
+            // SAFETY: F1: the elements were made empty, and those up to `index` written.
+            (0..=index).for_each(|written| unsafe { place(written).destruct() });
             return Err(error);
         }
     }

@@ -6,8 +6,10 @@ use proptest::prelude::*;
 use super::buffers::*;
 use super::copy::*;
 use super::pack::*;
+use crate::argument::Counted;
+use crate::argument::as_c::as_c;
 use crate::form::tests::{is_expected, owned, values};
-use crate::form::{Depth, Form, data_array};
+use crate::form::{Depth, Form, bare_regex, data_array};
 use crate::to_c::Single;
 use crate::types::{c_char, c_void, pmix_byte_object_t, pmix_data_array_t, pmix_data_buffer_t, pmix_value_t};
 use crate::{from_c, memory, to_c};
@@ -15,13 +17,11 @@ use crate::{from_c, memory, to_c};
 const SUCCESS: i32 = 0;
 
 fn pack(buffer: &mut Single<pmix_data_buffer_t>, src: *const c_void, count: i32, data_type: DataType) -> i32 {
-    // SAFETY: the tests give elements of the type.
-    unsafe { PMIx_Data_pack(std::ptr::null(), buffer.as_mut_ptr(), src.cast_mut(), count, data_type.to_raw()) }
+    as_c!(PMIx_Data_pack(std::ptr::null(), buffer.as_mut_ptr(), src.cast_mut(), count, data_type.to_raw()))
 }
 
 fn unpack(buffer: &mut Single<pmix_data_buffer_t>, dest: *mut c_void, count: &mut i32, data_type: DataType) -> i32 {
-    // SAFETY: the tests give storage for elements of the type.
-    unsafe { PMIx_Data_unpack(std::ptr::null(), buffer.as_mut_ptr(), dest, count, data_type.to_raw()) }
+    as_c!(PMIx_Data_unpack(std::ptr::null(), buffer.as_mut_ptr(), dest, &raw mut *count, data_type.to_raw()))
 }
 
 fn address<T>(of: &T) -> *const c_void {
@@ -49,13 +49,12 @@ proptest! {
                 prop_assert_eq!(pack(&mut buffer, first, number, element_type), SUCCESS);
                 prop_assert_eq!(pack(&mut buffer, address(&7i32), 1, DataType::Int32), SUCCESS);
                 let mut back = Single::<pmix_data_array_t>::constructed();
-                data_array::allocate(element_type, count, back.get_mut()).unwrap();
+                drop(data_array::allocate(element_type, count, back.get_mut()).unwrap());
                 let first = back.get().array;
                 let mut room = number;
                 prop_assert_eq!(unpack(&mut buffer, first, &mut room, element_type), SUCCESS);
                 prop_assert_eq!(room, number);
-                // SAFETY: made just now.
-                let back = unsafe { pmix_data_array_t::read(back.get(), Depth::TOP) }.unwrap();
+                let back = pmix_data_array_t::read(back.whole(), Depth::TOP).unwrap();
                 prop_assert_eq!(back, given);
                 let (mut seven, mut one) = (0i32, 1);
                 prop_assert_eq!(unpack(&mut buffer, place(&mut seven), &mut one, DataType::Int32), SUCCESS);
@@ -90,12 +89,10 @@ fn map_expressions_are_packed_from_bare_pointers() {
     assert_eq!(pack(&mut buffer, given.as_ptr().cast(), 2, DataType::Regex), SUCCESS);
     let (mut back, mut room) = ([std::ptr::null_mut::<c_char>(); 2], 2);
     assert_eq!(unpack(&mut buffer, place(&mut back), &mut room, DataType::Regex), SUCCESS);
-    // SAFETY: unpacked just now.
-    assert_eq!(unsafe { from_c::regex(back[0]) }.unwrap(), b"pmix[a:1]\0");
-    // SAFETY: unpacked just now.
-    assert_eq!(unsafe { from_c::regex(back[1]) }.unwrap(), blob);
-    for expression in back {
-        // SAFETY: made by the unpacking.
+    for (expression, expected) in back.into_iter().zip([&b"pmix[a:1]\0"[..], blob]) {
+        // SAFETY: unpacked just now.
+        assert_eq!(unsafe { bare_regex(expression) }.unwrap(), expected);
+        // SAFETY: made by the unpacking, and used by nobody.
         unsafe { memory::release(expression) };
     }
 }
@@ -121,11 +118,9 @@ fn what_cannot_be_packed_is_refused_and_leaves_the_buffer_alone() {
     assert_eq!(pack(&mut buffer, address(&1u32), -1, DataType::Uint32), bad);
     assert_eq!(pack(&mut buffer, std::ptr::null(), 1, DataType::Uint32), bad);
     assert_eq!(pack(&mut buffer, address(&1u32), i32::MAX, DataType::Buffer), Status::ERR_UNKNOWN_DATA_TYPE.to_raw());
-    // SAFETY: nothing is followed.
-    let status = unsafe { PMIx_Data_pack(std::ptr::null(), buffer.as_mut_ptr(), std::ptr::null_mut(), 1, 999) };
+    let status = as_c!(PMIx_Data_pack(std::ptr::null(), buffer.as_mut_ptr(), std::ptr::null_mut(), 1, 999));
     assert_eq!(status, Status::ERR_UNKNOWN_DATA_TYPE.to_raw());
-    // SAFETY: nothing is followed.
-    let status = unsafe { PMIx_Data_pack(std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut(), 1, 3) };
+    let status = as_c!(PMIx_Data_pack(std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut(), 1, 3));
     assert_eq!(status, bad);
     assert_eq!(buffer.get().bytes_used, 0);
     let mut wrong = pmix_data_buffer_t {
@@ -136,8 +131,7 @@ fn what_cannot_be_packed_is_refused_and_leaves_the_buffer_alone() {
         bytes_used: 9,
     };
     let (mut out, mut room) = (0u8, 1);
-    // SAFETY: nothing is followed.
-    let status = unsafe { PMIx_Data_unpack(std::ptr::null(), &raw mut wrong, place(&mut out), &raw mut room, 12) };
+    let status = as_c!(PMIx_Data_unpack(std::ptr::null(), &raw mut wrong, place(&mut out), &raw mut room, 12));
     assert_eq!(status, bad);
 }
 
@@ -150,24 +144,18 @@ fn only_what_is_unread_is_unloaded_and_joined() {
     assert_eq!(unpack(&mut buffer, place(&mut byte), &mut room, DataType::Uint8), SUCCESS);
     let mut joined = Single::<pmix_data_buffer_t>::constructed();
     assert_eq!(pack(&mut joined, address(&3u8), 1, DataType::Uint8), SUCCESS);
-    // SAFETY: both are alive.
-    assert_eq!(unsafe { PMIx_Data_copy_payload(joined.as_mut_ptr(), buffer.as_mut_ptr()) }, SUCCESS);
+    assert_eq!(as_c!(PMIx_Data_copy_payload(joined.as_mut_ptr(), buffer.as_mut_ptr())), SUCCESS);
     let mut payload = Single::<pmix_byte_object_t>::constructed();
-    // SAFETY: both are alive.
-    assert_eq!(unsafe { PMIx_Data_unload(buffer.as_mut_ptr(), payload.as_mut_ptr()) }, SUCCESS);
-    // SAFETY: alive.
+    assert_eq!(as_c!(PMIx_Data_unload(buffer.as_mut_ptr(), payload.as_mut_ptr())), SUCCESS);
     // A count of one is the byte 2 in this encoding.
-    assert_eq!(unsafe { from_c::byte_object(payload.as_ptr()) }.unwrap(), [2, 2]);
+    assert_eq!(as_c!(from_c::byte_object(payload.as_ptr())).unwrap(), [2, 2]);
     for expected in [3u8, 2] {
         assert_eq!(unpack(&mut joined, place(&mut byte), &mut room, DataType::Uint8), SUCCESS);
         assert_eq!(byte, expected);
     }
-    // SAFETY: both are alive.
-    assert_eq!(unsafe { PMIx_Data_embed(joined.as_mut_ptr(), payload.as_ptr()) }, SUCCESS);
-    // SAFETY: both are alive.
-    assert_eq!(unsafe { PMIx_Data_load(buffer.as_mut_ptr(), payload.as_mut_ptr()) }, SUCCESS);
-    // SAFETY: alive.
-    assert!(unsafe { from_c::byte_object(payload.as_ptr()) }.unwrap().is_empty());
+    assert_eq!(as_c!(PMIx_Data_embed(joined.as_mut_ptr(), payload.as_ptr())), SUCCESS);
+    assert_eq!(as_c!(PMIx_Data_load(buffer.as_mut_ptr(), payload.as_mut_ptr())), SUCCESS);
+    assert!(as_c!(from_c::byte_object(payload.as_ptr())).unwrap().is_empty());
     for mut buffer in [buffer, joined] {
         assert_eq!(unpack(&mut buffer, place(&mut byte), &mut room, DataType::Uint8), SUCCESS);
         assert_eq!(byte, 2);
@@ -178,18 +166,14 @@ fn only_what_is_unread_is_unloaded_and_joined() {
 fn compression_is_undone_and_not_done_in_vain() {
     let plain = vec![b'x'; 5000];
     let (mut bytes, mut size) = (std::ptr::null_mut::<u8>(), 0usize);
-    // SAFETY: alive, with its length.
-    assert!(unsafe { PMIx_Data_compress(plain.as_ptr(), plain.len(), &raw mut bytes, &raw mut size) });
+    assert!(as_c!(PMIx_Data_compress(plain.as_ptr(), plain.len(), &raw mut bytes, &raw mut size)));
     assert!(size < 100);
     let (mut back, mut back_size) = (std::ptr::null_mut::<u8>(), 0usize);
-    // SAFETY: made just now.
-    assert!(unsafe { PMIx_Data_decompress(bytes, size, &raw mut back, &raw mut back_size) });
-    // SAFETY: made just now.
-    assert_eq!(unsafe { from_c::bytes(back.cast(), back_size) }.unwrap(), plain);
-    // SAFETY: a damaged stream is not followed.
-    assert!(!unsafe { PMIx_Data_decompress(plain.as_ptr(), 100, &raw mut back, &raw mut back_size) });
-    // SAFETY: alive.
-    assert!(!unsafe { PMIx_Data_compress(c"ab".as_ptr().cast(), 2, &raw mut back, &raw mut back_size) });
+    assert!(as_c!(PMIx_Data_decompress(bytes, size, &raw mut back, &raw mut back_size)));
+    // SAFETY: so many bytes were made just now.
+    assert_eq!(from_c::bytes(unsafe { Counted::new(back.cast(), back_size) }).unwrap(), plain);
+    assert!(!as_c!(PMIx_Data_decompress(plain.as_ptr(), 100, &raw mut back, &raw mut back_size)));
+    assert!(!as_c!(PMIx_Data_compress(c"ab".as_ptr().cast(), 2, &raw mut back, &raw mut back_size)));
     // SAFETY: made by the compression.
     unsafe { memory::release(bytes) };
     // SAFETY: made by the decompression, untouched by what failed.
@@ -199,20 +183,15 @@ fn compression_is_undone_and_not_done_in_vain() {
 #[test]
 fn copies_are_deep_and_strings_are_given_themselves() {
     let mut copy = std::ptr::null_mut();
-    // SAFETY: a string.
-    assert_eq!(unsafe { PMIx_Data_copy(&raw mut copy, c"text".as_ptr().cast_mut().cast(), 3) }, SUCCESS);
-    // SAFETY: made just now.
-    assert_eq!(unsafe { from_c::text(copy.cast()) }.unwrap(), Some(Text::from("text")));
-    // SAFETY: made just now.
+    assert_eq!(as_c!(PMIx_Data_copy(&raw mut copy, c"text".as_ptr().cast_mut().cast(), 3)), SUCCESS);
+    assert_eq!(as_c!(from_c::text(copy.cast())).unwrap(), Some(Text::from("text")));
+    // SAFETY: made just now by the library, and used by nobody.
     unsafe { memory::release(copy) };
     let value = to_c::new_value(&Value::from("inside")).unwrap();
-    // SAFETY: alive.
-    assert_eq!(unsafe { PMIx_Data_copy(&raw mut copy, value.cast(), DataType::Value.to_raw()) }, SUCCESS);
+    assert_eq!(as_c!(PMIx_Data_copy(&raw mut copy, value.cast(), DataType::Value.to_raw())), SUCCESS);
     for value in [value, copy.cast::<pmix_value_t>()] {
-        // SAFETY: alive, and independent of the other.
-        assert_eq!(unsafe { from_c::value_at(value) }.unwrap(), Value::from("inside"));
-        // SAFETY: alive, released once.
-        unsafe { crate::helpers::requests::PMIx_Value_free(value, 1) };
+        assert_eq!(as_c!(from_c::value_at(value)).unwrap(), Value::from("inside"));
+        as_c!(crate::helpers::requests::PMIx_Value_free(value, 1));
     }
 }
 
@@ -225,14 +204,11 @@ fn every_line_of_a_description_has_its_prefix() {
     let foreign = to_c::new_value(&value).unwrap();
     let mut text = std::ptr::null_mut();
     let prefix = c"> ".as_ptr().cast_mut();
-    // SAFETY: alive.
-    let status = unsafe { PMIx_Data_print(&raw mut text, prefix, foreign.cast(), DataType::Value.to_raw()) };
+    let status = as_c!(PMIx_Data_print(&raw mut text, prefix, foreign.cast(), DataType::Value.to_raw()));
     assert_eq!(status, SUCCESS);
-    // SAFETY: made just now.
-    let lines = unsafe { from_c::text(text) }.unwrap().unwrap().to_string();
+    let lines = as_c!(from_c::text(text)).unwrap().unwrap().to_string();
     assert_eq!(lines, "> PMIX_VALUE: PMIX_DATA_ARRAY: 2 of PMIX_UINT32\n>     PMIX_UINT32: 1\n>     PMIX_UINT32: 2");
-    // SAFETY: made just now.
+    // SAFETY: made just now by the library, and used by nobody.
     unsafe { memory::release(text) };
-    // SAFETY: alive.
-    unsafe { crate::helpers::requests::PMIx_Value_free(foreign, 1) };
+    as_c!(crate::helpers::requests::PMIx_Value_free(foreign, 1));
 }

@@ -2,10 +2,11 @@
 
 use modex::types::{Text, Topology};
 
-use super::{Depth, Form};
+use super::{Depth, Form, Own, Str, Whole};
 use crate::error::CError;
+use crate::hwloc::{self, Bitmap, RawTopology};
+use crate::memory;
 use crate::types::{pmix_cpuset_t, pmix_topology_t};
-use crate::{hwloc, memory};
 
 /// The provider that the members name.
 const SOURCE: &[u8] = b"hwloc";
@@ -15,12 +16,8 @@ impl Form for pmix_cpuset_t {
     type C = Self;
     type Owned = Option<Text>;
 
-    unsafe fn read(from: &Self, _: Depth) -> Result<Option<Text>, CError> {
-        if from.bitmap.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: the member is a bitmap of libhwloc (P1).
-        unsafe { hwloc::list_of(from.bitmap) }.map(Some)
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Option<Text>, CError> {
+        from.bitmap().map(hwloc::list_of).transpose()
     }
 
     fn write(owned: &Option<Text>, to: &mut Self) -> Result<(), CError> {
@@ -30,22 +27,21 @@ impl Form for pmix_cpuset_t {
         Ok(())
     }
 
-    unsafe fn copy(from: &Self, to: &mut Self, depth: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        unsafe { super::Str::copy(&from.source, &mut to.source, depth) }?;
-        if !from.bitmap.is_null() {
-            // SAFETY: the member is a bitmap of libhwloc (P1).
-            to.bitmap = unsafe { hwloc::duplicate_bitmap(from.bitmap) }?;
+    fn copy(from: Whole<'_, Self>, to: &mut Self, depth: Depth) -> Result<(), CError> {
+        Str::copy(from.source(), &mut to.source, depth)?;
+        if let Some(bitmap) = from.bitmap() {
+            to.bitmap = hwloc::duplicate_bitmap(bitmap)?;
         }
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut Self) {
+    fn destruct(member: Own<'_, Self>) {
+        let member = member.into_place();
         if !member.bitmap.is_null() {
             // SAFETY: the bitmap is libhwloc's and belongs to the structure (F1).
             unsafe { hwloc::free_bitmap(member.bitmap) };
         }
-        // SAFETY: F1.
+        // SAFETY: F1: the name of the provider is a block of its own.
         unsafe { memory::release(member.source) };
         Self::construct(member);
     }
@@ -56,12 +52,8 @@ impl Form for pmix_topology_t {
     type C = Self;
     type Owned = Topology;
 
-    unsafe fn read(from: &Self, _: Depth) -> Result<Topology, CError> {
-        if from.topology.is_null() {
-            return Ok(Topology { xml: None, support: Vec::new() });
-        }
-        // SAFETY: the member is a topology of libhwloc (P1).
-        unsafe { hwloc::export(from.topology) }
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Topology, CError> {
+        from.topology().map_or_else(|| Ok(Topology { xml: None, support: Vec::new() }), hwloc::exported)
     }
 
     fn write(owned: &Topology, to: &mut Self) -> Result<(), CError> {
@@ -71,23 +63,54 @@ impl Form for pmix_topology_t {
         Ok(())
     }
 
-    unsafe fn copy(from: &Self, to: &mut Self, depth: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        unsafe { super::Str::copy(&from.source, &mut to.source, depth) }?;
-        if !from.topology.is_null() {
-            // SAFETY: the member is a topology of libhwloc (P1).
-            to.topology = unsafe { hwloc::duplicate_topology(from.topology) }?;
+    fn copy(from: Whole<'_, Self>, to: &mut Self, depth: Depth) -> Result<(), CError> {
+        Str::copy(from.source(), &mut to.source, depth)?;
+        if let Some(topology) = from.topology() {
+            to.topology = hwloc::duplicate_topology(topology)?;
         }
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut Self) {
+    fn destruct(member: Own<'_, Self>) {
+        let member = member.into_place();
         if !member.topology.is_null() {
             // SAFETY: the topology is libhwloc's and belongs to the structure (F1).
             unsafe { hwloc::destroy_topology(member.topology) };
         }
-        // SAFETY: F1.
+        // SAFETY: F1: the name of the provider is a block of its own.
         unsafe { memory::release(member.source) };
         Self::construct(member);
+    }
+}
+
+impl<'a> Whole<'a, pmix_cpuset_t> {
+    /// The set; `None` when there is none.
+    #[must_use]
+    pub fn bitmap(self) -> Option<&'a Bitmap> {
+        // SAFETY: P1 holds for the member, which is NULL or a bitmap of libhwloc.
+        unsafe { self.get().bitmap.cast::<Bitmap>().as_ref() }
+    }
+
+    /// The name of the provider.
+    #[must_use]
+    pub const fn source(self) -> Whole<'a, Str> {
+        // SAFETY: P1 holds for the member, which is a string.
+        unsafe { Whole::new(&self.get().source) }
+    }
+}
+
+impl<'a> Whole<'a, pmix_topology_t> {
+    /// The topology; `None` when there is none.
+    #[must_use]
+    pub fn topology(self) -> Option<&'a RawTopology> {
+        // SAFETY: P1 holds for the member, which is NULL or a topology of libhwloc.
+        unsafe { self.get().topology.cast::<RawTopology>().as_ref() }
+    }
+
+    /// The name of the provider.
+    #[must_use]
+    pub const fn source(self) -> Whole<'a, Str> {
+        // SAFETY: P1 holds for the member, which is a string.
+        unsafe { Whole::new(&self.get().source) }
     }
 }

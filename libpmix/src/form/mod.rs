@@ -22,19 +22,21 @@ mod statistics;
 pub(crate) mod tests;
 mod text;
 mod value;
+mod whole;
 
 use modex::bfrops::DecodeLimits;
 use modex::types::BARE_NESTING_MAX;
 pub use plain::*;
 pub use text::*;
+pub use whole::{Counted, List, Own, Shallow, Whole};
 
 use super::error::CError;
 use super::{memory, pointer};
 
 /// A kind of member of C structures, or a structure.
-pub trait Form {
-    /// The C type in memory.
-    type C: Copy;
+pub trait Form: Sized {
+    /// The C type in memory: numbers, pointers, and arrays and structures of them.
+    type C: Copy + 'static;
     /// The Rust value.
     type Owned;
 
@@ -42,10 +44,7 @@ pub trait Form {
     ///
     /// # Errors
     /// [`CError`] when the memory is no valid value of the Rust type.
-    ///
-    /// # Safety
-    /// P1 for every pointer inside.
-    unsafe fn read(from: &Self::C, depth: Depth) -> Result<Self::Owned, CError>;
+    fn read(from: Whole<'_, Self>, depth: Depth) -> Result<Self::Owned, CError>;
 
     /// Puts a value into an empty target (F1).
     ///
@@ -58,22 +57,58 @@ pub trait Form {
     ///
     /// # Errors
     /// [`CError`] when there is no memory, or values are nested too deep.
-    ///
-    /// # Safety
-    /// P1 for every pointer inside `from`.
-    unsafe fn copy(from: &Self::C, to: &mut Self::C, depth: Depth) -> Result<(), CError>;
+    fn copy(from: Whole<'_, Self>, to: &mut Self::C, depth: Depth) -> Result<(), CError>;
 
     /// Releases the memory that a member owns and empties it (F2).
-    ///
-    /// # Safety
-    /// F1 holds.
-    unsafe fn destruct(member: &mut Self::C);
+    fn destruct(member: Own<'_, Self>);
 
     /// Makes a member empty, whatever its old bytes: zero, unless the standard says otherwise.
     fn construct(to: &mut Self::C) {
-        // SAFETY: every type of the C interface (numbers, pointers, arrays and structures of them) may be all zero.
-        *to = unsafe { std::mem::zeroed() };
+        *to = zeroed::<Self>();
     }
+}
+
+/// A structure or member of zeros.
+#[must_use]
+pub fn zeroed<F: Form>() -> F::C {
+    // SAFETY: every type of the C interface (numbers, pointers, arrays and structures of them) may be all zero.
+    unsafe { std::mem::zeroed() }
+}
+
+/// An empty structure or member.
+#[must_use]
+pub fn empty<F: Form>() -> F::C {
+    let mut member = zeroed::<F>();
+    F::construct(&mut member);
+    member
+}
+
+/// Writes a value to storage whose old content is not released.
+///
+/// # Errors
+/// As [`Form::write`]; the storage is then empty.
+pub fn write_anew<F: Form>(owned: &F::Owned, to: &mut F::C) -> Result<(), CError> {
+    F::construct(to);
+    let outcome = F::write(owned, to);
+    if outcome.is_err() {
+        // SAFETY: F1: it was empty, and only `write` has touched it.
+        F::destruct(unsafe { Own::new(to) });
+    }
+    outcome
+}
+
+/// Copies to storage whose old content is not released.
+///
+/// # Errors
+/// As [`Form::copy`]; the storage is then empty.
+pub fn copy_anew<F: Form>(from: Whole<'_, F>, to: &mut F::C) -> Result<(), CError> {
+    F::construct(to);
+    let outcome = F::copy(from, to, Depth::TOP);
+    if outcome.is_err() {
+        // SAFETY: F1: it was empty, and only `copy` has touched it.
+        F::destruct(unsafe { Own::new(to) });
+    }
+    outcome
 }
 
 /// Depth of nesting inside values.
@@ -118,20 +153,9 @@ impl Depth {
 /// Reads an array.
 ///
 /// # Errors
-/// Errors of the elements.
-///
-/// # Safety
-/// P1 for the array and every pointer inside.
-pub unsafe fn read_list<F: Form>(
-    array: *const F::C,
-    count: usize,
-    what: &'static str,
-    depth: Depth,
-) -> Result<Vec<F::Owned>, CError> {
-    // SAFETY: the caller's contract.
-    let elements = unsafe { pointer::slice(array, count, what) }?;
-    // SAFETY: the caller's contract, for every element.
-    elements.iter().map(|element| unsafe { F::read(element, depth) }).collect()
+/// When the pointer or the count is impossible, and errors of the elements.
+pub fn read_list<F: Form>(array: Counted<'_, F>, what: &'static str, depth: Depth) -> Result<Vec<F::Owned>, CError> {
+    array.list(what)?.iter().map(|element| F::read(element, depth)).collect()
 }
 
 /// Puts values into a new array. `array` and `count` are empty before.
@@ -139,10 +163,7 @@ pub unsafe fn read_list<F: Form>(
 /// # Errors
 /// Errors of the elements; the caller must then destruct the array (F1).
 pub fn write_list<F: Form>(owned: &[F::Owned], array: &mut *mut F::C, count: &mut usize) -> Result<(), CError> {
-    *array = memory::zeroed(owned.len())?;
-    *count = owned.len();
-    // SAFETY: the block was made just now for so many elements; zero is valid for all of them.
-    let elements = unsafe { pointer::slice_mut(*array, owned.len(), "array") }?;
+    let elements = new_list::<F>(owned.len(), array, count)?;
     owned.iter().zip(elements).try_for_each(|(value, element)| F::write(value, element))
 }
 
@@ -150,26 +171,30 @@ pub fn write_list<F: Form>(owned: &[F::Owned], array: &mut *mut F::C, count: &mu
 ///
 /// # Errors
 /// Errors of the elements; the caller must then destruct the copy (F1).
-///
-/// # Safety
-/// P1 for the array and every pointer inside.
-pub unsafe fn copy_list<F: Form>(
-    from: *const F::C,
-    from_count: usize,
+pub fn copy_list<F: Form>(
+    from: Counted<'_, F>,
     to: &mut *mut F::C,
     to_count: &mut usize,
     depth: Depth,
 ) -> Result<(), CError> {
-    // SAFETY: the caller's contract.
-    let source = unsafe { pointer::slice(from, from_count, "array") }?;
-    *to = memory::zeroed(source.len())?;
-    *to_count = source.len();
+    let source = from.list("array")?;
+    let target = new_list::<F>(source.get().len(), to, to_count)?;
+    source.iter().zip(target).try_for_each(|(element, copy)| F::copy(element, copy, depth))
+}
+
+/// Makes an array of zeroed elements.
+///
+/// # Errors
+/// When there is no memory.
+pub fn new_list<'a, F: Form>(
+    count: usize,
+    array: &'a mut *mut F::C,
+    array_count: &mut usize,
+) -> Result<&'a mut [F::C], CError> {
+    *array = memory::zeroed(count)?;
+    *array_count = count;
     // SAFETY: the block was made just now for so many elements; zero is valid for all of them.
-    let target = unsafe { pointer::slice_mut(*to, source.len(), "array") }?;
-    source.iter().zip(target).try_for_each(|(element, copy)| {
-        // SAFETY: the caller's contract, for every element.
-        unsafe { F::copy(element, copy, depth) }
-    })
+    unsafe { pointer::slice_mut(*array, count, "array") }
 }
 
 /// Releases an array and its elements.
@@ -177,14 +202,14 @@ pub unsafe fn copy_list<F: Form>(
 /// # Safety
 /// F1 for the array and its elements.
 pub unsafe fn destruct_list<F: Form>(array: &mut *mut F::C, count: &mut usize) {
-    // SAFETY: F1.
+    // SAFETY: F1: the block has so many elements, which are ours alone.
     if let Ok(elements) = unsafe { pointer::slice_mut(*array, *count, "array") } {
         for element in elements {
-            // SAFETY: F1 for the elements.
-            unsafe { F::destruct(element) };
+            // SAFETY: F1 holds for every element.
+            F::destruct(unsafe { Own::new(element) });
         }
     }
-    // SAFETY: F1.
+    // SAFETY: F1: the elements are one block of libc's, or there is none.
     unsafe { memory::release(*array) };
     *array = std::ptr::null_mut();
     *count = 0;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use modex::types::{LocalAddress, Rank, Timeval};
 
-use super::{Depth, Form};
+use super::{Depth, Form, Own, Whole};
 use crate::error::CError;
 use crate::types::{c_char, c_void, pid_t, time_t, timeval};
 
@@ -12,11 +12,11 @@ use crate::types::{c_char, c_void, pid_t, time_t, timeval};
 #[derive(Debug)]
 pub struct Plain<T>(PhantomData<T>);
 
-impl<T: Copy> Form for Plain<T> {
+impl<T: Copy + 'static> Form for Plain<T> {
     type C = T;
     type Owned = T;
 
-    unsafe fn read(from: &T, _: Depth) -> Result<T, CError> {
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<T, CError> {
         Ok(*from)
     }
 
@@ -25,12 +25,12 @@ impl<T: Copy> Form for Plain<T> {
         Ok(())
     }
 
-    unsafe fn copy(from: &T, to: &mut T, _: Depth) -> Result<(), CError> {
+    fn copy(from: Whole<'_, Self>, to: &mut T, _: Depth) -> Result<(), CError> {
         *to = *from;
         Ok(())
     }
 
-    unsafe fn destruct(_: &mut T) {}
+    fn destruct(_: Own<'_, Self>) {}
 }
 
 /// Declares members that are numbers of another type: conversion from C and back.
@@ -45,7 +45,7 @@ macro_rules! numbers {
                 type C = $c;
                 type Owned = $owned;
 
-                unsafe fn read(from: &$c, _: Depth) -> Result<$owned, CError> {
+                fn read(from: Whole<'_, Self>, _: Depth) -> Result<$owned, CError> {
                     let read: fn($c) -> Result<$owned, CError> = $read;
                     read(*from)
                 }
@@ -56,12 +56,12 @@ macro_rules! numbers {
                     Ok(())
                 }
 
-                unsafe fn copy(from: &$c, to: &mut $c, _: Depth) -> Result<(), CError> {
+                fn copy(from: Whole<'_, Self>, to: &mut $c, _: Depth) -> Result<(), CError> {
                     *to = *from;
                     Ok(())
                 }
 
-                unsafe fn destruct(_: &mut $c) {}
+                fn destruct(_: Own<'_, Self>) {}
             }
         )*
     };

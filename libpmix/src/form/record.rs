@@ -15,20 +15,22 @@ macro_rules! record {
             type C = Self;
             type Owned = $owned;
 
-            unsafe fn read(
-                from: &Self,
+            fn read(
+                from: $crate::form::Whole<'_, Self>,
                 depth: $crate::form::Depth,
             ) -> Result<$owned, $crate::error::CError> {
                 let depth = depth.deeper()?;
                 Ok($owned {
-                    $($field: {
-                        // SAFETY: the caller's contract holds for every member.
-                        unsafe { <$form as $crate::form::Form>::read(&from.$member, depth) }?
-                    },)*
+                    $($field: <$form as $crate::form::Form>::read(
+                        // SAFETY: P1 holds for the structure, so for every member; the table names its form.
+                        unsafe { $crate::form::Whole::new(&from.get().$member) },
+                        depth,
+                    )?,)*
                     $($($list: {
                         let what = concat!(stringify!($c), ".", stringify!($array));
-                        // SAFETY: the caller's contract holds for every member.
-                        unsafe { $crate::form::read_list::<$element>(from.$array, from.$count, what, depth) }?
+                        // SAFETY: P1 holds for the list; the table names its count and the form of its elements.
+                        let list = unsafe { $crate::form::Counted::<$element>::new(from.$array, from.$count) };
+                        $crate::form::read_list(list, what, depth)?
                     },)*)?
                     $($($row: [$(from.$cell),*],)*)?
                 })
@@ -41,22 +43,22 @@ macro_rules! record {
                 Ok(())
             }
 
-            unsafe fn copy(
-                from: &Self,
+            fn copy(
+                from: $crate::form::Whole<'_, Self>,
                 to: &mut Self,
                 depth: $crate::form::Depth,
             ) -> Result<(), $crate::error::CError> {
                 let depth = depth.deeper()?;
-                $(
-                    // SAFETY: the caller's contract holds for every member.
-                    unsafe { <$form as $crate::form::Form>::copy(&from.$member, &mut to.$member, depth) }?;
-                )*
+                $(<$form as $crate::form::Form>::copy(
+                    // SAFETY: P1 holds for the structure, so for every member; the table names its form.
+                    unsafe { $crate::form::Whole::new(&from.get().$member) },
+                    &mut to.$member,
+                    depth,
+                )?;)*
                 $($(
-                    let (array, count) = (&mut to.$array, &mut to.$count);
-                    // SAFETY: the caller's contract holds for every member.
-                    unsafe {
-                        $crate::form::copy_list::<$element>(from.$array, from.$count, array, count, depth)
-                    }?;
+                    // SAFETY: P1 holds for the list; the table names its count and the form of its elements.
+                    let list = unsafe { $crate::form::Counted::<$element>::new(from.$array, from.$count) };
+                    $crate::form::copy_list(list, &mut to.$array, &mut to.$count, depth)?;
                 )*)?
                 $($($(to.$cell = from.$cell;)*)*)?
                 $($(to.$kept = from.$kept;)*)?
@@ -64,21 +66,21 @@ macro_rules! record {
                 Ok(())
             }
 
-            unsafe fn destruct(member: &mut Self) {
-                $(
-                    // SAFETY: F1 holds for every member.
-                    unsafe { <$form as $crate::form::Form>::destruct(&mut member.$member) };
-                )*
+            fn destruct(member: $crate::form::Own<'_, Self>) {
+                let member = member.into_place();
+                $(<$form as $crate::form::Form>::destruct(
+                    // SAFETY: F1 holds for the structure, so for every member; the table names its form.
+                    unsafe { $crate::form::Own::new(&mut member.$member) },
+                );)*
                 $($(
-                    // SAFETY: F1 holds for every member.
+                    // SAFETY: F1 holds for the list; the table names its count and the form of its elements.
                     unsafe { $crate::form::destruct_list::<$element>(&mut member.$array, &mut member.$count) };
                 )*)?
                 <Self as $crate::form::Form>::construct(member);
             }
 
             fn construct(to: &mut Self) {
-                // SAFETY: the structure has numbers, pointers and arrays of them, which may be all zero.
-                *to = unsafe { std::mem::zeroed() };
+                *to = $crate::form::zeroed::<Self>();
                 $($(to.$set = $empty;)*)?
             }
         })*

@@ -4,7 +4,9 @@ use modex::bfrops::{Codec, DecodeLimits, Generation};
 use modex::types::{DataArray, DataType, Info, InfoFlags, Key, LocalAddress, Namespace, Rank, Text, Value};
 use proptest::prelude::*;
 
-use super::{Depth, Form};
+use super::{Depth, Form, Own, Regex, Whole};
+use crate::argument::as_c::as_c;
+use crate::argument::{Counted, In};
 use crate::error::CError;
 use crate::to_c::{self, Array, Single};
 use crate::types::{
@@ -57,34 +59,34 @@ proptest! {
     fn a_value_comes_back_from_c_as_it_went(value in values()) {
         let value = owned(value);
         match Single::<pmix_value_t>::new(&value) {
-            Ok(mut foreign) => {
-                // SAFETY: made just now.
-                let back = unsafe { from_c::value_at(foreign.as_ptr()) }.unwrap();
+            Ok(foreign) => {
+                let back = from_c::value(foreign.whole()).unwrap();
                 prop_assert_eq!(&back, &value);
-                // SAFETY: made just now.
-                let mut copy = unsafe { Array::<pmix_value_t>::copied(foreign.as_ptr(), 1) }.unwrap();
-                // SAFETY: belongs to `foreign`.
-                unsafe { pmix_value_t::destruct(foreign.get_mut()) };
-                // SAFETY: the copy is independent of what was just released.
-                let back = unsafe { from_c::value(&copy.as_mut_slice()[0]) }.unwrap();
-                prop_assert_eq!(back, value);
+                let copy = copy_of(&foreign);
+                // The copy is independent of what is released.
+                drop(foreign);
+                prop_assert_eq!(from_c::value(copy.whole().at(0).unwrap()).unwrap(), value);
             }
             Err(error) => prop_assert!(is_expected(&error), "{error}"),
         }
     }
 }
 
+/// A deep copy of a structure.
+fn copy_of<F: Form>(single: &Single<F>) -> Array<F> {
+    // SAFETY: one structure, which owns all that it names.
+    Array::copied(unsafe { Counted::new(single.as_ptr(), 1) }).unwrap()
+}
+
 #[test]
 fn a_persistent_value_is_not_released_with_its_info() {
     let mut array = to_c::infos(&[Info::new(Key::from_static("k"), "text")]).unwrap();
     let info = &mut array.as_mut_slice()[0];
-    // SAFETY: the value was written as a string.
-    let text = unsafe { info.value.data.string };
+    let text = info.value.data.string();
     info.flags |= InfoFlags::PERSISTENT.bits();
-    // SAFETY: made just now.
-    unsafe { pmix_info_t::destruct(info) };
-    // SAFETY: the string was left alone, so it is alive.
-    assert_eq!(unsafe { from_c::text(text) }.unwrap(), Some(Text::from("text")));
+    // SAFETY: the info was made just now, and is empty afterwards.
+    pmix_info_t::destruct(unsafe { Own::new(info) });
+    assert_eq!(as_c!(from_c::text(text)).unwrap(), Some(Text::from("text")));
     // SAFETY: nobody uses it any more.
     unsafe { memory::release(text) };
 }
@@ -96,19 +98,16 @@ fn what_c_owns_is_never_persistent() {
     let foreign = &mut array.as_mut_slice()[0];
     assert_eq!(foreign.flags, 0x1 | InfoFlags::ARRAY_END.bits());
     foreign.flags = 0x11;
-    // SAFETY: made just now.
-    let copy = unsafe { Single::<pmix_info_t>::new(&from_c::info(foreign).unwrap()) }.unwrap();
-    assert_eq!(copy.get().flags, 0x1);
-    foreign.flags = 0;
+    let read = from_c::info(array.whole().at(0).unwrap()).unwrap();
+    assert_eq!(Single::<pmix_info_t>::new(&read).unwrap().get().flags, 0x1);
+    array.as_mut_slice()[0].flags = 0;
 }
 
 #[test]
 fn members_that_never_travel_survive_a_copy() {
     let mut from = Single::<pmix_proc_info_t>::constructed();
     from.get_mut().exit_code = 7;
-    // SAFETY: `from` is alive and whole.
-    let mut copy = unsafe { Array::<pmix_proc_info_t>::copied(from.as_ptr(), 1) }.unwrap();
-    assert_eq!(copy.as_mut_slice()[0].exit_code, 7);
+    assert_eq!(copy_of(&from).whole().get()[0].exit_code, 7);
 }
 
 #[test]
@@ -119,29 +118,29 @@ fn a_bare_map_expression_ends_where_it_says() {
     {
         let object = pmix_byte_object_t { bytes: given.as_ptr().cast_mut().cast(), size: 0 };
         // SAFETY: the expression is followed by more bytes, which must not be taken.
-        assert_eq!(unsafe { super::Regex::read(&object, Depth::TOP) }.unwrap(), whole);
+        assert_eq!(Regex::read(unsafe { Whole::new(&object) }, Depth::TOP).unwrap(), whole);
     }
     let endless =
         pmix_byte_object_t { bytes: b"blob:\0component=zlib:\0nothing\0.".as_ptr().cast_mut().cast(), size: 0 };
-    // SAFETY: as above.
-    assert_eq!(unsafe { super::Regex::read(&endless, Depth::TOP) }, Err(CError::Regex));
+    // SAFETY: two texts follow the first, as in an expression with a size.
+    assert_eq!(Regex::read(unsafe { Whole::new(&endless) }, Depth::TOP), Err(CError::Regex));
 }
 
 #[test]
 fn counts_and_types_are_checked_before_anything_is_followed() {
     let array = |type_, size, array| pmix_data_array_t { type_, size, array };
     let read = |array: &pmix_data_array_t| {
-        // SAFETY: none of these pointers is followed.
-        unsafe { pmix_data_array_t::read(array, Depth::TOP) }
+        // SAFETY: none of these pointers passes the checks, so none is followed.
+        pmix_data_array_t::read(unsafe { Whole::new(array) }, Depth::TOP)
     };
     assert_eq!(read(&array(999, 1, std::ptr::null_mut())), Err(CError::UnknownType { code: 999 }));
     assert!(matches!(read(&array(24, usize::MAX, std::ptr::null_mut())), Err(CError::TooMany { .. })));
     assert_eq!(read(&array(24, 1, std::ptr::null_mut())), Err(CError::Null { what: "data array" }));
     assert_eq!(read(&array(0, 3, std::ptr::null_mut())), Err(CError::NoForm { data_type: DataType::Undefined }));
-    // SAFETY: no element.
-    assert!(unsafe { from_c::infos(std::ptr::null(), 0) }.unwrap().is_empty());
     // SAFETY: NULL is not followed.
-    assert!(unsafe { from_c::infos(std::ptr::null(), 1) }.is_err());
+    let infos = |count| from_c::infos(unsafe { Counted::new(std::ptr::null(), count) });
+    assert!(infos(0).unwrap().is_empty());
+    assert!(infos(1).is_err());
 }
 
 /// Regression: a server process's calls of its own functions lost the address, and the host found NULL.
@@ -155,13 +154,9 @@ fn a_pointer_keeps_its_address_in_this_process_also_inside_others() {
     }));
     for value in [pointer, array, Value::info_array(vec![])] {
         let foreign = Single::<pmix_value_t>::new(&value).unwrap();
-        // SAFETY: made just now.
-        assert_eq!(unsafe { from_c::value_at(foreign.as_ptr()) }.unwrap(), value);
+        assert_eq!(from_c::value(foreign.whole()).unwrap(), value);
         if matches!(value, Value::Pointer(_)) {
-            // SAFETY: made just now.
-            let data = unsafe { foreign.as_ptr().read() }.data;
-            // SAFETY: the type says so.
-            assert_eq!(unsafe { data.ptr }, (&raw mut target).cast());
+            assert_eq!(foreign.get().data.ptr(), (&raw mut target).cast());
         }
     }
 }
@@ -171,7 +166,8 @@ fn a_value_that_contains_itself_ends() {
     let mut array = pmix_data_array_t { type_: DataType::DataArray.to_raw(), size: 1, array: std::ptr::null_mut() };
     array.array = (&raw mut array).cast();
     // SAFETY: the array is alive; its only element is itself.
-    assert!(matches!(unsafe { pmix_data_array_t::read(&array, Depth::TOP) }, Err(CError::TooDeep { .. })));
+    let read = pmix_data_array_t::read(unsafe { Whole::new(&array) }, Depth::TOP);
+    assert!(matches!(read, Err(CError::TooDeep { .. })));
 }
 
 /// Deep arrays are read, written, copied and released with little stack. Deeper ones are an error, and are released all
@@ -185,19 +181,11 @@ fn deep_arrays_cross_on_a_small_stack() {
         };
         let deepest = nested(DecodeLimits::NESTING_MAX / 2 - 1);
         let foreign = Single::<pmix_value_t>::new(&deepest).unwrap();
-        // SAFETY: made just now.
-        assert!(unsafe { from_c::value_at(foreign.as_ptr()) }.unwrap() == deepest);
-        // SAFETY: any bytes are a value.
-        let mut copy: pmix_value_t = unsafe { std::mem::zeroed() };
-        // SAFETY: made just now.
-        let source = unsafe { foreign.as_ptr().read() };
-        // SAFETY: made just now.
-        unsafe { pmix_value_t::copy(&source, &mut copy, Depth::TOP) }.unwrap();
-        // SAFETY: made just now.
-        unsafe { pmix_value_t::destruct(&mut copy) };
+        assert!(from_c::value(foreign.whole()).unwrap() == deepest);
+        // The copy is released at once.
+        let _: Array<pmix_value_t> = copy_of(&foreign);
         let too_deep = Single::<pmix_value_t>::new(&nested(20_000)).unwrap();
-        // SAFETY: made just now.
-        assert!(matches!(unsafe { from_c::value_at(too_deep.as_ptr()) }, Err(CError::TooDeep { limit: 2049 })));
+        assert!(matches!(from_c::value(too_deep.whole()), Err(CError::TooDeep { limit: 2049 })));
     };
     let thread = std::thread::Builder::new().stack_size(256 << 10).spawn(test);
     thread.unwrap().join().unwrap();
@@ -207,14 +195,15 @@ fn deep_arrays_cross_on_a_small_stack() {
 fn an_empty_namespace_is_ones_own() {
     let own = Namespace::new("own").unwrap();
     let foreign = pmix_proc_t { nspace: [0; 256], rank: 3 };
-    // SAFETY: alive.
-    let proc = unsafe { from_c::some_proc(&raw const foreign, Some(&own)) }.unwrap();
+    // SAFETY: the process is alive, and has no pointers.
+    let given = unsafe { In::new(&raw const foreign) };
+    let proc = from_c::some_proc(given, Some(&own)).unwrap();
     assert_eq!((proc.namespace, proc.rank), (own.clone(), Rank::Process(3)));
-    // SAFETY: alive.
-    assert!(unsafe { from_c::some_proc(&raw const foreign, None) }.is_err());
+    assert!(from_c::some_proc(given, None).is_err());
     let other = to_c::proc(&modex::types::ProcId::new(Namespace::new("other").unwrap(), 1));
-    // SAFETY: alive.
-    let procs = unsafe { from_c::procs([foreign, other, other, foreign].as_ptr(), 4, Some(&own)) }.unwrap();
+    let procs = [foreign, other, other, foreign];
+    // SAFETY: four processes.
+    let procs = from_c::procs(unsafe { Counted::new(procs.as_ptr(), 4) }, Some(&own)).unwrap();
     let names: Vec<&str> = procs.iter().map(|proc| proc.namespace.as_str()).collect();
     assert_eq!(names, ["own", "other", "other", "own"]);
 }
@@ -225,22 +214,16 @@ fn keys_without_an_end_or_beyond_the_limit_are_refused() {
     assert!(from_c::key_in_place(&long[..512]).is_err());
     let mut long: Vec<c_char> = long.to_vec();
     long.push(0);
-    // SAFETY: a NUL ends it.
-    assert!(unsafe { from_c::key(long.as_ptr()) }.is_err());
-    // SAFETY: NULL is not followed.
-    assert_eq!(unsafe { from_c::key(std::ptr::null()) }, Err(CError::Null { what: "key" }));
+    assert!(as_c!(from_c::key(long.as_ptr())).is_err());
+    assert_eq!(as_c!(from_c::key(std::ptr::null())), Err(CError::Null { what: "key" }));
 }
 
 #[test]
 fn a_set_of_processors_is_libhwlocs() {
     let set = Single::<pmix_cpuset_t>::new(&Some(Text::from("0-3,8"))).unwrap();
-    // SAFETY: made just now.
-    let back = unsafe { pmix_cpuset_t::read(set.get(), Depth::TOP) }.unwrap();
+    let back = pmix_cpuset_t::read(set.whole(), Depth::TOP).unwrap();
     assert_eq!(back, Some(Text::from("0-3,8")));
-    // SAFETY: made just now.
-    let mut copy = unsafe { Array::<pmix_cpuset_t>::copied(set.as_ptr(), 1) }.unwrap();
-    // SAFETY: made just now.
-    assert_eq!(unsafe { pmix_cpuset_t::read(&copy.as_mut_slice()[0], Depth::TOP) }.unwrap(), back);
+    assert_eq!(pmix_cpuset_t::read(copy_of(&set).whole().at(0).unwrap(), Depth::TOP).unwrap(), back);
     // Regression: libhwloc took the second text for an empty set.
     for list in ["no list", "0\u{1}"] {
         assert!(matches!(Single::<pmix_cpuset_t>::new(&Some(Text::from(list))), Err(CError::Hwloc { .. })));
@@ -257,10 +240,7 @@ fn a_topology_is_libhwlocs() {
         complete_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\"/></object></topology>";
     let given = modex::types::Topology { xml: Some(Text::from(xml)), support: Vec::new() };
     let foreign = Single::<pmix_topology_t>::new(&given).unwrap();
-    // SAFETY: made just now.
-    let mut copy = unsafe { Array::<pmix_topology_t>::copied(foreign.as_ptr(), 1) }.unwrap();
-    // SAFETY: made just now.
-    let back = unsafe { pmix_topology_t::read(&copy.as_mut_slice()[0], Depth::TOP) }.unwrap();
+    let back = pmix_topology_t::read(copy_of(&foreign).whole().at(0).unwrap(), Depth::TOP).unwrap();
     assert!(back.xml.unwrap().to_str().unwrap().contains("NUMANode"));
     assert_eq!(back.support.len(), 32);
 }

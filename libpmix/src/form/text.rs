@@ -1,9 +1,11 @@
 //! Members that own strings and bytes.
 
+use std::ffi::CStr;
+
 use modex::regex::framed_length;
 use modex::types::{Key, Namespace, Text};
 
-use super::{Depth, Form, known_key};
+use super::{Depth, Form, Own, Whole, known_key, new_list};
 use crate::error::CError;
 use crate::types::{
     PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_byte_object_t, pmix_data_buffer_t, pmix_key_t, pmix_nspace_t,
@@ -18,9 +20,8 @@ impl Form for Str {
     type C = *mut c_char;
     type Owned = Option<Text>;
 
-    unsafe fn read(from: &*mut c_char, _: Depth) -> Result<Option<Text>, CError> {
-        // SAFETY: the caller's contract.
-        Ok(unsafe { pointer::text(*from, "string") }?.map(Text::from))
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Option<Text>, CError> {
+        Ok(from.text("string")?.map(Text::from))
     }
 
     fn write(owned: &Option<Text>, to: &mut *mut c_char) -> Result<(), CError> {
@@ -30,18 +31,29 @@ impl Form for Str {
         Ok(())
     }
 
-    unsafe fn copy(from: &*mut c_char, to: &mut *mut c_char, _: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        if let Some(text) = unsafe { pointer::text(*from, "string") }? {
+    fn copy(from: Whole<'_, Self>, to: &mut *mut c_char, _: Depth) -> Result<(), CError> {
+        if let Some(text) = from.text("string")? {
             *to = memory::new_string(text.to_bytes())?;
         }
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut *mut c_char) {
-        // SAFETY: F1.
+    fn destruct(member: Own<'_, Self>) {
+        let member = member.into_place();
+        // SAFETY: F1: the string is a block of its own, or there is none.
         unsafe { memory::release(*member) };
         *member = std::ptr::null_mut();
+    }
+}
+
+impl<'a> Whole<'a, Str> {
+    /// The string; `None` for NULL.
+    ///
+    /// # Errors
+    /// When the pointer is an impossible address; `what` names it.
+    pub fn text(self, what: &'static str) -> Result<Option<&'a CStr>, CError> {
+        // SAFETY: P1 holds for the member, which is a string.
+        unsafe { pointer::text(*self.get(), what) }
     }
 }
 
@@ -53,32 +65,40 @@ impl Form for Argv {
     type C = *mut *mut c_char;
     type Owned = Vec<Text>;
 
-    unsafe fn read(from: &*mut *mut c_char, _: Depth) -> Result<Vec<Text>, CError> {
-        // SAFETY: the caller's contract.
-        let texts = unsafe { pointer::texts(*from, "string of an array") }?;
-        Ok(texts.into_iter().map(Text::from).collect())
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Vec<Text>, CError> {
+        Ok(from.texts("string of an array")?.into_iter().map(Text::from).collect())
     }
 
     fn write(owned: &Vec<Text>, to: &mut *mut *mut c_char) -> Result<(), CError> {
         Self::write_all(owned.iter().map(Text::as_bytes), to)
     }
 
-    unsafe fn copy(from: &*mut *mut c_char, to: &mut *mut *mut c_char, _: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        let texts = unsafe { pointer::texts(*from, "string of an array") }?;
+    fn copy(from: Whole<'_, Self>, to: &mut *mut *mut c_char, _: Depth) -> Result<(), CError> {
+        let texts = from.texts("string of an array")?;
         Self::write_all(texts.iter().map(|text| text.to_bytes()), to)
     }
 
-    unsafe fn destruct(member: &mut *mut *mut c_char) {
-        // SAFETY: F1; an array that can't be one is left alone.
-        let texts = unsafe { pointer::texts(*member, "string of an array") }.unwrap_or_default();
-        for text in texts {
-            // SAFETY: F1 for every string.
+    fn destruct(member: Own<'_, Self>) {
+        // An array that can't be one is left alone.
+        for text in member.whole().texts("string of an array").unwrap_or_default() {
+            // SAFETY: F1: every string is a block of its own.
             unsafe { memory::release(text.as_ptr().cast_mut()) };
         }
-        // SAFETY: F1.
+        let member = member.into_place();
+        // SAFETY: F1: the array is a block of its own, or there is none.
         unsafe { memory::release(*member) };
         *member = std::ptr::null_mut();
+    }
+}
+
+impl<'a> Whole<'a, Argv> {
+    /// The strings; none for NULL.
+    ///
+    /// # Errors
+    /// When a pointer is an impossible address; `what` names it.
+    pub fn texts(self, what: &'static str) -> Result<Vec<&'a CStr>, CError> {
+        // SAFETY: P1 holds for the member, which is an array of strings that a NULL ends.
+        unsafe { pointer::texts(self.get().cast_const(), what) }
     }
 }
 
@@ -95,9 +115,9 @@ impl Argv {
         if count == 0 {
             return Ok(());
         }
-        *to = memory::zeroed(count.saturating_add(1))?;
-        // SAFETY: the block was made just now, one entry longer than `count`; NULL pointers are valid ones.
-        let entries = unsafe { pointer::slice_mut(*to, count, "array of strings") }?;
+        let mut entry_count = 0;
+        // One entry more, whose NULL ends the array.
+        let entries = new_list::<Str>(count.saturating_add(1), to, &mut entry_count)?;
         entries.iter_mut().zip(texts).try_for_each(|(entry, text)| {
             *entry = memory::new_string(text)?;
             Ok(())
@@ -110,24 +130,34 @@ impl Form for pmix_byte_object_t {
     type C = Self;
     type Owned = Vec<u8>;
 
-    unsafe fn read(from: &Self, _: Depth) -> Result<Vec<u8>, CError> {
-        // SAFETY: the caller's contract.
-        Ok(unsafe { pointer::slice(from.bytes.cast::<u8>(), from.size, "bytes") }?.to_vec())
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Vec<u8>, CError> {
+        Ok(from.content("bytes")?.to_vec())
     }
 
     fn write(owned: &Vec<u8>, to: &mut Self) -> Result<(), CError> {
         write_bytes(owned, to)
     }
 
-    unsafe fn copy(from: &Self, to: &mut Self, _: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        write_bytes(unsafe { pointer::slice(from.bytes.cast::<u8>(), from.size, "bytes") }?, to)
+    fn copy(from: Whole<'_, Self>, to: &mut Self, _: Depth) -> Result<(), CError> {
+        write_bytes(from.content("bytes")?, to)
     }
 
-    unsafe fn destruct(member: &mut Self) {
-        // SAFETY: F1.
+    fn destruct(member: Own<'_, Self>) {
+        let member = member.into_place();
+        // SAFETY: F1: the bytes are a block of their own, or there are none.
         unsafe { memory::release(member.bytes) };
         Self::construct(member);
+    }
+}
+
+impl<'a> Whole<'a, pmix_byte_object_t> {
+    /// The bytes.
+    ///
+    /// # Errors
+    /// When NULL has bytes, or the pointer or the number is impossible; `what` names the bytes.
+    pub fn content(self, what: &'static str) -> Result<&'a [u8], CError> {
+        // SAFETY: P1 holds for the pointer, which has so many bytes.
+        unsafe { pointer::slice(self.bytes.cast::<u8>(), self.size, what) }
     }
 }
 
@@ -146,35 +176,34 @@ impl Form for Regex {
     type C = pmix_byte_object_t;
     type Owned = Vec<u8>;
 
-    unsafe fn read(from: &pmix_byte_object_t, _: Depth) -> Result<Vec<u8>, CError> {
-        // SAFETY: the caller's contract.
-        Ok(unsafe { regex_bytes(from) }?.to_vec())
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Vec<u8>, CError> {
+        Ok(from.expression()?.to_vec())
     }
 
     fn write(owned: &Vec<u8>, to: &mut pmix_byte_object_t) -> Result<(), CError> {
         write_bytes(owned, to)
     }
 
-    unsafe fn copy(from: &pmix_byte_object_t, to: &mut pmix_byte_object_t, _: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        write_bytes(unsafe { regex_bytes(from) }?, to)
+    fn copy(from: Whole<'_, Self>, to: &mut pmix_byte_object_t, _: Depth) -> Result<(), CError> {
+        write_bytes(from.expression()?, to)
     }
 
-    unsafe fn destruct(member: &mut pmix_byte_object_t) {
-        // SAFETY: F1.
-        unsafe { pmix_byte_object_t::destruct(member) };
+    fn destruct(member: Own<'_, Self>) {
+        // SAFETY: F1 holds for the expression, whose only block is that of its bytes.
+        pmix_byte_object_t::destruct(unsafe { Own::new(member.into_place()) });
     }
 }
 
-/// # Safety
-/// P1, and a NUL or its own size ends the expression.
-unsafe fn regex_bytes<'a>(object: &pmix_byte_object_t) -> Result<&'a [u8], CError> {
-    if object.size != 0 || object.bytes.is_null() {
-        // SAFETY: the caller's contract.
-        return unsafe { pointer::slice(object.bytes.cast::<u8>(), object.size, "map expression") };
+impl<'a> Whole<'a, Regex> {
+    /// The expression, with the NUL that ends a text.
+    fn expression(self) -> Result<&'a [u8], CError> {
+        if self.size == 0 && !self.bytes.is_null() {
+            // SAFETY: P1 holds for the pointer; without a number of bytes a NUL or its own size ends the expression.
+            return unsafe { bare_regex(self.bytes) };
+        }
+        // SAFETY: P1 holds for the pointer, which has so many bytes.
+        unsafe { pointer::slice(self.bytes.cast::<u8>(), self.size, "map expression") }
     }
-    // SAFETY: the caller's contract.
-    unsafe { bare_regex(object.bytes) }
 }
 
 /// A map expression given as a bare pointer, with the NUL that ends it. It is a text, or the sized form with its size
@@ -186,7 +215,7 @@ unsafe fn regex_bytes<'a>(object: &pmix_byte_object_t) -> Result<&'a [u8], CErro
 /// # Safety
 /// P1, and a NUL or its own size ends the expression.
 pub unsafe fn bare_regex<'a>(expression: *const c_char) -> Result<&'a [u8], CError> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the expression begins with a text, which a NUL ends.
     let text =
         unsafe { pointer::text(expression, "map expression") }?.ok_or(CError::Null { what: "map expression" })?;
     if text.to_bytes() != b"blob:" {
@@ -196,9 +225,8 @@ pub unsafe fn bare_regex<'a>(expression: *const c_char) -> Result<&'a [u8], CErr
     let mut size_seen = false;
     // The header: "blob:" NUL "component=zlib:" NUL "size=N:" NUL; each part is a text.
     for _ in 0..2 {
-        // SAFETY: the part before ended with a NUL inside the expression, and another part follows (caller's contract).
-        let next = unsafe { expression.add(length) };
-        // SAFETY: as above.
+        let next = expression.wrapping_add(length);
+        // SAFETY: the part before ended with a NUL inside the expression, and another text follows (its form).
         let part = unsafe { pointer::text(next, "map expression") }?.ok_or(CError::Regex)?;
         length += part.count_bytes() + 1;
         if let Some(size) = part.to_bytes().strip_prefix(b"size=").and_then(|rest| rest.strip_suffix(b":")) {
@@ -211,7 +239,7 @@ pub unsafe fn bare_regex<'a>(expression: *const c_char) -> Result<&'a [u8], CErr
     if !size_seen {
         return Err(CError::Regex);
     }
-    // SAFETY: the expression is as long as its own size says (the caller's contract).
+    // SAFETY: the expression is as long as its own size says.
     let bytes = unsafe { pointer::slice(expression.cast::<u8>(), length, "map expression") }?;
     if framed_length(bytes) == Ok(length) { Ok(bytes) } else { Err(CError::Regex) }
 }
@@ -221,24 +249,34 @@ impl Form for pmix_data_buffer_t {
     type C = Self;
     type Owned = Vec<u8>;
 
-    unsafe fn read(from: &Self, _: Depth) -> Result<Vec<u8>, CError> {
-        // SAFETY: the caller's contract.
-        Ok(unsafe { pointer::slice(from.base_ptr.cast::<u8>(), from.bytes_used, "packed data") }?.to_vec())
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Vec<u8>, CError> {
+        Ok(from.content()?.to_vec())
     }
 
     fn write(owned: &Vec<u8>, to: &mut Self) -> Result<(), CError> {
         write_buffer(owned, to)
     }
 
-    unsafe fn copy(from: &Self, to: &mut Self, _: Depth) -> Result<(), CError> {
-        // SAFETY: the caller's contract.
-        write_buffer(unsafe { pointer::slice(from.base_ptr.cast::<u8>(), from.bytes_used, "packed data") }?, to)
+    fn copy(from: Whole<'_, Self>, to: &mut Self, _: Depth) -> Result<(), CError> {
+        write_buffer(from.content()?, to)
     }
 
-    unsafe fn destruct(member: &mut Self) {
-        // SAFETY: F1.
+    fn destruct(member: Own<'_, Self>) {
+        let member = member.into_place();
+        // SAFETY: F1: the packed data is a block of its own, or there is none.
         unsafe { memory::release(member.base_ptr) };
         Self::construct(member);
+    }
+}
+
+impl<'a> Whole<'a, pmix_data_buffer_t> {
+    /// All bytes of the buffer from its start, read or not.
+    ///
+    /// # Errors
+    /// When NULL has bytes, or the pointer or the number is impossible.
+    pub fn content(self) -> Result<&'a [u8], CError> {
+        // SAFETY: P1 holds for the block, which is filled up to `bytes_used`.
+        unsafe { pointer::slice(self.base_ptr.cast::<u8>(), self.bytes_used, "packed data") }
     }
 }
 
@@ -259,8 +297,8 @@ impl Form for KeyText {
     type C = pmix_key_t;
     type Owned = Key;
 
-    unsafe fn read(from: &pmix_key_t, _: Depth) -> Result<Key, CError> {
-        Ok(known_key::key(pointer::fixed_text(from, "key")?)?)
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Key, CError> {
+        key_in(from.get())
     }
 
     fn write(owned: &Key, to: &mut pmix_key_t) -> Result<(), CError> {
@@ -271,14 +309,22 @@ impl Form for KeyText {
         Ok(())
     }
 
-    unsafe fn copy(from: &pmix_key_t, to: &mut pmix_key_t, _: Depth) -> Result<(), CError> {
+    fn copy(from: Whole<'_, Self>, to: &mut pmix_key_t, _: Depth) -> Result<(), CError> {
         *to = *from;
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut pmix_key_t) {
-        *member = [0; PMIX_MAX_KEYLEN + 1];
+    fn destruct(member: Own<'_, Self>) {
+        *member.into_place() = [0; PMIX_MAX_KEYLEN + 1];
     }
+}
+
+/// A key in place.
+///
+/// # Errors
+/// When no NUL ends it, or it is no key.
+pub fn key_in(from: &pmix_key_t) -> Result<Key, CError> {
+    Ok(known_key::key(pointer::fixed_text(from, "key")?)?)
 }
 
 /// The key of an info, which may be empty.
@@ -297,8 +343,8 @@ impl Form for NamespaceText {
     type C = pmix_nspace_t;
     type Owned = Namespace;
 
-    unsafe fn read(from: &pmix_nspace_t, _: Depth) -> Result<Namespace, CError> {
-        Ok(Namespace::in_value(pointer::fixed_text(from, "namespace")?)?)
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Namespace, CError> {
+        Ok(Namespace::in_value(pointer::fixed_text(from.get(), "namespace")?)?)
     }
 
     fn write(owned: &Namespace, to: &mut pmix_nspace_t) -> Result<(), CError> {
@@ -308,13 +354,13 @@ impl Form for NamespaceText {
         Ok(())
     }
 
-    unsafe fn copy(from: &pmix_nspace_t, to: &mut pmix_nspace_t, _: Depth) -> Result<(), CError> {
+    fn copy(from: Whole<'_, Self>, to: &mut pmix_nspace_t, _: Depth) -> Result<(), CError> {
         *to = *from;
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut pmix_nspace_t) {
-        *member = [0; PMIX_MAX_NSLEN + 1];
+    fn destruct(member: Own<'_, Self>) {
+        *member.into_place() = [0; PMIX_MAX_NSLEN + 1];
     }
 }
 
@@ -326,20 +372,20 @@ impl Form for KeyString {
     type C = pmix_key_t;
     type Owned = Text;
 
-    unsafe fn read(from: &pmix_key_t, _: Depth) -> Result<Text, CError> {
-        Ok(Text::until_nul(pointer::fixed_text(from, "attribute's key")?))
+    fn read(from: Whole<'_, Self>, _: Depth) -> Result<Text, CError> {
+        Ok(Text::until_nul(pointer::fixed_text(from.get(), "attribute's key")?))
     }
 
     fn write(owned: &Text, to: &mut pmix_key_t) -> Result<(), CError> {
         pointer::put_fixed_text(owned.as_bytes(), to, "attribute's key")
     }
 
-    unsafe fn copy(from: &pmix_key_t, to: &mut pmix_key_t, _: Depth) -> Result<(), CError> {
+    fn copy(from: Whole<'_, Self>, to: &mut pmix_key_t, _: Depth) -> Result<(), CError> {
         *to = *from;
         Ok(())
     }
 
-    unsafe fn destruct(member: &mut pmix_key_t) {
-        *member = [0; PMIX_MAX_KEYLEN + 1];
+    fn destruct(member: Own<'_, Self>) {
+        *member.into_place() = [0; PMIX_MAX_KEYLEN + 1];
     }
 }

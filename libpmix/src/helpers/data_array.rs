@@ -3,22 +3,19 @@
 use modex::types::{DataType, InfoFlags};
 
 use super::family;
-use crate::form::{Form, data_array, element};
+use crate::argument::{Freed, InOut, Out};
+use crate::form::{Form, data_array};
 use crate::guard::guard_or;
+use crate::to_c::Array;
 use crate::types::{pmix_data_array_t, pmix_data_type_t, pmix_info_t};
-use crate::{memory, pointer};
 
 /// Makes an array of so many empty elements of a type; of an unknown type, an array of nothing.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to storage for an array.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_array_construct(p: *mut pmix_data_array_t, num: usize, type_: pmix_data_type_t) {
+pub extern "C" fn PMIx_Data_array_construct(mut p: Out<'_, pmix_data_array_t>, num: usize, type_: pmix_data_type_t) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        if let Ok(array) = unsafe { pointer::unique(p, "data array") } {
+        if let Ok(array) = p.place("data array") {
             fill(array, num, type_);
         }
     });
@@ -27,14 +24,10 @@ pub unsafe extern "C" fn PMIx_Data_array_construct(p: *mut pmix_data_array_t, nu
 /// Makes an array without elements, of a type.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to storage for an array.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_array_init(p: *mut pmix_data_array_t, type_: pmix_data_type_t) {
+pub extern "C" fn PMIx_Data_array_init(mut p: Out<'_, pmix_data_array_t>, type_: pmix_data_type_t) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        if let Ok(array) = unsafe { pointer::unique(p, "data array") } {
+        if let Ok(array) = p.place("data array") {
             pmix_data_array_t::construct(array);
             array.type_ = type_;
         }
@@ -50,56 +43,43 @@ pub extern "C" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *
         if n == 0 {
             return std::ptr::null_mut();
         }
-        let block: *mut pmix_data_array_t = memory::zeroed_array(1);
-        // SAFETY: made just now; zero is a valid array.
-        if let Ok(array) = unsafe { pointer::unique(block, "data array") } {
-            fill(array, n, type_);
-        }
-        block
+        let Ok(mut arrays) = Array::<pmix_data_array_t>::constructed(1) else { return std::ptr::null_mut() };
+        arrays.as_mut_slice().iter_mut().for_each(|array| fill(array, n, type_));
+        arrays.into_raw().0
     })
 }
 
 /// Releases the elements and empties the array.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_array_destruct(d: *mut pmix_data_array_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::destruct::<pmix_data_array_t>(d) };
+pub extern "C" fn PMIx_Data_array_destruct(d: InOut<'_, pmix_data_array_t>) {
+    family::destruct(d);
 }
 
 /// Releases the elements and the array.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for its content; the block is libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Data_array_free(p: *mut pmix_data_array_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::release::<pmix_data_array_t>(p) };
+pub extern "C" fn PMIx_Data_array_free(p: Freed<'_, pmix_data_array_t>) {
+    family::release(p);
 }
 
 fn fill(array: &mut pmix_data_array_t, count: usize, code: pmix_data_type_t) {
     pmix_data_array_t::construct(array);
     array.type_ = code;
     let Some(data_type) = DataType::from_raw(code) else { return };
-    if count > data_array::ELEMENT_COUNT_MAX || data_array::allocate(data_type, count, array).is_err() {
+    if count > data_array::ELEMENT_COUNT_MAX {
         return;
     }
-    let Ok(stride) = element::size(data_type) else { return };
-    for index in 0..array.size {
-        // SAFETY: the block was made just now for so many elements of the type.
-        unsafe { element::construct(data_type, array.array.wrapping_byte_add(index * stride)) };
-    }
     if data_type == DataType::Info {
-        // SAFETY: the elements are infos.
-        let infos = unsafe { pointer::slice_mut(array.array.cast::<pmix_info_t>(), array.size, "infos") };
-        if let Some(last) = infos.unwrap_or_default().last_mut() {
+        let Ok(infos) = data_array::allocate_infos(count, array) else { return };
+        infos.iter_mut().for_each(pmix_info_t::construct);
+        if let Some(last) = infos.last_mut() {
             last.flags |= InfoFlags::ARRAY_END.bits();
         }
+        return;
     }
+    let Ok(places) = data_array::allocate(data_type, count, array) else { return };
+    places.for_each(|mut place| place.construct());
 }

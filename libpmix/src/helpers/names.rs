@@ -2,7 +2,8 @@
 
 use modex::types::Rank;
 
-use crate::form::Form;
+use crate::argument::{FixedText, In, KeyText, NamespaceText, Out};
+use crate::form::{Form, Whole};
 use crate::guard::guard_or;
 use crate::pointer;
 use crate::types::{PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_key_t, pmix_nspace_t, pmix_proc_t, pmix_rank_t};
@@ -10,41 +11,36 @@ use crate::types::{PMIX_MAX_KEYLEN, PMIX_MAX_NSLEN, c_char, pmix_key_t, pmix_nsp
 /// Copies a key into place, cut at 511 bytes; NULL makes it empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `key` points to 512 bytes, `src` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Load_key(key: *mut c_char, src: *const c_char) {
-    // SAFETY: the caller's contract.
-    unsafe { load(key, PMIX_MAX_KEYLEN + 1, src) };
+pub extern "C" fn PMIx_Load_key(mut key: Out<'_, pmix_key_t>, src: KeyText<'_>) {
+    guard_or((), || {
+        if let Ok(place) = key.place("text in place") {
+            load(place, src);
+        }
+    });
 }
 
 /// Copies a namespace into place, cut at 255 bytes; NULL makes it empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `nspace` points to 256 bytes, `str` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Load_nspace(nspace: *mut c_char, str: *const c_char) {
-    // SAFETY: the caller's contract.
-    unsafe { load(nspace, PMIX_MAX_NSLEN + 1, str) };
+pub extern "C" fn PMIx_Load_nspace(mut nspace: Out<'_, pmix_nspace_t>, str: NamespaceText<'_>) {
+    guard_or((), || {
+        if let Ok(place) = nspace.place("text in place") {
+            load(place, str);
+        }
+    });
 }
 
 /// Sets namespace and rank of a process.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to a process, `ns` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Load_procid(p: *mut pmix_proc_t, ns: *const c_char, rk: pmix_rank_t) {
+pub extern "C" fn PMIx_Load_procid(mut p: Out<'_, pmix_proc_t>, ns: NamespaceText<'_>, rk: pmix_rank_t) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        if let Ok(proc) = unsafe { pointer::unique(p, "process") } {
+        if let Ok(proc) = p.place("process") {
             pmix_proc_t::construct(proc);
-            // SAFETY: the caller's contract.
-            unsafe { load(proc.nspace.as_mut_ptr(), proc.nspace.len(), ns) };
+            load(&mut proc.nspace, ns);
             proc.rank = rk;
         }
     });
@@ -53,29 +49,20 @@ pub unsafe extern "C" fn PMIx_Load_procid(p: *mut pmix_proc_t, ns: *const c_char
 /// Sets namespace and rank of a process.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// As [`PMIx_Load_procid`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_load(p: *mut pmix_proc_t, nspace: *const c_char, rank: pmix_rank_t) {
-    // SAFETY: the caller's contract.
-    unsafe { PMIx_Load_procid(p, nspace, rank) };
+pub extern "C" fn PMIx_Proc_load(p: Out<'_, pmix_proc_t>, nspace: NamespaceText<'_>, rank: pmix_rank_t) {
+    PMIx_Load_procid(p, nspace, rank);
 }
 
 /// Copies a process.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1 for both.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Xfer_procid(dst: *mut pmix_proc_t, src: *const pmix_proc_t) {
+pub extern "C" fn PMIx_Xfer_procid(mut dst: Out<'_, pmix_proc_t>, src: In<'_, pmix_proc_t>) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        let Ok(from) = (unsafe { pointer::shared(src, "process") }) else { return };
-        let copy = *from;
-        // SAFETY: the caller's contract; source and target may be the same.
-        if let Ok(to) = unsafe { pointer::unique(dst, "process") } {
+        // Source and target may be the same.
+        let Ok(copy) = src.get("process").map(|from| *from) else { return };
+        if let Ok(to) = dst.place("process") {
             *to = copy;
         }
     });
@@ -84,14 +71,10 @@ pub unsafe extern "C" fn PMIx_Xfer_procid(dst: *mut pmix_proc_t, src: *const pmi
 /// Whether two keys are equal; NULL equals nothing.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: each is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Check_key(key: *const c_char, str: *const c_char) -> bool {
+pub extern "C" fn PMIx_Check_key(key: KeyText<'_>, str: KeyText<'_>) -> bool {
     guard_or(false, || {
-        // SAFETY: the caller's contract.
-        let (one, other) = (unsafe { bounded(key, PMIX_MAX_KEYLEN) }, unsafe { bounded(str, PMIX_MAX_KEYLEN) });
+        let (one, other) = (key.cut(), str.cut());
         one.is_some() && one == other
     })
 }
@@ -99,28 +82,17 @@ pub unsafe extern "C" fn PMIx_Check_key(key: *const c_char, str: *const c_char) 
 /// Whether two namespaces are equal; a NULL or empty one equals all.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: each is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Check_nspace(key1: *const c_char, key2: *const c_char) -> bool {
-    guard_or(false, || {
-        // SAFETY: the caller's contract.
-        let (one, other) = (unsafe { bounded(key1, PMIX_MAX_NSLEN) }, unsafe { bounded(key2, PMIX_MAX_NSLEN) });
-        namespaces_agree(one.unwrap_or_default(), other.unwrap_or_default())
-    })
+pub extern "C" fn PMIx_Check_nspace(key1: NamespaceText<'_>, key2: NamespaceText<'_>) -> bool {
+    guard_or(false, || namespaces_agree(key1.cut().unwrap_or_default(), key2.cut().unwrap_or_default()))
 }
 
 /// Whether a namespace is NULL or empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Nspace_invalid(nspace: *const c_char) -> bool {
-    // SAFETY: the caller's contract.
-    guard_or(true, || unsafe { bounded(nspace, PMIX_MAX_NSLEN) }.is_none_or(<[u8]>::is_empty))
+pub extern "C" fn PMIx_Nspace_invalid(nspace: NamespaceText<'_>) -> bool {
+    guard_or(true, || nspace.cut().is_none_or(<[u8]>::is_empty))
 }
 
 /// Whether two ranks are equal, or one of them is the wildcard.
@@ -143,96 +115,70 @@ pub extern "C" fn PMIx_Rank_valid(a: pmix_rank_t) -> bool {
 /// Whether two processes agree in namespace and rank; empty namespaces and wildcard ranks agree with all.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1 for both.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Check_procid(a: *const pmix_proc_t, b: *const pmix_proc_t) -> bool {
+pub extern "C" fn PMIx_Check_procid(a: In<'_, pmix_proc_t>, b: In<'_, pmix_proc_t>) -> bool {
     guard_or(false, || {
-        // SAFETY: the caller's contract.
-        let (Ok(a), Ok(b)) = (unsafe { pointer::shared(a, "process") }, unsafe { pointer::shared(b, "process") })
-        else {
-            return false;
-        };
-        let name = |proc| pointer::fixed_text(proc, "namespace").unwrap_or_default();
-        namespaces_agree(name(&a.nspace), name(&b.nspace)) && PMIx_Check_rank(a.rank, b.rank)
+        let (Ok(a), Ok(b)) = (a.get("process"), b.get("process")) else { return false };
+        namespaces_agree(name_of(&a), name_of(&b)) && PMIx_Check_rank(a.rank, b.rank)
     })
 }
 
 /// Whether a process has no namespace, or the invalid rank.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Procid_invalid(p: *const pmix_proc_t) -> bool {
+pub extern "C" fn PMIx_Procid_invalid(p: In<'_, pmix_proc_t>) -> bool {
     guard_or(true, || {
-        // SAFETY: the caller's contract.
-        let Ok(proc) = (unsafe { pointer::shared(p, "process") }) else { return true };
-        let name = pointer::fixed_text(&proc.nspace, "namespace").unwrap_or_default();
-        name.is_empty() || proc.rank == Rank::Invalid.to_raw()
+        let Ok(proc) = p.get("process") else { return true };
+        name_of(&proc).is_empty() || proc.rank == Rank::Invalid.to_raw()
     })
 }
 
 /// Whether a key belongs to host and library: it begins with `pmix`.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Check_reserved_key(key: *const c_char) -> bool {
-    // SAFETY: the caller's contract.
-    guard_or(false, || unsafe { bounded(key, PMIX_MAX_KEYLEN) }.is_some_and(|key| key.starts_with(b"pmix")))
+pub extern "C" fn PMIx_Check_reserved_key(key: KeyText<'_>) -> bool {
+    guard_or(false, || key.cut().is_some_and(|key| key.starts_with(b"pmix")))
 }
 
 /// Joins a cluster and a namespace into `cluster:namespace`, cut at 255 bytes.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: each points to a namespace of 256 bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Multicluster_nspace_construct(
-    target: *mut c_char,
-    cluster: *mut c_char,
-    nspace: *mut c_char,
+pub extern "C" fn PMIx_Multicluster_nspace_construct(
+    mut target: Out<'_, pmix_nspace_t>,
+    cluster: NamespaceText<'_>,
+    nspace: NamespaceText<'_>,
 ) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        let cluster = unsafe { bounded(cluster, PMIX_MAX_NSLEN) }.unwrap_or_default();
-        // SAFETY: the caller's contract.
-        let nspace = unsafe { bounded(nspace, PMIX_MAX_NSLEN) }.unwrap_or_default();
-        let joined = [cluster, b":", nspace].concat();
-        // SAFETY: the caller's contract.
-        unsafe { put(target, PMIX_MAX_NSLEN + 1, &joined) };
+        let joined = [cluster.cut().unwrap_or_default(), b":", nspace.cut().unwrap_or_default()].concat();
+        if let Ok(place) = target.place("text in place") {
+            put(place, &joined);
+        }
     });
 }
 
 /// Takes `cluster:namespace` apart; without a colon there is no cluster.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// As [`PMIx_Multicluster_nspace_construct`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Multicluster_nspace_parse(
-    target: *mut c_char,
-    cluster: *mut c_char,
-    nspace: *mut c_char,
+pub extern "C" fn PMIx_Multicluster_nspace_parse<'a>(
+    target: NamespaceText<'a>,
+    mut cluster: Out<'a, pmix_nspace_t>,
+    mut nspace: Out<'a, pmix_nspace_t>,
 ) {
     guard_or((), || {
-        // SAFETY: the caller's contract.
-        let joined = unsafe { bounded(target, PMIX_MAX_NSLEN) }.unwrap_or_default().to_vec();
+        let joined = target.cut().unwrap_or_default().to_vec();
         let (before, after) = match joined.iter().position(|byte| *byte == b':') {
             Some(colon) => (joined.get(..colon), joined.get(colon + 1..)),
             None => (None, Some(joined.as_slice())),
         };
-        // SAFETY: the caller's contract.
-        unsafe { put(cluster, PMIX_MAX_NSLEN + 1, before.unwrap_or_default()) };
-        // SAFETY: the caller's contract.
-        unsafe { put(nspace, PMIX_MAX_NSLEN + 1, after.unwrap_or_default()) };
+        for (place, part) in [(&mut cluster, before), (&mut nspace, after)] {
+            if let Ok(place) = place.place("text in place") {
+                put(place, part.unwrap_or_default());
+            }
+        }
     });
 }
 
@@ -243,40 +189,19 @@ fn namespaces_agree(one: &[u8], other: &[u8]) -> bool {
     one.is_empty() || other.is_empty() || one == other
 }
 
-/// # Safety
-/// P1: `to` points to `size_bytes` bytes, `from` is a string or NULL.
-unsafe fn load(to: *mut c_char, size_bytes: usize, from: *const c_char) {
-    guard_or((), || {
-        // SAFETY: the caller's contract.
-        let text = unsafe { bounded(from, size_bytes.saturating_sub(1)) }.unwrap_or_default();
-        // SAFETY: the caller's contract.
-        unsafe { put(to, size_bytes, text) };
-    });
+/// Copies a text into place, cut if it does not fit; NULL makes it empty.
+pub(super) fn load<const SIZE: usize>(to: &mut [c_char; SIZE], from: FixedText<'_, SIZE>) {
+    put(to, from.cut().unwrap_or_default());
 }
 
 /// Writes a text, cut if it does not fit, and zeros behind it.
-///
-/// # Safety
-/// P1: `to` points to `size_bytes` bytes.
-unsafe fn put(to: *mut c_char, size_bytes: usize, text: &[u8]) {
-    // SAFETY: the caller's contract.
-    let Ok(place) = (unsafe { pointer::slice_mut(to, size_bytes, "text in place") }) else { return };
-    let fitting = text.get(..size_bytes.saturating_sub(1)).unwrap_or(text);
+fn put(place: &mut [c_char], text: &[u8]) {
+    let fitting = text.get(..place.len().saturating_sub(1)).unwrap_or(text);
     if pointer::put_fixed_text(fitting, place, "text in place").is_err() {
         place.fill(0);
     }
 }
 
-/// The text up to its NUL, or to the limit: a text without NUL is read no further.
-///
-/// # Safety
-/// P1: a string, or as many bytes as the limit says, or NULL.
-unsafe fn bounded<'a>(text: *const c_char, limit: usize) -> Option<&'a [u8]> {
-    if text.is_null() {
-        return None;
-    }
-    // SAFETY: strnlen looks no further than the NUL or the limit.
-    let length = unsafe { nix::libc::strnlen(text, limit) };
-    // SAFETY: so many bytes are there.
-    unsafe { pointer::slice(text.cast::<u8>(), length, "text") }.ok()
+fn name_of<'a>(proc: &Whole<'a, pmix_proc_t>) -> &'a [u8] {
+    pointer::fixed_text(&proc.get().nspace, "namespace").unwrap_or_default()
 }

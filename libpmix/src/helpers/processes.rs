@@ -1,18 +1,15 @@
 //! Processes and facts about them: construct, create, destruct, free.
 
 use super::family;
+use crate::argument::{Count, Freed, InOut, Out};
 use crate::types::{pmix_node_pid_t, pmix_proc_info_t, pmix_proc_t};
 
 /// Makes a process empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_construct(p: *mut pmix_proc_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::construct::<pmix_proc_t>(p) };
+pub extern "C" fn PMIx_Proc_construct(p: Out<'_, pmix_proc_t>) {
+    family::construct::<pmix_proc_t>(p);
 }
 
 /// `n` empty ones in one block, for `PMIx_Proc_free`; NULL for none.
@@ -26,37 +23,25 @@ pub extern "C" fn PMIx_Proc_create(n: usize) -> *mut pmix_proc_t {
 /// Releases the content of a process and empties it.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_destruct(p: *mut pmix_proc_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::destruct::<pmix_proc_t>(p) };
+pub extern "C" fn PMIx_Proc_destruct(p: InOut<'_, pmix_proc_t>) {
+    family::destruct(p);
 }
 
 /// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for their content; the block came from `PMIx_Proc_create` or libc's allocator.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_free(p: *mut pmix_proc_t, n: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { family::free::<pmix_proc_t>(p, n) };
+pub extern "C" fn PMIx_Proc_free<'a>(p: Freed<'a, pmix_proc_t>, n: Count<'a, pmix_proc_t>) {
+    family::free(p, n);
 }
 
 /// Makes a description of a process empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_info_construct(p: *mut pmix_proc_info_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::construct::<pmix_proc_info_t>(p) };
+pub extern "C" fn PMIx_Proc_info_construct(p: Out<'_, pmix_proc_info_t>) {
+    family::construct::<pmix_proc_info_t>(p);
 }
 
 /// `n` empty ones in one block, for `PMIx_Proc_info_free`; NULL for none.
@@ -70,37 +55,25 @@ pub extern "C" fn PMIx_Proc_info_create(n: usize) -> *mut pmix_proc_info_t {
 /// Releases the content of a description of a process and empties it.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_info_destruct(p: *mut pmix_proc_info_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::destruct::<pmix_proc_info_t>(p) };
+pub extern "C" fn PMIx_Proc_info_destruct(p: InOut<'_, pmix_proc_info_t>) {
+    family::destruct(p);
 }
 
 /// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for their content; the block came from `PMIx_Proc_info_create` or libc's allocator.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_info_free(p: *mut pmix_proc_info_t, n: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { family::free::<pmix_proc_info_t>(p, n) };
+pub extern "C" fn PMIx_Proc_info_free<'a>(p: Freed<'a, pmix_proc_info_t>, n: Count<'a, pmix_proc_info_t>) {
+    family::free(p, n);
 }
 
 /// Makes a process on a node empty.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `p` points to storage for one, with any content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Node_pid_construct(p: *mut pmix_node_pid_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::construct::<pmix_node_pid_t>(p) };
+pub extern "C" fn PMIx_Node_pid_construct(p: Out<'_, pmix_node_pid_t>) {
+    family::construct::<pmix_node_pid_t>(p);
 }
 
 /// `n` empty ones in one block, for `PMIx_Node_pid_free`; NULL for none.
@@ -114,23 +87,15 @@ pub extern "C" fn PMIx_Node_pid_create(n: usize) -> *mut pmix_node_pid_t {
 /// Releases the content of a process on a node and empties it.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for its content.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Node_pid_destruct(p: *mut pmix_node_pid_t) {
-    // SAFETY: the caller's contract.
-    unsafe { family::destruct::<pmix_node_pid_t>(p) };
+pub extern "C" fn PMIx_Node_pid_destruct(p: InOut<'_, pmix_node_pid_t>) {
+    family::destruct(p);
 }
 
 /// Releases `n` of them, with their content, and their block.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1, and F1 for their content; the block came from `PMIx_Node_pid_create` or libc's allocator.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Node_pid_free(p: *mut pmix_node_pid_t, n: usize) {
-    // SAFETY: the caller's contract.
-    unsafe { family::free::<pmix_node_pid_t>(p, n) };
+pub extern "C" fn PMIx_Node_pid_free<'a>(p: Freed<'a, pmix_node_pid_t>, n: Count<'a, pmix_node_pid_t>) {
+    family::free(p, n);
 }

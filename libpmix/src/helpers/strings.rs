@@ -7,6 +7,7 @@ use modex::keys;
 use modex::types::{DataType, Status};
 
 use super::{code_names, print};
+use crate::argument::{CText, In, KeyText};
 use crate::guard::guard_or;
 use crate::types::*;
 use crate::{from_c, memory, pointer};
@@ -22,16 +23,10 @@ pub extern "C" fn PMIx_Error_string(status: pmix_status_t) -> *const c_char {
 /// The number of a status by its name; the smallest number for an unknown name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `errname` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Error_code(errname: *const c_char) -> pmix_status_t {
+pub extern "C" fn PMIx_Error_code(errname: CText<'_>) -> pmix_status_t {
     guard_or(pmix_status_t::MIN, || {
-        // SAFETY: the caller's contract.
-        let Ok(Some(name)) = (unsafe { pointer::text(errname, "name of a status") }) else {
-            return pmix_status_t::MIN;
-        };
+        let Ok(Some(name)) = errname.get("name of a status") else { return pmix_status_t::MIN };
         name.to_str().ok().and_then(Status::from_name).map_or(pmix_status_t::MIN, Status::to_raw)
     })
 }
@@ -47,30 +42,24 @@ pub extern "C" fn PMIx_Data_type_string(type_: pmix_data_type_t) -> *const c_cha
 /// The key string of an attribute by its macro's name; another text is returned unchanged.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `attribute` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_attribute_string(attribute: *const c_char) -> *const c_char {
-    guard_or(attribute, || {
-        // SAFETY: the caller's contract.
-        let Ok(name) = (unsafe { from_c::key_text(attribute) }) else { return attribute };
-        keys::by_macro(name).map_or(attribute, |row| lasting(row.name))
+pub extern "C" fn PMIx_Get_attribute_string(attribute: KeyText<'_>) -> *const c_char {
+    let unchanged = attribute.as_ptr();
+    guard_or(unchanged, || {
+        let Ok(name) = from_c::key_text(attribute) else { return unchanged };
+        keys::by_macro(name).map_or(unchanged, |row| lasting(row.name))
     })
 }
 
 /// The macro's name of an attribute by its key string; another text is returned unchanged.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1: `attrstring` is a string or NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_attribute_name(attrstring: *const c_char) -> *const c_char {
-    guard_or(attrstring, || {
-        // SAFETY: the caller's contract.
-        let Ok(name) = (unsafe { from_c::key_text(attrstring) }) else { return attrstring };
-        keys::by_name(name).map_or(attrstring, |row| lasting(row.macro_name))
+pub extern "C" fn PMIx_Get_attribute_name(attrstring: KeyText<'_>) -> *const c_char {
+    let unchanged = attrstring.as_ptr();
+    guard_or(unchanged, || {
+        let Ok(name) = from_c::key_text(attrstring) else { return unchanged };
+        keys::by_name(name).map_or(unchanged, |row| lasting(row.macro_name))
     })
 }
 
@@ -181,14 +170,10 @@ pub extern "C" fn PMIx_IOF_channel_string(channel: pmix_iof_channel_t) -> *const
 /// A description of an application, for the caller to free; NULL when the pointer is no application.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char {
+pub extern "C" fn PMIx_App_string(app: In<'_, pmix_app_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
-        // SAFETY: the caller's contract.
-        let apps = unsafe { from_c::apps(app, 1) };
+        let apps = from_c::apps(app.as_counted());
         apps.map_or(std::ptr::null_mut(), |apps| {
             memory::string(apps.iter().map(print::app).collect::<String>().as_bytes())
         })
@@ -198,14 +183,10 @@ pub unsafe extern "C" fn PMIx_App_string(app: *const pmix_app_t) -> *mut c_char 
 /// Namespace and rank of a process, for the caller to free; NULL when the pointer is no process.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_char {
+pub extern "C" fn PMIx_Proc_string(proc: In<'_, pmix_proc_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
-        // SAFETY: the caller's contract.
-        let Ok(proc) = (unsafe { pointer::shared(proc, "process") }) else { return std::ptr::null_mut() };
+        let Ok(proc) = proc.get("process") else { return std::ptr::null_mut() };
         let Ok(name) = pointer::fixed_text(&proc.nspace, "namespace") else { return std::ptr::null_mut() };
         let text = format!("{}:{}", String::from_utf8_lossy(name), print::rank(proc.rank));
         memory::string(text.as_bytes())
@@ -215,14 +196,10 @@ pub unsafe extern "C" fn PMIx_Proc_string(proc: *const pmix_proc_t) -> *mut c_ch
 /// A description of a number of devices, for the caller to free; NULL when the pointer is none.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// P1.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Resource_unit_string(unit: *const pmix_resource_unit_t) -> *mut c_char {
+pub extern "C" fn PMIx_Resource_unit_string(unit: In<'_, pmix_resource_unit_t>) -> *mut c_char {
     guard_or(std::ptr::null_mut(), || {
-        // SAFETY: the caller's contract.
-        let Ok(unit) = (unsafe { pointer::shared(unit, "resource unit") }) else { return std::ptr::null_mut() };
+        let Ok(unit) = unit.get("resource unit") else { return std::ptr::null_mut() };
         let text = format!("{} x {}", unit.count, code_names::device_type(unit.type_));
         memory::string(text.as_bytes())
     })
@@ -234,21 +211,19 @@ fn lasting(text: &'static str) -> *const c_char {
     guard_or(c"".as_ptr(), || {
         // Acquire pairs with the Release below.
         let first = LASTING.load(Ordering::Acquire);
-        // SAFETY: null, or a node that was leaked below, and so is each that it leads to.
-        let nodes = std::iter::successors(unsafe { first.as_ref() }, |node| node.next);
-        if let Some(known) = nodes.into_iter().find(|node| node.text == text) {
+        // SAFETY: null, or a node that was leaked below.
+        let newest: Option<&'static Lasting> = unsafe { first.as_ref() };
+        if let Some(known) = std::iter::successors(newest, |node| node.next).find(|node| node.text == text) {
             return known.string.as_ptr();
         }
-        let string = CString::new(text).unwrap_or_default();
-        // SAFETY: as above.
-        let place = Box::into_raw(Box::new(Lasting { text, string, next: unsafe { first.as_ref() } }));
-        if LASTING.compare_exchange(first, place, Ordering::Release, Ordering::Relaxed).is_err() {
-            // SAFETY: made above, and nobody has seen it.
-            drop(unsafe { Box::from_raw(place) });
-            return lasting(text);
+        let node = Box::leak(Box::new(Lasting { text, string: CString::new(text).unwrap_or_default(), next: newest }));
+        let (string, place) = (node.string.as_ptr(), std::ptr::from_mut(node));
+        if LASTING.compare_exchange(first, place, Ordering::Release, Ordering::Relaxed).is_ok() {
+            return string;
         }
-        // SAFETY: made above, and never freed from here on.
-        unsafe { &*place }.string.as_ptr()
+        // SAFETY: leaked above, and no other thread has seen it.
+        drop(unsafe { Box::from_raw(place) });
+        lasting(text)
     })
 }
 

@@ -5,9 +5,10 @@ use modex::types::Status;
 use modex::{Server, ServerError};
 
 use super::state::{self, ServerProcess};
+use crate::callback::{Bound, Callback};
 use crate::guard::{Failure, guard_or, guard_status};
 use crate::pointer::CallerData;
-use crate::types::{c_void, pmix_op_cbfunc_t, pmix_status_t};
+use crate::types::{pmix_op_cbfunc_t, pmix_status_t};
 
 /// Status of a result, for the callback.
 pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
@@ -19,65 +20,53 @@ pub(super) type Done = Box<dyn FnOnce(Result<(), ServerError>) + Send>;
 
 /// Runs an operation of the server: `wait` for callers without a callback, `begin` for the others.
 pub(super) fn perform(
-    callback: Option<pmix_op_cbfunc_t>,
-    data: *mut c_void,
+    callback: Callback<pmix_op_cbfunc_t>,
+    data: CallerData,
     wait: impl FnOnce(&Server) -> Result<(), ServerError>,
     begin: impl FnOnce(&Server, Done) -> Result<(), ServerError>,
 ) -> Result<Status, Failure> {
     let process = state::current()?;
-    let Some(callback) = callback else {
+    let Some(callback) = callback.with(data) else {
         wait(process.server())?;
         return Ok(Status::OPERATION_SUCCEEDED);
     };
-    let data = CallerData::new(data);
-    let done = move |result: Result<(), ServerError>| {
-        // SAFETY: the caller gave the function for this, and its data with it.
-        unsafe { callback(status_of(&result).to_raw(), data.get()) };
-    };
-    begin(process.server(), Box::new(done))?;
+    begin(process.server(), Box::new(|result| callback.call(status_of(&result))))?;
     Ok(Status::SUCCESS)
 }
 
 /// As [`perform`], for operations that end before the function returns; the callback runs afterwards.
 pub(super) fn perform_at_once(
-    callback: Option<pmix_op_cbfunc_t>,
-    data: *mut c_void,
+    callback: Callback<pmix_op_cbfunc_t>,
+    data: CallerData,
     act: impl FnOnce(&ServerProcess) -> Result<(), Failure>,
 ) -> pmix_status_t {
     guard_status(|| {
         let process = state::current()?;
         act(&process)?;
-        let Some(callback) = callback else { return Ok(Status::OPERATION_SUCCEEDED) };
-        call_later(&process, callback, data, Status::SUCCESS)?;
+        let Some(callback) = callback.with(data) else { return Ok(Status::OPERATION_SUCCEEDED) };
+        call_later(&process, callback, Status::SUCCESS)?;
         Ok(Status::SUCCESS)
     })
 }
 
 /// For functions that return nothing: every failure goes to the callback.
 pub(super) fn perform_always(
-    callback: Option<pmix_op_cbfunc_t>,
-    data: *mut c_void,
+    callback: Callback<pmix_op_cbfunc_t>,
+    data: CallerData,
     act: impl FnOnce() -> Result<Status, Failure>,
 ) {
     let outcome = guard_or(Err(Failure(Status::ERROR)), act);
-    let (Err(Failure(status)), Some(callback)) = (outcome, callback) else { return };
-    let is_told = state::current().and_then(|process| Ok(call_later(&process, callback, data, status)?));
-    if is_told.is_err() {
-        // Without a server there is no other thread to run the callback.
-        // SAFETY: as in `perform`.
-        unsafe { callback(status.to_raw(), data) };
+    let Err(Failure(status)) = outcome else { return };
+    let is_told = match (state::current(), callback.with(data)) {
+        (Ok(process), Some(callback)) => call_later(&process, callback, status).is_ok(),
+        _ => false,
+    };
+    // Without a server there is no other thread to run the callback.
+    if !is_told && let Some(callback) = callback.with(data) {
+        callback.call(status);
     }
 }
 
-fn call_later(
-    process: &ServerProcess,
-    callback: pmix_op_cbfunc_t,
-    data: *mut c_void,
-    status: Status,
-) -> Result<(), ServerError> {
-    let data = CallerData::new(data);
-    process.server().defer(move || {
-        // SAFETY: as in `perform`.
-        unsafe { callback(status.to_raw(), data.get()) };
-    })
+fn call_later(process: &ServerProcess, callback: Bound<pmix_op_cbfunc_t>, status: Status) -> Result<(), ServerError> {
+    process.server().defer(move || callback.call(status))
 }

@@ -9,7 +9,9 @@ use modex::gds::registration::{ColumnId, Description, Given, TableCell};
 use modex::keys;
 use modex::types::{DataType, Rank, Value};
 
+use crate::argument::Counted;
 use crate::error::CError;
+use crate::form::{List, Whole};
 use crate::types::{c_char, pmix_info_t, pmix_value_t};
 use crate::{from_c, pointer};
 
@@ -17,21 +19,14 @@ use crate::{from_c, pointer};
 ///
 /// # Errors
 /// As `from_c::infos`.
-///
-/// # Safety
-/// P1 for the array and every pointer inside.
-pub(super) unsafe fn read(infos: *const pmix_info_t, count: usize) -> Result<Description, CError> {
-    // SAFETY: the caller's contract.
-    let infos = unsafe { pointer::slice(infos, count, "array of infos") }?;
+pub(super) fn read(infos: Counted<'_, pmix_info_t>) -> Result<Description, CError> {
+    let infos = infos.list("array of infos")?;
     let mut description = Description::default();
     let mut cells = Vec::new();
     for (position, info) in infos.iter().enumerate() {
-        // SAFETY: the caller's contract.
-        unsafe { fetch_ahead(infos, position) };
-        // SAFETY: the caller's contract.
-        if !unsafe { file_process(info, &mut description, &mut cells) }? {
-            // SAFETY: the caller's contract.
-            description.push(unsafe { from_c::info(info) }?);
+        fetch_ahead(infos, position);
+        if !file_process(info, &mut description, &mut cells)? {
+            description.push(from_c::info(info)?);
         }
     }
     Ok(description)
@@ -49,28 +44,17 @@ const FETCHED_MAX: usize = 16;
 
 /// Prefetches the memory of later infos. A large description exceeds every cache, and its arrays lie on scattered pages
 /// that processors can't predict. Without the prefetch most of the time goes into waiting for entries.
-///
-/// # Safety
-/// P1 for every pointer inside.
-unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
-    let array_at = |ahead: usize| {
-        let value = &infos.get(position + ahead)?.value;
-        if value.type_ != DataType::DataArray.to_raw() {
-            return None;
-        }
-        // SAFETY: the type says which member it is, and any bytes are a pointer.
-        Some(unsafe { value.data.darray })
-    };
-    if let Some(info) = infos.get(position + LOOK_AHEAD) {
+fn fetch_ahead(infos: List<'_, pmix_info_t>, position: usize) {
+    let is_array = |info: &Whole<'_, pmix_info_t>| info.value.type_ == DataType::DataArray.to_raw();
+    let array_at = |ahead: usize| infos.at(position + ahead).filter(is_array);
+    if let Some(info) = infos.get().get(position + LOOK_AHEAD) {
         pointer::fetch(info);
         pointer::fetch(&raw const info.value);
     }
-    if let Some(array) = array_at(FIND_AHEAD) {
-        pointer::fetch(array);
+    if let Some(info) = array_at(FIND_AHEAD) {
+        pointer::fetch(info.value.data.darray());
     }
-    let Some(array) = array_at(FETCH_AHEAD) else { return };
-    // SAFETY: the caller's contract.
-    let Ok(array) = (unsafe { pointer::shared(array, "data array") }) else { return };
+    let Some(Ok(array)) = array_at(FETCH_AHEAD).map(|info| info.value().data_array()) else { return };
     if array.type_ != DataType::Info.to_raw() {
         return;
     }
@@ -84,39 +68,26 @@ unsafe fn fetch_ahead(infos: &[pmix_info_t], position: usize) {
 
 /// Files the values of a process array. Returns false if it is no process array, or has a form that the table can't
 /// hold. `cells` is scratch memory.
-///
-/// # Safety
-/// P1 for every pointer inside.
-unsafe fn file_process(
-    info: &pmix_info_t,
+fn file_process(
+    info: Whole<'_, pmix_info_t>,
     description: &mut Description,
     cells: &mut Vec<TableCell>,
 ) -> Result<bool, CError> {
-    if !is(&info.key, keys::PROC_INFO_ARRAY.name()) || info.value.type_ != DataType::DataArray.to_raw() {
+    if !is(&info.key, keys::PROC_INFO_ARRAY.name()) {
         return Ok(false);
     }
-    // SAFETY: the type says which member it is, and any bytes are a pointer.
-    let array = unsafe { info.value.data.darray };
-    // SAFETY: the caller's contract.
-    let array = unsafe { pointer::shared(array, "data array") }?;
-    if array.type_ != DataType::Info.to_raw() {
-        return Ok(false);
-    }
-    // SAFETY: the caller's contract; the type says what the elements are.
-    let entries: &[pmix_info_t] = unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }?;
-    let Some((first, others)) = entries.split_first() else { return Ok(false) };
-    let Some(rank) = rank_in(first) else { return Ok(false) };
+    let Some((first, others)) = info.entries()?.and_then(List::split_first) else { return Ok(false) };
+    let Some(rank) = rank_in(&first) else { return Ok(false) };
     let table = description.processes();
     cells.clear();
     for (place, entry) in others.iter().enumerate() {
         let known = table.column_at(place, |key| is(&entry.key, key));
         let column: Option<ColumnId> = match known {
             Some(column) => Some(column),
-            None => table.column(place, &from_c::key_of(entry)?),
+            None => table.column(place, &from_c::key_of(&entry)?),
         };
         let Some(column) = column else { return Ok(false) };
-        // SAFETY: the caller's contract.
-        let given = unsafe { given(&entry.value) }?;
+        let given = given(entry.value())?;
         let Some(cell) = table.cell(column, given) else { return Ok(false) };
         cells.push(cell);
     }
@@ -129,49 +100,32 @@ fn rank_in(first: &pmix_info_t) -> Option<u32> {
     if !is(&first.key, keys::RANK.name()) || first.value.type_ != DataType::ProcRank.to_raw() {
         return None;
     }
-    // SAFETY: the type says which member it is, and any bytes are a number.
-    let rank = unsafe { first.value.data.rank };
+    let rank = first.value.data.rank();
     (rank <= Rank::PROCESS_MAX).then_some(rank)
 }
 
 /// A value of a process.
-///
-/// # Safety
-/// P1 for every pointer inside.
-unsafe fn given(value: &pmix_value_t) -> Result<Given<'_>, CError> {
+fn given(value: Whole<'_, pmix_value_t>) -> Result<Given<'_>, CError> {
     const UINT16: u16 = DataType::Uint16.to_raw();
     const UINT32: u16 = DataType::Uint32.to_raw();
     const PROC_RANK: u16 = DataType::ProcRank.to_raw();
     const STRING: u16 = DataType::String.to_raw();
     match value.type_ {
-        UINT16 => {
-            // SAFETY: the type says which member it is, and any bytes are a number.
-            let number = unsafe { value.data.uint16 };
-            return Ok(Given::Number(DataType::Uint16, number.into()));
-        }
-        UINT32 => {
-            // SAFETY: as above.
-            let number = unsafe { value.data.uint32 };
-            return Ok(Given::Number(DataType::Uint32, number));
-        }
+        UINT16 => return Ok(Given::Number(DataType::Uint16, value.data.uint16().into())),
+        UINT32 => return Ok(Given::Number(DataType::Uint32, value.data.uint32())),
         PROC_RANK => {
-            // SAFETY: as above.
-            let rank = unsafe { value.data.rank };
+            let rank = value.data.rank();
             if rank <= Rank::PROCESS_MAX {
                 return Ok(Given::Number(DataType::ProcRank, rank));
             }
         }
         STRING => {
-            // SAFETY: the type says which member it is, and any bytes are a pointer.
-            let string = unsafe { value.data.string };
-            // SAFETY: the caller's contract.
-            let text = unsafe { pointer::text(string, "string") }?;
+            let text = value.string()?;
             return Ok(text.map_or(Given::Other(Value::NullString), |text| Given::Text(text.to_bytes())));
         }
         _ => {}
     }
-    // SAFETY: the caller's contract.
-    Ok(Given::Other(unsafe { from_c::value(value) }?))
+    Ok(Given::Other(from_c::value(value)?))
 }
 
 /// Whether a key in place equals `key`.
@@ -212,8 +166,7 @@ mod tests {
 
     fn read_back(infos: &[Info]) -> Description {
         let array = to_c::infos(infos).unwrap();
-        // SAFETY: an array made just now.
-        unsafe { read(array.as_ptr(), array.len()) }.unwrap()
+        read(array.counted()).unwrap()
     }
 
     #[test]
@@ -268,22 +221,17 @@ mod tests {
     fn a_key_without_an_end_is_refused() {
         let mut array = to_c::infos(&[usual(0)]).unwrap();
         array.as_mut_slice()[0].key.fill(b'x'.cast_signed());
-        // SAFETY: an array made just now.
-        assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
+        assert!(read(array.counted()).is_err());
     }
 
     #[test]
     fn a_key_inside_without_an_end_is_refused() {
         let mut array = to_c::infos(&[usual(0)]).unwrap();
-        // SAFETY: the array of infos that was made just now.
-        let entries = unsafe { array.as_mut_slice()[0].value.data.darray };
-        // SAFETY: as above.
-        let entries = unsafe { (*entries).array }.cast::<pmix_info_t>();
-        // SAFETY: it has more than two entries.
-        let entry = unsafe { entries.add(1) };
-        // SAFETY: as above; nobody else uses it.
-        unsafe { (*entry).key.fill(b'x'.cast_signed()) };
-        // SAFETY: as above.
-        assert!(unsafe { read(array.as_ptr(), array.len()) }.is_err());
+        // SAFETY: the value was made just now and is an array.
+        let entries = unsafe { *array.as_mut_slice()[0].value.data.darray() };
+        // SAFETY: the array has so many infos, and nobody else uses them now.
+        let entries = unsafe { pointer::slice_mut(entries.array.cast::<pmix_info_t>(), entries.size, "infos") };
+        entries.unwrap()[1].key.fill(b'x'.cast_signed());
+        assert!(read(array.counted()).is_err());
     }
 }

@@ -4,9 +4,10 @@ use modex::keys;
 use modex::types::{Info, Text, Value};
 
 use crate::error::CError;
-use crate::memory;
-use crate::pointer;
+use crate::form::{Argv, List, Own, Str, Whole};
+use crate::to_c::{self, Single};
 use crate::types::c_char;
+use crate::{memory, pointer};
 
 /// A change of one variable.
 ///
@@ -99,71 +100,65 @@ fn joined(parts: &[&[u8]], separator: u8) -> Vec<u8> {
     if separator == 0 { parts.concat() } else { parts.join(&separator) }
 }
 
-/// A caller's array of `NAME=value` strings that a NULL ends, all of it libc's.
+/// A caller's array of `NAME=value` strings that a NULL ends.
+///
+/// - **V1** The array is NULL, or has `count` strings before its NULL. It and its strings are libc's blocks (F1), and change
+///   through this type alone.
 pub(super) struct Environment<'a> {
     array: &'a mut *mut *mut c_char,
     count: usize,
 }
 
 impl<'a> Environment<'a> {
-    /// # Safety
-    /// The array is NULL, or ended by a NULL; it and its strings are libc's, and nobody else uses them.
-    pub(super) unsafe fn open(array: &'a mut *mut *mut c_char) -> Result<Self, CError> {
-        // SAFETY: the caller's contract.
-        let count = unsafe { pointer::texts(array.cast_const(), "environment variable") }?.len();
-        Ok(Self { array, count })
+    pub(super) fn open(array: Own<'a, Argv>) -> Result<Self, CError> {
+        let count = array.whole().texts("environment variable")?.len();
+        Ok(Self { array: array.into_place(), count })
     }
 
-    fn entries(&mut self) -> &mut [*mut c_char] {
-        // SAFETY: the array has so many entries before its NULL and is the caller's for us alone (see `open`).
-        unsafe { pointer::slice_mut(*self.array, self.count, "environment") }.unwrap_or_default()
+    fn entries(&self) -> List<'_, Str> {
+        // SAFETY: the array has so many entries (V1).
+        let entries = unsafe { pointer::slice(*self.array, self.count, "environment") }.unwrap_or_default();
+        // SAFETY: the entries are strings (V1).
+        unsafe { List::new(entries) }
     }
 
-    fn get(&mut self, name: &[u8]) -> Option<&[u8]> {
-        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
-        self.entries().iter().find_map(|&entry| unsafe { value_of(entry, name) })
+    /// The entries, and the NULL that ends them.
+    fn entries_and_end(&mut self) -> Result<&mut [*mut c_char], CError> {
+        // SAFETY: so many entries and the NULL behind them are there (V1), and `self` is borrowed.
+        unsafe { pointer::slice_mut(*self.array, self.count.saturating_add(1), "environment") }
+    }
+
+    fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.entries().iter().find_map(|entry| value_of(entry, name))
     }
 
     /// The first entry of a variable at or behind `from`.
-    fn position(&mut self, name: &[u8], from: usize) -> Option<usize> {
+    fn position(&self, name: &[u8], from: usize) -> Option<usize> {
         let mut entries = self.entries().iter().enumerate().skip(from);
-        // SAFETY: the entries are strings, and change through `self` alone (see `open`).
-        entries.find(|&(_, &entry)| unsafe { value_of(entry, name) }.is_some()).map(|(index, _)| index)
+        entries.find(|&(_, entry)| value_of(entry, name).is_some()).map(|(index, _)| index)
     }
 
     /// Sets a variable and removes its other entries: some programs take the first entry of a variable, others the
     /// last.
     pub(super) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
-        let text = memory::new_string(&[name, b"=", value].concat())?;
+        let mut text = to_c::string(&[name, b"=", value].concat())?;
         if let Some(index) = self.position(name, 0)
-            && let Some(place) = self.entries().get_mut(index)
+            && let Some(place) = self.entries_and_end()?.get_mut(index)
         {
-            let old = std::mem::replace(place, text);
-            // SAFETY: a string of the array, which nobody refers to any more.
-            unsafe { memory::release(old) };
+            // The old string is released with `text`.
+            std::mem::swap(place, text.get_mut());
             return self.unset_from(name, index.saturating_add(1));
         }
         self.push(text)
     }
 
-    fn push(&mut self, text: *mut c_char) -> Result<(), CError> {
-        let size = self.count.saturating_add(2);
-        // SAFETY: libc's block (see `open`), replaced at once by what it became.
-        let moved = match unsafe { memory::resized(*self.array, size) } {
-            Ok(moved) => moved,
-            Err(error) => {
-                // SAFETY: made by the caller, in no array yet.
-                unsafe { memory::release(text) };
-                return Err(error);
-            }
-        };
-        *self.array = moved;
-        // SAFETY: the block has `size` entries; NULL will be the last of them.
-        let entries = unsafe { pointer::slice_mut(moved, size, "environment") }?;
-        if let [.., entry, end] = entries {
-            (*entry, *end) = (text, std::ptr::null_mut());
-        }
+    fn push(&mut self, text: Single<Str>) -> Result<(), CError> {
+        // SAFETY: the array is a block of libc's or NULL (V1); the new block replaces it at once.
+        *self.array = unsafe { memory::resized(*self.array, self.count.saturating_add(2)) }?;
         self.count = self.count.saturating_add(1);
+        if let [.., entry, end] = self.entries_and_end()? {
+            (*entry, *end) = (text.into_raw(), std::ptr::null_mut());
+        }
         Ok(())
     }
 
@@ -180,10 +175,7 @@ impl<'a> Environment<'a> {
     }
 
     fn remove(&mut self, index: usize) -> Result<(), CError> {
-        let with_end = self.count.saturating_add(1);
-        // SAFETY: the array with the NULL that ends it.
-        let entries = unsafe { pointer::slice_mut(*self.array, with_end, "environment") }?;
-        let rest = entries.get_mut(index..).unwrap_or_default();
+        let rest = self.entries_and_end()?.get_mut(index..).unwrap_or_default();
         let removed = rest.first().copied();
         rest.rotate_left(1);
         if let Some(last) = rest.last_mut() {
@@ -191,7 +183,7 @@ impl<'a> Environment<'a> {
         }
         self.count = self.count.saturating_sub(1);
         if let Some(removed) = removed {
-            // SAFETY: a string of the array, no longer in it.
+            // SAFETY: the string is a block of libc's (V1), and in the array no longer.
             unsafe { memory::release(removed) };
         }
         Ok(())
@@ -199,13 +191,8 @@ impl<'a> Environment<'a> {
 }
 
 /// The value in an entry of an environment, if the entry is of this variable.
-///
-/// # Safety
-/// The entry is a string, and outlives the result unchanged.
-unsafe fn value_of<'a>(entry: *mut c_char, name: &[u8]) -> Option<&'a [u8]> {
-    // SAFETY: the caller's contract.
-    let text = unsafe { pointer::text(entry, "environment variable") }.ok()??;
-    text.to_bytes().strip_prefix(name)?.strip_prefix(b"=")
+fn value_of<'a>(entry: Whole<'a, Str>, name: &[u8]) -> Option<&'a [u8]> {
+    entry.text("environment variable").ok()??.to_bytes().strip_prefix(name)?.strip_prefix(b"=")
 }
 
 #[cfg(test)]
@@ -226,12 +213,12 @@ mod tests {
         }
 
         fn open(&mut self) -> Environment<'_> {
-            // SAFETY: NULL, or what `set` made.
-            unsafe { Environment::open(&mut self.0) }.unwrap()
+            // SAFETY: NULL, or an array that `set` made.
+            Environment::open(unsafe { Own::new(&mut self.0) }).unwrap()
         }
 
         fn texts(&self) -> Vec<String> {
-            // SAFETY: as in `open`.
+            // SAFETY: NULL, or an array that `set` made.
             let texts = unsafe { pointer::texts(self.0, "entry") }.unwrap();
             texts.into_iter().map(|text| text.to_str().unwrap().to_owned()).collect()
         }
@@ -276,10 +263,10 @@ mod tests {
     #[test]
     fn a_variable_that_stands_there_twice_is_replaced_and_taken_out_as_one() {
         let mut caller = Caller::with(&["A=1", "B=2"]);
-        caller.open().push(memory::new_string(b"A=3").unwrap()).unwrap();
+        caller.open().push(to_c::string(b"A=3").unwrap()).unwrap();
         caller.open().set(b"A", b"4").unwrap();
         assert_eq!(caller.texts(), ["A=4", "B=2"]);
-        caller.open().push(memory::new_string(b"A=5").unwrap()).unwrap();
+        caller.open().push(to_c::string(b"A=5").unwrap()).unwrap();
         caller.open().unset(b"A").unwrap();
         assert_eq!(caller.texts(), ["B=2"]);
     }

@@ -6,10 +6,11 @@ use modex::Server;
 
 use super::environment::Environment;
 use super::state;
+use crate::argument::{In, InOut};
+use crate::form::Argv;
 use crate::from_c;
 use crate::guard::guard;
-use crate::pointer;
-use crate::types::{c_char, pmix_proc_t, pmix_status_t};
+use crate::types::{pmix_proc_t, pmix_status_t};
 
 /// Adds the variables that a process needs to find this server, and those that `PMIx_server_setup_local_support`
 /// prepared for its job. The caller's array and its strings are libc's memory; the array may move. Works in a forked
@@ -17,19 +18,12 @@ use crate::types::{c_char, pmix_proc_t, pmix_status_t};
 /// function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or a process; `env` points to NULL or to an array that a NULL ends, all of it libc's memory.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_setup_fork(proc: *const pmix_proc_t, env: *mut *mut *mut c_char) -> pmix_status_t {
+pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'_, Argv>) -> pmix_status_t {
     guard(|| {
         let process = state::here_or_in_parent()?;
-        // SAFETY: the caller's contract.
-        let proc = unsafe { from_c::some_proc(proc, None) }?;
-        // SAFETY: the caller's contract.
-        let array = unsafe { pointer::unique(env, "environment") }?;
-        // SAFETY: the caller's contract.
-        let mut environment = unsafe { Environment::open(array) }?;
+        let proc = from_c::some_proc(proc, None)?;
+        let mut environment = Environment::open(env.own("environment")?)?;
         Server::REMOVED_VARIABLES.iter().try_for_each(|name| environment.unset(name.as_bytes()))?;
         for (name, value) in process.server().setup_fork(&proc)? {
             environment.set(name.as_bytes(), value.as_bytes())?;

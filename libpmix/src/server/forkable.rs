@@ -73,7 +73,7 @@ impl<T: Clone> Forkable<T> {
         self.is_second_stable.store(!is_second_stable, Ordering::Release);
         // A fork that sees any part of the next change sees the new flag.
         fence(Ordering::Release);
-        // SAFETY: as above; the copies have changed places.
+        // SAFETY: the copies have changed places: readers wait for the lock (K2), and forks read the other copy (K1).
         apply(unsafe { &mut *stable.get() });
     }
 }

@@ -7,10 +7,13 @@ use modex::types::{Info, InfoFlags, Key, Status, Value};
 
 use super::completion::perform;
 use super::state::{self, ServerProcess};
-use crate::guard::{Failure, guard, guard_or, guard_status};
+use crate::argument::{Count, Items};
+use crate::callback::Callback;
+use crate::from_c;
+use crate::guard::{Failure, guard, guard_status};
 use crate::pointer::CallerData;
-use crate::types::{c_void, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
-use crate::{from_c, lent, to_c};
+use crate::to_c::{self, Array};
+use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_status_t};
 
 /// Collects the hardware inventory of this node from its topology: the node's name and a versioned blob (`modex.inventory`) of
 /// processors, caches, memory, network interfaces, GPUs and other devices. The array belongs to the library until the callback's
@@ -18,33 +21,25 @@ use crate::{from_c, lent, to_c};
 /// holds the kernel's data: processors and memory. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `directives` has `ndirs` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_collect_inventory(
-    directives: *mut pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_info_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_collect_inventory<'a>(
+    directives: Items<'a, pmix_info_t>,
+    ndirs: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_info_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        refuse_required(&unsafe { from_c::infos(directives, ndirs) }?)?;
-        let (data, deferred) = (CallerData::new(cbdata), process.clone());
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
+        let deferred = process.clone();
         process.server().defer(move || {
             let collected = collect(&deferred).and_then(|infos| to_c::infos(&infos).map_err(|error| error.status()));
             let (status, array) = match collected {
-                Ok(array) => (Status::SUCCESS, Some(array)),
-                Err(status) => (status, None),
+                Ok(array) => (Status::SUCCESS, array),
+                Err(status) => (status, Array::empty()),
             };
-            let (first, count) =
-                array.as_ref().map_or((std::ptr::null_mut(), 0), |array| (array.as_ptr().cast_mut(), array.len()));
-            let token = array.map_or(std::ptr::null_mut(), lent::lend);
-            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
-            unsafe { callback(status.to_raw(), first, count, data.get(), Some(release), token) };
+            callback.call_with_release(status, array);
         })?;
         Ok(())
     })
@@ -60,33 +55,23 @@ fn collect(process: &ServerProcess) -> Result<Vec<Info>, Status> {
     ])
 }
 
-/// Releases the array of a callback.
-unsafe extern "C" fn release(token: *mut c_void) {
-    guard_or((), || lent::take_back(token));
-}
-
 /// Takes inventories that [`PMIx_server_collect_inventory`] collected on this or other nodes; a node's newer inventory replaces its
 /// older one. A call takes all of its inventories or none. Queries and Gets for `modex.inventory`, `PMIX_FABRIC_DEVICES` and
 /// `PMIX_FABRIC_DEVICE` read them. Other infos are ignored unless they are required. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `info` has `ninfo`, `directives` has `ndirs` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_deliver_inventory(
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    directives: *mut pmix_info_t,
-    ndirs: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_deliver_inventory<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    directives: Items<'a, pmix_info_t, 1>,
+    ndirs: Count<'a, pmix_info_t, 1>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
-        // SAFETY: the caller's contract.
-        refuse_required(&unsafe { from_c::infos(directives, ndirs) }?)?;
+        let infos = from_c::infos(info.counted(ninfo))?;
+        refuse_required(&from_c::infos(directives.counted(ndirs))?)?;
         let (inventories, others): (Vec<Info>, Vec<Info>) =
             infos.into_iter().partition(|info| info.key.as_str() == Server::INVENTORY);
         let others: Vec<Info> = others.into_iter().filter(|info| info.key.as_str() != keys::HOSTNAME.name()).collect();
@@ -120,9 +105,11 @@ mod tests {
     use modex::topo::Inventory;
 
     use super::*;
+    use crate::argument::Counted;
+    use crate::argument::as_c::as_c;
     use crate::server::upcall::{Bridge, ModuleHost};
     use crate::topology::{Given, HostTopology};
-    use crate::types::pmix_server_module_t;
+    use crate::types::{c_void, pmix_server_module_t};
 
     type Collected = Result<Vec<Info>, Status>;
 
@@ -134,9 +121,9 @@ mod tests {
         release: Option<unsafe extern "C" fn(*mut c_void)>,
         token: *mut c_void,
     ) {
-        // SAFETY: the array that came with the function.
-        let infos = unsafe { from_c::infos(first, count) }.unwrap();
-        // SAFETY: the token that came with the function, once.
+        // SAFETY: the library gives so many infos, alive until their release.
+        let infos = from_c::infos(unsafe { Counted::new(first, count) }).unwrap();
+        // SAFETY: the token came with the function, and is used once.
         unsafe { release.unwrap()(token) };
         // SAFETY: the test's sender, dropped here: the test goes on before `send` has returned.
         let sender = unsafe { Box::from_raw(data.cast::<mpsc::Sender<Collected>>()) };
@@ -155,16 +142,15 @@ mod tests {
     fn collect() -> Collected {
         let (sender, receiver) = mpsc::channel::<Collected>();
         let data = Box::into_raw(Box::new(sender)).cast();
-        // SAFETY: no directives; the sender is the callback's.
-        assert_eq!(unsafe { PMIx_server_collect_inventory(null_mut(), 0, Some(collected), data) }, 0);
+        let callback = Some(collected as pmix_info_cbfunc_t);
+        assert_eq!(as_c!(PMIx_server_collect_inventory(null_mut(), 0, callback, data)), 0);
         receiver.recv().unwrap()
     }
 
     fn deliver(infos: &[Info]) -> Status {
         let array = to_c::infos(infos).unwrap();
         let (first, count) = (array.as_ptr().cast_mut(), array.len());
-        // SAFETY: the array above, no directives, and no callback.
-        Status::from_raw(unsafe { PMIx_server_deliver_inventory(first, count, null_mut(), 0, None, null_mut()) })
+        Status::from_raw(as_c!(PMIx_server_deliver_inventory(first, count, null_mut(), 0, None, null_mut())))
     }
 
     #[test]

@@ -14,15 +14,18 @@ use modex::{
 };
 use nix::unistd::{geteuid, getpid};
 
+use super::module::ModulePointer;
 use super::own::Own;
 use super::state::{self, ServerProcess};
+use super::text;
 use super::topology_options::TopologyOptions;
 use super::upcall::{self, Bridge, ModuleHost};
-use super::{module, text};
+use crate::argument::{Count, Items};
+use crate::form::List;
 use crate::guard::{Failure, guard};
 use crate::topology::HostTopology;
 use crate::types::{pmix_info_t, pmix_server_module_t, pmix_status_t};
-use crate::{from_c, munge, parent, pointer, process, spoken};
+use crate::{from_c, munge, parent, process, spoken};
 
 /// Makes this process a server with the host functions of `module` (NULL: none). In a server it raises the count of
 /// initializations. Clients can connect when this returns. The part of the table that every release since 3.0 has is
@@ -30,26 +33,20 @@ use crate::{from_c, munge, parent, pointer, process, spoken};
 /// name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `module` is NULL or a table of release 3.0 or later, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_init(
-    module: *mut pmix_server_module_t,
-    info: *mut pmix_info_t,
-    ninfo: usize,
+pub extern "C" fn PMIx_server_init<'a>(
+    module: ModulePointer<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { pointer::slice(info, ninfo, "array of infos") }?;
-        // SAFETY: the caller's contract.
-        let module = unsafe { module::copy(module) }?;
+        let infos = info.counted(ninfo).list("array of infos")?;
+        let module = module.copy()?;
         let _changes = process::begin();
         if process::read(|state| state.server_count) == 0 {
             text::map_ahead();
             spoken::begin();
-            // SAFETY: the caller's contract.
-            let options = unsafe { Options::read(infos, true) }?;
+            let options = Options::read(infos, true)?;
             start(options, module)?;
         }
         process::change(|state| state.server_count = state.server_count.saturating_add(1));
@@ -112,17 +109,13 @@ struct Options {
 impl Options {
     /// Reads the known options. Values of other keys are not read: they may hold pointers that only some releases
     /// understand. If the set is `complete`, nothing else reads these infos, and unknown required infos are refused.
-    ///
-    /// # Safety
-    /// P1 for every pointer inside.
-    unsafe fn read(infos: &[pmix_info_t], complete: bool) -> Result<Self, Failure> {
+    fn read(infos: List<'_, pmix_info_t>, complete: bool) -> Result<Self, Failure> {
         let mut options =
             Self { exchange: exchange_of_environment()?, offers_munge: munge_of_environment()?, ..Self::default() };
         options.tools.report = report_of_environment();
-        for info in infos {
-            let name = from_c::key_in_place(&info.key)?;
-            // SAFETY: the caller's contract.
-            if unsafe { options.topology.take(name, &info.value) }? {
+        for info in infos.iter() {
+            let name = from_c::key_in_place(&info.get().key)?;
+            if options.topology.take(name, info.value())? {
                 continue;
             }
             if !UNDERSTOOD.contains(&name) {
@@ -131,8 +124,7 @@ impl Options {
                 }
                 continue;
             }
-            // SAFETY: the caller's contract.
-            let value = unsafe { from_c::value(&info.value) }?;
+            let value = from_c::value(info.value())?;
             options.set(name, &value).inspect_err(|_| {
                 tracing::error!(
                     "the PMIx server can't be started: the value of {name:?} is of a type that this key does not take, \
@@ -324,15 +316,11 @@ const UNDERSTOOD: [&str; 17] = [
 ];
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.
-///
-/// # Safety
-/// P1 for every pointer inside.
-pub(crate) unsafe fn serve_launcher(proc: &ProcId, infos: &[pmix_info_t]) -> Result<(), Failure> {
+pub(crate) fn serve_launcher(proc: &ProcId, infos: List<'_, pmix_info_t>) -> Result<(), Failure> {
     if state::current().is_ok() {
         return Ok(());
     }
-    // SAFETY: the caller's contract.
-    let options = unsafe { Options::read(infos, false) }?;
+    let options = Options::read(infos, false)?;
     start(options.for_tool(proc), pmix_server_module_t::default())
 }
 

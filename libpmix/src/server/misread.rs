@@ -2,69 +2,39 @@
 
 use modex::bfrops::DecodeLimits;
 use modex::gds::registration::Place;
-use modex::types::DataType;
 
+use crate::argument::Counted;
 use crate::error::CError;
-use crate::types::{pmix_data_array_t, pmix_info_t};
+use crate::form::List;
+use crate::types::pmix_info_t;
 use crate::{from_c, pointer};
 
 /// The reason why an array of infos can't be read, with the position of the entry.
-///
-/// # Safety
-/// P1 for the array and every pointer inside.
-pub(super) unsafe fn reason(infos: *const pmix_info_t, count: usize, error: &CError) -> String {
-    // SAFETY: the caller's contract.
-    let infos = unsafe { pointer::slice(infos, count, "array of infos") }.unwrap_or_default();
-    // SAFETY: the caller's contract.
-    let place = unsafe { place(infos) };
+pub(super) fn reason(infos: Counted<'_, pmix_info_t>, error: &CError) -> String {
+    let place = place(infos.list("array of infos").unwrap_or(List::EMPTY));
     format!("{place}{}{error}", if place.is_empty() { "" } else { ": " })
 }
 
 /// The position of the first unreadable entry; empty if all can be read.
-///
-/// # Safety
-/// P1 for every pointer inside.
-unsafe fn place(infos: &[pmix_info_t]) -> Place {
+fn place(infos: List<'_, pmix_info_t>) -> Place {
     let mut steps = Vec::new();
     let mut around = infos;
     // Nothing is read below this depth, so the fault is not deeper.
     let mut left = DecodeLimits::NESTING_MAX;
     while let Some(next) = left.checked_sub(1) {
-        // SAFETY: the caller's contract.
-        let wrong = |info: &pmix_info_t| unsafe { from_c::info(info) }.err();
-        let found = (0_u64..).zip(around).find_map(|(position, info)| Some((position, info, wrong(info)?)));
+        let wrong = |info| from_c::info(info).err();
+        let found = (0_u64..).zip(around.iter()).find_map(|(position, info)| Some((position, info, wrong(info)?)));
         let Some((position, info, error)) = found else { break };
         // Every level is read again from its entry on. For a value nested too deep, the first steps of the path
         // suffice.
         let is_too_deep = matches!(error, CError::TooDeep { .. });
         left = if is_too_deep { next.min(STEPS_SHOWN_MAX) } else { next };
-        // SAFETY: the caller's contract.
-        let inside = unsafe { entries(info) };
-        steps.push((key(info), position));
-        around = inside.unwrap_or_default();
+        steps.push((key(&info), position));
+        around = info.entries().ok().flatten().unwrap_or(List::EMPTY);
     }
     let Some((last, position)) = steps.pop() else { return Place::default() };
-    let place = if around.is_empty() { Place::of_key(&last) } else { Place::default().inside(&last, position) };
+    let place = if around.get().is_empty() { Place::of_key(&last) } else { Place::default().inside(&last, position) };
     steps.into_iter().rev().fold(place, |place, (key, position)| place.inside(&key, position))
-}
-
-/// The entries of an array of infos.
-///
-/// # Safety
-/// P1 for the pointers of the value.
-unsafe fn entries(info: &pmix_info_t) -> Option<&[pmix_info_t]> {
-    if info.value.type_ != DataType::DataArray.to_raw() {
-        return None;
-    }
-    // SAFETY: the type says which member it is, and any bytes are a pointer.
-    let array: *mut pmix_data_array_t = unsafe { info.value.data.darray };
-    // SAFETY: the caller's contract.
-    let array = unsafe { pointer::shared(array, "data array") }.ok()?;
-    if array.type_ != DataType::Info.to_raw() {
-        return None;
-    }
-    // SAFETY: the caller's contract; the type says what the elements are.
-    unsafe { pointer::slice(array.array.cast(), array.size, "array of infos") }.ok()
 }
 
 /// The text of a key, up to its NUL.
@@ -81,10 +51,11 @@ const SHOWN_BYTES_MAX: usize = 32;
 
 #[cfg(test)]
 mod tests {
-    use modex::types::{Info, Key, Value};
+    use modex::types::{DataType, Info, Key, Value};
 
     use super::*;
     use crate::to_c;
+    use crate::types::pmix_data_array_t;
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
         Info::new(Key::from_static(key), value)
@@ -92,17 +63,15 @@ mod tests {
 
     /// The entries in the array of an entry.
     fn inside(info: &mut pmix_info_t) -> &mut [pmix_info_t] {
-        // SAFETY: the tests pass arrays of infos.
-        let array = unsafe { info.value.data.darray };
-        // SAFETY: made by `to_c`, and alive.
-        let array = unsafe { &*array };
-        // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts_mut(array.array.cast(), array.size) }
+        // SAFETY: the tests pass arrays of infos, made by `to_c`.
+        let array = unsafe { *info.value.data.darray() };
+        // SAFETY: the array has so many infos, which belong to the entry.
+        unsafe { pointer::slice_mut(array.array.cast(), array.size, "infos") }.unwrap()
     }
 
     fn said(infos: &[pmix_info_t]) -> String {
-        // SAFETY: infos made by `to_c`.
-        unsafe { place(infos) }.to_string()
+        // SAFETY: the tests pass infos made by `to_c`, some of them with invalid members.
+        place(unsafe { List::new(infos) }).to_string()
     }
 
     #[test]

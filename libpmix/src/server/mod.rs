@@ -38,4 +38,4 @@ pub mod unsupported;
 mod upcall;
 
 pub(crate) use lifecycle::{end_of_tool, serve_launcher, serve_tool};
-pub(crate) use module::copy as copy_module;
+pub use module::ModulePointer;

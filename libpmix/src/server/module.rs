@@ -13,6 +13,7 @@
 
 use std::fs;
 use std::io::IoSliceMut;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -26,39 +27,43 @@ use crate::types::{c_void, pmix_server_module_t};
 const COMMON_SIZE_BYTES: usize = 200;
 const TAIL_SIZE_BYTES: usize = size_of::<pmix_server_module_t>() - COMMON_SIZE_BYTES;
 
-/// Copies a table; NULL gives an empty one.
-///
-/// # Errors
-/// When the pointer cannot be a table's.
-///
-/// # Safety
-/// `module` is NULL or points to a table of release 3.0 or later.
-pub(crate) unsafe fn copy(module: *const pmix_server_module_t) -> Result<pmix_server_module_t, CError> {
-    let mut copy = pmix_server_module_t::default();
-    if module.is_null() {
-        return Ok(copy);
+/// A host's table as an argument: NULL or a table of release 3.0 or later.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct ModulePointer<'a>(*const pmix_server_module_t, PhantomData<&'a pmix_server_module_t>);
+
+impl ModulePointer<'_> {
+    /// Copies the table; NULL gives an empty one.
+    ///
+    /// # Errors
+    /// When the pointer cannot be a table's.
+    pub(crate) fn copy(self) -> Result<pmix_server_module_t, CError> {
+        let (module, mut copy) = (self.0, pmix_server_module_t::default());
+        if module.is_null() {
+            return Ok(copy);
+        }
+        pointer::check(module, "server module")?;
+        // SAFETY: every release's table has so many bytes (the promise of this type); `copy` is longer, and elsewhere.
+        unsafe {
+            std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
+        }
+        let tail = module.cast::<u8>().wrapping_add(COMMON_SIZE_BYTES);
+        let Some(tail) = read_carefully(tail.cast()) else { return Ok(copy) };
+        if tail.iter().all(|&address| address == 0) {
+            return Ok(copy);
+        }
+        let code = executable_ranges();
+        let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
+        // SAFETY: an address in executable memory where a table of release 4 or later has the entry `group`; see above.
+        copy.group = unsafe { entry(group) };
+        // SAFETY: the same for the entry `fabric`.
+        copy.fabric = unsafe { entry(fabric) };
+        if copy.client_connected.is_none() {
+            // SAFETY: the same for the entry `client_connected2`, which no table of 3.x with an empty older entry has.
+            copy.client_connected2 = unsafe { entry(client_connected2) };
+        }
+        Ok(copy)
     }
-    pointer::check(module, "server module")?;
-    // SAFETY: the caller's contract: so many bytes are there; `copy` is longer, and elsewhere.
-    unsafe {
-        std::ptr::copy_nonoverlapping(module.cast::<u8>(), (&raw mut copy).cast::<u8>(), COMMON_SIZE_BYTES);
-    }
-    let tail = module.cast::<u8>().wrapping_add(COMMON_SIZE_BYTES);
-    let Some(tail) = read_carefully(tail.cast()) else { return Ok(copy) };
-    if tail.iter().all(|&address| address == 0) {
-        return Ok(copy);
-    }
-    let code = executable_ranges();
-    let [group, fabric, client_connected2] = tail.map(|address| is_code(address, &code).then_some(address));
-    // SAFETY: an address in executable memory where a table of release 4 or later has this entry; see above.
-    copy.group = unsafe { entry(group) };
-    // SAFETY: as above.
-    copy.fabric = unsafe { entry(fabric) };
-    if copy.client_connected.is_none() {
-        // SAFETY: as above.
-        copy.client_connected2 = unsafe { entry(client_connected2) };
-    }
-    Ok(copy)
 }
 
 /// The three pointers behind the common part; `None` if nothing can be read there.
@@ -102,7 +107,7 @@ fn is_code(address: usize, code: &[Range<usize>]) -> bool {
 unsafe fn entry<F: Copy + Default>(address: Option<usize>) -> F {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
     match address {
-        // SAFETY: the caller's contract; the sizes are equal (checked above).
+        // SAFETY: the address is that of such a function (the contract of this function); the sizes are equal (checked).
         Some(address) => unsafe { std::mem::transmute_copy::<usize, F>(&address) },
         None => F::default(),
     }
@@ -134,22 +139,19 @@ mod tests {
     }
 
     fn copied(module: &pmix_server_module_t) -> pmix_server_module_t {
-        // SAFETY: a whole table.
-        unsafe { copy(module) }.unwrap()
+        ModulePointer(module, PhantomData).copy().unwrap()
     }
 
     #[test]
     fn no_table_is_an_empty_one() {
-        // SAFETY: NULL is permitted.
-        let module = unsafe { copy(std::ptr::null()) }.unwrap();
+        let module = ModulePointer(std::ptr::null(), PhantomData).copy().unwrap();
         assert!(module.abort.is_none() && module.client_connected2.is_none());
     }
 
     #[test]
     fn what_can_not_be_the_address_of_a_table_is_refused() {
         for address in [8, 4097] {
-            // SAFETY: refused before it is followed.
-            let refused = unsafe { copy(std::ptr::without_provenance(address)) };
+            let refused = ModulePointer(std::ptr::without_provenance(address), PhantomData).copy();
             assert!(matches!(refused, Err(CError::BadPointer { address: named, .. }) if named == address));
         }
     }
@@ -169,15 +171,13 @@ mod tests {
         let mut room = [0_usize; 28];
         room[0] = connected as pmix_server_client_connected_fn_t as usize;
         room[25..].fill(0x1234);
-        // SAFETY: 200 bytes and more are there.
-        let module = unsafe { copy(room.as_ptr().cast()) }.unwrap();
+        let module = ModulePointer(room.as_ptr().cast(), PhantomData).copy().unwrap();
         assert!(module.client_connected.is_some());
         assert!(module.group.is_none() && module.fabric.is_none() && module.client_connected2.is_none());
         // Addresses of data are no functions either.
         let address = room.as_ptr().addr();
         room[25..].fill(address);
-        // SAFETY: as above.
-        assert!(unsafe { copy(room.as_ptr().cast()) }.unwrap().group.is_none());
+        assert!(ModulePointer(room.as_ptr().cast(), PhantomData).copy().unwrap().group.is_none());
     }
 
     #[test]
@@ -192,8 +192,7 @@ mod tests {
         let second = std::ptr::NonNull::new(end.cast()).unwrap();
         // SAFETY: the second page of the mapping above.
         unsafe { nix::sys::mman::mprotect(second, page, nix::sys::mman::ProtFlags::PROT_NONE) }.unwrap();
-        // SAFETY: 200 bytes of zeros precede the end.
-        let module = unsafe { copy(end.wrapping_sub(COMMON_SIZE_BYTES).cast()) }.unwrap();
+        let module = ModulePointer(end.wrapping_sub(COMMON_SIZE_BYTES).cast(), PhantomData).copy().unwrap();
         assert!(module.client_connected.is_none() && module.group.is_none());
         // SAFETY: the mapping above, no longer used.
         unsafe { nix::sys::mman::munmap(start, 2 * page) }.unwrap();

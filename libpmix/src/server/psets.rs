@@ -4,29 +4,25 @@ use modex::ServerError;
 use modex::types::Status;
 
 use super::state;
+use crate::argument::{CText, Count, Items};
 use crate::from_c;
 use crate::guard::{Failure, guard};
-use crate::types::{c_char, pmix_proc_t, pmix_status_t};
+use crate::types::{pmix_proc_t, pmix_status_t};
 
 /// Defines a process set, and notifies the clients of this node (`PMIX_PROCESS_SET_DEFINE`). A set of that name is
 /// replaced. Queries find the set. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `members` has `nmembers` elements, `pset_name` is NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_define_process_set(
-    members: *const pmix_proc_t,
-    nmembers: usize,
-    pset_name: *const c_char,
+pub extern "C" fn PMIx_server_define_process_set<'a>(
+    members: Items<'a, pmix_proc_t>,
+    nmembers: Count<'a, pmix_proc_t>,
+    pset_name: CText<'a>,
 ) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
-        // SAFETY: the caller's contract.
-        let name = unsafe { name_of(pset_name) }?;
-        // SAFETY: the caller's contract.
-        let members = unsafe { from_c::procs(members, nmembers, None) }?;
+        let name = name_of(pset_name)?;
+        let members = from_c::procs(members.counted(nmembers), None)?;
         if members.is_empty() {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
@@ -40,25 +36,18 @@ pub unsafe extern "C" fn PMIx_server_define_process_set(
 /// function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `pset_name` is NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_delete_process_set(pset_name: *mut c_char) -> pmix_status_t {
+pub extern "C" fn PMIx_server_delete_process_set(pset_name: CText<'_>) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
-        // SAFETY: the caller's contract.
-        let name = unsafe { name_of(pset_name) }?;
+        let name = name_of(pset_name)?;
         process.process_sets.lock().remove(&name).ok_or(Failure(Status::ERR_NOT_FOUND))?;
         Ok(process.server().delete_process_set_with(&name, report)?)
     })
 }
 
-/// # Safety
-/// The name is NULL or NUL-terminated.
-unsafe fn name_of(name: *const c_char) -> Result<String, Failure> {
-    // SAFETY: the caller's contract.
-    let name = unsafe { from_c::text(name) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+fn name_of(name: CText<'_>) -> Result<String, Failure> {
+    let name = from_c::text(name)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
     match name.to_str() {
         Ok(name) if !name.is_empty() => Ok(name.to_owned()),
         _ => Err(Failure(Status::ERR_BAD_PARAM)),

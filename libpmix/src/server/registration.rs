@@ -11,9 +11,12 @@ use nix::libc::{self, gid_t, uid_t};
 use super::completion::{perform, perform_always, perform_at_once};
 use super::state::{Allotment, ServerProcess};
 use super::{description, misread, resources, state};
+use crate::argument::{Count, In, Items, NamespaceText};
+use crate::callback::Callback;
 use crate::from_c;
 use crate::guard::{Failure, guard_status};
-use crate::types::{c_char, c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
+use crate::pointer::CallerData;
+use crate::types::{c_int, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 
 /// Descriptions of so many infos leave free memory in libc that is worth giving back.
 const LARGE_DESCRIPTION: usize = 4096;
@@ -26,32 +29,26 @@ const LARGE_DESCRIPTION: usize = 4096;
 /// job that was not described it means 0. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_register_nspace(
-    nspace: *const c_char,
+pub extern "C" fn PMIx_server_register_nspace<'a>(
+    nspace: NamespaceText<'a>,
     nlocalprocs: c_int,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         let process = state::current()?;
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { from_c::namespace(nspace, None) }.inspect_err(|error| {
+        let namespace = from_c::namespace(nspace, None).inspect_err(|error| {
             tracing::error!(%error, "registration refused: no namespace");
         })?;
         // A negative number marks an update: hosts add data to a job without repeating the number of local processes.
         let told_count = u32::try_from(nlocalprocs).ok();
         let local_count = told_count.unwrap_or(0);
-        // SAFETY: the caller's contract.
-        let read = unsafe { description::read(info, ninfo) };
+        let read = description::read(info.counted(ninfo));
         let mut description = read.inspect_err(|error| {
-            // SAFETY: the caller's contract.
-            let reason = unsafe { misread::reason(info, ninfo, error) };
+            let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
         // A described job keeps the copy of the resources that it has.
@@ -66,7 +63,7 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
         let adds = !is_new && told_count.is_none();
         // `perform` calls one of the two closures.
         let description = Cell::new(description);
-        let is_large = ninfo >= LARGE_DESCRIPTION;
+        let is_large = ninfo.get() >= LARGE_DESCRIPTION;
         perform(
             cbfunc,
             cbdata,
@@ -100,19 +97,15 @@ pub unsafe extern "C" fn PMIx_server_register_nspace(
 /// function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nspace` is NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_deregister_nspace(
-    nspace: *const c_char,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_deregister_nspace(
+    nspace: NamespaceText<'_>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) {
     perform_always(cbfunc, cbdata, || {
         let process = state::current()?;
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { from_c::namespace(nspace, None) }?;
+        let namespace = from_c::namespace(nspace, None)?;
         process.environments.change(|environments| {
             environments.remove(&namespace);
         });
@@ -131,22 +124,18 @@ pub unsafe extern "C" fn PMIx_server_deregister_nspace(
 /// `server_object`. The namespace may be registered later. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or a process.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_register_client(
-    proc: *const pmix_proc_t,
+pub extern "C" fn PMIx_server_register_client(
+    proc: In<'_, pmix_proc_t>,
     uid: uid_t,
     gid: gid_t,
     server_object: *mut c_void,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
         state::current()?;
-        // SAFETY: the caller's contract.
-        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        let proc = from_c::some_proc(proc, None)?;
         let object = server_object.expose_provenance() as u64;
         perform(
             cbfunc,
@@ -162,19 +151,15 @@ pub unsafe extern "C" fn PMIx_server_register_client(
 /// 5.3. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `proc` is NULL or a process.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_deregister_client(
-    proc: *const pmix_proc_t,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_deregister_client(
+    proc: In<'_, pmix_proc_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) {
     perform_always(cbfunc, cbdata, || {
         state::current()?;
-        // SAFETY: the caller's contract.
-        let proc = unsafe { from_c::some_proc(proc, None) }?;
+        let proc = from_c::some_proc(proc, None)?;
         perform(
             cbfunc,
             cbdata,
@@ -192,21 +177,16 @@ pub unsafe extern "C" fn PMIx_server_deregister_client(
 /// fails at the first job. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_register_resources(
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_register_resources<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }.inspect_err(|error| {
-            // SAFETY: the caller's contract.
-            let reason = unsafe { misread::reason(info, ninfo, error) };
+        let infos = from_c::infos(info.counted(ninfo)).inspect_err(|error| {
+            let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!("resources refused: {reason}");
         })?;
         resources::keep(&mut process.resources.lock(), infos).map_err(|error| {
@@ -220,19 +200,15 @@ pub unsafe extern "C" fn PMIx_server_register_resources(
 /// a lone `PMIX_DEVICE_ID` names. Namespaces already registered keep their copy. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_deregister_resources(
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_deregister_resources<'a>(
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
-        // SAFETY: the caller's contract.
-        let infos = unsafe { from_c::infos(info, ninfo) }?;
+        let infos = from_c::infos(info.counted(ninfo))?;
         resources::take_back(&mut process.resources.lock(), &infos);
         Ok(())
     })

@@ -13,11 +13,13 @@ use super::completion::perform_at_once;
 use super::environment::Change;
 use super::harvest::harvested;
 use super::state::{self, ALLOTMENTS_MAX, Allotment, ServerProcess};
+use crate::argument::{Count, Items, NamespaceText};
+use crate::callback::Callback;
 use crate::from_c;
-use crate::guard::{Failure, guard, guard_or};
+use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
-use crate::types::{c_char, c_void, pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
-use crate::{lent, to_c};
+use crate::to_c;
+use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_setup_application_cbfunc_t, pmix_status_t};
 
 /// Collects the data that the nodes of a job need for `PMIx_server_setup_local_support`:
 ///
@@ -30,24 +32,19 @@ use crate::{lent, to_c};
 /// release function is called. See the standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_setup_application(
-    nspace: *const c_char,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_setup_application_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_setup_application<'a>(
+    nspace: NamespaceText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_setup_application_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         let process = state::current()?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { from_c::namespace(nspace, None) }?;
-        // SAFETY: the caller's contract.
-        let mut infos = unsafe { from_c::infos(info, ninfo) }?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let namespace = from_c::namespace(nspace, None)?;
+        let mut infos = from_c::infos(info.counted(ninfo))?;
         refuse_unknown(&infos)?;
         // An error here is reported once; later each node's server would report it.
         changes_of(&namespace, &infos)?;
@@ -62,13 +59,7 @@ pub unsafe extern "C" fn PMIx_server_setup_application(
         }
         infos.extend(allocated);
         let array = to_c::infos(&infos)?;
-        let data = CallerData::new(cbdata);
-        process.server().defer(move || {
-            let (first, count) = (array.as_ptr().cast_mut(), array.len());
-            let token = lent::lend(array);
-            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
-            unsafe { callback(Status::SUCCESS.to_raw(), first, count, data.get(), Some(release), token) };
-        })?;
+        process.server().defer(move || callback.call(array))?;
         Ok(())
     })
 }
@@ -118,32 +109,22 @@ fn is_set(info: &Info, key: &str) -> bool {
     info.key.as_str() == key && info.value.as_bool() == Some(true)
 }
 
-/// Releases the array of a callback.
-unsafe extern "C" fn release(_: pmix_status_t, token: *mut c_void) {
-    guard_or((), || lent::take_back(token));
-}
-
 /// Takes the array that `PMIx_server_setup_application` collected for a job. Changes of the environment are for
 /// `PMIx_server_setup_fork`. Fabric resources are found by the job's processes with Get. Other infos are ignored. See the
 /// standard's function of the same name.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `nspace` is NULL or NUL-terminated, `info` has `ninfo` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_setup_local_support(
-    nspace: *const c_char,
-    info: *mut pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_op_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_server_setup_local_support<'a>(
+    nspace: NamespaceText<'a>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_op_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
-        // SAFETY: the caller's contract.
-        let namespace = unsafe { from_c::namespace(nspace, None) }?;
-        // SAFETY: the caller's contract.
-        let infos: Vec<Info> = unsafe { from_c::infos(info, ninfo) }?;
+        let namespace = from_c::namespace(nspace, None)?;
+        let infos: Vec<Info> = from_c::infos(info.counted(ninfo))?;
         let changes = changes_of(&namespace, &infos)?;
         let values: Vec<Info> = infos.iter().flat_map(values_of).collect();
         give(process, &namespace, values)?;

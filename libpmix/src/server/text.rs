@@ -20,9 +20,9 @@ static ANCHOR: u8 = 1;
 /// # Safety
 /// `info` describes an object that is loaded.
 unsafe extern "C" fn map_if_own(info: *mut dl_phdr_info, _size: usize, _data: *mut c_void) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: `dl_iterate_phdr` passes the description of a loaded object.
     let info = unsafe { &*info };
-    // SAFETY: the same: a loaded object has its headers in memory, in this number.
+    // SAFETY: a loaded object has its headers in memory, in this number.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let loaded = headers.iter().filter(|header| header.p_type == PT_LOAD).filter_map(|header| {
         let start = usize::try_from(info.dlpi_addr.checked_add(header.p_vaddr)?).ok()?;

@@ -4,11 +4,12 @@ use modex::TopologySharing;
 use modex::keys;
 use modex::types::{DataType, Status};
 
+use crate::form::Whole;
 use crate::from_c;
 use crate::guard::Failure;
-use crate::pointer;
+use crate::hwloc::RawTopology;
 use crate::topology::{Given, is_forbidden};
-use crate::types::{c_void, pmix_value_t};
+use crate::types::pmix_value_t;
 
 /// Our own info: "none" forbids reading the machine, "discover" allows it. Has precedence over the variable
 /// `MODEX_TOPOLOGY`.
@@ -24,36 +25,27 @@ pub(super) struct TopologyOptions {
 
 impl TopologyOptions {
     /// Takes an option. Returns false if it is no topology option.
-    ///
-    /// # Safety
-    /// P1 for every pointer inside; objects of libhwloc are loaded topologies.
-    pub(super) unsafe fn take(&mut self, name: &str, value: &pmix_value_t) -> Result<bool, Failure> {
+    pub(super) fn take(&mut self, name: &str, value: Whole<'_, pmix_value_t>) -> Result<bool, Failure> {
         // Read here and not on demand: the host's promise about its object ends with this call, and it may walk the
         // object on threads of its own.
         if name == keys::TOPOLOGY2.name() {
-            // SAFETY: the caller's contract.
-            let object = unsafe { object_of(value) }?;
-            self.give(object);
+            self.give(object_of(value)?);
         } else if name == keys::TOPOLOGY.name() {
             if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
-                // SAFETY: the type says which member it is.
-                let object = unsafe { value.data.ptr };
-                self.give((!object.is_null()).then_some(object));
+                // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which `PMIx_server_init` may read.
+                self.give(unsafe { value.data.ptr().cast::<RawTopology>().as_ref() });
             }
         } else if name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::HWLOC_SHARE_TOPO.name() {
-            // SAFETY: the caller's contract.
-            let value = unsafe { from_c::value(value) }?;
+            let value = from_c::value(value)?;
             self.is_shared = Some(value.as_bool().ok_or(Failure(Status::ERR_BAD_PARAM))?);
         } else if name == keys::TOPOLOGY_FILE.name() {
-            // SAFETY: the caller's contract.
-            let value = unsafe { from_c::value(value) }?;
+            let value = from_c::value(value)?;
             let path = value.as_str().ok_or(Failure(Status::ERR_BAD_PARAM))?;
             if matches!(self.given, Given::Nothing) {
                 self.given = Given::File(path.into());
             }
         } else if name == TOPOLOGY {
-            // SAFETY: the caller's contract.
-            let value = unsafe { from_c::value(value) }?;
+            let value = from_c::value(value)?;
             self.may_read = Some(match value.as_str() {
                 Some("none") => false,
                 Some("discover") => true,
@@ -65,9 +57,8 @@ impl TopologyOptions {
         Ok(true)
     }
 
-    fn give(&mut self, object: Option<*mut c_void>) {
-        // SAFETY: the caller's contract of `take`.
-        if let Some(given) = object.and_then(|object| unsafe { Given::described(object) }) {
+    fn give(&mut self, object: Option<&RawTopology>) {
+        if let Some(given) = object.and_then(Given::described) {
             self.given = given;
         }
     }
@@ -88,25 +79,16 @@ impl TopologyOptions {
 }
 
 /// The object of libhwloc in a topology value, if there is one.
-///
-/// # Safety
-/// P1 for every pointer inside.
-unsafe fn object_of(value: &pmix_value_t) -> Result<Option<*mut c_void>, Failure> {
+fn object_of(value: Whole<'_, pmix_value_t>) -> Result<Option<&RawTopology>, Failure> {
     if value.type_ != DataType::Topology.to_raw() {
         return Ok(None);
     }
-    // SAFETY: the type says which member it is.
-    let topology = unsafe { value.data.topo };
-    if topology.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: the caller's contract.
-    let topology = unsafe { pointer::shared(topology, "topology") }?;
-    // SAFETY: the caller's contract.
-    let source = unsafe { pointer::text(topology.source, "source of the topology") }?;
+    let Some(topology) = value.topology()? else { return Ok(None) };
+    let source = topology.source().text("source of the topology")?;
     let is_hwloc = source.is_none_or(|source| source.to_bytes().starts_with(b"hwloc"));
     if !is_hwloc {
         tracing::warn!(?source, "the host's topology is another provider's and is not used");
+        return Ok(None);
     }
-    Ok((is_hwloc && !topology.topology.is_null()).then_some(topology.topology))
+    Ok(topology.topology())
 }

@@ -4,37 +4,29 @@ use modex::topo::DeviceDistance;
 use modex::types::{Info, Value};
 
 use super::*;
-use crate::guard::guard_or;
+use crate::argument::{Count, Counted, In, Items, Out, OutArray};
+use crate::callback::Callback;
+use crate::pointer::CallerData;
 use crate::to_c::Array;
-use crate::{from_c, lent, process};
+use crate::{from_c, process};
 
 /// For each device of the machine, the number of levels of the hierarchy between it and the nearest and the farthest
 /// processor of the set. Infos narrow the choice: `PMIX_DEVICE_TYPE` by kinds, `PMIX_DEVICE_ID` by one identity.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `topo` and `cpuset` point to results of `PMIx_Load_topology` and `PMIx_Get_cpuset`; `info` has `ninfo` elements; the
-/// results are writable. The caller frees the array.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Compute_distances(
-    topo: *mut pmix_topology_t,
-    cpuset: *mut pmix_cpuset_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    distances: *mut *mut pmix_device_distance_t,
-    ndist: *mut usize,
+pub extern "C" fn PMIx_Compute_distances<'a>(
+    topo: In<'a, pmix_topology_t>,
+    cpuset: In<'a, pmix_cpuset_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    distances: Out<'a, *mut pmix_device_distance_t>,
+    ndist: Out<'a, usize>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { pointer::clear_array(distances, ndist) };
+    let mut results = OutArray::cleared(distances, ndist);
     guard(|| {
-        // SAFETY: the caller's contract.
-        let array = unsafe { pointer::unique(distances, "place for the distances") }?;
-        // SAFETY: the caller's contract.
-        let count = unsafe { pointer::unique(ndist, "place for their number") }?;
-        // SAFETY: the caller's contract.
-        let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
-        (*array, *count) = found.into_raw();
+        let (array, count) = results.places("place for the distances", "place for their number")?;
+        (*array, *count) = compute(topo, cpuset, info.counted(ninfo))?.into_raw();
         Ok(())
     })
 }
@@ -43,66 +35,38 @@ pub unsafe extern "C" fn PMIx_Compute_distances(
 /// is called.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// As [`PMIx_Compute_distances`]. `cbfunc` may be called on another thread.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Compute_distances_nb(
-    topo: *mut pmix_topology_t,
-    cpuset: *mut pmix_cpuset_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
-    cbfunc: Option<pmix_device_dist_cbfunc_t>,
-    cbdata: *mut c_void,
+pub extern "C" fn PMIx_Compute_distances_nb<'a>(
+    topo: In<'a, pmix_topology_t>,
+    cpuset: In<'a, pmix_cpuset_t>,
+    info: Items<'a, pmix_info_t>,
+    ninfo: Count<'a, pmix_info_t>,
+    cbfunc: Callback<pmix_device_dist_cbfunc_t>,
+    cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
-        let callback = cbfunc.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         // Computed now: the topology and the set belong to the caller again when this returns.
-        // SAFETY: the caller's contract.
-        let found = unsafe { compute(topo, cpuset, info, ninfo) }?;
-        let data = cbdata.expose_provenance();
-        let deliver = move || {
-            let data = std::ptr::with_exposed_provenance_mut(data);
-            let (first, count) = (found.as_ptr().cast_mut(), found.len());
-            let held = lent::lend(found);
-            // SAFETY: the caller gave the function for this, and its data with it; the array lives until it is released.
-            unsafe { callback(Status::SUCCESS.to_raw(), first, count, data, Some(release), held) };
-        };
-        Ok(member.defer(deliver)?)
+        let found = compute(topo, cpuset, info.counted(ninfo))?;
+        Ok(member.defer(move || callback.call(Status::SUCCESS, found))?)
     })
 }
 
-/// The release function for distances of a callback.
-unsafe extern "C" fn release(held: *mut c_void) {
-    guard_or((), || lent::take_back(held));
-}
-
-/// # Safety
-/// As [`PMIx_Compute_distances`].
-unsafe fn compute(
-    topo: *const pmix_topology_t,
-    cpuset: *const pmix_cpuset_t,
-    info: *const pmix_info_t,
-    ninfo: usize,
+fn compute(
+    topo: In<'_, pmix_topology_t>,
+    cpuset: In<'_, pmix_cpuset_t>,
+    infos: Counted<'_, pmix_info_t>,
 ) -> Result<Array<pmix_device_distance_t>, Failure> {
-    // SAFETY: the caller's contract.
-    let topology = unsafe { pointer::shared(topo, "topology") }?;
-    // SAFETY: a member that is NULL or ends with NUL.
-    unsafe { is_ours(topology.source, "topology") }?;
-    // SAFETY: the caller's contract.
-    let bitmap = unsafe { locality::bitmap(cpuset) }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-    if topology.topology.is_null() {
-        return Err(Failure(Status::ERR_BAD_PARAM));
-    }
-    // SAFETY: the caller's contract.
-    let wanted = Wanted::of(&unsafe { from_c::infos(info, ninfo) }?)?;
-    // SAFETY: a bitmap (the caller's contract).
-    let set = unsafe { locality::set_of(bitmap) }?;
-    let found = match hwloc::is_kept(topology.topology) {
+    let topology = topo.get("topology")?;
+    is_ours(topology.source(), "topology")?;
+    let bitmap = locality::bitmap(cpuset)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    let object = topology.topology().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    let wanted = Wanted::of(&from_c::infos(infos)?)?;
+    let set = locality::set_of(bitmap)?;
+    let found = match hwloc::is_kept(topology.get().topology) {
         true => source::machine()?.distances(&set),
-        // SAFETY: a loaded topology (the caller's contract).
-        false => unsafe { source::machine_of(topology.topology) }?.distances(&set),
+        false => source::machine_of(object)?.distances(&set),
     };
     let found: Vec<DeviceDistance> = found.into_iter().filter(|device| wanted.includes(device)).collect();
     let mut array = Array::<pmix_device_distance_t>::constructed(found.len())?;

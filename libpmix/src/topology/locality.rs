@@ -4,26 +4,22 @@ use modex::topo::{CpuSet, relative_locality};
 
 use super::binding::binding;
 use super::*;
+use crate::argument::{CText, In, InOut, Out};
+use crate::hwloc::Bitmap;
 
 /// The hardware that two processes of a node share, from their locality strings.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// The strings are NULL or end with NUL; `locality` is writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_relative_locality(
-    locality1: *const c_char,
-    locality2: *const c_char,
-    locality: *mut pmix_locality_t,
+pub extern "C" fn PMIx_Get_relative_locality(
+    locality1: CText<'_>,
+    locality2: CText<'_>,
+    mut locality: Out<'_, pmix_locality_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let one = unsafe { pointer::text(locality1, "locality") }?;
-        // SAFETY: the caller's contract.
-        let other = unsafe { pointer::text(locality2, "locality") }?;
-        // SAFETY: the caller's contract.
-        let shared = unsafe { pointer::unique(locality, "place for the locality") }?;
+        let one = locality1.get("locality")?;
+        let other = locality2.get("locality")?;
+        let shared = locality.place("place for the locality")?;
         // A process without a locality is not bound: it shares only the node.
         let one = one.map_or(String::new(), |text| text.to_string_lossy().into_owned());
         let other = other.map_or(String::new(), |text| text.to_string_lossy().into_owned());
@@ -32,25 +28,19 @@ pub unsafe extern "C" fn PMIx_Get_relative_locality(
     })
 }
 
-/// The locality string of a set of processors; NULL for a process that is not bound.
+/// The locality string of a set of processors, for the caller to free; NULL for a process that is not bound.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `cpuset` is NULL or points to a set; `locality` is writable. The caller frees the string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_generate_locality_string(
-    cpuset: *const pmix_cpuset_t,
-    locality: *mut *mut c_char,
+pub extern "C" fn PMIx_server_generate_locality_string(
+    cpuset: In<'_, pmix_cpuset_t>,
+    mut locality: Out<'_, *mut c_char>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let text = unsafe { pointer::unique(locality, "place for the locality") }?;
+        let text = locality.place("place for the locality")?;
         *text = std::ptr::null_mut();
-        // SAFETY: the caller's contract.
-        let Some(bitmap) = (unsafe { bitmap(cpuset) })? else { return Ok(()) };
-        // SAFETY: a bitmap.
-        let set = unsafe { set_of(bitmap) }?;
+        let Some(bitmap) = bitmap(cpuset)? else { return Ok(()) };
+        let set = set_of(bitmap)?;
         if let Some(locality) = source::machine()?.locality(&set) {
             *text = memory::new_string(locality.as_bytes())?;
         }
@@ -58,125 +48,95 @@ pub unsafe extern "C" fn PMIx_server_generate_locality_string(
     })
 }
 
-/// The set of processors as a string (`hwloc:0-3,8`).
+/// The set of processors as a string (`hwloc:0-3,8`), for the caller to free.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `cpuset` is NULL or points to a set; `cpuset_string` is writable. The caller frees the string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_generate_cpuset_string(
-    cpuset: *const pmix_cpuset_t,
-    cpuset_string: *mut *mut c_char,
+pub extern "C" fn PMIx_server_generate_cpuset_string(
+    cpuset: In<'_, pmix_cpuset_t>,
+    mut cpuset_string: Out<'_, *mut c_char>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let text = unsafe { pointer::unique(cpuset_string, "place for the string") }?;
+        let text = cpuset_string.place("place for the string")?;
         *text = std::ptr::null_mut();
-        // SAFETY: the caller's contract.
-        let Some(bitmap) = (unsafe { bitmap(cpuset) })? else { return Ok(()) };
-        // SAFETY: a bitmap.
-        let list = unsafe { hwloc::list_of(bitmap) }?;
+        let Some(bitmap) = bitmap(cpuset)? else { return Ok(()) };
+        let list = hwloc::list_of(bitmap)?;
         *text = memory::new_string(&[SOURCE, b":", list.as_bytes()].concat())?;
         Ok(())
     })
 }
 
-/// The set of processors that a string names.
+/// The set of processors that a string names. `cpuset` holds no set yet; the caller destructs it.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `cpuset_string` ends with NUL; `cpuset` is writable and holds no set yet. The caller destructs it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Parse_cpuset_string(
-    cpuset_string: *const c_char,
-    cpuset: *mut pmix_cpuset_t,
+pub extern "C" fn PMIx_Parse_cpuset_string(
+    cpuset_string: CText<'_>,
+    mut cpuset: Out<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let text = unsafe { pointer::text(cpuset_string, "string") }?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        // SAFETY: the caller's contract.
-        let set = unsafe { pointer::unique(cpuset, "place for the set") }?;
+        let text = cpuset_string.get("string")?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
+        let set = cpuset.place("place for the set")?;
         let list = text.to_bytes().strip_prefix(b"hwloc:").ok_or(Failure(Status::ERR_NOT_SUPPORTED))?;
-        let bitmap = hwloc::bitmap_of(&Text::until_nul(list))?;
-        put_set(set, bitmap)
+        put_set(set, &Text::until_nul(list))
     })
 }
 
 /// As [`PMIx_Parse_cpuset_string`], for hosts.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// As [`PMIx_Parse_cpuset_string`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_server_generate_cpuset(
-    cpuset_string: *const c_char,
-    cpuset: *mut pmix_cpuset_t,
+pub extern "C" fn PMIx_server_generate_cpuset(
+    cpuset_string: CText<'_>,
+    cpuset: Out<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
-    // SAFETY: the caller's contract.
-    unsafe { PMIx_Parse_cpuset_string(cpuset_string, cpuset) }
+    PMIx_Parse_cpuset_string(cpuset_string, cpuset)
 }
 
-/// The processors this process (`ref` 0) or thread (1) may run on.
+/// The processors this process (`ref` 0) or thread (1) may run on. The caller destructs the set. Its source is NULL or names the
+/// wanted provider.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `cpuset` is writable; its source is NULL or names the provider wanted. The caller destructs it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Get_cpuset(cpuset: *mut pmix_cpuset_t, r#ref: pmix_bind_envelope_t) -> pmix_status_t {
+pub extern "C" fn PMIx_Get_cpuset(cpuset: InOut<'_, pmix_cpuset_t>, r#ref: pmix_bind_envelope_t) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let set = unsafe { pointer::unique(cpuset, "place for the set") }?;
-        // SAFETY: the caller's contract.
-        unsafe { is_ours(set.source, "processor set") }?;
+        let set = cpuset.own("place for the set")?;
+        is_ours(set.whole().source(), "processor set")?;
         let of_thread = match r#ref {
             0 => false,
             1 => true,
             _ => return Err(Failure(Status::ERR_BAD_PARAM)),
         };
-        let bitmap = hwloc::bitmap_of(&Text::from(binding(of_thread)?.to_string()))?;
-        put_set(set, bitmap)
+        put_set(set.into_place(), &Text::from(binding(of_thread)?.to_string()))
     })
 }
 
 /// The bitmap of a set; `None` when there is none.
-///
-/// # Safety
-/// `cpuset` is NULL or points to a set.
-pub(super) unsafe fn bitmap(cpuset: *const pmix_cpuset_t) -> Result<Option<*const c_void>, Failure> {
+pub(super) fn bitmap(cpuset: In<'_, pmix_cpuset_t>) -> Result<Option<&Bitmap>, Failure> {
     if cpuset.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's contract.
-    let set = unsafe { pointer::shared(cpuset, "processor set") }?;
-    // SAFETY: a member that is NULL or ends with NUL.
-    unsafe { is_ours(set.source, "processor set") }?;
-    Ok((!set.bitmap.is_null()).then_some(set.bitmap.cast_const()))
+    let set = cpuset.get("processor set")?;
+    is_ours(set.source(), "processor set")?;
+    Ok(set.bitmap())
 }
 
 /// The set of a bitmap. An infinite bitmap means every possible processor, because its list has no end.
-///
-/// # Safety
-/// `bitmap` is a bitmap of libhwloc.
-pub(super) unsafe fn set_of(bitmap: *const c_void) -> Result<CpuSet, Failure> {
-    // SAFETY: the caller's contract.
-    let list = unsafe { hwloc::list_of(bitmap) }?.to_string_lossy();
+pub(super) fn set_of(bitmap: &Bitmap) -> Result<CpuSet, Failure> {
+    let list = hwloc::list_of(bitmap)?.to_string_lossy();
     let last = modex::topo::PROCESSORS_MAX - 1;
     let list = if list.ends_with('-') { format!("{list}{last}") } else { list };
     list.parse().map_err(|_| Failure(Status::ERR_BAD_PARAM))
 }
 
-/// Puts a bitmap made here into a set.
-fn put_set(set: &mut pmix_cpuset_t, bitmap: *mut c_void) -> Result<(), Failure> {
+/// Puts the processors of a list into a set without any.
+fn put_set(set: &mut pmix_cpuset_t, list: &Text) -> Result<(), Failure> {
+    let bitmap = hwloc::bitmap_of(list)?;
     if set.source.is_null() {
-        let source = memory::new_string(SOURCE).inspect_err(|_| {
-            // SAFETY: the caller made the bitmap for this set alone.
+        set.source = memory::new_string(SOURCE).inspect_err(|_| {
+            // SAFETY: the bitmap was made above for this set alone.
             unsafe { hwloc::free_bitmap(bitmap) };
         })?;
-        set.source = source;
     }
     set.bitmap = bitmap;
     Ok(())

@@ -21,9 +21,11 @@ use modex::types::AsStatus;
 use modex::types::{Status, Text};
 pub use source::{Given, HostTopology, is_forbidden};
 
+use super::argument::InOut;
+use super::form::{Str, Whole};
 use super::guard::{Failure, guard};
 use super::types::*;
-use super::{hwloc, memory, pointer};
+use super::{hwloc, memory};
 
 /// The provider's name in structures and strings.
 const SOURCE: &[u8] = b"hwloc";
@@ -32,17 +34,13 @@ const SOURCE: &[u8] = b"hwloc";
 /// server's topology. It reads the machine only if its server is another library's and shares nothing.
 ///
 /// Support: implemented.
-///
-/// # Safety
-/// `topo` is writable; its source is NULL or names the provider wanted.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMIx_Load_topology(topo: *mut pmix_topology_t) -> pmix_status_t {
+pub extern "C" fn PMIx_Load_topology(topo: InOut<'_, pmix_topology_t>) -> pmix_status_t {
     guard(|| {
-        // SAFETY: the caller's contract.
-        let place = unsafe { pointer::unique(topo, "place for the topology") }?;
-        // SAFETY: the caller's contract.
-        unsafe { is_ours(place.source, "topology") }?;
+        let place = topo.own("place for the topology")?;
+        is_ours(place.whole().source(), "topology")?;
         let topology = source::object()?;
+        let place = place.into_place();
         if place.source.is_null() {
             place.source = memory::new_string(SOURCE)?;
         }
@@ -66,12 +64,8 @@ impl AsStatus for SourceError {
 }
 
 /// Refuses objects of another provider.
-///
-/// # Safety
-/// `source` is NULL or ends with NUL.
-unsafe fn is_ours(source: *const c_char, what: &'static str) -> Result<(), Failure> {
-    // SAFETY: the caller's contract.
-    match unsafe { pointer::text(source, what) }? {
+fn is_ours(source: Whole<'_, Str>, what: &'static str) -> Result<(), Failure> {
+    match source.text(what)? {
         Some(source) if !source.to_bytes().starts_with(SOURCE) => {
             Err(SourceError { what, source_name: source.to_string_lossy().into_owned() }.into())
         }

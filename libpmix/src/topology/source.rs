@@ -17,7 +17,7 @@ use modex::types::{Text, Topology};
 use parking_lot::Mutex;
 
 use super::detect::Discovery;
-use crate::hwloc;
+use crate::hwloc::{self, RawTopology};
 use crate::process::{self, Member};
 use crate::types::c_void;
 
@@ -38,13 +38,8 @@ pub enum Given {
 
 impl Given {
     /// Reads a host's object at once; `None`, with a warning, if libhwloc can't read it.
-    ///
-    /// # Safety
-    /// `topology` is a loaded topology of some libhwloc.
-    pub unsafe fn described(topology: *mut c_void) -> Option<Self> {
-        // SAFETY: the caller's contract.
-        let exported = unsafe { hwloc::export(topology) };
-        exported
+    pub fn described(topology: &RawTopology) -> Option<Self> {
+        hwloc::exported(topology)
             .inspect_err(|error| tracing::warn!(%error, "the host's topology can't be read and is not used"))
             .ok()
             .map(Self::Described)
@@ -71,6 +66,7 @@ impl HostTopology {
             Some(told) => kept(&told.xml.unwrap_or_default()),
             None => discovered(),
         }
+        .map(as_object)
     }
 
     /// The host's topology; `None` means that the machine is to be read.
@@ -98,8 +94,7 @@ impl TopologySource for HostTopology {
         let failed = |_| TopologyError::Failed { doing: "export a topology" };
         match self.told()? {
             Some(told) => Ok(as_loaded(told)),
-            // SAFETY: the library's own, which stays.
-            None => unsafe { hwloc::export(discovered()?) }.map_err(failed),
+            None => hwloc::exported(discovered()?).map_err(failed),
         }
     }
 }
@@ -109,14 +104,13 @@ impl TopologySource for HostTopology {
 /// unchanged.
 fn as_loaded(told: Topology) -> Topology {
     let object = kept(&told.xml.clone().unwrap_or_default());
-    // SAFETY: the library's own, which stays.
-    object.ok().and_then(|object| unsafe { hwloc::export(object) }.ok()).unwrap_or(told)
+    object.ok().and_then(|object| hwloc::exported(object).ok()).unwrap_or(told)
 }
 
 /// The topology as an object for callers.
 pub(super) fn object() -> Result<*mut c_void, TopologyError> {
     match process::member() {
-        Ok(Member::Server(server)) => server.topology_object(),
+        Ok(Member::Server(server)) => return server.topology_object(),
         Ok(Member::Client(client)) => match client.topology() {
             Ok(machine) => kept(&Text::from(machine.xml())),
             Err(error) if client.reads_segment() => Err(error),
@@ -125,6 +119,12 @@ pub(super) fn object() -> Result<*mut c_void, TopologyError> {
         },
         Err(_) => discovered(),
     }
+    .map(as_object)
+}
+
+/// A topology of the library's as callers take it.
+fn as_object(topology: &'static RawTopology) -> *mut c_void {
+    std::ptr::from_ref(topology).cast_mut().cast()
 }
 
 /// The topology for this library's own use.
@@ -158,12 +158,8 @@ impl std::ops::Deref for Known {
 }
 
 /// The machine that an object of libhwloc describes.
-///
-/// # Safety
-/// `topology` is a loaded topology of libhwloc.
-pub(super) unsafe fn machine_of(topology: *mut c_void) -> Result<Machine, TopologyError> {
-    // SAFETY: the caller's contract.
-    let exported = unsafe { hwloc::export(topology) };
+pub(super) fn machine_of(topology: &RawTopology) -> Result<Machine, TopologyError> {
+    let exported = hwloc::exported(topology);
     let exported = exported.map_err(|_| TopologyError::Failed { doing: "export a topology" })?;
     read(&exported.xml.unwrap_or_default())
 }
@@ -180,38 +176,39 @@ fn own_machine() -> Result<Known, TopologyError> {
     if let Some(known) = MACHINE.get() {
         return Ok(Known::Client(Arc::clone(known)));
     }
-    // SAFETY: the library's own, which stays.
-    let machine = unsafe { machine_of(discovered()?) }?;
+    let machine = machine_of(discovered()?)?;
     Ok(Known::Client(Arc::clone(MACHINE.get_or_init(|| Arc::new(machine)))))
 }
 
 /// The machine as libhwloc reads it, once; a failure is not tried again.
-fn discovered() -> Result<*mut c_void, TopologyError> {
-    static DISCOVERED: OnceLock<Result<usize, TopologyError>> = OnceLock::new();
+fn discovered() -> Result<&'static RawTopology, TopologyError> {
+    static DISCOVERED: OnceLock<Result<&'static RawTopology, TopologyError>> = OnceLock::new();
     let load = || {
         if is_forbidden() {
             return Err(TopologyError::Forbidden);
         }
         let topology = Discovery::get("read the topology of this machine")?.load()?;
-        hwloc::keep_topology(topology);
-        Ok(topology.expose_provenance())
+        hwloc::keep_topology(as_object(topology));
+        Ok(topology)
     };
-    DISCOVERED.get_or_init(load).clone().map(std::ptr::with_exposed_provenance_mut)
+    DISCOVERED.get_or_init(load).clone()
 }
 
 /// A topology of this machine for a text, made at the first request for that text. It stays.
-fn kept(xml: &Text) -> Result<*mut c_void, TopologyError> {
-    static MADE: Mutex<Vec<(Text, usize)>> = Mutex::new(Vec::new());
+fn kept(xml: &Text) -> Result<&'static RawTopology, TopologyError> {
+    static MADE: Mutex<Vec<(Text, &'static RawTopology)>> = Mutex::new(Vec::new());
     // A missing libhwloc and a text that it refuses are different errors.
     Discovery::get("load a topology")?;
     let mut made = MADE.lock();
     if let Some((_, known)) = made.iter().find(|(known, _)| known == xml) {
-        return Ok(std::ptr::with_exposed_provenance_mut(*known));
+        return Ok(known);
     }
     let object = hwloc::import(xml, hwloc::Of::ThisMachine);
     let object = object.map_err(|_| TopologyError::Failed { doing: "load a topology from XML" })?;
     hwloc::keep_topology(object);
-    made.push((xml.clone(), object.expose_provenance()));
+    // SAFETY: the topology was made just now; it is never destroyed, because the library keeps it.
+    let object = unsafe { &*object.cast::<RawTopology>() };
+    made.push((xml.clone(), object));
     Ok(object)
 }
 

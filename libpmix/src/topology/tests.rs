@@ -5,8 +5,11 @@ use modex::TopologySource;
 use modex::types::Topology;
 
 use super::*;
+use crate::argument::as_c::as_c;
 use crate::error::CError;
-use crate::form::{Depth, Form};
+use crate::form::{Depth, Form, Own};
+use crate::hwloc::RawTopology;
+use crate::pointer;
 
 fn empty_set() -> pmix_cpuset_t {
     pmix_cpuset_t { source: null_mut(), bitmap: null_mut() }
@@ -15,76 +18,65 @@ fn empty_set() -> pmix_cpuset_t {
 #[test]
 fn a_set_of_processors_is_what_its_string_says() {
     let mut set = empty_set();
-    // SAFETY: a string and a place for the set.
-    assert_eq!(unsafe { PMIx_Parse_cpuset_string(c"hwloc:0-3,8".as_ptr(), &raw mut set) }, 0);
+    assert_eq!(as_c!(PMIx_Parse_cpuset_string(c"hwloc:0-3,8".as_ptr(), &raw mut set)), 0);
     let mut text = null_mut();
-    // SAFETY: a set and a place for the string.
-    assert_eq!(unsafe { PMIx_server_generate_cpuset_string(&raw const set, &raw mut text) }, 0);
+    assert_eq!(as_c!(PMIx_server_generate_cpuset_string(&raw const set, &raw mut text)), 0);
     // SAFETY: the function said it made a string.
     assert_eq!(unsafe { CStr::from_ptr(text) }, c"hwloc:0-3,8");
-    // SAFETY: the string is ours to free.
+    // SAFETY: the library made the string for the test, which frees it.
     unsafe { memory::release(text) };
-    // SAFETY: the set is ours.
-    unsafe { pmix_cpuset_t::destruct(&mut set) };
-    // SAFETY: a string and a place for the set.
-    let refused = unsafe { PMIx_Parse_cpuset_string(c"other:0".as_ptr(), &raw mut set) };
+    // SAFETY: the library filled the structure, which is the test's.
+    pmix_cpuset_t::destruct(unsafe { Own::new(&mut set) });
+    let refused = as_c!(PMIx_Parse_cpuset_string(c"other:0".as_ptr(), &raw mut set));
     assert_eq!(refused, Status::ERR_NOT_SUPPORTED.to_raw());
 }
 
 #[test]
 fn one_bound_processor_has_a_locality_and_an_unbound_process_none() {
     let mut set = empty_set();
-    // SAFETY: a string and a place for the set.
-    assert_eq!(unsafe { PMIx_Parse_cpuset_string(c"hwloc:0".as_ptr(), &raw mut set) }, 0);
+    assert_eq!(as_c!(PMIx_Parse_cpuset_string(c"hwloc:0".as_ptr(), &raw mut set)), 0);
     let mut text = null_mut();
-    // SAFETY: a set and a place for the string.
-    assert_eq!(unsafe { PMIx_server_generate_locality_string(&raw const set, &raw mut text) }, 0);
+    assert_eq!(as_c!(PMIx_server_generate_locality_string(&raw const set, &raw mut text)), 0);
     if !text.is_null() {
         // SAFETY: the function made a string.
         let locality = unsafe { CStr::from_ptr(text) }.to_str().unwrap().to_owned();
         assert!(locality.starts_with("hwloc:") && locality.contains("HT0"), "{locality}");
         let mut shared = 0;
-        // SAFETY: two strings and a place for the result.
-        assert_eq!(unsafe { PMIx_Get_relative_locality(text, text, &raw mut shared) }, 0);
+        assert_eq!(as_c!(PMIx_Get_relative_locality(text, text, &raw mut shared)), 0);
         assert_ne!(shared & 1, 0);
-        // SAFETY: the string is ours to free.
+        // SAFETY: the library made the string for the test, which frees it.
         unsafe { memory::release(text) };
     }
-    // SAFETY: the set is ours.
-    unsafe { pmix_cpuset_t::destruct(&mut set) };
-    // SAFETY: no set and a place for the string.
-    assert_eq!(unsafe { PMIx_server_generate_locality_string(null(), &raw mut text) }, 0);
+    // SAFETY: the library filled the structure, which is the test's.
+    pmix_cpuset_t::destruct(unsafe { Own::new(&mut set) });
+    assert_eq!(as_c!(PMIx_server_generate_locality_string(null(), &raw mut text)), 0);
     assert!(text.is_null());
 }
 
 #[test]
 fn distances_are_computed_for_the_process_that_asks() {
     let mut topology = pmix_topology_t { source: null_mut(), topology: null_mut() };
-    // SAFETY: a place for the topology.
-    assert_eq!(unsafe { PMIx_Load_topology(&raw mut topology) }, 0);
+    assert_eq!(as_c!(PMIx_Load_topology(&raw mut topology)), 0);
     let mut set = empty_set();
-    // SAFETY: a place for the set.
-    assert_eq!(unsafe { PMIx_Get_cpuset(&raw mut set, 0) }, 0);
+    assert_eq!(as_c!(PMIx_Get_cpuset(&raw mut set, 0)), 0);
     let (mut distances, mut count) = (null_mut(), 0);
     let (topo, cpuset) = (&raw mut topology, &raw mut set);
-    // SAFETY: what the functions above made, no infos, places for the results.
-    let status = unsafe { PMIx_Compute_distances(topo, cpuset, null(), 0, &raw mut distances, &raw mut count) };
+    let status = as_c!(PMIx_Compute_distances(topo, cpuset, null(), 0, &raw mut distances, &raw mut count));
     assert_eq!(status, 0);
     for index in 0..count {
-        // SAFETY: below the number the function gave.
-        let device = unsafe { distances.add(index) };
-        // SAFETY: as above.
-        let device = unsafe { &mut *device };
+        let device = distances.wrapping_add(index);
+        // SAFETY: below the number that the function gave; the array is the test's.
+        let device = unsafe { pointer::unique(device, "distance") }.unwrap();
         assert!(device.mindist <= device.maxdist);
-        // SAFETY: the array is ours.
-        unsafe { pmix_device_distance_t::destruct(device) };
+        // SAFETY: the library filled the structure, which is the test's.
+        pmix_device_distance_t::destruct(unsafe { Own::new(device) });
     }
-    // SAFETY: the array is ours.
+    // SAFETY: the library made the array for the test, which frees it.
     unsafe { memory::release(distances) };
-    // SAFETY: the set is ours.
-    unsafe { pmix_cpuset_t::destruct(&mut set) };
-    // SAFETY: the structure is ours; the topology in it stays the library's.
-    unsafe { pmix_topology_t::destruct(&mut topology) };
+    // SAFETY: the library filled the structure, which is the test's.
+    pmix_cpuset_t::destruct(unsafe { Own::new(&mut set) });
+    // SAFETY: the library filled the structure, which is the test's.
+    pmix_topology_t::destruct(unsafe { Own::new(&mut topology) });
 }
 
 /// Regression: a host with its own libhwloc, of another release, passed an object that this libhwloc misread: memory
@@ -94,11 +86,11 @@ fn a_topology_of_another_layout_is_as_if_none_was_given() {
     // Every libhwloc stores the number of its layout first.
     let mut other = [u64::MAX; 64];
     // SAFETY: only its first number is looked at.
-    assert!(unsafe { Given::described(other.as_mut_ptr().cast()) }.is_none());
+    assert!(Given::described(unsafe { &*other.as_ptr().cast::<RawTopology>() }).is_none());
     let from = pmix_topology_t { source: null_mut(), topology: other.as_mut_ptr().cast() };
     let mut to = pmix_topology_t { source: null_mut(), topology: null_mut() };
-    // SAFETY: as above.
-    let refused = unsafe { pmix_topology_t::copy(&from, &mut to, Depth::TOP) };
+    // SAFETY: only the first number of the object is looked at.
+    let refused = pmix_topology_t::copy(unsafe { Whole::new(&from) }, &mut to, Depth::TOP);
     // Without libhwloc no object is read, so the test would prove nothing.
     assert!(matches!(refused, Err(CError::HwlocLayout { .. })), "{refused:?}");
 }
@@ -117,11 +109,11 @@ fn what_callers_are_given_is_not_the_hosts_object() {
         nodeset='0x1' complete_nodeset='0x1'/></object></topology>";
     let hosts = hwloc::import(&in_double_quotes(xml), hwloc::Of::SomeMachine).unwrap();
     // SAFETY: a topology made just now.
-    let topology = HostTopology::new(unsafe { Given::described(hosts) }.unwrap());
+    let topology = HostTopology::new(Given::described(unsafe { &*hosts.cast::<RawTopology>() }).unwrap());
     // SAFETY: made above; the library has not taken it, so this destroys it.
     unsafe { hwloc::destroy_topology(hosts) };
     let ours = topology.object().unwrap();
-    // SAFETY: what the library keeps.
+    // SAFETY: a topology that the library keeps.
     let Topology { xml, .. } = unsafe { hwloc::export(ours) }.unwrap();
     assert!(xml.unwrap().to_string_lossy().contains("PU"));
     assert_eq!(topology.object().unwrap(), ours, "one for all who ask");

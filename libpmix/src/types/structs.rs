@@ -131,6 +131,35 @@ pub union pmix_value_data_t {
     pub inheritance: pmix_alloc_inheritance_t,
 }
 
+/// Reads of the payload as one of its members.
+macro_rules! members {
+    ($($name:ident: $type:ty),* $(,)?) => {
+        impl pmix_value_data_t {
+            $(
+                /// The member of this name, whatever the type of the value.
+                #[must_use]
+                pub const fn $name(&self) -> $type {
+                    // SAFETY: the member is a number or a pointer, for which any bytes are valid. All bytes are
+                    // initialised: a payload comes from C, or begins as zero (`Form::construct`).
+                    unsafe { self.$name }
+                }
+            )*
+        }
+    };
+}
+
+members! {
+    flag: u8,
+    uint16: u16,
+    uint32: u32,
+    rank: pmix_rank_t,
+    string: *mut c_char,
+    bo: pmix_byte_object_t,
+    darray: *mut pmix_data_array_t,
+    topo: *mut pmix_topology_t,
+    ptr: *mut c_void,
+}
+
 /// A value of any type.
 #[repr(C)]
 #[derive(Clone, Copy)]

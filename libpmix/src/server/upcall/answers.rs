@@ -9,6 +9,7 @@ use modex::types::Status;
 
 use super::due::{Due, answered};
 use super::host_bytes::HostBytes;
+use crate::argument::{Counted, In, NamespaceText};
 use crate::error::CError;
 use crate::guard::guard_or;
 use crate::types::{
@@ -48,7 +49,7 @@ pub(super) unsafe extern "C" fn blob(
             (Due::Blob(answer), bytes, _) => answer(bytes),
             (Due::Fence(answer), Ok(bytes), Some(function)) => {
                 release = None;
-                // SAFETY: the host's promise, as above.
+                // SAFETY: the host's promise: the bytes stay as they are until `function` releases them.
                 answer(Ok(unsafe { HostBytes::lent(bytes, function, release_cbdata) }));
             }
             (Due::Fence(answer), bytes, _) => answer(bytes.map(HostBytes::copied)),
@@ -72,7 +73,7 @@ pub(super) unsafe extern "C" fn found(
         let Some((due, _rest)) = answered(cbdata) else { return };
         let Due::Found(answer) = due else { return mistaken(due) };
         // SAFETY: the host's promise: so many elements, until this returns.
-        match unsafe { from_c::pdata(data, count) } {
+        match from_c::pdata(unsafe { Counted::new(data, count) }) {
             Ok(found) => answer(settled(status), found),
             Err(error) => answer(refused(&error), Vec::new()),
         }
@@ -85,8 +86,11 @@ pub(super) unsafe extern "C" fn namespace(status: pmix_status_t, nspace: *mut c_
         let Some((due, _rest)) = answered(cbdata) else { return };
         let Due::Namespace(answer) = due else { return mistaken(due) };
         match settled(status) {
-            // SAFETY: the host's promise: a string, until this returns.
-            Status::SUCCESS => answer(unsafe { from_c::namespace(nspace, None) }.map_err(|error| refused(&error))),
+            Status::SUCCESS => {
+                // SAFETY: the host's promise: a string, until this returns.
+                let nspace = unsafe { NamespaceText::new(nspace) };
+                answer(from_c::namespace(nspace, None).map_err(|error| refused(&error)));
+            }
             failure => answer(Err(failure)),
         }
     });
@@ -104,10 +108,10 @@ pub(super) unsafe extern "C" fn infos(
     guard_or((), || {
         let Some((due, _rest)) = answered(cbdata) else { return };
         // SAFETY: the host's promise: so many elements, until it is told to release them.
-        unsafe { answer_infos(due, status, info, count) };
+        answer_infos(due, status, unsafe { Counted::new(info, count) });
     });
     if let Some(release) = release {
-        // SAFETY: as in `blob`.
+        // SAFETY: the host gave it to be called with this, once, when its infos are no longer used.
         unsafe { release(release_cbdata) };
     }
 }
@@ -122,7 +126,7 @@ pub(super) unsafe extern "C" fn validated(
     guard_or((), || {
         let Some((due, _rest)) = answered(cbdata) else { return };
         // SAFETY: the host's promise: so many elements, until this returns.
-        unsafe { answer_infos(due, status, info, count) };
+        answer_infos(due, status, unsafe { Counted::new(info, count) });
     });
 }
 
@@ -141,9 +145,9 @@ pub(super) unsafe extern "C" fn credential(
             return answer(Err(settled(status)));
         }
         // SAFETY: the host's promise: a byte object, until this returns.
-        let bytes = unsafe { from_c::byte_object(credential) };
+        let bytes = from_c::byte_object(unsafe { In::new(credential) });
         // SAFETY: the host's promise: so many elements, until this returns.
-        let info = unsafe { from_c::infos(info, count) };
+        let info = from_c::infos(unsafe { Counted::new(info, count) });
         match (bytes, info) {
             (Ok(bytes), Ok(info)) => answer(Ok(Credential { bytes, info })),
             (Err(error), _) | (_, Err(error)) => answer(Err(refused(&error))),
@@ -160,16 +164,13 @@ pub(super) unsafe extern "C" fn tool(status: pmix_status_t, proc: *mut pmix_proc
             return answer(Err(settled(status)));
         }
         // SAFETY: the host's promise: NULL or a process, until this returns.
-        answer(unsafe { from_c::proc(proc, None) }.map_err(|error| refused(&error)));
+        answer(from_c::proc(unsafe { In::new(proc) }, None).map_err(|error| refused(&error)));
     });
 }
 
-/// # Safety
-/// P1 for the array.
-unsafe fn answer_infos(due: Due, status: pmix_status_t, info: *mut pmix_info_t, count: usize) {
+fn answer_infos(due: Due, status: pmix_status_t, infos: Counted<'_, pmix_info_t>) {
     let Due::Infos(answer) = due else { return mistaken(due) };
-    // SAFETY: the caller's contract.
-    match unsafe { from_c::infos(info, count) } {
+    match from_c::infos(infos) {
         Ok(infos) => answer(settled(status), infos),
         Err(error) => answer(refused(&error), Vec::new()),
     }

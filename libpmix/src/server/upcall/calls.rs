@@ -295,8 +295,7 @@ impl<F: Form> Show for Single<F> {
     type Shown = F::C;
 
     fn shown(&self) -> F::C {
-        // SAFETY: it points into `self`, which is alive.
-        unsafe { self.as_ptr().read() }
+        *self.get()
     }
 }
 
