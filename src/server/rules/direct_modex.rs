@@ -44,7 +44,7 @@ impl<S: Datastore> Server<S> {
     fn may_fetch(&self, wanted: &Wanted) -> bool {
         let pool = Pool { max: self.config.limits.direct_modex_max, used: self.upcalls.fetch_count() };
         match wanted.user() {
-            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.counts.of(uid)),
+            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.count_of_user(uid)),
             None => pool.used < pool.max,
         }
     }

@@ -104,9 +104,9 @@ impl<S: Datastore> Server<S> {
         if matches!(waiter.asker, Asker::Host(_) | Asker::Own(_)) && is_full {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }
-        let pool = Pool { max: self.config.limits.held_get_bytes_max, used: self.waiting.bytes.sum() };
+        let pool = Pool { max: self.config.limits.held_get_bytes_max, used: self.waiting.size_bytes() };
         if let Some(uid) = waiter.wanted.user()
-            && !self.has_share(uid, pool, waiter.wanted.size_bytes(), || self.waiting.bytes.of(uid))
+            && !self.has_share(uid, pool, waiter.wanted.size_bytes(), || self.waiting.size_bytes_of_user(uid))
         {
             return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
         }

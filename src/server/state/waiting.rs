@@ -76,9 +76,9 @@ pub(crate) struct Waiting {
     by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
     host_requests: usize,
     /// Memory of the requests of processes, by user.
-    pub(crate) bytes: UserShares,
+    bytes: UserShares,
     /// Number of the requests of processes, by user.
-    pub(crate) counts: UserShares,
+    counts: UserShares,
     last: u64,
 }
 
@@ -163,6 +163,21 @@ impl Waiting {
 
     pub(crate) fn on_upcall(&self, upcall: UpcallId) -> Vec<WaitId> {
         self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
+    }
+
+    /// Memory of all requests of processes, in bytes.
+    pub(crate) const fn size_bytes(&self) -> usize {
+        self.bytes.sum()
+    }
+
+    /// Memory of the requests of a user's processes, in bytes.
+    pub(crate) fn size_bytes_of_user(&self, uid: u32) -> usize {
+        self.bytes.of(uid)
+    }
+
+    /// Number of the requests of a user's processes.
+    pub(crate) fn count_of_user(&self, uid: u32) -> usize {
+        self.counts.of(uid)
     }
 
     pub(crate) const fn host_requests(&self) -> usize {

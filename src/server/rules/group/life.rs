@@ -103,7 +103,7 @@ impl<S: Datastore> Server<S> {
     /// A local process has left a group: remote members may ask for this server's part in the end.
     fn note_leaver(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, others: &[ProcId]) {
         if others.iter().any(|member| self.registry.client(member).is_none()) {
-            self.groups.leavers.note(proc, id, survives_deaths, &self.config.limits);
+            self.groups.note_leaver(proc, id, survives_deaths, &self.config.limits);
         }
     }
 
@@ -170,17 +170,17 @@ impl<S: Datastore> Server<S> {
         // A process that knows of more or fewer leaves requests the end with other members.
         let is_of_group = |other: &Signature| other.kind == signature.kind && other.overlaps(&signature);
         let is_open = self.collectives.iter().any(|(_, operation)| is_of_group(&operation.signature));
-        let has_left = |proc: &&ProcId| self.groups.leavers.of(proc, &id).is_some();
+        let has_left = |proc: &&ProcId| self.groups.left_by(proc, &id).is_some();
         let left: Vec<ProcId> = members.local.iter().filter(has_left).cloned().collect();
         let may_come = |proc: &ProcId| !left.contains(proc) && !self.registry.is_gone(proc);
         if left.is_empty() || members.local.iter().any(may_come) || is_open {
             return;
         }
-        let survives_deaths = left.iter().any(|proc| self.groups.leavers.of(proc, &id) == Some(true));
+        let survives_deaths = left.iter().any(|proc| self.groups.left_by(proc, &id) == Some(true));
         let operation = self.collectives.open(signature, Vec::new(), None);
         let table = self.collectives.table;
         for proc in &left {
-            self.groups.leavers.forget(proc, &id);
+            self.groups.forget_leaver(proc, &id);
             if let Some(operation) = self.collectives.get_mut(operation) {
                 operation.leave(proc, table);
                 operation.survives_deaths = survives_deaths;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::leavers::Leavers;
 use crate::keys;
+use crate::server::interface::Limits;
 use crate::server::state::registry::Registry;
 use crate::types::{Info, Key, Namespace, ProcId, Text, Value};
 
@@ -21,7 +22,7 @@ pub(crate) struct Groups {
     /// The last context number that this server has assigned.
     last_number: u64,
     /// Processes that have left groups with remote members.
-    pub(crate) leavers: Leavers,
+    leavers: Leavers,
 }
 
 /// The meaning of group names for one caller. Each name is looked up once.
@@ -217,6 +218,21 @@ impl Groups {
             let losing = groups.iter_mut().filter(|group| group.members.contains(proc));
             losing.for_each(|group| Arc::make_mut(&mut group.members).retain(|member| member != proc));
         });
+    }
+
+    /// A local process has left a group with remote members.
+    pub(crate) fn note_leaver(&mut self, proc: &ProcId, id: &Text, survives_deaths: bool, limits: &Limits) {
+        self.leavers.note(proc, id, survives_deaths, limits);
+    }
+
+    /// Whether the group that a local process has left survives deaths. `None`: it has left no group of that name.
+    pub(crate) fn left_by(&self, proc: &ProcId, id: &Text) -> Option<bool> {
+        self.leavers.of(proc, id)
+    }
+
+    /// This server has taken its part for a process that has left.
+    pub(crate) fn forget_leaver(&mut self, proc: &ProcId, id: &Text) {
+        self.leavers.forget(proc, id);
     }
 
     /// Ends the group of these members.
