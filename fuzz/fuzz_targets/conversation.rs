@@ -56,7 +56,7 @@ struct World {
 enum Line {
     #[default]
     Closed,
-    Greeting(Vec<u8>),
+    Handshake(Vec<u8>),
     Open(Peer),
 }
 
@@ -113,11 +113,11 @@ impl World {
     fn receive(&mut self, number: usize, bytes: &[u8]) {
         let Some(line) = self.lines.get_mut(number) else { return };
         match line {
-            Line::Closed => *line = Line::Greeting(bytes.to_vec()),
-            Line::Greeting(begun) => begun.extend_from_slice(bytes),
+            Line::Closed => *line = Line::Handshake(bytes.to_vec()),
+            Line::Handshake(begun) => begun.extend_from_slice(bytes),
             Line::Open(peer) => peer.inbox.feed(bytes),
         }
-        if let Line::Greeting(begun) = line {
+        if let Line::Handshake(begun) = line {
             match greet(begun) {
                 Ok(None) => return,
                 Err(()) => return *line = Line::Closed,

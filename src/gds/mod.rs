@@ -7,7 +7,7 @@
 //! - the *job record*, with tables for session, job and applications, and columns for nodes and processes. A
 //!   registration makes it, and the next one replaces it as a whole;
 //! - the *modex table*, an atomic cell for each rank that leads to its newest block of posted values;
-//! - the *board*, an atomic cell for each connection whose process may sleep until a verdict;
+//! - the *completion table*, an atomic cell for each connection whose process may sleep until a verdict;
 //! - the *statistics*, a few counters.
 //!
 //! Its rooms: `layout` has the structures of a segment, `read` and `write` its two sides, `registration` the host's

@@ -11,22 +11,22 @@ pub struct FrameHeader {
     pub tag: Tag,
     /// Size of the payload.
     pub size_bytes: u32,
-    /// From our own clients: [`Asleep`] as a number, or 0. From others: arbitrary bytes.
+    /// From our own clients: [`FutexWaitMark`] as a number, or 0. From others: arbitrary bytes.
     pub padding: u32,
 }
 
-/// Padding of our client's request when the client sleeps at the board of its namespace until the answer.
+/// Padding of our client's request when the client sleeps at the completion table of its namespace until the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asleep {
+pub struct FutexWaitMark {
     /// Bytes it has received over the connection by then, modulo 2^30. So the server knows whether it has read all sent
     /// bytes.
     received: u32,
-    /// Whether the [patient](Tag::patient) request before it is from the same client. If so, both answers may come
+    /// Whether the [deferred](Tag::deferred) request before it is from the same client. If so, both answers may come
     /// together.
     pub has_forerunner: bool,
 }
 
-impl Asleep {
+impl FutexWaitMark {
     /// For a client that has received so many bytes.
     #[must_use]
     pub fn new(received_bytes: u64, has_forerunner: bool) -> Self {
@@ -43,7 +43,7 @@ impl Asleep {
     /// Reads the padding; `None`: the sender reads its answer.
     #[must_use]
     pub const fn of_padding(padding: u32) -> Option<Self> {
-        if padding & ASLEEP == 0 {
+        if padding & FUTEX_WAIT == 0 {
             return None;
         }
         Some(Self { received: padding & RECEIVED, has_forerunner: padding & FORERUNNER != 0 })
@@ -53,12 +53,12 @@ impl Asleep {
     pub fn mark(self, message: &mut [u8]) {
         let forerunner = if self.has_forerunner { FORERUNNER } else { 0 };
         if let Some(padding) = message.get_mut(PADDING_AT..FrameHeader::SIZE_BYTES) {
-            padding.copy_from_slice(&(ASLEEP | forerunner | self.received).to_be_bytes());
+            padding.copy_from_slice(&(FUTEX_WAIT | forerunner | self.received).to_be_bytes());
         }
     }
 }
 
-const ASLEEP: u32 = 1 << 31;
+const FUTEX_WAIT: u32 = 1 << 31;
 const FORERUNNER: u32 = 1 << 30;
 const RECEIVED: u32 = FORERUNNER - 1;
 const PADDING_AT: usize = FrameHeader::SIZE_BYTES - size_of::<u32>();

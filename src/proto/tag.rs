@@ -27,14 +27,14 @@ impl Tag {
     /// The tag of a request whose answer may wait for another answer to the same peer, if another is due. A client with
     /// both requests then reads once. Our own peers only; no other request has a number in this range.
     #[must_use]
-    pub const fn patient(self) -> Self {
-        if self.0 < !PATIENT { Self(self.0 | PATIENT) } else { self }
+    pub const fn deferred(self) -> Self {
+        if self.0 < !DEFERRED { Self(self.0 | DEFERRED) } else { self }
     }
 
-    /// Whether the tag is patient.
+    /// Whether the tag is deferred.
     #[must_use]
-    pub const fn is_patient(self) -> bool {
-        self.0 >= PATIENT && self.0 < u32::MAX
+    pub const fn is_deferred(self) -> bool {
+        self.0 >= DEFERRED && self.0 < u32::MAX
     }
 
     /// The tag as the payload of [`Tag::AWAKE`].
@@ -49,12 +49,12 @@ impl Tag {
         payload.try_into().ok().map(|bytes| Self(u32::from_be_bytes(bytes)))
     }
 
-    /// The tag that [`Tag::patient`] was made from.
+    /// The tag that [`Tag::deferred`] was made from.
     #[must_use]
     pub const fn plain(self) -> Self {
-        if self.is_patient() { Self(self.0 & !PATIENT) } else { self }
+        if self.is_deferred() { Self(self.0 & !DEFERRED) } else { self }
     }
 }
 
-/// Marks patient tags.
-const PATIENT: u32 = 0xC000_0000;
+/// Marks deferred tags.
+const DEFERRED: u32 = 0xC000_0000;

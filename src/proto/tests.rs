@@ -350,15 +350,15 @@ fn global_values_are_committed_once_for_each_audience() {
 }
 
 #[test]
-fn a_patient_tag_is_made_from_a_plain_one_and_back() {
+fn a_deferred_tag_is_made_from_a_plain_one_and_back() {
     for tag in [Tag::DYNAMIC_FIRST, Tag(0x3FFF_FFFE)] {
-        assert!(!tag.is_patient() && tag.patient().is_patient());
-        assert_eq!((tag.plain(), tag.patient().plain()), (tag, tag));
+        assert!(!tag.is_deferred() && tag.deferred().is_deferred());
+        assert_eq!((tag.plain(), tag.deferred().plain()), (tag, tag));
     }
-    // Tags without a patient form stay unchanged.
+    // Tags without a deferred form stay unchanged.
     for tag in [Tag(0x3FFF_FFFF), Tag(0x4000_0000), Tag(0x8000_0031), Tag::CONNECT] {
-        assert!(!tag.patient().is_patient());
-        assert_eq!((tag.patient(), tag.plain()), (tag, tag));
+        assert!(!tag.deferred().is_deferred());
+        assert_eq!((tag.deferred(), tag.plain()), (tag, tag));
     }
 }
 

@@ -68,8 +68,8 @@ pub(crate) mod root {
     pub(crate) const MODEX: RootIndex = RootIndex::of::<2>();
     /// The table of statistics.
     pub(crate) const STATISTICS: RootIndex = RootIndex::of::<3>();
-    /// The board: a table of verdicts for connections.
-    pub(crate) const BOARD: RootIndex = RootIndex::of::<4>();
+    /// The completion table: a table of verdicts for connections.
+    pub(crate) const COMPLETION_TABLE: RootIndex = RootIndex::of::<4>();
 }
 
 /// A mapped segment, as the readers in this module see it.

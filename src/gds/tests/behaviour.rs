@@ -452,7 +452,7 @@ fn statistics_account_for_all_that_is_published() {
     for rank in 0..16 {
         store.commit(&namespace(), rank, Origin::Local, &[posted(Scope::Global, "ep", vec![1_u8; 100])]).unwrap();
     }
-    store.take_seat(&namespace(), 1, 16).unwrap();
+    store.take_slot(&namespace(), 1, 16).unwrap();
     let statistics = store.statistics(&namespace()).unwrap();
     for section in Section::ALL {
         assert!(statistics.section(section) > 0, "{section:?}");

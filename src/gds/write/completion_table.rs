@@ -1,8 +1,8 @@
-//! The board of a namespace: a server wakes sleeping processes through it instead of sending each a message.
+//! The completion table of a namespace: a server wakes sleeping processes through it instead of sending each a message.
 //!
-//! The root `BOARD` leads to a table of cells, the *seats*. A seat belongs to one connection as long as the connection
-//! lives. It holds one word: the owner, and the last verdict. The futex word `generation` wakes the sleepers, in
-//! classes.
+//! The root `COMPLETION_TABLE` leads to a table of cells, the *slots*. A slot belongs to one connection as long as the
+//! connection lives. It holds one word: the owner, and the last verdict. The futex word `generation` wakes the
+//! sleepers, in classes.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -45,18 +45,18 @@ impl CompletionNotice {
             CompletionStatus::Succeeded => 0,
             CompletionStatus::InMessage => IN_MESSAGE,
         };
-        seated(self.connection) | (self.request | flag) as u64
+        owner_word(self.connection) | (self.request | flag) as u64
     }
 }
 
-/// The word of a seat before the first verdict.
-const fn seated(connection: u32) -> u64 {
+/// The word of a slot before the first verdict.
+const fn owner_word(connection: u32) -> u64 {
     (connection as u64) << 32
 }
 
-/// The only seat that a connection may have.
-fn seat_of(connection: u32, seat_count: u64) -> u64 {
-    u64::from(connection).checked_rem(seat_count).unwrap_or_default()
+/// The only slot that a connection may have.
+fn slot_of(connection: u32, slot_count: u64) -> u64 {
+    u64::from(connection).checked_rem(slot_count).unwrap_or_default()
 }
 
 /// The wake-up class of a connection.
@@ -67,47 +67,47 @@ const fn classes_of(connection: u32) -> NonZeroU32 {
     }
 }
 
-/// The server's side of a board.
+/// The server's side of a completion table.
 #[derive(Debug)]
 pub(super) struct CompletionTable {
-    seats: TableRef,
-    /// Connections that have their seats.
-    seated: BTreeSet<u32>,
+    slots: TableRef,
+    /// Connections that have their slots.
+    owners: BTreeSet<u32>,
 }
 
 impl CompletionTable {
-    /// Makes a board with a size for about `connections`.
+    /// Makes a completion table with a size for about `connections`.
     pub(super) fn create(writer: &mut NamespaceWriter, connections: u32) -> Result<Self, StoreError> {
-        let seat_count = connections.saturating_mul(SEATS_PER_CONNECTION).clamp(SEATS_MIN, SEATS_MAX);
-        let seats = writer.new_table(u64::from(seat_count.next_power_of_two()))?;
-        writer.count(Section::CompletionTable, seats.cell_count().saturating_mul(size_of::<u64>() as u64))?;
-        writer.set_root(root::BOARD, seats.offset().get())?;
-        Ok(Self { seats, seated: BTreeSet::new() })
+        let slot_count = connections.saturating_mul(SLOTS_PER_CONNECTION).clamp(SLOTS_MIN, SLOTS_MAX);
+        let slots = writer.new_table(u64::from(slot_count.next_power_of_two()))?;
+        writer.count(Section::CompletionTable, slots.cell_count().saturating_mul(size_of::<u64>() as u64))?;
+        writer.set_root(root::COMPLETION_TABLE, slots.offset().get())?;
+        Ok(Self { slots, owners: BTreeSet::new() })
     }
 
-    /// Gives a connection its seat, if the seat is free.
-    pub(super) fn take_seat(&mut self, segment: &mut SegmentWriter, connection: u32) -> Result<bool, StoreError> {
-        let seat = seat_of(connection, self.seats.cell_count());
-        let owner = u32::try_from(segment.load(self.seats, seat)? >> 32).unwrap_or_default();
-        if self.seated.contains(&owner) {
+    /// Gives a connection its slot, if the slot is free.
+    pub(super) fn take_slot(&mut self, segment: &mut SegmentWriter, connection: u32) -> Result<bool, StoreError> {
+        let slot = slot_of(connection, self.slots.cell_count());
+        let owner = u32::try_from(segment.load(self.slots, slot)? >> 32).unwrap_or_default();
+        if self.owners.contains(&owner) {
             return Ok(false);
         }
-        segment.store(self.seats, seat, seated(connection))?;
-        self.seated.insert(connection);
+        segment.store(self.slots, slot, owner_word(connection))?;
+        self.owners.insert(connection);
         Ok(true)
     }
 
-    /// Takes a seat back. The last verdict stays there until the seat has a new owner.
-    pub(super) fn leave_seat(&mut self, connection: u32) {
-        self.seated.remove(&connection);
+    /// Takes a slot back. The last verdict stays there until the slot has a new owner.
+    pub(super) fn free_slot(&mut self, connection: u32) {
+        self.owners.remove(&connection);
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
-    pub(super) fn tell(&self, segment: &mut SegmentWriter, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
+    pub(super) fn tell(&self, segment: &mut SegmentWriter, notices: &[CompletionNotice]) -> Result<(), StoreError> {
         let mut classes = None;
-        for told in all_told.iter().filter(|told| self.seated.contains(&told.connection)) {
-            segment.store(self.seats, seat_of(told.connection, self.seats.cell_count()), told.word())?;
-            let own = classes_of(told.connection);
+        for notice in notices.iter().filter(|notice| self.owners.contains(&notice.connection)) {
+            segment.store(self.slots, slot_of(notice.connection, self.slots.cell_count()), notice.word())?;
+            let own = classes_of(notice.connection);
             classes = Some(classes.map_or(own, |others: NonZeroU32| others | own));
         }
         if let Some(classes) = classes {
@@ -117,22 +117,22 @@ impl CompletionTable {
     }
 }
 
-/// The seat of a connection at the board of its namespace.
+/// The slot of a connection at the completion table of its namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct CompletionSlot<'a> {
     reader: &'a NamespaceReader,
     cells: CellTable<'a>,
     connection: u32,
-    /// The word of the seat before the current request.
+    /// The word of the slot before the current request.
     before: u64,
 }
 
 impl NamespaceReader {
-    /// A connection's seat at the board, if it has one. Take it anew before each request.
+    /// A connection's slot at the completion table, if it has one. Take it anew before each request.
     #[must_use]
-    pub fn seat(&self, connection: u32) -> Option<CompletionSlot<'_>> {
-        let cells = self.segment().root_cells(root::BOARD).ok().flatten()?;
-        let before = cells.load(seat_of(connection, cells.cell_count()))?;
+    pub fn slot(&self, connection: u32) -> Option<CompletionSlot<'_>> {
+        let cells = self.segment().root_cells(root::COMPLETION_TABLE).ok().flatten()?;
+        let before = cells.load(slot_of(connection, cells.cell_count()))?;
         let is_own = before >> 32 == u64::from(connection) && connection != 0;
         is_own.then_some(CompletionSlot { reader: self, cells, connection, before })
     }
@@ -142,7 +142,7 @@ impl CompletionSlot<'_> {
     /// The verdict on a request, if there is one.
     #[must_use]
     pub fn look(&self, request: u32) -> Option<CompletionStatus> {
-        let word = self.cells.load(seat_of(self.connection, self.cells.cell_count()))?;
+        let word = self.cells.load(slot_of(self.connection, self.cells.cell_count()))?;
         let says = |verdict| CompletionNotice { connection: self.connection, request, verdict }.word() == word;
         // Request numbers repeat. The earlier word was about another request with this number.
         [CompletionStatus::Succeeded, CompletionStatus::InMessage]
@@ -169,7 +169,7 @@ impl CompletionSlot<'_> {
     }
 }
 
-/// Number of seats for each connection: processes that connect again get new numbers and need a free seat.
-const SEATS_PER_CONNECTION: u32 = 2;
-const SEATS_MIN: u32 = 64;
-const SEATS_MAX: u32 = 1 << 16;
+/// Number of slots for each connection: processes that connect again get new numbers and need a free slot.
+const SLOTS_PER_CONNECTION: u32 = 2;
+const SLOTS_MIN: u32 = 64;
+const SLOTS_MAX: u32 = 1 << 16;

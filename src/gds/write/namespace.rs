@@ -1,4 +1,5 @@
-//! All that a server holds of one namespace: the segment, received values that are not in it yet, and the board.
+//! All that a server holds of one namespace: the segment, received values that are not in it yet, and the completion
+//! table.
 //!
 //! The place of received values in the segment is fixed in advance. So they are published before anything else is
 //! allocated.
@@ -17,14 +18,14 @@ pub(super) struct NamespaceData {
     /// For calls that allocate nothing in the segment.
     pub(super) writer: NamespaceWriter,
     arrivals: Arrivals,
-    /// The board, once a connection has a seat.
-    board: Option<CompletionTable>,
+    /// The completion table, once a connection has a slot.
+    completion_table: Option<CompletionTable>,
 }
 
 impl NamespaceData {
-    /// A namespace without received values and without a board.
+    /// A namespace without received values and without a completion table.
     pub(super) fn new(writer: NamespaceWriter) -> Self {
-        Self { writer, arrivals: Arrivals::default(), board: None }
+        Self { writer, arrivals: Arrivals::default(), completion_table: None }
     }
 
     /// Replaces the job record.
@@ -49,31 +50,32 @@ impl NamespaceData {
         self.arrivals.publish(&mut self.writer)
     }
 
-    /// Gives a connection its seat, if the seat is free. The first call makes the board, with a size for about
+    /// Gives a connection its slot, if the slot is free. The first call makes the completion table, with a size for
+    /// about
     /// `connections`.
-    pub(super) fn take_seat(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
+    pub(super) fn take_slot(&mut self, connection: u32, connections: u32) -> Result<bool, StoreError> {
         if connection == 0 {
             return Ok(false);
         }
-        let board = match self.board.take() {
-            Some(board) => board,
+        let completion_table = match self.completion_table.take() {
+            Some(completion_table) => completion_table,
             None => {
                 self.publish_arrivals()?;
                 CompletionTable::create(&mut self.writer, connections)?
             }
         };
-        self.board.insert(board).take_seat(&mut self.writer.segment, connection)
+        self.completion_table.insert(completion_table).take_slot(&mut self.writer.segment, connection)
     }
 
-    /// Takes a seat back. The last verdict stays there until the seat has a new owner.
-    pub(super) fn leave_seat(&mut self, connection: u32) {
-        if let Some(board) = &mut self.board {
-            board.leave_seat(connection);
+    /// Takes a slot back. The last verdict stays there until the slot has a new owner.
+    pub(super) fn free_slot(&mut self, connection: u32) {
+        if let Some(completion_table) = &mut self.completion_table {
+            completion_table.free_slot(connection);
         }
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
     pub(super) fn tell(&mut self, notices: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.board.as_ref().map_or(Ok(()), |board| board.tell(&mut self.writer.segment, notices))
+        self.completion_table.as_ref().map_or(Ok(()), |table| table.tell(&mut self.writer.segment, notices))
     }
 }

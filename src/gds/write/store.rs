@@ -176,28 +176,28 @@ impl Store {
         self.writer(namespace)?.statistics()
     }
 
-    /// Gives a connection of a namespace a seat at its board, where verdicts wake it. `connections` is the expected
-    /// number. Returns whether the seat was free.
+    /// Gives a connection of a namespace a slot at its completion table, where verdicts wake it. `connections` is the
+    /// expected number. Returns whether the slot was free.
     ///
     /// # Errors
-    /// [`StoreError`]; the connection has no seat, and nothing else has changed.
-    pub fn take_seat(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
-        self.shared(namespace)?.take_seat(connection, connections)
+    /// [`StoreError`]; the connection has no slot, and nothing else has changed.
+    pub fn take_slot(&mut self, namespace: &Namespace, connection: u32, connections: u32) -> Result<bool, StoreError> {
+        self.shared(namespace)?.take_slot(connection, connections)
     }
 
-    /// Takes a connection's seat back.
-    pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
+    /// Takes a connection's slot back.
+    pub fn free_slot(&mut self, namespace: &Namespace, connection: u32) {
         if let Some(data) = self.namespaces.get_mut(namespace) {
-            data.leave_seat(connection);
+            data.free_slot(connection);
         }
     }
 
-    /// Writes verdicts for connections of a namespace, and wakes sleepers. Connections without a seat are skipped.
+    /// Writes verdicts for connections of a namespace, and wakes sleepers. Connections without a slot are skipped.
     ///
     /// # Errors
     /// [`StoreError`]; some or all verdicts were not written.
-    pub fn tell(&mut self, namespace: &Namespace, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(all_told)
+    pub fn tell(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(notices)
     }
 
     /// All namespaces, in order.

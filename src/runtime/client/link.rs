@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::link_state::{Beside, LinkState, Sleep};
+use super::link_state::{Beside, FutexWait, LinkState};
 use super::results::{CallResult, Callback};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, LossReason, Outcome};
@@ -108,8 +108,8 @@ impl Link {
     }
 
     /// Makes a call for a fence, and one for a commit before it if there is one. Waits for the results. If there is a
-    /// seat at the namespace's board, this thread sleeps there: the server wakes all sleepers at once, without a
-    /// message to each.
+    /// slot at the namespace's completion table, this thread sleeps there: the server wakes all sleepers at once,
+    /// without a message to each.
     pub(super) fn fence(
         &self,
         commit: Option<Call>,
@@ -121,17 +121,17 @@ impl Link {
         }
         let mut state = self.state.lock();
         let now = self.clock.now();
-        let Some(seat) = segment.and_then(|segment| segment.seat(state.index)) else {
+        let Some(slot) = segment.and_then(|segment| segment.slot(state.index)) else {
             let (commit, fence) = (commit.map(|commit| state.prepare(now, commit)), state.begin(now, fence));
             return self.wait_for_both(&mut state, commit, fence);
         };
-        let (commit, fence, sleep) = state.begin_asleep(now, commit, fence);
+        let (commit, fence, sleep) = state.begin_with_futex_wait(now, commit, fence);
         let Some(sleep) = sleep else { return self.wait_for_both(&mut state, commit, fence) };
-        self.sleep(&mut state, sleep, seat);
+        self.sleep(&mut state, sleep, slot);
         let results = self.wait_for_both(&mut state, commit, fence);
         // The server may have written the verdict just before it ended.
-        let is_told = || seat.look(sleep.tag.0) == Some(CompletionStatus::Succeeded) && self.is_of_this_process();
-        if results.1.is_err() && is_told() {
+        let is_completed = || slot.look(sleep.tag.0) == Some(CompletionStatus::Succeeded) && self.is_of_this_process();
+        if results.1.is_err() && is_completed() {
             let committed = if sleep.stands_for_commit() { Some(Ok(Outcome::Complete)) } else { results.0 };
             return (committed, Ok(Outcome::Complete));
         }
@@ -139,17 +139,17 @@ impl Link {
     }
 
     /// Sleeps until the fence is over, or until a limit. The server may have ended, and only a read shows that.
-    fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: Sleep, seat: CompletionSlot<'_>) {
+    fn sleep(&self, state: &mut MutexGuard<'_, LinkState>, sleep: FutexWait, slot: CompletionSlot<'_>) {
         self.advance(state);
         let end = self.clock.now() + self.sleep_time_max;
         // The handler of a signal may have forked.
         let left = || self.clock.until(Some(end)).filter(|_| self.is_of_this_process()).unwrap_or_default();
         let is_sent = !state.has_queued() && !state.is_lost();
-        let verdict = if is_sent { MutexGuard::unlocked(state, || seat.sleep(sleep.tag.0, left)) } else { None };
+        let verdict = if is_sent { MutexGuard::unlocked(state, || slot.sleep(sleep.tag.0, left)) } else { None };
         match verdict {
-            Some(CompletionStatus::Succeeded) => state.be_told(self.clock.now(), sleep),
-            Some(CompletionStatus::InMessage) => state.read_on(),
-            None => state.wake(self.clock.now(), sleep),
+            Some(CompletionStatus::Succeeded) => state.complete_futex_wait(self.clock.now(), sleep),
+            Some(CompletionStatus::InMessage) => state.end_futex_wait(),
+            None => state.abandon_futex_wait(self.clock.now(), sleep),
         }
     }
 

@@ -1,4 +1,4 @@
-mod asleep;
+mod futex_wait;
 mod intake;
 
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-pub(super) use self::asleep::Sleep;
-use self::asleep::Sleeping;
+pub(super) use self::futex_wait::FutexWait;
+use self::futex_wait::FutexWaits;
 use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::forwarding::Pulls;
 use super::received::ReceivedData;
@@ -28,7 +28,7 @@ use crate::types::{Namespace, ProcId, Status, Time};
 pub(super) struct LinkState {
     core: Client,
     stream: Stream,
-    lines: MessageCodec,
+    codec: MessageCodec,
     peer_profile: PeerProfile,
     inbox: FrameBuffer,
     buffer: Box<[u8]>,
@@ -64,8 +64,8 @@ pub(super) struct LinkState {
     events: Option<EventSink>,
     is_leaving: bool,
     /// Whether replies to the next requests may wait for a later reply.
-    is_patient: bool,
-    sleeping: Sleeping,
+    defers_replies: bool,
+    futex_waits: FutexWaits,
     /// The number that the server gave to the connection.
     pub(super) index: u32,
     /// A forked copy has this state, but not the conversation: its reads and writes would be lost to the parent.
@@ -97,7 +97,7 @@ impl LinkState {
         Self {
             core: Client::new(own, Config::default()),
             stream,
-            lines: MessageCodec::to_server(&peer_profile, index),
+            codec: MessageCodec::to_server(&peer_profile, index),
             inbox: FrameBuffer::new(peer_profile.limits.message_bytes_max),
             peer_profile,
             buffer: vec![0; BUFFER_SIZE_FIRST_BYTES].into(),
@@ -119,8 +119,8 @@ impl LinkState {
             beside: None,
             events: None,
             is_leaving: false,
-            is_patient: false,
-            sleeping: Sleeping::default(),
+            defers_replies: false,
+            futex_waits: FutexWaits::default(),
             index,
             fork_mark: Arc::new(ForkMark::new()),
         }
@@ -210,10 +210,10 @@ impl LinkState {
     /// replies may come together. Only our own servers support that.
     pub(super) fn prepare(&mut self, now: Time, call: Call) -> CallId {
         let id = self.enter(now, call);
-        self.is_patient = self.peer_profile.is_ours;
+        self.defers_replies = self.peer_profile.is_ours;
         // The second call notifies the threads that wait for results of this step.
         self.has_unasked |= self.obey(now);
-        self.is_patient = false;
+        self.defers_replies = false;
         id
     }
 
@@ -288,8 +288,8 @@ impl LinkState {
             return;
         }
         self.peer_profile.complete(&mut request);
-        let sent_as = if self.is_patient && tag != Tag::HEARTBEAT { tag.patient() } else { tag };
-        let mut bytes = match self.lines.write_request(sent_as, &request) {
+        let sent_as = if self.defers_replies && tag != Tag::HEARTBEAT { tag.deferred() } else { tag };
+        let mut bytes = match self.codec.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
             Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
@@ -299,8 +299,8 @@ impl LinkState {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::NoForm));
             }
         };
-        if let Some(sleep) = self.sleeping.falls_asleep(tag, &request, self.is_patient) {
-            self.mark_asleep(sleep, &mut bytes);
+        if let Some(sleep) = self.futex_waits.begins_futex_wait(tag, &request, self.defers_replies) {
+            self.mark_futex_wait(sleep, &mut bytes);
         }
         self.queue(now, bytes);
     }

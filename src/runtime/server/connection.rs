@@ -5,11 +5,12 @@ use std::time::Duration;
 use self::replies::Replies;
 use super::commands::Decoded;
 use super::decoder::LARGE_BYTES_MIN;
-use super::greeting::{
-    self, Expects, Greeted, Greeting, GreetingError, Introduced, Introduction, Origin, Rejected, Unproven,
+use super::handshake::{
+    self, CompletedHandshake, Expects, Handshake, Introduced, Introduction, IntroductionError, Origin, Rejected,
+    Unproven,
 };
-use super::held::Part;
 use super::job_info::JobInfoError;
+use super::memory_quota::MemoryUse;
 use super::poller::{Interest, Poller, Token};
 use super::request_quota::Account;
 use super::turns::Share;
@@ -66,7 +67,7 @@ enum Large {
 
 enum Stage {
     /// The introduction is incomplete.
-    Greeting(Greeting),
+    Handshake(Handshake),
     /// The credential is being checked. It is still here until the check starts.
     Proving(Box<Unproven>, Option<Vec<u8>>),
     /// The core knows it.
@@ -80,7 +81,7 @@ enum Stage {
 
 struct Known {
     /// The form of messages to the peer.
-    lines: MessageCodec,
+    codec: MessageCodec,
     /// The form of its admission.
     expects: Expects,
     /// Whether the peer reads a refusal.
@@ -108,7 +109,7 @@ pub(super) enum Dropped {
     Queue(#[from] QueueFull),
     /// The introduction is invalid.
     #[error("the connect message can't be read: {0}")]
-    Greeting(#[from] GreetingError),
+    Introduction(#[from] IntroductionError),
     /// The peer sent more during the check of its credential.
     #[error("the peer sent more before it was admitted")]
     Early,
@@ -165,7 +166,7 @@ impl Dropped {
 
 impl Connection {
     pub(super) fn new(stream: Stream, credentials: Credentials, checks_munge: bool) -> Self {
-        let stage = Stage::Greeting(Greeting::default());
+        let stage = Stage::Handshake(Handshake::default());
         Self {
             stream,
             credentials,
@@ -241,7 +242,7 @@ impl Connection {
         match (&self.stage, std::mem::take(&mut self.large)) {
             (Stage::Known(known), Large::Waiting(frame)) => {
                 self.large = Large::Away(frame.frame().payload.len());
-                Some((frame, known.lines))
+                Some((frame, known.codec))
             }
             (_, large) => {
                 self.large = large;
@@ -296,18 +297,18 @@ impl Connection {
     }
 
     /// Memory of partial messages and queued output.
-    pub(super) fn held(&self) -> Part {
+    pub(super) fn memory_use(&self) -> MemoryUse {
         let received = match &self.stage {
-            Stage::Greeting(greeting) => greeting.size_bytes(),
+            Stage::Handshake(handshake) => handshake.size_bytes(),
             Stage::Known(known) => known.inbox.pending().saturating_add(self.large.size_bytes()),
             Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
         };
-        Part { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
+        MemoryUse { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
     }
 
     /// Whether the peer has not been introduced, or has been refused.
-    pub(super) fn is_greeting(&self) -> bool {
-        self.introduction.is_some() || matches!(self.stage, Stage::Greeting(_) | Stage::Proving(..) | Stage::Refused)
+    pub(super) fn is_in_handshake(&self) -> bool {
+        self.introduction.is_some() || matches!(self.stage, Stage::Handshake(_) | Stage::Proving(..) | Stage::Refused)
     }
 
     /// Whether nothing more is read, but queued messages are still sent.
@@ -325,12 +326,12 @@ impl Connection {
         };
         let bytes = buffer.get(..count).unwrap_or_default();
         match &mut self.stage {
-            Stage::Greeting(greeting) => {
+            Stage::Handshake(handshake) => {
                 let carries_descriptors = self.stream.carries_descriptors();
                 let origin =
                     Origin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
-                match greeting.push(bytes, origin) {
-                    Ok(Some(Introduced::Whole(greeted))) => self.know(*greeted),
+                match handshake.push(bytes, origin) {
+                    Ok(Some(Introduced::Whole(completed))) => self.know(*completed),
                     Ok(Some(Introduced::Unproven(mut unproven))) => {
                         let credential = unproven.take_credential();
                         self.stage = Stage::Proving(unproven, Some(credential));
@@ -369,8 +370,8 @@ impl Connection {
                 if let Ok(ids) = &proven {
                     tracing::debug!(peer = id.0, uid = ids.uid, gid = ids.gid, "munge checks the credential of a peer");
                 }
-                let greeted = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
-                self.know(greeted);
+                let completed = unproven.proven(proven).map_err(|rejected| self.reject(rejected))?;
+                self.know(completed);
                 Ok(())
             }
             other => {
@@ -380,13 +381,13 @@ impl Connection {
         }
     }
 
-    fn know(&mut self, greeted: Greeted) {
-        let Greeted { introduction, lines, init_age, wants_refusal, inbox } = greeted;
+    fn know(&mut self, completed: CompletedHandshake) {
+        let CompletedHandshake { introduction, codec, init_age, wants_refusal, inbox } = completed;
         self.init_age = init_age;
         let (expects, account) = (introduction.expects(), introduction.account());
         self.introduction = Some(introduction);
         self.stage = Stage::Known(Known {
-            lines,
+            codec,
             expects,
             wants_refusal,
             inbox,
@@ -399,11 +400,11 @@ impl Connection {
     /// Sends a rejection to a peer that reads it. A new connection has room for a status.
     fn reject(&mut self, rejected: Rejected) -> Dropped {
         let Rejected { error, wants_refusal } = rejected;
-        if wants_refusal && self.stream.queue(greeting::refusal(error.status()), None).is_ok() {
+        if wants_refusal && self.stream.queue(handshake::refusal(error.status()), None).is_ok() {
             // A peer that has gone reads nothing.
             let _ = self.stream.flush();
         }
-        Dropped::Greeting(error)
+        Dropped::Introduction(error)
     }
 
     /// Takes the next message. Returns a request for the core, unless the connection handles the message itself. Behind
@@ -424,7 +425,7 @@ impl Connection {
             let Decoded { header, size_bytes, request, .. } = *decoded;
             return self.begin_request(id, header, size_bytes, request);
         }
-        let Stage::Known(Known { lines, inbox, .. }) = &mut self.stage else { return Ok(None) };
+        let Stage::Known(Known { codec, inbox, .. }) = &mut self.stage else { return Ok(None) };
         if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
             self.large = Large::Waiting(frame);
             return Ok(None);
@@ -434,15 +435,15 @@ impl Connection {
         if tag == Tag::HEARTBEAT {
             return Ok(Some(Input::Heartbeat(id)));
         }
-        if tag == Tag::AWAKE && self.replies.is_seated() {
+        if tag == Tag::AWAKE && self.replies.has_slot() {
             if let Some(woken) = Tag::from_bytes(frame.payload) {
                 for (tag, command) in self.replies.wake(woken) {
-                    self.stream.queue(lines.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
+                    self.stream.queue(codec.write_reply(tag, &Reply::Status(Status::SUCCESS), command)?, None)?;
                 }
             }
             return Ok(None);
         }
-        let (header, size_bytes, request) = (frame.header, frame.payload.len(), lines.read_request(&frame));
+        let (header, size_bytes, request) = (frame.header, frame.payload.len(), codec.read_request(&frame));
         self.begin_request(id, header, size_bytes, request)
     }
 
@@ -453,7 +454,7 @@ impl Connection {
         size_bytes: usize,
         request: Result<Request, RequestError>,
     ) -> Result<Option<Input>, Dropped> {
-        let Stage::Known(Known { lines, open, .. }) = &mut self.stage else { return Ok(None) };
+        let Stage::Known(Known { codec, open, .. }) = &mut self.stage else { return Ok(None) };
         let tag = header.tag;
         match request {
             Ok(request) => {
@@ -466,7 +467,7 @@ impl Connection {
                 if error.expects_reply() {
                     // A lone status has the same form for every command.
                     let answer = Reply::Status(error.status());
-                    self.stream.queue(lines.write_reply(tag, &answer, Command::Commit)?, None)?;
+                    self.stream.queue(codec.write_reply(tag, &answer, Command::Commit)?, None)?;
                 }
                 Ok(None)
             }
@@ -478,13 +479,13 @@ impl Connection {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         known.index = Some(index);
         let expects = known.expects;
-        Ok(self.stream.queue(greeting::admission(expects, index, proc, server), None)?)
+        Ok(self.stream.queue(handshake::admission(expects, index, proc, server), None)?)
     }
 
     /// Queues a refusal if the peer's release reads it; otherwise closes the connection.
     pub(super) fn refuse(&mut self, refusal: &Refusal) -> Result<(), Dropped> {
         if matches!(&self.stage, Stage::Known(known) if known.wants_refusal) {
-            self.stream.queue(greeting::refusal(refusal.status()), None)?;
+            self.stream.queue(handshake::refusal(refusal.status()), None)?;
             self.stage = Stage::Refused;
             return Ok(());
         }
@@ -511,15 +512,15 @@ impl Connection {
     /// The dialect of an introduced peer, and the largest payload that it takes.
     pub(super) fn reading(&self) -> Option<(Dialect, usize)> {
         match &self.stage {
-            Stage::Known(known) => Some(known.lines.reading()),
+            Stage::Known(known) => Some(known.codec.reading()),
             _ => None,
         }
     }
 
     /// The form of messages to an introduced peer.
-    pub(super) const fn lines(&self) -> Option<&MessageCodec> {
+    pub(super) const fn codec(&self) -> Option<&MessageCodec> {
         match &self.stage {
-            Stage::Known(known) => Some(&known.lines),
+            Stage::Known(known) => Some(&known.codec),
             _ => None,
         }
     }
@@ -543,13 +544,13 @@ impl Connection {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         let layout_id = if descriptor.is_some() { notice.layout_id } else { 0 };
         let notice = SegmentNotice { layout_id, ..notice.clone() };
-        Ok(self.stream.queue(known.lines.write_segment(tag, &notice)?, descriptor)?)
+        Ok(self.stream.queue(known.codec.write_segment(tag, &notice)?, descriptor)?)
     }
 
     /// Forwards output. The peer misses output that exceeds its limit.
     pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
-        match known.lines.write_output(output) {
+        match known.codec.write_output(output) {
             Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),
             Err(error) => {
                 tracing::warn!(source = %output.source, %error, "output can't be written for a peer");
@@ -601,10 +602,10 @@ impl Connection {
             self.stream.discard();
             return Ok(false);
         }
-        if self.is_patient() {
+        if self.is_deferring() {
             return Ok(false);
         }
-        self.lose_patience();
+        self.end_deferral();
         let flushed = self.stream.flush()?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
@@ -629,7 +630,8 @@ impl Connection {
 
     /// Watches for room while output is queued, and for input while the connection is not full.
     pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
-        let interest = Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_patient() };
+        let interest =
+            Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_deferring() };
         if interest != self.interest {
             poller.rewatch(&self.stream, token, interest)?;
             self.interest = interest;

@@ -6,10 +6,10 @@ use super::commands::Decoded;
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
 use super::decoder::{Answer, Content, Decoder};
-use super::held::{Held, Part};
 use super::job_info::{Described, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
-use super::newcomers::{Greeting, Refusals};
+use super::memory_quota::{MemoryQuota, MemoryUse};
+use super::newcomers::{PendingHandshakes, Refusals};
 use super::poller::{Poller, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
@@ -43,22 +43,22 @@ pub(super) struct Connections {
     /// Decodes their large requests.
     decoder: Decoder,
     /// Connections that have not introduced themselves.
-    greeting: Greeting,
+    pending_handshakes: PendingHandshakes,
     /// Connections with output to write.
     writes: Writes,
     /// Connections that end in this turn.
     ended: Vec<(PeerId, Connection)>,
     process_ends: ProcessEnds,
     /// Verdicts for sleeping processes, to be written in this turn.
-    told: BTreeMap<Namespace, Vec<CompletionNotice>>,
-    /// Seats that are free again.
+    completions: BTreeMap<Namespace, Vec<CompletionNotice>>,
+    /// Slots that are free again.
     left: Vec<(Namespace, u32)>,
     inputs: VecDeque<Input>,
     job_info: JobInfoAnswers,
     written_event: WrittenEvent,
     buffer: Box<[u8]>,
     refusals: Refusals,
-    held: Held,
+    memory_quota: MemoryQuota,
     /// The end of a pause after a lack of descriptors: no connection is accepted before.
     accept_pause_end: Option<Time>,
 }
@@ -67,7 +67,7 @@ impl Connections {
     pub(super) fn new(
         server: ProcId,
         limits: ConnectionLimits,
-        greeting: Greeting,
+        pending_handshakes: PendingHandshakes,
         proofs: Option<Proofs>,
         decoder: Decoder,
     ) -> Self {
@@ -80,18 +80,18 @@ impl Connections {
             deadlines: BTreeSet::new(),
             turns: Turns::default(),
             decoder,
-            greeting,
+            pending_handshakes,
             writes: Writes::default(),
             ended: Vec::new(),
             process_ends: ProcessEnds::default(),
-            told: BTreeMap::new(),
+            completions: BTreeMap::new(),
             left: Vec::new(),
             inputs: VecDeque::new(),
             job_info: JobInfoAnswers::new(limits.held_bytes_max / JOB_INFO_SHARE),
             written_event: WrittenEvent::default(),
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             refusals: Refusals::default(),
-            held: Held::new(limits.held_bytes_max),
+            memory_quota: MemoryQuota::new(limits.held_bytes_max),
             accept_pause_end: None,
         }
     }
@@ -141,7 +141,7 @@ impl Connections {
         }
         self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
-        self.greeting.insert(id, credentials.uid);
+        self.pending_handshakes.insert(id, credentials.uid);
         self.make_room();
     }
 
@@ -188,10 +188,10 @@ impl Connections {
     /// Continues after a connection was read, or after one of its requests was handled.
     fn follow(&mut self, id: PeerId, result: Result<(), Dropped>, now: Time) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let is_greeting = connection.is_greeting();
-        let was_greeting = !is_greeting && self.greeting.remove(id);
+        let is_in_handshake = connection.is_in_handshake();
+        let was_in_handshake = !is_in_handshake && self.pending_handshakes.remove(id);
         let owed_until = connection.owes_bytes().then(|| now + self.limits.message_pause_max);
-        if was_greeting || (!is_greeting && !connection.is_closing()) {
+        if was_in_handshake || (!is_in_handshake && !connection.is_closing()) {
             self.expect_by(id, owed_until);
         }
         // The refusal of an unreadable request may be queued.
@@ -257,11 +257,11 @@ impl Connections {
     fn decode_next(&mut self) {
         while let Some(id) = self.decoder.next() {
             let connection = self.connections.get_mut(&id);
-            let Some((frame, lines)) = connection.and_then(Connection::take_undecoded) else {
+            let Some((frame, codec)) = connection.and_then(Connection::take_undecoded) else {
                 self.decoder.pass();
                 continue;
             };
-            if let Some(decoded) = self.decoder.decode(id, frame, lines) {
+            if let Some(decoded) = self.decoder.decode(id, frame, codec) {
                 self.accept_decoded(id, Box::new(decoded));
             }
         }
@@ -334,8 +334,8 @@ impl Connections {
         self.write(id, |connection| connection.refuse(refusal));
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
         // It may still send something, so it counts as a connection without introduction.
-        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_greeting()) {
-            self.greeting.insert(id, connection.credentials().uid);
+        if let Some(connection) = self.connections.get(&id).filter(|connection| connection.is_in_handshake()) {
+            self.pending_handshakes.insert(id, connection.credentials().uid);
             self.make_room();
         }
     }
@@ -373,13 +373,13 @@ impl Connections {
 
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         let mut verdict = None;
-        self.write(id, |connection| connection.reply(tag, reply).map(|told| verdict = told));
-        let seat = self.connections.get(&id).and_then(Connection::seat);
-        if let (Some(verdict), Some((namespace, number))) = (verdict, seat) {
-            let told = CompletionNotice { connection: *number, request: tag.0, verdict };
-            match self.told.get_mut(namespace) {
-                Some(all_told) => all_told.push(told),
-                None => drop(self.told.insert(namespace.clone(), vec![told])),
+        self.write(id, |connection| connection.reply(tag, reply).map(|status| verdict = status));
+        let slot = self.connections.get(&id).and_then(Connection::slot);
+        if let (Some(verdict), Some((namespace, number))) = (verdict, slot) {
+            let notice = CompletionNotice { connection: *number, request: tag.0, verdict };
+            match self.completions.get_mut(namespace) {
+                Some(notices) => notices.push(notice),
+                None => drop(self.completions.insert(namespace.clone(), vec![notice])),
             }
         }
     }
@@ -387,8 +387,8 @@ impl Connections {
     /// Answers a request after a long encoding on another thread.
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, content: Content) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
-        let Some((command, lines)) = asked else { return };
-        match self.decoder.encode(id, Answer { tag, command, content, lines }) {
+        let Some((command, codec)) = asked else { return };
+        match self.decoder.encode(id, Answer { tag, command, content, codec }) {
             Some(encoded) => self.send_encoded(id, encoded),
             None => self.pause(id),
         }
@@ -404,8 +404,8 @@ impl Connections {
         self.write(id, |connection| connection.send_encoded(encoded));
     }
 
-    /// Handles no further requests of a connection while the decoder works on a reply. So a connection has at most a few
-    /// large replies in memory.
+    /// Handles no further requests of a connection while the decoder works on a reply. So a connection has at most a
+    /// few large replies in memory.
     fn pause(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.pause();
@@ -427,24 +427,24 @@ impl Connections {
     }
 
     /// Takes the verdicts for sleeping processes.
-    pub(super) fn take_told(&mut self) -> BTreeMap<Namespace, Vec<CompletionNotice>> {
-        std::mem::take(&mut self.told)
+    pub(super) fn take_completions(&mut self) -> BTreeMap<Namespace, Vec<CompletionNotice>> {
+        std::mem::take(&mut self.completions)
     }
 
-    /// The number under which a peer may have a seat at this board.
+    /// The number under which a peer may have a slot at this completion table.
     pub(super) fn candidate(&self, id: PeerId, namespace: &Namespace) -> Option<u32> {
         let (own, number) = self.connections.get(&id)?.candidacy()?;
         (own == namespace).then_some(number)
     }
 
-    /// Gives a peer its seat.
-    pub(super) fn be_seated(&mut self, id: PeerId) {
+    /// Gives a peer its slot.
+    pub(super) fn assign_slot(&mut self, id: PeerId) {
         if let Some(connection) = self.connections.get_mut(&id) {
-            connection.be_seated();
+            connection.assign_slot();
         }
     }
 
-    /// Takes the seats that are free again.
+    /// Takes the slots that are free again.
     pub(super) fn take_left(&mut self) -> Vec<(Namespace, u32)> {
         std::mem::take(&mut self.left)
     }
@@ -471,8 +471,8 @@ impl Connections {
         if self.is_put_off(Question::Data(id, tag, data.clone()), store) {
             return;
         }
-        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
-        match self.job_info.data_payload(&data, lines, store) {
+        let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
+        match self.job_info.data_payload(&data, codec, store) {
             Ok(payload) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
             Err(status) => self.reply(id, tag, &Reply::Status(status)),
         }
@@ -481,8 +481,8 @@ impl Connections {
     /// Lets the decoder write a large description. The question's connection waits meanwhile.
     fn is_put_off(&mut self, question: Question, store: &Store) -> bool {
         let id = question.peer();
-        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return false };
-        match self.job_info.put_off(question, lines, store) {
+        let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return false };
+        match self.job_info.put_off(question, codec, store) {
             PutOff::No => return false,
             PutOff::Behind => {}
             PutOff::Begin(description) => {
@@ -520,8 +520,8 @@ impl Connections {
     /// event.
     pub(super) fn notify(&mut self, id: PeerId, event: &Arc<Event>) {
         let unasked_bytes_max = self.unasked_bytes_max();
-        let Some(lines) = self.connections.get(&id).and_then(Connection::lines) else { return };
-        match self.written_event.write(event, lines) {
+        let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
+        match self.written_event.write(event, codec) {
             Ok(bytes) => self.write(id, |connection| connection.notify(bytes, unasked_bytes_max)),
             Err(error) => tracing::warn!(status = %event.status, %error, "an event can't be written for a peer"),
         }
@@ -604,7 +604,8 @@ impl Connections {
         }
     }
 
-    /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the rest.
+    /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the
+    /// rest.
     pub(super) fn flush_all(&mut self) {
         for connection in self.connections.values_mut() {
             let _ = connection.flush();
@@ -630,23 +631,24 @@ impl Connections {
 
     /// Notes the memory of a connection. Drops the greediest connections as long as all together hold too much.
     fn weigh(&mut self, id: PeerId) {
-        self.held.set(id, self.connections.get(&id).map_or_else(Part::default, Connection::held));
-        self.held.set_shared(self.job_info.held_bytes());
-        if self.held.is_exceeded() {
+        self.memory_quota.set(id, self.connections.get(&id).map_or_else(MemoryUse::default, Connection::memory_use));
+        self.memory_quota.set_shared(self.job_info.held_bytes());
+        if self.memory_quota.is_exceeded() {
             self.job_info.give_way();
-            self.held.set_shared(self.job_info.held_bytes());
+            self.memory_quota.set_shared(self.job_info.held_bytes());
         }
-        while let Some(greediest) = self.held.greediest(|id| self.connections.get(&id).map(Connection::holder)) {
-            let (bytes, bytes_max) = (self.held.bytes(), self.limits.held_bytes_max);
+        while let Some(greediest) = self.memory_quota.greediest(|id| self.connections.get(&id).map(Connection::holder))
+        {
+            let (bytes, bytes_max) = (self.memory_quota.bytes(), self.limits.held_bytes_max);
             self.settle(greediest, Err(Dropped::Greedy { bytes, bytes_max }));
-            self.held.set(greediest, Part::default());
-            self.held.set_shared(self.job_info.held_bytes());
+            self.memory_quota.set(greediest, MemoryUse::default());
+            self.memory_quota.set_shared(self.job_info.held_bytes());
         }
     }
 
     /// Limit of a client's queue for messages without a request.
     const fn unasked_bytes_max(&self) -> usize {
-        if self.held.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
+        if self.memory_quota.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
     }
 
     /// Drops a failed connection and gives the core the loss.
@@ -681,17 +683,17 @@ impl Connections {
             connection.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
             connection.discard();
             connection.take_decoded().into_iter().for_each(|decoded| self.decoder.discard(decoded));
-            self.left.extend(connection.leave_seat());
+            self.left.extend(connection.free_slot());
             self.ended.push((id, connection));
         }
-        self.held.set(id, Part::default());
-        self.greeting.remove(id);
+        self.memory_quota.set(id, MemoryUse::default());
+        self.pending_handshakes.remove(id);
         self.turns.leave(id);
         self.decoder.leave(id);
     }
 
     fn make_room(&mut self) {
-        while let Some((oldest, handshakes_max)) = self.greeting.surplus(self.connections.len()) {
+        while let Some((oldest, handshakes_max)) = self.pending_handshakes.surplus(self.connections.len()) {
             self.settle(oldest, Err(Dropped::Crowded { handshakes_max }));
         }
     }

@@ -43,7 +43,7 @@ pub(super) struct Answer {
     pub(super) tag: Tag,
     pub(super) command: proto::Command,
     pub(super) content: Content,
-    pub(super) lines: MessageCodec,
+    pub(super) codec: MessageCodec,
 }
 
 /// The content of a reply.
@@ -72,8 +72,8 @@ impl Content {
 
 impl Answer {
     fn encoded(self) -> Result<Vec<u8>, WriteError> {
-        let Self { tag, command, content, lines } = self;
-        lines.write_reply(tag, &content.into_reply(), command)
+        let Self { tag, command, content, codec } = self;
+        codec.write_reply(tag, &content.into_reply(), command)
     }
 }
 
@@ -126,9 +126,9 @@ impl Decoder {
     }
 
     /// Decodes a request on the thread. Without a thread, decodes it here and returns it.
-    pub(super) fn decode(&mut self, id: PeerId, frame: OwnedFrame, lines: MessageCodec) -> Option<Decoded> {
-        match self.give(Job::Decode(id, frame, lines)) {
-            Some(Job::Decode(_, frame, lines)) => Some(decoded(frame, &lines, self.clock)),
+    pub(super) fn decode(&mut self, id: PeerId, frame: OwnedFrame, codec: MessageCodec) -> Option<Decoded> {
+        match self.give(Job::Decode(id, frame, codec)) {
+            Some(Job::Decode(_, frame, codec)) => Some(decoded(frame, &codec, self.clock)),
             _ => None,
         }
     }
@@ -194,8 +194,8 @@ impl Decoder {
             for job in receiver {
                 match job {
                     // A server that has ended needs no result.
-                    Job::Decode(peer, frame, lines) => {
-                        let decoded = Box::new(decoded(frame, &lines, clock));
+                    Job::Decode(peer, frame, codec) => {
+                        let decoded = Box::new(decoded(frame, &codec, clock));
                         let _ = commands.send(Command::Decoded(peer, decoded));
                     }
                     Job::Encode(peer, answer) => {
@@ -212,9 +212,9 @@ impl Decoder {
     }
 }
 
-fn decoded(frame: OwnedFrame, lines: &MessageCodec, clock: Clock) -> Decoded {
+fn decoded(frame: OwnedFrame, codec: &MessageCodec, clock: Clock) -> Decoded {
     let start = clock.now();
-    let request = lines.read_request(&frame.frame());
+    let request = codec.read_request(&frame.frame());
     let (header, size_bytes) = (frame.header, frame.frame().payload.len());
     drop(frame);
     Decoded { header, size_bytes, request, time: clock.now().since(start) }

@@ -62,7 +62,7 @@ pub(super) struct Description {
     namespace: Namespace,
     /// `None`: a client's job information.
     data: Option<JobData>,
-    lines: MessageCodec,
+    codec: MessageCodec,
     reader: Arc<NamespaceReader>,
 }
 
@@ -110,10 +110,10 @@ impl JobInfoAnswers {
     }
 
     /// Puts a question off if the description of its job is large and not written yet.
-    pub(super) fn put_off(&mut self, question: Question, lines: &MessageCodec, store: &Store) -> PutOff {
+    pub(super) fn put_off(&mut self, question: Question, codec: &MessageCodec, store: &Store) -> PutOff {
         let namespace = question.namespace();
         let Some(reader) = store.shared_reader(namespace) else { return PutOff::No };
-        let what = question.what(lines);
+        let what = question.what(codec);
         if reader.described_parts() <= PARTS_AT_ONCE_MAX || self.kept.iter().any(|written| written.is_for(&what)) {
             return PutOff::No;
         }
@@ -127,7 +127,7 @@ impl JobInfoAnswers {
             Question::Data(_, _, data) => Some(JobData { rest: Vec::new(), ..data.clone() }),
         };
         self.begun.push(Begun { what: what.clone(), is_stale: false, waiting: vec![question] });
-        PutOff::Begin(Description { what, namespace, data, lines: *lines, reader })
+        PutOff::Begin(Description { what, namespace, data, codec: *codec, reader })
     }
 
     /// Keeps a description, and returns the questions that waited for it. They are asked again, unless there is an
@@ -182,18 +182,18 @@ impl JobInfoAnswers {
     pub(super) fn data_payload(
         &mut self,
         data: &JobData,
-        lines: &MessageCodec,
+        codec: &MessageCodec,
         store: &Store,
     ) -> Result<Vec<Arc<[u8]>>, Status> {
-        let description = self.found_or_written(What::of_data(data, lines), || {
+        let description = self.found_or_written(What::of_data(data, codec), || {
             let reader = store.reader(&data.namespace).ok_or(Status::ERR_NOT_FOUND)?;
-            write_data(data, lines, reader).map_err(|error| error.status())
+            write_data(data, codec, reader).map_err(|error| error.status())
         })?;
         self.keep_at_most(self.kept_bytes_max);
         if description.is_empty() {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
-        let rest = rest_of(data, lines).map_err(|_| Status::ERR_NOT_SUPPORTED)?;
+        let rest = rest_of(data, codec).map_err(|_| Status::ERR_NOT_SUPPORTED)?;
         Ok(std::iter::once(description).chain(rest).collect())
     }
 
@@ -254,9 +254,9 @@ impl JobInfoAnswers {
 
 impl What {
     /// The answer to a Get with this data.
-    fn of_data(data: &JobData, lines: &MessageCodec) -> Self {
-        let (namespace, is_ours, is_whole) = (data.namespace.clone(), lines.is_ours(), data.is_whole);
-        let (Dialect { codec, .. }, bytes_max) = lines.reading();
+    fn of_data(data: &JobData, codec: &MessageCodec) -> Self {
+        let (namespace, is_ours, is_whole) = (data.namespace.clone(), codec.is_ours(), data.is_whole);
+        let (Dialect { codec, .. }, bytes_max) = codec.reading();
         Self::Data { namespace, codec, bytes_max, is_ours, is_whole }
     }
 
@@ -282,20 +282,20 @@ impl Question {
         }
     }
 
-    fn what(&self, lines: &MessageCodec) -> What {
+    fn what(&self, codec: &MessageCodec) -> What {
         match self {
-            Self::Info(_, _, namespace) => What::Job(namespace.clone(), lines.reading()),
-            Self::Data(_, _, data) => What::of_data(data, lines),
+            Self::Info(_, _, namespace) => What::Job(namespace.clone(), codec.reading()),
+            Self::Data(_, _, data) => What::of_data(data, codec),
         }
     }
 }
 
 impl Description {
     pub(super) fn write(self) -> Described {
-        let Self { what, namespace, data, lines, reader } = self;
+        let Self { what, namespace, data, codec, reader } = self;
         let bytes = match data {
-            Some(data) => write_data(&data, &lines, &reader),
-            None => write(&namespace, lines.reading(), &reader),
+            Some(data) => write_data(&data, &codec, &reader),
+            None => write(&namespace, codec.reading(), &reader),
         };
         Described { what, bytes: bytes.map(Arc::from) }
     }
@@ -330,11 +330,11 @@ impl Written {
 }
 
 /// The status and the description of a job. Empty if the client can't read it.
-fn write_data(data: &JobData, lines: &MessageCodec, reader: &NamespaceReader) -> Result<Vec<u8>, JobInfoError> {
+fn write_data(data: &JobData, codec: &MessageCodec, reader: &NamespaceReader) -> Result<Vec<u8>, JobInfoError> {
     let damaged = |source| JobInfoError::Damaged { namespace: data.namespace.clone(), source };
     let description = data.description(reader.job_entries().map_err(damaged)?);
-    let written = lines.write_payload(&Reply::Data(vec![description]), Command::Get);
-    let (_, bytes_max) = lines.reading();
+    let written = codec.write_payload(&Reply::Data(vec![description]), Command::Get);
+    let (_, bytes_max) = codec.reading();
     Ok(match written {
         Ok(payload) if payload.len() <= bytes_max => payload,
         Ok(payload) => {
@@ -350,12 +350,12 @@ fn write_data(data: &JobData, lines: &MessageCodec, reader: &NamespaceReader) ->
 }
 
 /// The entries behind the description: the rest of the reply without the status.
-fn rest_of(data: &JobData, lines: &MessageCodec) -> Result<Option<Arc<[u8]>>, EncodeError> {
+fn rest_of(data: &JobData, codec: &MessageCodec) -> Result<Option<Arc<[u8]>>, EncodeError> {
     if data.rest.is_empty() {
         return Ok(None);
     }
-    let status = lines.write_payload(&Reply::Status(Status::SUCCESS), Command::Get)?;
-    let payload = lines.write_payload(&Reply::Data(data.rest.clone()), Command::Get)?;
+    let status = codec.write_payload(&Reply::Status(Status::SUCCESS), Command::Get)?;
+    let payload = codec.write_payload(&Reply::Data(data.rest.clone()), Command::Get)?;
     Ok(payload.get(status.len()..).map(Arc::from))
 }
 
@@ -395,7 +395,8 @@ fn write(
     Ok(writer.finish())
 }
 
-/// Largest number of processes and nodes in a description that the server's thread writes itself. Each takes up to 4 us.
+/// Largest number of processes and nodes in a description that the server's thread writes itself. Each takes up to 4
+/// us.
 const PARTS_AT_ONCE_MAX: u64 = 1024;
 
 #[cfg(test)]
@@ -462,22 +463,22 @@ mod tests {
     fn the_description_of_a_large_job_is_written_elsewhere_and_once() {
         let (namespace, store) = job(5000);
         let mut answers = JobInfoAnswers::new(32 << 20);
-        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
+        let codec = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
         let data = JobData { namespace: namespace.clone(), is_whole: false, rest: Vec::new() };
         let of_data = |peer| Question::Data(PeerId(peer), Tag(101), data.clone());
         let of_info = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
         for (question, kept) in [(&of_data as &dyn Fn(u64) -> Question, 1), (&of_info, 2)] {
-            let PutOff::Begin(description) = answers.put_off(question(1), &lines, &store) else { panic!("at once") };
-            assert!(matches!(answers.put_off(question(2), &lines, &store), PutOff::Behind));
+            let PutOff::Begin(description) = answers.put_off(question(1), &codec, &store) else { panic!("at once") };
+            assert!(matches!(answers.put_off(question(2), &codec, &store), PutOff::Behind));
             let (questions, error) = answers.settle(description.write());
             assert!(error.is_none());
             assert_eq!(questions.iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1), PeerId(2)]);
-            assert!(matches!(answers.put_off(question(3), &lines, &store), PutOff::No));
+            assert!(matches!(answers.put_off(question(3), &codec, &store), PutOff::No));
             assert_eq!(answers.kept.len(), kept);
         }
         let (small, small_store) = job(2);
         let question = Question::Info(PeerId(1), Tag(101), small);
-        assert!(matches!(answers.put_off(question, &lines, &small_store), PutOff::No));
+        assert!(matches!(answers.put_off(question, &codec, &small_store), PutOff::No));
     }
 
     /// A job may be described anew while its description is written. Later questions must not get the old one.
@@ -485,16 +486,16 @@ mod tests {
     fn a_description_that_became_outdated_while_it_was_written_answers_no_question() {
         let (namespace, store) = job(5000);
         let mut answers = JobInfoAnswers::new(32 << 20);
-        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
+        let codec = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
         let question = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
-        let PutOff::Begin(first) = answers.put_off(question(1), &lines, &store) else { panic!("at once") };
+        let PutOff::Begin(first) = answers.put_off(question(1), &codec, &store) else { panic!("at once") };
         answers.forget(&namespace);
-        let PutOff::Begin(second) = answers.put_off(question(2), &lines, &store) else { panic!("behind the old one") };
+        let PutOff::Begin(second) = answers.put_off(question(2), &codec, &store) else { panic!("behind the old one") };
         let mut settled = |description: Description| answers.settle(description.write()).0;
         assert_eq!(settled(first).iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1)]);
         assert!(answers.kept.is_empty() && answers.begun.len() == 1);
         assert_eq!(answers.settle(second.write()).0.len(), 1);
-        assert!(matches!(answers.put_off(question(1), &lines, &store), PutOff::No));
+        assert!(matches!(answers.put_off(question(1), &codec, &store), PutOff::No));
     }
 
     /// The first request decided for all: a client with a lower limit could not start after one with a higher limit.

@@ -7,14 +7,14 @@ pub(super) mod connection_limits;
 pub(super) mod connections;
 pub(super) mod decoder;
 pub(super) mod duplicate_rank_check;
-pub(super) mod greeting;
-pub(super) mod held;
+pub(super) mod handshake;
 pub(super) mod host;
 pub(super) mod host_thread;
 pub(super) mod job_info;
 pub(super) mod job_queue;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
+pub(super) mod memory_quota;
 pub(super) mod newcomers;
 #[doc(hidden)] // For the command.
 pub(super) mod own_process;

@@ -8,7 +8,7 @@ use crate::types::Time;
 
 /// Connections without an introduction, by user.
 #[derive(Debug)]
-pub(super) struct Greeting {
+pub(super) struct PendingHandshakes {
     handshakes_max: usize,
     /// Limit of all connections, including introduced ones.
     connections_max: usize,
@@ -16,7 +16,7 @@ pub(super) struct Greeting {
     users: BTreeMap<PeerId, u32>,
 }
 
-impl Greeting {
+impl PendingHandshakes {
     pub(super) const fn new(handshakes_max: usize, connections_max: usize) -> Self {
         Self { handshakes_max, connections_max, of_users: BTreeMap::new(), users: BTreeMap::new() }
     }
@@ -93,29 +93,35 @@ mod tests {
     /// others.
     #[test]
     fn who_crowds_the_door_makes_room_himself() {
-        let mut greeting = Greeting::new(1, 100);
-        greeting.insert(PeerId(1), 1000);
-        (2..6).for_each(|id| greeting.insert(PeerId(id), 66));
-        greeting.insert(PeerId(6), 1000);
-        let oldest = |greeting: &Greeting| greeting.surplus(6).map(|(oldest, _)| oldest);
-        assert_eq!(oldest(&greeting), Some(PeerId(2)));
-        assert!(greeting.remove(PeerId(2)) && !greeting.remove(PeerId(2)));
-        assert_eq!(oldest(&greeting), Some(PeerId(3)));
-        assert!((3..6).all(|id| greeting.remove(PeerId(id))));
-        assert_eq!(oldest(&greeting), Some(PeerId(1)));
-        assert!(greeting.remove(PeerId(1)));
-        assert_eq!(oldest(&greeting), None);
-        assert!(greeting.remove(PeerId(6)) && greeting.users.is_empty() && greeting.of_users.is_empty());
+        let mut pending_handshakes = PendingHandshakes::new(1, 100);
+        pending_handshakes.insert(PeerId(1), 1000);
+        (2..6).for_each(|id| pending_handshakes.insert(PeerId(id), 66));
+        pending_handshakes.insert(PeerId(6), 1000);
+        let oldest = |pending_handshakes: &PendingHandshakes| pending_handshakes.surplus(6).map(|(oldest, _)| oldest);
+        assert_eq!(oldest(&pending_handshakes), Some(PeerId(2)));
+        assert!(pending_handshakes.remove(PeerId(2)) && !pending_handshakes.remove(PeerId(2)));
+        assert_eq!(oldest(&pending_handshakes), Some(PeerId(3)));
+        assert!((3..6).all(|id| pending_handshakes.remove(PeerId(id))));
+        assert_eq!(oldest(&pending_handshakes), Some(PeerId(1)));
+        assert!(pending_handshakes.remove(PeerId(1)));
+        assert_eq!(oldest(&pending_handshakes), None);
+        assert!(
+            pending_handshakes.remove(PeerId(6))
+                && pending_handshakes.users.is_empty()
+                && pending_handshakes.of_users.is_empty()
+        );
     }
 
     /// In a process with 64 descriptors, 512 half introductions of one user took them all. Another user's connected
     /// process got no segment for its first commit. Now all connections share a limit, with a part for newcomers.
     #[test]
     fn half_introductions_and_connections_share_the_descriptors() {
-        let mut greeting = Greeting::new(512, 56);
-        (0..40).for_each(|id| greeting.insert(PeerId(id), 66));
-        let max = |greeting: &Greeting, introduced: usize| greeting.surplus(40 + introduced).map(|(_, max)| max);
-        let told = [16, 17, 50, 53, 56, 1000].map(|introduced| max(&greeting, introduced));
+        let mut pending_handshakes = PendingHandshakes::new(512, 56);
+        (0..40).for_each(|id| pending_handshakes.insert(PeerId(id), 66));
+        let max = |pending_handshakes: &PendingHandshakes, introduced: usize| {
+            pending_handshakes.surplus(40 + introduced).map(|(_, max)| max)
+        };
+        let told = [16, 17, 50, 53, 56, 1000].map(|introduced| max(&pending_handshakes, introduced));
         assert_eq!(told, [None, Some(39), Some(6), Some(3), Some(3), Some(3)]);
     }
 }

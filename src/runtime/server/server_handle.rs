@@ -26,7 +26,7 @@ use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
-use super::newcomers::Greeting;
+use super::newcomers::PendingHandshakes;
 use super::own_process::OwnProcess;
 use super::poller::{Poller, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
@@ -170,7 +170,7 @@ impl ServerHandle {
         let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
-        let greeting = Greeting::new(connections.handshakes_max, core.limits.peers_max);
+        let handshakes = PendingHandshakes::new(connections.handshakes_max, core.limits.peers_max);
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: Server::new(core, Store::new(store)),
@@ -182,7 +182,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(environment.address.server.clone(), connections, greeting, proofs, decoder),
+            connections: Connections::new(environment.address.server.clone(), connections, handshakes, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             wakes_at: None,

@@ -185,8 +185,8 @@ impl ServerLoop {
             let task = Task::Call(what_of(&command));
             match command {
                 Command::Call(call, completion) => {
-                    // The call may end a namespace and its board.
-                    self.tell_sleepers();
+                    // The call may end a namespace and its completion table.
+                    self.complete_waits();
                     let id = self.calls.insert(completion, ended_by(&call));
                     self.handle(now, Input::Host(id, call), None);
                 }
@@ -328,33 +328,33 @@ impl ServerLoop {
     }
 
     fn write(&mut self) {
-        // Messages come first: a peer that reads its verdict on the board must find them.
+        // Messages come first: a peer that reads its verdict on the completion table must find them.
         self.connections.flush(&self.poller);
-        self.tell_sleepers();
+        self.complete_waits();
         self.connections.end(&self.poller);
     }
 
-    /// Writes the verdicts for sleeping processes to their boards.
-    fn tell_sleepers(&mut self) {
-        for (namespace, all_told) in self.connections.take_told() {
-            if let Err(error) = self.core.tell_sleepers(&namespace, &all_told) {
+    /// Writes the verdicts for sleeping processes to their completion tables.
+    fn complete_waits(&mut self) {
+        for (namespace, notices) in self.connections.take_completions() {
+            if let Err(error) = self.core.complete_waits(&namespace, &notices) {
                 // The processes will wake, and demand a message.
                 tracing::debug!(%namespace, %error, "waiting processes can't be notified through their segment");
             }
         }
         for (namespace, number) in self.connections.take_left() {
-            self.core.leave_seat(&namespace, number);
+            self.core.free_slot(&namespace, number);
         }
     }
 
-    /// Sends a segment to a peer. A process of the segment's namespace gets a seat at its board.
+    /// Sends a segment to a peer. A process of the segment's namespace gets a slot at its completion table.
     fn send_segment(&mut self, peer: PeerId, namespace: &Namespace) {
         if let Err(error) = self.core.share_segment(namespace) {
             tracing::warn!(%namespace, %error, "processes can't map the segment; they request each value");
         }
         if let Some(number) = self.connections.candidate(peer, namespace) {
-            match self.core.take_seat(namespace, number) {
-                Ok(true) => self.connections.be_seated(peer),
+            match self.core.take_slot(namespace, number) {
+                Ok(true) => self.connections.assign_slot(peer),
                 Ok(false) => {}
                 Err(error) => tracing::debug!(%namespace, %error, "the segment has no completion table; processes are \
                  notified by messages alone"),

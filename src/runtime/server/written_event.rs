@@ -21,15 +21,15 @@ pub(super) struct WrittenEvent {
 
 impl WrittenEvent {
     /// An event as a message.
-    pub(super) fn write(&mut self, event: &Arc<Event>, lines: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
+    pub(super) fn write(&mut self, event: &Arc<Event>, codec: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
         if self.event.as_ptr() != Arc::as_ptr(event) {
             *self = Self { event: Arc::downgrade(event), written: Vec::new() };
         }
-        let reading = lines.reading();
+        let reading = codec.reading();
         if let Some((_, bytes)) = self.written.iter().find(|(other, _)| *other == reading) {
             return Ok(Arc::clone(bytes));
         }
-        let bytes: Arc<[u8]> = lines.write_event(event)?.into();
+        let bytes: Arc<[u8]> = codec.write_event(event)?.into();
         self.written.push((reading, Arc::clone(&bytes)));
         Ok(bytes)
     }
@@ -50,13 +50,13 @@ mod tests {
     #[test]
     fn an_event_is_written_once_for_all_who_read_alike() {
         let event = |status| Arc::new(Event { status, source: None, info: Vec::new(), range: None });
-        let lines = |generation| {
+        let codec = |generation| {
             let dialect = Dialect { codec: Codec { generation, described: false }, peer: Version::OWN };
             MessageCodec::to_client(dialect, 1 << 20, false)
         };
         let (one, other) = (event(Status::ERR_PROC_ABORTED), event(Status::ERR_TIMEOUT));
         let mut written = WrittenEvent::default();
-        let mut write = |event, generation| written.write(event, &lines(generation)).unwrap();
+        let mut write = |event, generation| written.write(event, &codec(generation)).unwrap();
         let first = write(&one, Generation::V41);
         assert!(Arc::ptr_eq(&first, &write(&one, Generation::V41)));
         let fixed = write(&one, Generation::V3);

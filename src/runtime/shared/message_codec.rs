@@ -231,16 +231,16 @@ mod tests {
         assert_eq!(open.open(Tag(101), Command::Get, 9), Ok(()));
     }
 
-    fn lines_to(release: Version) -> MessageCodec {
+    fn codec_for(release: Version) -> MessageCodec {
         MessageCodec::to_client(Dialect { peer: release, ..Dialect::OWN }, release.message_bytes_max(), false)
     }
 
     /// The reply as the peer reads it.
-    fn arriving(lines: &MessageCodec, reply: &Reply, command: Command) -> Reply {
+    fn arriving(codec: &MessageCodec, reply: &Reply, command: Command) -> Reply {
         let mut buffer = message_buffer();
-        buffer.feed(&lines.write_reply(Tag(101), reply, command).unwrap());
+        buffer.feed(&codec.write_reply(Tag(101), reply, command).unwrap());
         let frame = buffer.next_frame().unwrap().unwrap();
-        lines.read_reply(&frame, command).unwrap()
+        codec.read_reply(&frame, command).unwrap()
     }
 
     /// One rank's large event cost every listener of release 3.2 its connection, and so its life.
@@ -248,8 +248,8 @@ mod tests {
     fn an_event_is_not_for_a_peer_that_would_close_the_connection_on_it() {
         let payload = Info::new(Key::from_static("payload"), Value::ByteObject(vec![7; 17 << 20]));
         let event = Event { status: Status::ERROR, source: None, info: vec![payload], range: None };
-        assert!(matches!(lines_to(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
-        assert!(lines_to(Version::new(6, 1, 1)).write_event(&event).is_ok());
+        assert!(matches!(codec_for(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
+        assert!(codec_for(Version::new(6, 1, 1)).write_event(&event).is_ok());
     }
 
     /// A client whose encoding has no form for the reply lost its connection, and so its life.
@@ -257,19 +257,19 @@ mod tests {
     fn a_reply_that_the_peers_encoding_lacks_says_so() {
         let codec = Codec { generation: Generation::V3, described: false };
         let dialect = Dialect { codec, peer: Version::new(3, 2, 5) };
-        let lines = MessageCodec::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
+        let codec = MessageCodec::to_client(dialect, DecodeLimits::MESSAGE_BYTES_MAX, false);
         let reply = Reply::Infos(vec![Info::new(Key::from_static("k"), Value::ProcCpuset(None))]);
-        assert_eq!(arriving(&lines, &reply, Command::QueryInfo), Reply::Status(Status::ERR_NOT_SUPPORTED));
+        assert_eq!(arriving(&codec, &reply, Command::QueryInfo), Reply::Status(Status::ERR_NOT_SUPPORTED));
     }
 
     /// Our own clients name a release that reads replies of any size. The reply was sent to them and ended the
     /// connection.
     #[test]
     fn a_reply_that_is_too_large_says_so() {
-        let lines = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
+        let codec = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true);
         let entry = Kval { key: Key::from_static("k"), value: Value::ByteObject(vec![7; 33 << 20]) };
         let reply = Reply::JobInfo { namespace: Text::from("job"), entries: vec![entry] };
-        assert_eq!(arriving(&lines, &reply, Command::StoreFallback), Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+        assert_eq!(arriving(&codec, &reply, Command::StoreFallback), Reply::Status(Status::ERR_OUT_OF_RESOURCE));
     }
 
     #[test]
@@ -277,20 +277,20 @@ mod tests {
         let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take((16 << 20) + 3).collect();
         let source = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
         let output = Output { source, channels: 2, reference: 9, info: Vec::new(), bytes };
-        let lines = lines_to(Version::new(3, 2, 5));
+        let codec = codec_for(Version::new(3, 2, 5));
         let mut buffer = FrameBuffer::new(Version::new(3, 2, 5).message_bytes_max());
-        let written = lines.write_output(&output).unwrap();
+        let written = codec.write_output(&output).unwrap();
         written.iter().for_each(|message| buffer.feed(message));
         let mut read = Vec::new();
         while let Some(frame) = buffer.next_frame().unwrap() {
-            let piece = lines.read_output(&frame).unwrap();
+            let piece = codec.read_output(&frame).unwrap();
             assert_eq!((&piece.source, piece.channels, piece.reference), (&output.source, 2, 9));
             assert!(!piece.bytes.is_empty(), "that would say that the channel is closed");
             read.extend(piece.bytes);
         }
         assert!(read == output.bytes && written.len() == 2);
         let closing = Output { bytes: Vec::new(), ..output };
-        assert_eq!(lines.write_output(&closing).unwrap().len(), 1);
+        assert_eq!(codec.write_output(&closing).unwrap().len(), 1);
     }
 
     #[test]
@@ -309,11 +309,11 @@ mod tests {
             Reply::Data(vec![RankData { proc: proc.clone(), entries: entry(Value::Regex(b"raw:a,b\0".to_vec())) }]);
         let text = Reply::Data(vec![RankData { proc, entries: entry(Value::from("raw:a,b")) }]);
         for (is_ours, expected) in [(true, &reply), (false, &text)] {
-            let lines = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, is_ours);
+            let codec = MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, is_ours);
             let mut buffer = message_buffer();
-            buffer.feed(&lines.write_reply(Tag(101), &reply, Command::Get).unwrap());
+            buffer.feed(&codec.write_reply(Tag(101), &reply, Command::Get).unwrap());
             let frame = buffer.next_frame().unwrap().unwrap();
-            assert_eq!(lines.read_reply(&frame, Command::Get).unwrap(), *expected);
+            assert_eq!(codec.read_reply(&frame, Command::Get).unwrap(), *expected);
         }
     }
 }

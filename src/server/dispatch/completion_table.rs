@@ -5,13 +5,13 @@ use crate::server::state::Server;
 use crate::types::Namespace;
 
 impl Server<Store> {
-    /// Gives an admitted connection a seat at the board of its namespace. Returns whether the seat was free.
+    /// Gives an admitted connection a slot at the completion table of its namespace. Returns whether the slot was free.
     ///
     /// # Errors
-    /// As [`Store::take_seat`].
-    pub fn take_seat(&mut self, namespace: &Namespace, connection: u32) -> Result<bool, StoreError> {
+    /// As [`Store::take_slot`].
+    pub fn take_slot(&mut self, namespace: &Namespace, connection: u32) -> Result<bool, StoreError> {
         let local_count = self.registry.job(namespace).map_or(0, |job| job.local_count());
-        self.store.take_seat(namespace, connection, local_count)
+        self.store.take_slot(namespace, connection, local_count)
     }
 
     /// Moves a namespace to a segment that other processes can map.
@@ -22,16 +22,16 @@ impl Server<Store> {
         self.store.share(namespace)
     }
 
-    /// Takes a connection's seat back.
-    pub fn leave_seat(&mut self, namespace: &Namespace, connection: u32) {
-        self.store.leave_seat(namespace, connection);
+    /// Takes a connection's slot back.
+    pub fn free_slot(&mut self, namespace: &Namespace, connection: u32) {
+        self.store.free_slot(namespace, connection);
     }
 
     /// Writes verdicts for connections, and wakes sleepers.
     ///
     /// # Errors
     /// As [`Store::tell`].
-    pub fn tell_sleepers(&mut self, namespace: &Namespace, all_told: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.store.tell(namespace, all_told)
+    pub fn complete_waits(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+        self.store.tell(namespace, notices)
     }
 }

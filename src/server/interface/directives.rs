@@ -36,7 +36,7 @@ pub(crate) struct GetDirectives {
     pub(crate) refresh: bool,
     pub(crate) timeout: Option<Duration>,
     /// A timeout of 0: no bound at all.
-    pub(crate) is_patient: bool,
+    pub(crate) is_unbounded: bool,
     /// Only values posted with this scope.
     pub(crate) scope: Option<Scope>,
     pub(crate) realm: Realm,
@@ -51,7 +51,7 @@ impl GetDirectives {
             immediate: flag(directives, keys::IMMEDIATE) || flag(directives, keys::OPTIONAL),
             refresh: flag(directives, keys::GET_REFRESH_CACHE),
             timeout: timeout(directives),
-            is_patient: find(directives, keys::TIMEOUT).is_some_and(|info| info.value.as_u64() == Some(0)),
+            is_unbounded: find(directives, keys::TIMEOUT).is_some_and(|info| info.value.as_u64() == Some(0)),
             scope: find(directives, keys::DATA_SCOPE).and_then(|info| match info.value {
                 Value::Scope(raw) => Scope::from_raw(raw),
                 _ => None,

@@ -120,7 +120,7 @@ impl<S: Datastore> Server<S> {
     /// process has spoken; afterwards it may never put the key. For a request of another node, that node's server has a
     /// bound.
     fn end_of_patience(&self, now: Time, waiter: &Waiter) -> Option<Time> {
-        let is_bounded = waiter.via.is_none() && !waiter.wanted.directives.is_patient;
+        let is_bounded = waiter.via.is_none() && !waiter.wanted.directives.is_unbounded;
         let is_for_here = matches!(waiter.asker, Asker::Peer(_) | Asker::Own(_));
         let has_spoken = || self.have_spoken(&waiter.asker, &waiter.wanted.proc);
         (is_for_here && is_bounded && has_spoken()).then(|| now + SPOKEN_WAIT_MAX)

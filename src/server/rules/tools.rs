@@ -153,7 +153,7 @@ impl<S: Datastore> Server<S> {
     fn admit_tool(&mut self, now: Time, id: PeerId, proc: Option<ProcId>, is_vouched_for: bool) {
         let Some(hello) = self.tools.get(id).cloned() else { return };
         let proc = proc.unwrap_or_else(|| self.next_name());
-        if let Err(refusal) = self.seat(id, &hello, &proc) {
+        if let Err(refusal) = self.admit_as(id, &hello, &proc) {
             return self.refuse_tool(id, refusal);
         }
         if let Some(client) = self.registry.client_mut(&proc) {
@@ -168,7 +168,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Registers a tool: as a guest in a namespace of the host, or in one of its own.
-    fn seat(&mut self, id: PeerId, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
+    fn admit_as(&mut self, id: PeerId, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
         let Some(rank) = proc.rank.process() else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
         let ToolHello { credentials, version, .. } = *hello;
         if let Some(client) = self.registry.client(proc) {

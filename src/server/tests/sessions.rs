@@ -19,7 +19,7 @@ fn a_segment_reader_is_admitted_and_handed_its_segment() {
     assert_eq!(outputs, [Output::Admit(peer, 1), Output::SendSegment(peer, namespace("job"))]);
 }
 
-/// The board of a job has a seat for each number: numbers of other jobs must not lie between them.
+/// The completion table of a job has a slot for each number: numbers of other jobs must not lie between them.
 #[test]
 fn connections_are_numbered_by_job() {
     let mut rig = Rig::new(Capabilities::empty());

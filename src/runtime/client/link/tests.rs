@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use super::*;
 use crate::client::FenceDirectives;
 use crate::gds::{CompletionNotice, Datastore, Store, StoreOptions};
-use crate::proto::frame::{Asleep, FrameBuffer};
+use crate::proto::frame::{FrameBuffer, FutexWaitMark};
 use crate::proto::{Command, Commit, Dialect, Reply, Tag};
 use crate::ptl::{Received, Stream, StreamLimits};
 use crate::runtime::client::received::ReceivedData;
@@ -19,7 +19,7 @@ const CONNECTION: u32 = 5;
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(1);
 
-/// The server's side, done by hand: one connection, and the board of its namespace.
+/// The server's side, done by hand: one connection, and the completion table of its namespace.
 struct ByHand {
     store: Store,
     stream: Stream,
@@ -30,11 +30,11 @@ fn job() -> Namespace {
     Namespace::new("job").unwrap()
 }
 
-/// An admitted client with a seat.
-fn seated(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
+/// An admitted client with a slot.
+fn with_slot(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
     let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "node0"));
     store.register(&job(), &[]).unwrap();
-    assert!(store.take_seat(&job(), CONNECTION, 1).unwrap());
+    assert!(store.take_slot(&job(), CONNECTION, 1).unwrap());
     let reader = NamespaceReader::attach(store.handle(&job()).unwrap()).unwrap();
     let (ours, theirs) = UnixStream::pair().unwrap();
     let [ours, stream] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
@@ -46,11 +46,11 @@ fn seated(sleep_time_max: Duration) -> (Link, NamespaceReader, ByHand) {
 
 impl ByHand {
     /// The next message: its tag and its mark of a sleeping caller.
-    fn next(&mut self) -> (Tag, Option<Asleep>) {
+    fn next(&mut self) -> (Tag, Option<FutexWaitMark>) {
         let mut buffer = [0; 256];
         loop {
             if let Some(frame) = self.inbox.next_frame().unwrap() {
-                return (frame.header.tag, Asleep::of_padding(frame.header.padding));
+                return (frame.header.tag, FutexWaitMark::of_padding(frame.header.padding));
             }
             match self.stream.receive(&mut buffer).unwrap() {
                 Received::Bytes(count) => self.inbox.feed(&buffer[..count]),
@@ -65,8 +65,8 @@ impl ByHand {
     }
 
     fn answer(&mut self, tag: Tag, status: Status) {
-        let lines = MessageCodec::to_client(Dialect::OWN, 1 << 20, true);
-        let bytes = lines.write_reply(tag, &Reply::Status(status), Command::Fence).unwrap();
+        let codec = MessageCodec::to_client(Dialect::OWN, 1 << 20, true);
+        let bytes = codec.write_reply(tag, &Reply::Status(status), Command::Fence).unwrap();
         self.stream.queue(bytes, None).unwrap();
         self.stream.flush().unwrap();
     }
@@ -76,7 +76,7 @@ impl ByHand {
 /// thread could release the lock. The rule: a call of a forked copy ends before it takes the lock.
 #[test]
 fn calls_of_a_forked_copy_take_no_lock() {
-    let (link, reader, _server) = seated(LONG);
+    let (link, reader, _server) = with_slot(LONG);
     let link = Link { fork_mark: Arc::new(ForkMark::of_a_parent()), ..link };
     let _held_at_the_fork = link.state.lock();
     let lost = |command| Err(CallError::Lost { command, reason: LossReason::Forked });
@@ -102,7 +102,7 @@ fn fence(
     sleep_time_max: Duration,
     serve: impl FnOnce(&mut ByHand) + Send,
 ) -> (Option<CallResult>, CallResult) {
-    let (link, reader, mut server) = seated(sleep_time_max);
+    let (link, reader, mut server) = with_slot(sleep_time_max);
     scope(|scope| {
         let caller = scope.spawn(|| link.fence(commit, fence_call(), Some(&reader)));
         serve(&mut server);
@@ -113,16 +113,16 @@ fn fence(
 #[test]
 fn what_is_told_needs_no_message() {
     let (_, fenced) = fence(None, LONG, |server| {
-        let (tag, asleep) = server.next();
-        assert!(!asleep.unwrap().has_forerunner && asleep.unwrap().has_received(0));
+        let (tag, mark) = server.next();
+        assert!(!mark.unwrap().has_forerunner && mark.unwrap().has_received(0));
         server.tell(tag, CompletionStatus::Succeeded);
     });
     assert!(fenced.is_ok());
     let (committed, fenced) = fence(Some(commit_call()), LONG, |server| {
-        let (commit, asleep) = server.next();
-        assert!(commit.is_patient() && asleep.is_none());
-        let (tag, asleep) = server.next();
-        assert!(asleep.unwrap().has_forerunner);
+        let (commit, mark) = server.next();
+        assert!(commit.is_deferred() && mark.is_none());
+        let (tag, mark) = server.next();
+        assert!(mark.unwrap().has_forerunner);
         server.tell(tag, CompletionStatus::Succeeded);
     });
     assert!(committed.unwrap().is_ok() && fenced.is_ok());
@@ -143,7 +143,7 @@ fn a_failure_is_read() {
 /// without work.
 #[test]
 fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
-    let (link, _, _server) = seated(LONG);
+    let (link, _, _server) = with_slot(LONG);
     link.prepare_progress().unwrap();
     link.listen(true);
     // The state of the thread during its wait for the socket.
@@ -160,8 +160,8 @@ fn nobody_is_woken_to_learn_that_there_is_nothing_to_wait_for() {
 fn who_sleeps_too_long_asks_for_a_message() {
     let (_, fenced) = fence(None, SHORT, |server| {
         let (tag, _) = server.next();
-        let (awake, asleep) = server.next();
-        assert_eq!((awake, asleep), (Tag::AWAKE, None));
+        let (awake, mark) = server.next();
+        assert_eq!((awake, mark), (Tag::AWAKE, None));
         server.answer(tag, Status::SUCCESS);
     });
     assert!(fenced.is_ok());
@@ -198,18 +198,18 @@ fn what_a_server_has_told_before_its_end_counts() {
 /// A fence to which all processes come late would cost two more messages each time.
 #[test]
 fn fences_that_take_long_are_awaited_awake() {
-    let (link, reader, mut server) = seated(SHORT);
+    let (link, reader, mut server) = with_slot(SHORT);
     let slept: Vec<bool> = (0..8)
         .map(|_| {
             scope(|scope| {
                 let caller = scope.spawn(|| link.fence(None, fence_call(), Some(&reader)));
-                let (tag, asleep) = server.next();
-                if asleep.is_some() {
+                let (tag, mark) = server.next();
+                if mark.is_some() {
                     assert_eq!(server.next().0, Tag::AWAKE);
                 }
                 server.answer(tag, Status::SUCCESS);
                 assert!(caller.join().unwrap().1.is_ok());
-                asleep.is_some()
+                mark.is_some()
             })
         })
         .collect();
@@ -218,7 +218,7 @@ fn fences_that_take_long_are_awaited_awake() {
 
 #[test]
 fn one_thread_sleeps_at_a_time() {
-    let (link, reader, mut server) = seated(LONG);
+    let (link, reader, mut server) = with_slot(LONG);
     scope(|scope| {
         let callers = [(); 2].map(|()| scope.spawn(|| link.fence(None, fence_call(), Some(&reader))));
         let requests = [server.next(), server.next()];
@@ -232,18 +232,18 @@ fn one_thread_sleeps_at_a_time() {
 /// A verdict about another fence does not answer these commits.
 #[test]
 fn commits_without_a_sleeping_fence_are_forgotten() {
-    let (link, reader, mut server) = seated(LONG);
+    let (link, reader, mut server) = with_slot(LONG);
     scope(|scope| {
         let caller = scope.spawn(|| {
-            let without_seat = link.fence(Some(commit_call()), fence_call(), None);
-            (without_seat, link.fence(None, fence_call(), Some(&reader)))
+            let without_slot = link.fence(Some(commit_call()), fence_call(), None);
+            (without_slot, link.fence(None, fence_call(), Some(&reader)))
         });
         let requests = [server.next(), server.next()];
-        assert!(requests.iter().all(|(_, asleep)| asleep.is_none()));
+        assert!(requests.iter().all(|(_, mark)| mark.is_none()));
         requests.iter().for_each(|&(tag, _)| server.answer(tag, Status::SUCCESS));
-        let (tag, asleep) = server.next();
+        let (tag, mark) = server.next();
         let sent_bytes = server.stream.sent_bytes();
-        assert!(asleep.is_some_and(|asleep| !asleep.has_forerunner && asleep.has_received(sent_bytes)));
+        assert!(mark.is_some_and(|mark| !mark.has_forerunner && mark.has_received(sent_bytes)));
         server.tell(tag, CompletionStatus::Succeeded);
         let ((committed, fenced), later) = caller.join().unwrap();
         assert!(committed.unwrap().is_ok() && fenced.is_ok() && later.1.is_ok());

@@ -108,7 +108,7 @@ impl LinkState {
 
     fn accept_reply(&mut self, now: Time, tag: Tag, frame: &Frame<'_>) {
         let tag = tag.plain();
-        let read = self.core.command_of(tag).map(|command| self.lines.read_reply(frame, command));
+        let read = self.core.command_of(tag).map(|command| self.codec.read_reply(frame, command));
         match read {
             None => tracing::warn!(tag = tag.0, "the server sent a reply without a request"),
             Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
@@ -120,7 +120,7 @@ impl LinkState {
     }
 
     fn accept_output(&mut self, frame: &Frame<'_>) {
-        match self.lines.read_output(frame) {
+        match self.codec.read_output(frame) {
             Ok(output) => {
                 if let Some(job) = self.pulls.job_for(output) {
                     self.results.push(job);
@@ -132,7 +132,7 @@ impl LinkState {
     }
 
     fn accept_event(&mut self, frame: &Frame<'_>) {
-        match self.lines.read_event(frame) {
+        match self.codec.read_event(frame) {
             Ok(notification) => self.raise(event_of(notification)),
             Err(error) => tracing::warn!(%error, "an event can't be read; it is lost"),
         }
@@ -141,7 +141,7 @@ impl LinkState {
     /// Reads an announcement. Only an announcement with a layout has a descriptor; any other descriptor belongs to
     /// another message.
     fn announced(&mut self, frame: &Frame<'_>) -> Option<(Namespace, Option<OwnedFd>)> {
-        match self.lines.read_segment(frame) {
+        match self.codec.read_segment(frame) {
             Ok(notice) if notice.layout_id == 0 => Some((notice.namespace, None)),
             Ok(notice) => Some((notice.namespace, self.stream.take_descriptor())),
             Err(error) => {

@@ -1,11 +1,11 @@
-//! Replies on their way to a peer: sent at once, sent with the next reply, or written to the board of the
+//! Replies on their way to a peer: sent at once, sent with the next reply, or written to the completion table of the
 //! namespace.
 
 use std::sync::Arc;
 
 use super::{Connection, Dropped, Known, Stage};
 use crate::gds::{CompletionStatus, REQUESTS_END};
-use crate::proto::frame::Asleep;
+use crate::proto::frame::FutexWaitMark;
 use crate::proto::{Command, Reply, Tag};
 use crate::runtime::server::request_quota::Account;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
@@ -14,20 +14,21 @@ use crate::types::{Namespace, Status};
 /// Replies that wait, and replies that the peer does not read.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// The peer's seat at the board, if it has one.
-    seat: Option<(Namespace, u32)>,
+    /// The peer's slot at the completion table, if it has one.
+    slot: Option<(Namespace, u32)>,
     /// Bytes of replies that wait for the next one. If more bytes are queued, nothing waits any more.
-    patient_bytes: usize,
+    deferred_bytes: usize,
     /// The last of these replies. It waits only while a later request is open.
-    last_patient: Option<Patient>,
-    /// The request whose reply the peer awaits asleep.
-    asleep: Option<(Tag, Asleep)>,
-    /// The last reply that was written to the board. It is sent as a message if the peer did not see it there.
+    last_deferred: Option<DeferredReply>,
+    /// The request whose reply the peer awaits at a futex.
+    futex_wait: Option<(Tag, FutexWaitMark)>,
+    /// The last reply that was written to the completion table. It is sent as a message if the peer did not see it
+    /// there.
     withheld: Option<Withheld>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Patient {
+struct DeferredReply {
     tag: Tag,
     /// Whether nothing else waits, and the reply is a success.
     is_lone_success: bool,
@@ -42,28 +43,28 @@ struct Withheld {
 }
 
 impl Replies {
-    pub(super) const fn is_seated(&self) -> bool {
-        self.seat.is_some()
+    pub(super) const fn has_slot(&self) -> bool {
+        self.slot.is_some()
     }
 
     /// Notes a request.
     pub(super) fn note(&mut self, tag: Tag, command: Command, padding: u32) {
         // The reply to a successful fence holds no more than the success; other replies have results.
-        if self.is_seated()
+        if self.has_slot()
             && command == Command::Fence
             && tag.0 < REQUESTS_END
-            && let Some(asleep) = Asleep::of_padding(padding)
+            && let Some(mark) = FutexWaitMark::of_padding(padding)
         {
-            self.asleep = Some((tag, asleep));
+            self.futex_wait = Some((tag, mark));
             // A peer that sends its next request has seen the result of the last one.
             self.withheld = None;
         }
     }
 
-    /// The peer sleeps no longer. Returns the replies that were written to the board while the peer woke; they must be
-    /// sent.
+    /// The peer sleeps no longer. Returns the replies that were written to the completion table while the peer woke;
+    /// they must be sent.
     pub(super) fn wake(&mut self, tag: Tag) -> impl Iterator<Item = (Tag, Command)> {
-        self.asleep.take_if(|(asleep, _)| *asleep == tag);
+        self.futex_wait.take_if(|(waiting, _)| *waiting == tag);
         let withheld = self.withheld.take_if(|withheld| withheld.tag == tag);
         let forerunner = withheld.and_then(|withheld| withheld.forerunner).map(|tag| (tag, Command::Commit));
         forerunner.into_iter().chain(withheld.map(|withheld| (withheld.tag, Command::Fence)))
@@ -71,44 +72,44 @@ impl Replies {
 }
 
 impl Connection {
-    /// Answers a request. If the peer sleeps, returns the verdict for the board.
+    /// Answers a request. If the peer sleeps, returns the verdict for the completion table.
     pub(in crate::runtime) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<Option<CompletionStatus>, Dropped> {
         let Stage::Known(known) = &mut self.stage else { return Ok(None) };
         let Some(command) = known.open.close(tag) else { return Ok(None) };
         let is_success = *reply == Reply::Status(Status::SUCCESS);
-        let asleep = self.replies.asleep.take_if(|(asleep, _)| *asleep == tag).map(|(_, asleep)| asleep);
-        if let Some(asleep) = asleep
+        let mark = self.replies.futex_wait.take_if(|(waiting, _)| *waiting == tag).map(|(_, mark)| mark);
+        if let Some(mark) = mark
             && is_success
-            && let Some(withheld) = self.withholdable(tag, asleep)
+            && let Some(withheld) = self.withholdable(tag, mark)
         {
             self.replies.withheld = Some(withheld);
-            self.lose_patience();
+            self.end_deferral();
             self.stream.discard();
             return Ok(Some(CompletionStatus::Succeeded));
         }
         let Stage::Known(known) = &self.stage else { return Ok(None) };
         let before_bytes = self.stream.queued_bytes();
-        self.stream.queue(known.lines.write_reply(tag, reply, command)?, None)?;
+        self.stream.queue(known.codec.write_reply(tag, reply, command)?, None)?;
         // Peers of other libraries may have any number for a tag.
-        if tag.is_patient() && self.stream.carries_descriptors() && before_bytes == self.replies.patient_bytes {
-            self.replies.patient_bytes = self.stream.queued_bytes();
-            self.replies.last_patient = Some(Patient { tag, is_lone_success: is_success && before_bytes == 0 });
+        if tag.is_deferred() && self.stream.carries_descriptors() && before_bytes == self.replies.deferred_bytes {
+            self.replies.deferred_bytes = self.stream.queued_bytes();
+            self.replies.last_deferred = Some(DeferredReply { tag, is_lone_success: is_success && before_bytes == 0 });
         }
-        Ok(asleep.map(|_| CompletionStatus::InMessage))
+        Ok(mark.map(|_| CompletionStatus::InMessage))
     }
 
-    /// The replies that the verdict on the board replaces. `None` if the peer has not yet read an earlier message. If a
-    /// commit was sent together with the fence, the verdict also stands for the commit's success.
-    fn withholdable(&self, tag: Tag, asleep: Asleep) -> Option<Withheld> {
-        let is_all_patient = self.stream.queued_bytes() == self.replies.patient_bytes;
-        let waiting = self.replies.last_patient.filter(|_| self.replies.patient_bytes > 0);
+    /// The replies that the verdict on the completion table replaces. `None` if the peer has not yet read an earlier
+    /// message. If a commit was sent together with the fence, the verdict also stands for the commit's success.
+    fn withholdable(&self, tag: Tag, mark: FutexWaitMark) -> Option<Withheld> {
+        let is_all_deferred = self.stream.queued_bytes() == self.replies.deferred_bytes;
+        let waiting = self.replies.last_deferred.filter(|_| self.replies.deferred_bytes > 0);
         let is_expected = match waiting {
-            Some(Patient { tag: before, is_lone_success }) => {
-                asleep.has_forerunner && is_lone_success && before.plain().0.checked_add(1) == Some(tag.0)
+            Some(DeferredReply { tag: before, is_lone_success }) => {
+                mark.has_forerunner && is_lone_success && before.plain().0.checked_add(1) == Some(tag.0)
             }
-            None => !asleep.has_forerunner,
+            None => !mark.has_forerunner,
         };
-        let is_tellable = is_all_patient && is_expected && asleep.has_received(self.stream.sent_bytes());
+        let is_tellable = is_all_deferred && is_expected && mark.has_received(self.stream.sent_bytes());
         is_tellable.then_some(Withheld { tag, forerunner: waiting.map(|waiting| waiting.tag) })
     }
 
@@ -116,7 +117,7 @@ impl Connection {
     /// written.
     pub(in crate::runtime) fn close_request(&mut self, tag: Tag) -> Option<(Command, MessageCodec)> {
         let Stage::Known(known) = &mut self.stage else { return None };
-        Some((known.open.close(tag)?, known.lines))
+        Some((known.open.close(tag)?, known.codec))
     }
 
     /// Sends a reply that was encoded elsewhere.
@@ -132,37 +133,37 @@ impl Connection {
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         let Some(command) = known.open.close(tag) else { return Ok(()) };
         let size_bytes = payload.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.len()));
-        match known.lines.write_header(tag, size_bytes) {
+        match known.codec.write_header(tag, size_bytes) {
             Ok(header) => Ok(self.stream.queue_shared(header, payload)?),
             // Clients accept a status in place of data, and our own clients also in place of job information. They
             // continue without it.
             Err(error) if matches!(command, Command::Get | Command::StoreFallback) => {
                 tracing::warn!(%error, "the description of a job is too large for a client");
                 let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
-                Ok(self.stream.queue(known.lines.write_reply(tag, &refusal, command)?, None)?)
+                Ok(self.stream.queue(known.codec.write_reply(tag, &refusal, command)?, None)?)
             }
             Err(error) => Err(Dropped::ReplyTooLarge(error)),
         }
     }
 
     /// Whether all queued bytes wait for a reply that is due.
-    pub(super) fn is_patient(&self) -> bool {
+    pub(super) fn is_deferring(&self) -> bool {
         let Stage::Known(Known { open, .. }) = &self.stage else { return false };
-        self.replies.patient_bytes > 0
-            && self.replies.patient_bytes == self.stream.queued_bytes()
-            && self.replies.last_patient.is_some_and(|last| open.is_any_open_after(last.tag))
+        self.replies.deferred_bytes > 0
+            && self.replies.deferred_bytes == self.stream.queued_bytes()
+            && self.replies.last_deferred.is_some_and(|last| open.is_any_open_after(last.tag))
     }
 
     /// Nothing waits for the next reply any more.
-    pub(super) const fn lose_patience(&mut self) {
-        self.replies.patient_bytes = 0;
+    pub(super) const fn end_deferral(&mut self) {
+        self.replies.deferred_bytes = 0;
     }
 
-    /// The namespace and number of the seat that the peer may take. Only peers that map the segment have one.
+    /// The namespace and number of the slot that the peer may take. Only peers that map the segment have one.
     pub(in crate::runtime) fn candidacy(&self) -> Option<(&Namespace, u32)> {
         match &self.stage {
-            Stage::Known(Known { account: Account::Process(proc), index, lines, .. })
-                if lines.is_ours() && self.stream.carries_descriptors() =>
+            Stage::Known(Known { account: Account::Process(proc), index, codec, .. })
+                if codec.is_ours() && self.stream.carries_descriptors() =>
             {
                 Some((&proc.namespace, (*index)?))
             }
@@ -170,18 +171,18 @@ impl Connection {
         }
     }
 
-    /// Gives the peer its seat.
-    pub(in crate::runtime) fn be_seated(&mut self) {
-        self.replies.seat = self.candidacy().map(|(namespace, number)| (namespace.clone(), number));
+    /// Gives the peer its slot.
+    pub(in crate::runtime) fn assign_slot(&mut self) {
+        self.replies.slot = self.candidacy().map(|(namespace, number)| (namespace.clone(), number));
     }
 
-    /// The seat of the peer.
-    pub(in crate::runtime) const fn seat(&self) -> Option<&(Namespace, u32)> {
-        self.replies.seat.as_ref()
+    /// The slot of the peer.
+    pub(in crate::runtime) const fn slot(&self) -> Option<&(Namespace, u32)> {
+        self.replies.slot.as_ref()
     }
 
-    /// Takes the seat from the peer: this connection no longer writes to the board.
-    pub(in crate::runtime) const fn leave_seat(&mut self) -> Option<(Namespace, u32)> {
-        self.replies.seat.take()
+    /// Takes the slot from the peer: this connection no longer writes to the completion table.
+    pub(in crate::runtime) const fn free_slot(&mut self) -> Option<(Namespace, u32)> {
+        self.replies.slot.take()
     }
 }

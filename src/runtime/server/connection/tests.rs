@@ -3,12 +3,12 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::bfrops::DecodeLimits;
 use crate::gds::CompletionStatus;
-use crate::proto::frame::{self, Asleep};
+use crate::proto::frame::{self, FutexWaitMark};
 use crate::ptl::StreamLimits;
 use crate::runtime::shared::message_codec::message_buffer;
 use crate::types::Namespace;
 
-const COMMIT: Tag = Tag(101).patient();
+const COMMIT: Tag = Tag(101).deferred();
 const FENCE: Tag = Tag(102);
 
 fn job() -> Namespace {
@@ -21,7 +21,7 @@ fn admitted() -> (Connection, Stream) {
     let credentials = Credentials::of_peer(&ours).unwrap();
     let [ours, theirs] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
     let known = Known {
-        lines: MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
+        codec: MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
         expects: Expects::Index,
         wants_refusal: false,
         inbox: message_buffer(),
@@ -98,21 +98,21 @@ fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
     assert_eq!(tags_sent(&mut client), [COMMIT]);
 }
 
-/// A client that has a seat, and has asked for a fence that it awaits asleep, with a commit before it or not.
+/// A client that has a slot, and has asked for a fence that it awaits at a futex, with a commit before it or not.
 fn sleeping(has_commit: bool) -> (Connection, Stream) {
     let (mut connection, client) = admitted();
-    connection.be_seated();
+    connection.assign_slot();
     if has_commit {
         open(&mut connection, COMMIT, Command::Commit);
     }
-    fall_asleep(&mut connection, 0, has_commit);
+    await_by_futex(&mut connection, 0, has_commit);
     (connection, client)
 }
 
-fn fall_asleep(connection: &mut Connection, received_bytes: u64, has_forerunner: bool) {
+fn await_by_futex(connection: &mut Connection, received_bytes: u64, has_forerunner: bool) {
     open(connection, FENCE, Command::Fence);
     let mut message = frame::encode(0, FENCE, &[]).unwrap();
-    Asleep::new(received_bytes, has_forerunner).mark(&mut message);
+    FutexWaitMark::new(received_bytes, has_forerunner).mark(&mut message);
     let mut inbox = message_buffer();
     inbox.feed(&message);
     let padding = inbox.next_frame().unwrap().unwrap().header.padding;
@@ -164,7 +164,7 @@ fn who_has_woken_gets_the_message() {
 fn what_was_told_is_forgotten_with_the_next_request() {
     let (mut connection, mut client) = sleeping(false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
-    fall_asleep(&mut connection, 0, false);
+    await_by_futex(&mut connection, 0, false);
     assert_eq!(awake(&mut connection, &mut client), []);
 }
 
@@ -194,14 +194,14 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
     // The message is on its way.
     let (mut connection, mut client) = admitted();
-    connection.be_seated();
+    connection.assign_slot();
     announce(&mut connection);
     connection.flush().unwrap();
-    fall_asleep(&mut connection, 0, false);
+    await_by_futex(&mut connection, 0, false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
-    fall_asleep(&mut connection, client.received_bytes(), false);
+    await_by_futex(&mut connection, client.received_bytes(), false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
 }
 
@@ -220,19 +220,19 @@ fn the_commit_of_another_thread_does_not_go_without_saying() {
 }
 
 #[test]
-fn who_has_no_seat_is_told_nothing() {
+fn a_peer_without_a_slot_gets_a_message() {
     let (mut connection, mut client) = admitted();
-    fall_asleep(&mut connection, 0, false);
+    await_by_futex(&mut connection, 0, false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
     connection.flush().unwrap();
     assert_eq!(tags_sent(&mut client), [FENCE]);
 }
 
-/// The host may have deregistered the process, and the seat must be free for the next one.
+/// The host may have deregistered the process, and the slot must be free for the next one.
 #[test]
-fn a_seat_is_left_by_who_is_closed() {
+fn closing_a_connection_frees_its_slot() {
     let (mut connection, _client) = sleeping(false);
     connection.close();
-    assert_eq!(connection.leave_seat(), Some((job(), 7)));
-    assert_eq!(connection.leave_seat(), None);
+    assert_eq!(connection.free_slot(), Some((job(), 7)));
+    assert_eq!(connection.free_slot(), None);
 }

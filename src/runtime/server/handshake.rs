@@ -19,14 +19,14 @@ use crate::runtime::shared::prover::ProofError;
 
 /// The first bytes of a connection, up to a complete introduction.
 #[derive(Debug, Default)]
-pub(super) struct Greeting {
+pub(super) struct Handshake {
     bytes: Vec<u8>,
 }
 
 /// An introduction.
-pub(super) struct Greeted {
+pub(super) struct CompletedHandshake {
     pub(super) introduction: Introduction,
-    pub(super) lines: MessageCodec,
+    pub(super) codec: MessageCodec,
     /// The age of the peer's Init, if the peer reports its start.
     pub(super) init_age: Option<Duration>,
     /// Whether the peer reads a status before the connection is closed.
@@ -80,7 +80,7 @@ pub(super) enum Expects {
 
 /// Why an introduction was refused before the core saw it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum GreetingError {
+pub(super) enum IntroductionError {
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
     #[error("the peer uses the security module {module:?}, which this server did not offer; use {SECURITY_NATIVE:?}")]
@@ -98,7 +98,7 @@ pub(super) enum GreetingError {
     FalseUser { claimed: u32, owner: u32 },
 }
 
-impl AsStatus for GreetingError {
+impl AsStatus for IntroductionError {
     fn status(&self) -> Status {
         match self {
             Self::Handshake(_) | Self::LegacyTool => Status::ERR_NOT_SUPPORTED,
@@ -111,7 +111,7 @@ impl AsStatus for GreetingError {
 /// An introduction that was refused before the core saw it.
 #[derive(Debug)]
 pub(super) struct Rejected {
-    pub(super) error: GreetingError,
+    pub(super) error: IntroductionError,
     /// Whether the peer reads a status before the connection is closed.
     pub(super) wants_refusal: bool,
 }
@@ -126,7 +126,7 @@ impl From<HandshakeError> for Rejected {
 /// The result of an introduction.
 pub(super) enum Introduced {
     /// The core can decide about it.
-    Whole(Box<Greeted>),
+    Whole(Box<CompletedHandshake>),
     /// Its credential must be checked first.
     Unproven(Box<Unproven>),
 }
@@ -144,10 +144,11 @@ impl Unproven {
     }
 
     /// Continues with the ids that the credential proves.
-    pub(super) fn proven(self, proven: Result<Ids, ProofError>) -> Result<Greeted, Rejected> {
+    pub(super) fn proven(self, proven: Result<Ids, ProofError>) -> Result<CompletedHandshake, Rejected> {
         let Self { connect, origin, inbox } = self;
-        let greeted = proven.map_err(GreetingError::from).and_then(|ids| greeted(&connect, origin, inbox, Some(ids)));
-        greeted.map_err(|error| Rejected { error, wants_refusal: wants_refusal(&connect) })
+        let completed =
+            proven.map_err(IntroductionError::from).and_then(|ids| completed(&connect, origin, inbox, Some(ids)));
+        completed.map_err(|error| Rejected { error, wants_refusal: wants_refusal(&connect) })
     }
 }
 
@@ -162,7 +163,7 @@ pub(super) struct Origin {
     pub(super) checks_munge: bool,
 }
 
-impl Greeting {
+impl Handshake {
     pub(super) const fn size_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -180,28 +181,28 @@ impl Greeting {
         if origin.checks_munge && connect.security.as_bytes() == SECURITY_MUNGE.as_bytes() {
             return Ok(Some(Introduced::Unproven(Box::new(Unproven { connect, origin, inbox }))));
         }
-        match greeted(&connect, origin, inbox, None) {
-            Ok(greeted) => Ok(Some(Introduced::Whole(Box::new(greeted)))),
+        match completed(&connect, origin, inbox, None) {
+            Ok(completed) => Ok(Some(Introduced::Whole(Box::new(completed)))),
             Err(error) => Err(Rejected { error, wants_refusal: wants_refusal(&connect) }),
         }
     }
 }
 
 /// Uses the client's claims only if a lie would gain nothing. The user id is always the kernel's.
-fn greeted(
+fn completed(
     connect: &Connect,
     origin: Origin,
     inbox: FrameBuffer,
     proven: Option<Ids>,
-) -> Result<Greeted, GreetingError> {
+) -> Result<CompletedHandshake, IntroductionError> {
     let unknown = || HandshakeError::UnknownCodec { module: connect.codec.to_string_lossy() };
     let codec = connect.chosen_codec().ok_or_else(unknown)?;
     let peer = connect.peer_version();
     let introduction = introduction(connect, origin, proven)?;
     let wants_refusal = wants_refusal(connect);
     let is_ours = connect.reads_segments() || origin.carries_descriptors;
-    let lines = MessageCodec::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours), is_ours);
-    Ok(Greeted { introduction, lines, init_age: init_age(connect), wants_refusal, inbox })
+    let codec = MessageCodec::to_client(Dialect { codec, peer }, message_bytes_max(peer, is_ours), is_ours);
+    Ok(CompletedHandshake { introduction, codec, init_age: init_age(connect), wants_refusal, inbox })
 }
 
 /// Largest payload for a client: the smaller one of its release's limit and ours. Our own clients name a release, but
@@ -227,7 +228,7 @@ fn expected(role: &Role, peer: Version) -> Expects {
     }
 }
 
-fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Result<Introduction, GreetingError> {
+fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Result<Introduction, IntroductionError> {
     let credentials = credentials(connect, origin.credentials, proven)?;
     let peer = connect.peer_version();
     let kind = match &connect.role {
@@ -239,7 +240,7 @@ fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Resul
             let hello = Hello { proc, credentials, store, version, strangers: BTreeSet::new() };
             return Ok(Introduction::Client(hello));
         }
-        Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(GreetingError::LegacyTool),
+        Role::LegacyTool(_) | Role::LegacyLauncher(_) => return Err(IntroductionError::LegacyTool),
         Role::Tool(_) | Role::NamedTool(..) | Role::StartedTool(..) => ToolKind::Tool,
         Role::Launcher(_) | Role::NamedLauncher(..) | Role::StartedLauncher(..) => ToolKind::Launcher,
         Role::Singleton(..) => ToolKind::Singleton,
@@ -269,26 +270,26 @@ fn credentials(
     connect: &Connect,
     kernel: Credentials,
     proven: Option<Ids>,
-) -> Result<server::Credentials, GreetingError> {
+) -> Result<server::Credentials, IntroductionError> {
     let security = connect.security.as_bytes();
     let size_bytes = connect.credential.len();
     let uid = kernel.uid;
     let claimed = match proven {
-        Some(ids) if ids.uid != uid => return Err(GreetingError::FalseUser { claimed: ids.uid, owner: uid }),
+        Some(ids) if ids.uid != uid => return Err(IntroductionError::FalseUser { claimed: ids.uid, owner: uid }),
         Some(ids) => ids,
         None if security == SECURITY_NATIVE.as_bytes() => {
-            Ids::from_native_credential(&connect.credential).ok_or(GreetingError::Credential { size_bytes })?
+            Ids::from_native_credential(&connect.credential).ok_or(IntroductionError::Credential { size_bytes })?
         }
         None if security == SECURITY_NONE.as_bytes() && size_bytes == 0 => {
             Ids { uid, gid: server::Credentials::GROUP_UNKNOWN }
         }
-        None if security == SECURITY_NONE.as_bytes() => return Err(GreetingError::Credential { size_bytes }),
-        None => return Err(GreetingError::Security { module: connect.security.to_string_lossy() }),
+        None if security == SECURITY_NONE.as_bytes() => return Err(IntroductionError::Credential { size_bytes }),
+        None => return Err(IntroductionError::Security { module: connect.security.to_string_lossy() }),
     };
     match kernel.gid {
         Some(gid) => Ok(server::Credentials { uid, gid }),
         None if claimed.uid == uid => Ok(server::Credentials { uid, gid: claimed.gid }),
-        None => Err(GreetingError::FalseUser { claimed: claimed.uid, owner: uid }),
+        None => Err(IntroductionError::FalseUser { claimed: claimed.uid, owner: uid }),
     }
 }
 

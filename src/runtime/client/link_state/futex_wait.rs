@@ -1,22 +1,22 @@
-//! Fences whose caller sleeps at the board of its namespace. The server writes the verdict there for all sleepers at
-//! once.
+//! Fences whose caller sleeps at the completion table of its namespace. The server writes the verdict there for all
+//! sleepers at once.
 
 use super::LinkState;
 use crate::client::{Call, CallId, Input};
 use crate::gds::REQUESTS_END;
-use crate::proto::frame::Asleep;
+use crate::proto::frame::FutexWaitMark;
 use crate::proto::{Reply, Request, Tag};
 use crate::types::{Status, Time};
 
-/// A fence whose reply is awaited asleep.
+/// A fence whose reply is awaited at a futex.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) struct Sleep {
+pub(in crate::runtime) struct FutexWait {
     pub(in crate::runtime) tag: Tag,
     /// The commit that was sent together with the fence and ends with it.
     forerunner: Option<Tag>,
 }
 
-impl Sleep {
+impl FutexWait {
     /// Whether a commit ends with the fence.
     pub(in crate::runtime) const fn stands_for_commit(&self) -> bool {
         self.forerunner.is_some()
@@ -25,27 +25,27 @@ impl Sleep {
 
 /// The state of sleeping callers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sleeping {
+pub(super) struct FutexWaits {
     /// The next request is such a fence, or the commit that is sent with it.
     is_wanted: bool,
     /// How many such commits were sent, and the last one.
     forerunner_count: u32,
     forerunner: Option<Tag>,
-    /// The current sleep. There is at most one, because a connection has one seat.
-    sleep: Option<Sleep>,
+    /// The current sleep. There is at most one, because a connection has one slot.
+    current: Option<FutexWait>,
     /// How many sleeps in a row ended without a verdict.
     vain_count: u32,
     /// How many fences to wait for without sleep, because each may take long.
     skip_count: u32,
 }
 
-impl Sleeping {
-    /// Decides before a request is sent whether its reply is awaited asleep.
-    pub(super) fn falls_asleep(&mut self, tag: Tag, request: &Request, is_patient: bool) -> Option<Sleep> {
+impl FutexWaits {
+    /// Decides before a request is sent whether its reply is awaited at a futex.
+    pub(super) fn begins_futex_wait(&mut self, tag: Tag, request: &Request, is_deferred: bool) -> Option<FutexWait> {
         if !self.is_wanted {
             return None;
         }
-        if is_patient {
+        if is_deferred {
             self.forerunner_count = self.forerunner_count.saturating_add(1);
             self.forerunner = Some(tag);
             return None;
@@ -58,17 +58,17 @@ impl Sleeping {
             return None;
         }
         self.is_wanted = false;
-        self.sleep = Some(Sleep { tag, forerunner });
-        self.sleep
+        self.current = Some(FutexWait { tag, forerunner });
+        self.current
     }
 
     /// Whether the next fence may be slept through.
-    fn may_sleep(&mut self) -> bool {
+    fn may_wait(&mut self) -> bool {
         if self.skip_count > 0 {
             self.skip_count -= 1;
             return false;
         }
-        self.sleep.is_none()
+        self.current.is_none()
     }
 
     fn was_in_vain(&mut self) {
@@ -82,27 +82,28 @@ impl Sleeping {
 const VAIN_COUNT_MAX: u32 = 7;
 
 impl LinkState {
-    /// Begins a fence, with or without a commit before it. Its reply is awaited asleep if possible.
-    pub(in crate::runtime) fn begin_asleep(
+    /// Begins a fence, with or without a commit before it. Its reply is awaited at a futex if possible.
+    pub(in crate::runtime) fn begin_with_futex_wait(
         &mut self,
         now: Time,
         commit: Option<Call>,
         fence: Call,
-    ) -> (Option<CallId>, CallId, Option<Sleep>) {
-        let may_sleep = self.sleeping.may_sleep();
-        self.sleeping = Sleeping { is_wanted: may_sleep, forerunner_count: 0, forerunner: None, ..self.sleeping };
+    ) -> (Option<CallId>, CallId, Option<FutexWait>) {
+        let may_wait = self.futex_waits.may_wait();
+        self.futex_waits =
+            FutexWaits { is_wanted: may_wait, forerunner_count: 0, forerunner: None, ..self.futex_waits };
         let commit = commit.map(|commit| self.prepare(now, commit));
         let fence = self.begin(now, fence);
-        self.sleeping.is_wanted = false;
-        (commit, fence, self.sleeping.sleep.filter(|_| may_sleep))
+        self.futex_waits.is_wanted = false;
+        (commit, fence, self.futex_waits.current.filter(|_| may_wait))
     }
 
     /// Ends a sleep whose verdict is success: it replaces the message.
-    pub(in crate::runtime) fn be_told(&mut self, now: Time, sleep: Sleep) {
-        self.sleeping.sleep = None;
-        self.sleeping.vain_count = 0;
+    pub(in crate::runtime) fn complete_futex_wait(&mut self, now: Time, wait: FutexWait) {
+        self.futex_waits.current = None;
+        self.futex_waits.vain_count = 0;
         self.notice_fork(now);
-        for tag in sleep.forerunner.into_iter().chain([sleep.tag]) {
+        for tag in wait.forerunner.into_iter().chain([wait.tag]) {
             // The connection may have been lost meanwhile.
             if self.core.command_of(tag).is_some() {
                 self.core.handle(now, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
@@ -111,27 +112,27 @@ impl LinkState {
     }
 
     /// Ends a sleep whose reply comes as a message.
-    pub(in crate::runtime) const fn read_on(&mut self) {
-        self.sleeping.sleep = None;
-        self.sleeping.vain_count = 0;
+    pub(in crate::runtime) const fn end_futex_wait(&mut self) {
+        self.futex_waits.current = None;
+        self.futex_waits.vain_count = 0;
     }
 
     /// Ends a sleep without a verdict. The reply must be a message now, even if the server is about to write the
     /// verdict.
-    pub(in crate::runtime) fn wake(&mut self, now: Time, sleep: Sleep) {
-        self.sleeping.sleep = None;
-        self.sleeping.was_in_vain();
+    pub(in crate::runtime) fn abandon_futex_wait(&mut self, now: Time, wait: FutexWait) {
+        self.futex_waits.current = None;
+        self.futex_waits.was_in_vain();
         self.notice_fork(now);
-        if self.loss.is_some() || self.core.command_of(sleep.tag).is_none() {
+        if self.loss.is_some() || self.core.command_of(wait.tag).is_none() {
             return;
         }
-        if let Ok(message) = self.lines.write_awake(sleep.tag) {
+        if let Ok(message) = self.codec.write_awake(wait.tag) {
             self.queue(now, message);
         }
     }
 
-    /// Marks a request whose reply is awaited asleep.
-    pub(super) fn mark_asleep(&self, sleep: Sleep, message: &mut [u8]) {
-        Asleep::new(self.stream.received_bytes(), sleep.forerunner.is_some()).mark(message);
+    /// Marks a request whose reply is awaited at a futex.
+    pub(super) fn mark_futex_wait(&self, wait: FutexWait, message: &mut [u8]) {
+        FutexWaitMark::new(self.stream.received_bytes(), wait.forerunner.is_some()).mark(message);
     }
 }

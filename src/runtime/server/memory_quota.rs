@@ -8,36 +8,36 @@ use crate::server::PeerId;
 
 /// Bytes that are held, by connection.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct MemoryQuota {
     bytes_max: usize,
     /// Bytes for single connections.
     bytes: usize,
-    of_peers: BTreeMap<PeerId, Part>,
+    of_peers: BTreeMap<PeerId, MemoryUse>,
     /// Bytes of shared answers.
     shared_bytes: usize,
 }
 
 /// The bytes held for one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct MemoryUse {
     /// Bytes for this connection alone.
     pub(super) own: usize,
     /// Bytes of shared answers that the peer has not taken.
     pub(super) shared: usize,
 }
 
-impl Held {
+impl MemoryQuota {
     pub(super) const fn new(bytes_max: usize) -> Self {
         Self { bytes_max, bytes: 0, of_peers: BTreeMap::new(), shared_bytes: 0 }
     }
 
     /// Notes the bytes that a connection holds now.
-    pub(super) fn set(&mut self, id: PeerId, part: Part) {
-        let before = match part {
-            Part { own: 0, shared: 0 } => self.of_peers.remove(&id),
-            _ => self.of_peers.insert(id, part),
+    pub(super) fn set(&mut self, id: PeerId, used: MemoryUse) {
+        let before = match used {
+            MemoryUse { own: 0, shared: 0 } => self.of_peers.remove(&id),
+            _ => self.of_peers.insert(id, used),
         };
-        self.bytes = self.bytes.saturating_sub(before.unwrap_or_default().own).saturating_add(part.own);
+        self.bytes = self.bytes.saturating_sub(before.unwrap_or_default().own).saturating_add(used.own);
     }
 
     /// Notes the bytes of shared answers.
@@ -66,8 +66,8 @@ impl Held {
         }
         let counts_shared = self.bytes <= self.bytes_max;
         let mut users: BTreeMap<Option<u32>, UserShare> = BTreeMap::new();
-        for (&id, part) in &self.of_peers {
-            let bytes = part.own.saturating_add(if counts_shared { part.shared } else { 0 });
+        for (&id, used) in &self.of_peers {
+            let bytes = used.own.saturating_add(if counts_shared { used.shared } else { 0 });
             let (uid, account) = holder_of(id).unzip();
             let user = users.entry(uid).or_default();
             user.bytes = user.bytes.saturating_add(bytes);
@@ -110,59 +110,59 @@ mod tests {
     #[test]
     fn of_several_users_the_one_goes_who_holds_most_in_all() {
         let holder_of = |id: PeerId| account_of(id).map(|(_, account)| (u32::from(id.0 >= 50), account));
-        let mut held = Held::new(100);
-        held.set(PeerId(50), own(45));
+        let mut quota = MemoryQuota::new(100);
+        quota.set(PeerId(50), own(45));
         for id in [10, 20, 30] {
-            held.set(PeerId(id), own(20));
+            quota.set(PeerId(id), own(20));
         }
-        assert!([10, 20, 30].map(PeerId).contains(&held.greediest(holder_of).unwrap()));
+        assert!([10, 20, 30].map(PeerId).contains(&quota.greediest(holder_of).unwrap()));
     }
 
-    fn own(own: usize) -> Part {
-        Part { own, shared: 0 }
+    fn own(own: usize) -> MemoryUse {
+        MemoryUse { own, shared: 0 }
     }
 
     #[test]
     fn at_the_bound_nobody_goes_and_beyond_it_the_largest_of_the_greediest() {
-        let mut held = Held::new(100);
-        held.set(PeerId(10), own(40));
-        held.set(PeerId(20), own(25));
-        held.set(PeerId(21), own(35));
-        assert_eq!((held.bytes(), held.greediest(account_of)), (100, None));
-        held.set(PeerId(10), own(41));
-        assert_eq!(held.greediest(account_of), Some(PeerId(21)), "60 in two parts are more than 41 in one");
-        held.set(PeerId(21), own(0));
-        assert_eq!((held.bytes(), held.greediest(account_of)), (66, None));
-        held.set(PeerId(20), own(90));
-        assert_eq!(held.greediest(account_of), Some(PeerId(20)));
+        let mut quota = MemoryQuota::new(100);
+        quota.set(PeerId(10), own(40));
+        quota.set(PeerId(20), own(25));
+        quota.set(PeerId(21), own(35));
+        assert_eq!((quota.bytes(), quota.greediest(account_of)), (100, None));
+        quota.set(PeerId(10), own(41));
+        assert_eq!(quota.greediest(account_of), Some(PeerId(21)), "60 in two parts are more than 41 in one");
+        quota.set(PeerId(21), own(0));
+        assert_eq!((quota.bytes(), quota.greediest(account_of)), (66, None));
+        quota.set(PeerId(20), own(90));
+        assert_eq!(quota.greediest(account_of), Some(PeerId(20)));
     }
 
     #[test]
     fn half_of_it_is_for_what_was_asked_for() {
-        let mut held = Held::new(100);
-        held.set(PeerId(10), own(50));
-        assert!(!held.is_scarce());
-        held.set(PeerId(11), own(1));
-        assert!(held.is_scarce());
+        let mut quota = MemoryQuota::new(100);
+        quota.set(PeerId(10), own(50));
+        assert!(!quota.is_scarce());
+        quota.set(PeerId(11), own(1));
+        assert!(quota.is_scarce());
     }
 
     /// A peer that took only the head of a shared answer held nothing of its own, so another peer lost its connection.
     #[test]
     fn what_is_shared_counts_once_and_falls_to_who_does_not_take_it() {
-        let mut held = Held::new(100);
-        held.set(PeerId(10), own(45));
-        held.set(PeerId(20), Part { own: 0, shared: 50 });
-        held.set(PeerId(21), Part { own: 1, shared: 50 });
-        held.set(PeerId(30), Part { own: 16, shared: 50 });
-        held.set_shared(38);
-        assert_eq!((held.bytes(), held.greediest(account_of)), (100, None));
-        held.set_shared(50);
-        assert_eq!(held.greediest(account_of), Some(PeerId(21)));
-        held.set(PeerId(21), Part::default());
-        held.set(PeerId(30), Part::default());
-        held.set_shared(60);
-        assert_eq!(held.greediest(account_of), Some(PeerId(20)));
-        held.set(PeerId(10), own(101));
-        assert_eq!(held.greediest(account_of), Some(PeerId(10)), "their own alone is too much");
+        let mut quota = MemoryQuota::new(100);
+        quota.set(PeerId(10), own(45));
+        quota.set(PeerId(20), MemoryUse { own: 0, shared: 50 });
+        quota.set(PeerId(21), MemoryUse { own: 1, shared: 50 });
+        quota.set(PeerId(30), MemoryUse { own: 16, shared: 50 });
+        quota.set_shared(38);
+        assert_eq!((quota.bytes(), quota.greediest(account_of)), (100, None));
+        quota.set_shared(50);
+        assert_eq!(quota.greediest(account_of), Some(PeerId(21)));
+        quota.set(PeerId(21), MemoryUse::default());
+        quota.set(PeerId(30), MemoryUse::default());
+        quota.set_shared(60);
+        assert_eq!(quota.greediest(account_of), Some(PeerId(20)));
+        quota.set(PeerId(10), own(101));
+        assert_eq!(quota.greediest(account_of), Some(PeerId(10)), "their own alone is too much");
     }
 }
