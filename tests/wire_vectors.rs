@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use modex::bfrops::{Codec, DecodeLimits, Generation};
 use modex::proto::frame::{self, Frame, FrameBuffer};
 use modex::proto::handshake::{
-    Answer, CONNECT_HEADER_BYTES, Connect, Ids, Role, ToolAnswer, connect_body_size, native_credential,
+    CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, Ids, Role, ToolAnswer, connect_body_size, native_credential,
 };
 use modex::proto::notification::{decode_event, encode_event};
 use modex::proto::{Command, Dialect, Reply, Request, Tag, Version, blob, reply, request};
@@ -47,7 +47,7 @@ fn replay(name: &str, server: Version) -> Replayed {
     let as_seen_by_client = Dialect { codec, peer: server };
 
     let (_, answer) = messages.next().unwrap();
-    let (read, size) = Answer::decode(&answer).unwrap();
+    let (read, size) = HandshakeAnswer::decode(&answer).unwrap();
     assert_eq!((size, read.encode()), (answer.len(), answer));
 
     let limits = DecodeLimits::default();

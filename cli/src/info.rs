@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Outcome;
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct InfoOptions {
     /// List every function of the C library: implemented, passed to the host, or not supported
     #[arg(long)]
     api: bool,
@@ -37,7 +37,7 @@ struct Row {
     support: &'static str,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &InfoOptions) -> Outcome {
     let report = report(options.api);
     let text = if options.json { serde_json::to_string_pretty(&report)? + "\n" } else { render(&report) };
     print(&text)?;

@@ -35,21 +35,21 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a job on this machine with the embedded server
-    Run(run::Options),
+    Run(run::RunOptions),
     /// A program to run under `modex run`: exchanges values between all ranks and checks every one
-    Demo(demo::Options),
+    Demo(demo::DemoOptions),
     /// Show the namespaces and segments of a live server
-    Inspect(inspect::Options),
+    Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
     Get(ask::GetOptions),
     /// Ask a live server what it knows: namespaces, process tables, and what its host answers
     Query(ask::QueryOptions),
     /// Measure this machine: get, put, fence, init, register, launch
-    Bench(bench::Options),
+    Bench(bench::BenchOptions),
     /// Run simulated clusters with faults, and check that every rule holds in every one of them
-    Sim(sim::Options),
+    Sim(sim::SimOptions),
     /// Show what is installed here, and what the C library supports
-    Info(info::Options),
+    Info(info::InfoOptions),
     /// Print shell completions
     Completions(generate::CompletionOptions),
     /// Write the man pages
@@ -68,14 +68,14 @@ enum Command {
 #[command(about = "A program to run under `modex run`: exchanges values between all ranks and checks every one")]
 struct Demo {
     #[command(flatten)]
-    options: demo::Options,
+    options: demo::DemoOptions,
 }
 
 /// Every rank of a demo job comes through here. The parser of all subcommands touches more memory than the rest of a
 /// rank's start. So the demo has its own parser, and without options it needs none.
 fn parse(words: Vec<OsString>) -> Command {
     match words.get(1) {
-        Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::Options::default()),
+        Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::DemoOptions::default()),
         Some(word) if word == "demo" => Command::Demo(Demo::parse_from(words.into_iter().skip(1)).options),
         Some(word) if word == bench::NOTHING && words.len() == 2 => Command::Nothing,
         _ => Cli::parse_from(words).command,
@@ -170,6 +170,6 @@ mod tests {
         let Command::Demo(given) = parse(words(&["modex", "demo", "--rounds", "3"])) else {
             panic!("another subcommand")
         };
-        assert_eq!(given, demo::Options { rounds: 3, ..parsed });
+        assert_eq!(given, demo::DemoOptions { rounds: 3, ..parsed });
     }
 }

@@ -15,7 +15,7 @@ use libfuzzer_sys::fuzz_target;
 use modex::bfrops::{DecodeLimits, EncodeError};
 use modex::gds::model::MapStore;
 use modex::proto::frame::FrameBuffer;
-use modex::proto::handshake::{Answer, CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
+use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
 use modex::proto::{Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
     AnswerForm, CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
@@ -184,7 +184,7 @@ impl World {
         match output {
             Output::Unfinished(id) => self.server.handle(self.now, Input::Proceed(id)),
             Output::Admit(id, index) => {
-                let _ = Answer::Accepted { index }.encode();
+                let _ = HandshakeAnswer::Accepted { index }.encode();
                 self.peer(id).expect("an open connection is admitted").is_admitted = true;
             }
             Output::Reply(id, tag, answer) => {

@@ -6,7 +6,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use modex::proto::frame::{self, FrameBuffer, FrameError, FrameHeader};
-use modex::proto::handshake::{Answer, CONNECT_HEADER_BYTES, Connect, HandshakeError, ToolAnswer, connect_body_size};
+use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, HandshakeError, ToolAnswer, connect_body_size};
 
 fuzz_target!(|input: &[u8]| {
     let [piece, payload_max, stream @ ..] = input else { return };
@@ -94,7 +94,7 @@ fn handshake(stream: &[u8]) {
             assert_eq!(size, answer.encode().len());
         }
     }
-    if let Some((answer, size)) = Answer::decode(stream) {
+    if let Some((answer, size)) = HandshakeAnswer::decode(stream) {
         assert_eq!(answer.encode(), stream[..size]);
     }
 }

@@ -1,7 +1,7 @@
 //! The times of faults. Each kind has its own stream of random numbers, so the others stay the same if one is left out.
 
 use super::faults::Faults;
-use super::random::{Random, Stream};
+use super::random::{Random, RandomStream};
 use super::setup::Setup;
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl FaultSchedule {
     /// A run has one in three of the requested kinds, so most runs have few and some have many.
     pub(super) fn new(seed: u64, setup: &Setup) -> Self {
         let kinds = setup.faults.iter().filter_map(|kind| {
-            let mut random = Random::of(seed, Stream::Fault(kind.number()));
+            let mut random = Random::of(seed, RandomStream::Fault(kind.number()));
             let is_of_canary = setup.canary.is_some_and(|canary| canary.faults().contains(kind));
             (random.one_in(3) || is_of_canary).then_some((kind, random))
         });

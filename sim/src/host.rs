@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use modex::server::{CallId, HostReply, UpcallId};
 use modex::types::{Kval, ProcId, Status, Text, Time};
 
-use super::local_collectives::Kind;
+use super::local_collectives::CollectiveKind;
 use super::queue::ServerId;
 use super::value::Promise;
 
 /// The key by which the host matches operations of several servers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Subject {
-    Set(Kind, Vec<ProcId>),
+    Set(CollectiveKind, Vec<ProcId>),
     Group(bool, Text, Vec<ProcId>),
 }
 
@@ -76,19 +76,19 @@ impl Subject {
     }
 
     pub(super) const fn is_connect(&self) -> bool {
-        matches!(self, Self::Set(Kind::Connect, _))
+        matches!(self, Self::Set(CollectiveKind::Connect, _))
     }
 
     pub(super) const fn failure(&self, status: Status) -> HostReply {
         match self {
-            Self::Set(Kind::Fence, _) => HostReply::Fence { status, blocks: Vec::new() },
+            Self::Set(CollectiveKind::Fence, _) => HostReply::Fence { status, blocks: Vec::new() },
             _ => HostReply::Status(status),
         }
     }
 
     pub(super) fn success(&self, status: Status, blocks: &[(ProcId, Vec<Kval>)]) -> HostReply {
         match self {
-            Self::Set(Kind::Fence, _) => HostReply::Fence { status, blocks: blocks.to_vec() },
+            Self::Set(CollectiveKind::Fence, _) => HostReply::Fence { status, blocks: blocks.to_vec() },
             Self::Set(..) => HostReply::Status(status),
             Self::Group(..) => HostReply::Infos { status, info: Vec::new() },
         }

@@ -31,7 +31,7 @@ use super::value::Promise;
 
 /// Kinds of operations that never match each other. Groups have an account here where servers form them without a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CollectiveKind {
     Fence,
     Connect,
     Disconnect,
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Destruct(Text),
 }
 
-impl Kind {
+impl CollectiveKind {
     /// Whether the operation ends an earlier one, begun when all its jobs were registered.
     pub(super) const fn takes_back(&self) -> bool {
         matches!(self, Self::Disconnect | Self::Destruct(_))
@@ -60,9 +60,9 @@ pub(super) struct Local {
 }
 
 /// The key on which participants agree: the kind, and the set as written, sorted.
-pub(super) type Signature = (Kind, Rc<[ProcId]>);
+pub(super) type Signature = (CollectiveKind, Rc<[ProcId]>);
 
-pub(super) fn signature(kind: Kind, procs: &[ProcId]) -> Signature {
+pub(super) fn signature(kind: CollectiveKind, procs: &[ProcId]) -> Signature {
     let mut procs = procs.to_vec();
     procs.sort_unstable();
     procs.dedup();
@@ -207,7 +207,7 @@ impl LocalCollectives {
 
     /// The oldest open group of this name that names a process and does not hold its connection yet.
     pub(super) fn group_with(&self, server: ServerId, name: &Text, proc: &ProcId, peer: PeerId) -> Option<Signature> {
-        let kind = Kind::Construct(name.clone());
+        let kind = CollectiveKind::Construct(name.clone());
         let first = (server, (kind.clone(), Rc::from([])));
         let of_name = self.places.range(first..).take_while(|((of, (other, _)), _)| *of == server && *other == kind);
         let naming = of_name.filter(|((_, (_, procs)), _)| procs.contains(proc));
@@ -286,7 +286,7 @@ impl LocalCollectives {
 
     /// A waiting participant of an operation that lacks others, if there is one.
     pub(super) fn somebody_waiting(&self, server: ServerId) -> Option<(PeerId, Tag)> {
-        let first = (server, (Kind::Fence, Rc::from([])));
+        let first = (server, (CollectiveKind::Fence, Rc::from([])));
         let places = self.places.range(first..).take_while(|((of, _), _)| *of == server);
         let mut operations = places.flat_map(|(_, operations)| operations);
         let operation = operations.find(|op| op.left_out().is_some() && !op.waiting.is_empty())?;
@@ -320,7 +320,7 @@ impl LocalCollectives {
         &mut self,
         server: ServerId,
         gone: &BTreeSet<u32>,
-        knowledge: impl Fn(&Kind, &[ProcId]) -> Knowledge,
+        knowledge: impl Fn(&CollectiveKind, &[ProcId]) -> Knowledge,
     ) {
         for ((kind, procs), operations) in self.on_mut(server) {
             for operation in operations.iter_mut().filter(|operation| !operation.is_defined()) {
@@ -387,7 +387,7 @@ impl LocalCollectives {
     }
 
     fn on_mut(&mut self, server: ServerId) -> impl Iterator<Item = (&Signature, &mut VecDeque<LocalCollective>)> {
-        let first = (server, (Kind::Fence, Rc::from([])));
+        let first = (server, (CollectiveKind::Fence, Rc::from([])));
         let places = self.places.range_mut(first..).take_while(move |((of, _), _)| *of == server);
         places.map(|((_, signature), operations)| (signature, operations))
     }
@@ -440,7 +440,7 @@ struct MissingRegistrations {
     since: Option<Time>,
 }
 
-impl Kind {
+impl CollectiveKind {
     /// Whether it goes on without jobs that the host may know and the servers do not.
     pub(super) const fn goes_on_without_jobs(&self) -> bool {
         matches!(self, Self::Connect | Self::Disconnect)
@@ -491,8 +491,8 @@ impl LocalCollective {
     }
 
     /// The operation goes up, perhaps before all jobs are registered.
-    pub(super) fn go_up(&mut self, kind: &Kind, upcall: UpcallId, now: Time) {
-        if *kind == Kind::Connect && self.lacks_only_jobs() {
+    pub(super) fn go_up(&mut self, kind: &CollectiveKind, upcall: UpcallId, now: Time) {
+        if *kind == CollectiveKind::Connect && self.lacks_only_jobs() {
             self.stage = Stage::Early;
             self.missing_registrations.asked = Some(now);
         } else {
@@ -502,12 +502,12 @@ impl LocalCollective {
     }
 
     /// Whether it goes up, or has gone up, too early.
-    pub(super) fn is_premature(&self, kind: &Kind, now: Time) -> bool {
+    pub(super) fn is_premature(&self, kind: &CollectiveKind, now: Time) -> bool {
         match kind {
             _ if self.is_defined() => false,
-            Kind::Connect => !self.lacks_only_jobs(),
-            Kind::Disconnect => !(self.lacks_only_jobs() && self.has_waited(now)),
-            Kind::Fence | Kind::Construct(_) | Kind::Destruct(_) => true,
+            CollectiveKind::Connect => !self.lacks_only_jobs(),
+            CollectiveKind::Disconnect => !(self.lacks_only_jobs() && self.has_waited(now)),
+            CollectiveKind::Fence | CollectiveKind::Construct(_) | CollectiveKind::Destruct(_) => true,
         }
     }
 
@@ -524,9 +524,9 @@ impl LocalCollective {
     }
 
     /// A step is over: notes the registrations that the operation lacks.
-    pub(super) fn note_lacking(&mut self, kind: &Kind, now: Time) {
+    pub(super) fn note_lacking(&mut self, kind: &CollectiveKind, now: Time) {
         let is_begun = match self.stage {
-            Stage::Open => *kind == Kind::Disconnect,
+            Stage::Open => *kind == CollectiveKind::Disconnect,
             Stage::Early => self.missing_registrations.has_agreed == Some(true),
             Stage::AtHost(_) => false,
         };
@@ -537,10 +537,10 @@ impl LocalCollective {
     }
 
     /// Whether the server should have continued it.
-    pub(super) fn is_overdue(&self, kind: &Kind, is_oldest: bool, now: Time) -> bool {
+    pub(super) fn is_overdue(&self, kind: &CollectiveKind, is_oldest: bool, now: Time) -> bool {
         let has_lacked_long = || self.missing_registrations.since.is_some_and(|since| since + REGISTERED_WITHIN < now);
         match self.stage {
-            Stage::Open if *kind == Kind::Connect => self.lacks_only_jobs(),
+            Stage::Open if *kind == CollectiveKind::Connect => self.lacks_only_jobs(),
             Stage::Open => has_lacked_long(),
             Stage::Early => {
                 let is_complete = self.is_defined() && self.left_out().is_none();

@@ -31,7 +31,7 @@ pub(super) enum State {
 
 /// The next step of a process within a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ProcessStage {
     Put,
     Meet,
     /// Waits for a number of invitations, and for their outcome.
@@ -47,7 +47,7 @@ pub(super) struct Process {
     pub(super) node: u32,
     pub(super) state: State,
     pub(super) phase: usize,
-    pub(super) stage: Stage,
+    pub(super) stage: ProcessStage,
     pub(super) main: Option<PeerId>,
     pub(super) child: Option<PeerId>,
     /// How often it still has to finalize and initialize again.
@@ -75,7 +75,7 @@ impl Process {
             node,
             state: State::Away,
             phase: 0,
-            stage: Stage::Put,
+            stage: ProcessStage::Put,
             main: None,
             child: None,
             reinits: 0,

@@ -5,18 +5,18 @@ use modex::keys;
 use modex::proto::{Collective, Command, Group, Request};
 use modex::types::{Info, Key, ProcId, Text, Value};
 
-use super::random::{Random, Stream};
-use super::setup::{Job, Setup};
+use super::random::{Random, RandomStream};
+use super::setup::{JobSetup, Setup};
 
 /// The operations at which processes meet, in order.
 #[derive(Debug)]
 pub(super) struct Program {
-    pub(super) phases: Vec<Phase>,
+    pub(super) phases: Vec<ProgramPhase>,
 }
 
 /// One meeting.
 #[derive(Clone, Debug)]
-pub(super) struct Phase {
+pub(super) struct ProgramPhase {
     pub(super) meeting: Meeting,
     pub(super) set: Set,
     /// The time limit in seconds; `None`: as long as the job may run.
@@ -108,27 +108,27 @@ pub(super) enum Leavers {
 }
 
 impl Program {
-    pub(super) fn of(seed: u64, setup: &Setup, jobs: &[Job]) -> Self {
-        let mut random = Random::of(seed, Stream::Program);
-        let mut phases: Vec<Phase> = Vec::new();
+    pub(super) fn of(seed: u64, setup: &Setup, jobs: &[JobSetup]) -> Self {
+        let mut random = Random::of(seed, RandomStream::Program);
+        let mut phases: Vec<ProgramPhase> = Vec::new();
         for number in 0..setup.phases {
             let phase = match phases.last() {
                 Some(last) if random.one_in(2) => last.undone(),
                 _ => None,
             };
-            phases.push(phase.unwrap_or_else(|| Phase::drawn(&mut random, number, setup, jobs)));
+            phases.push(phase.unwrap_or_else(|| ProgramPhase::drawn(&mut random, number, setup, jobs)));
         }
-        let mut random = Random::of(seed, Stream::Invitations);
-        let mut last: Option<Phase> = None;
+        let mut random = Random::of(seed, RandomStream::Invitations);
+        let mut last: Option<ProgramPhase> = None;
         for (number, phase) in (0..).zip(&mut phases) {
-            let leaving = last.as_ref().filter(|_| random.one_in(2)).and_then(Phase::left);
+            let leaving = last.as_ref().filter(|_| random.one_in(2)).and_then(ProgramPhase::left);
             let invited = random.one_in(4).then(|| phase.by_invitation(&mut random, number, setup));
             if let Some(instead) = leaving.or(invited) {
                 *phase = instead;
             }
             last = Some(phase.clone());
         }
-        plan_departures(&mut phases, &mut Random::of(seed, Stream::Leavers), setup);
+        plan_departures(&mut phases, &mut Random::of(seed, RandomStream::Leavers), setup);
         Self { phases }
     }
 
@@ -169,13 +169,14 @@ impl Program {
                 group = Some(name.clone());
             }
             let outlives_deaths = random.one_in(2) && group.is_some() && has_group_host;
-            *phase = Phase { meeting, set: Set::Both, outlives_deaths, leavers: None, ..phase.clone() };
+            *phase = ProgramPhase { meeting, set: Set::Both, outlives_deaths, leavers: None, ..phase.clone() };
         }
     }
 
     /// Whether the group of this name that the host forms outlives deaths.
     pub(super) fn outlives_deaths(&self, name: &Text) -> bool {
-        let is_formed = |phase: &Phase| phase.meeting == Meeting::Construct(name.clone()) && phase.outlives_deaths;
+        let is_formed =
+            |phase: &ProgramPhase| phase.meeting == Meeting::Construct(name.clone()) && phase.outlives_deaths;
         self.phases.iter().any(is_formed)
     }
 
@@ -198,8 +199,8 @@ impl Meeting {
     }
 }
 
-impl Phase {
-    fn drawn(random: &mut Random, number: u32, setup: &Setup, jobs: &[Job]) -> Self {
+impl ProgramPhase {
+    fn drawn(random: &mut Random, number: u32, setup: &Setup, jobs: &[JobSetup]) -> Self {
         let size = jobs.first().map_or(1, |job| job.size);
         let few = if setup.is_large() { 16 } else { size.div_ceil(2).clamp(1, 4) };
         let set = match random.below(8) {
@@ -267,12 +268,12 @@ impl Phase {
 
     /// The participants as a process of `jobs[job]` writes them. `None`: the set does not exist in its part of the
     /// program.
-    pub(super) fn procs(&self, jobs: &[Job], job: usize, rank: u32) -> Option<Vec<ProcId>> {
+    pub(super) fn procs(&self, jobs: &[JobSetup], job: usize, rank: u32) -> Option<Vec<ProcId>> {
         let own = jobs.get(job)?;
         let procs = match self.set {
             Set::Whole => vec![own.everybody()],
             // Only the jobs of the beginning know of each other.
-            Set::Both if job < 2 => jobs.iter().take(2).map(Job::everybody).collect(),
+            Set::Both if job < 2 => jobs.iter().take(2).map(JobSetup::everybody).collect(),
             Set::Both => return None,
             Set::Stride(stride) => {
                 let stride = stride.max(1);
@@ -328,13 +329,13 @@ impl Phase {
 }
 
 /// Some groups have members that leave while the others end it. Some are formed for that purpose.
-fn plan_departures(phases: &mut [Phase], random: &mut Random, setup: &Setup) {
+fn plan_departures(phases: &mut [ProgramPhase], random: &mut Random, setup: &Setup) {
     if random.one_in(3)
         && !setup.is_large()
         && let [.., first, last] = phases
     {
         first.meeting = Meeting::Construct(Text::from("quit"));
-        *last = Phase { meeting: Meeting::Destruct(Text::from("quit")), ..first.clone() };
+        *last = ProgramPhase { meeting: Meeting::Destruct(Text::from("quit")), ..first.clone() };
     }
     for phase in phases.iter_mut().filter(|phase| matches!(phase.meeting, Meeting::Construct(_))) {
         phase.outlives_deaths = random.one_in(2);

@@ -4,7 +4,7 @@ use oorandom::Rand64;
 
 /// The concern of a generator. Each concern has its own stream, so leaving one out does not change the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum RandomStream {
     /// The size of a drawn world, and its faults.
     Shape,
     /// The program of the jobs.
@@ -34,19 +34,19 @@ pub(super) enum Stream {
 pub(super) struct Random(Rand64);
 
 impl Random {
-    pub(super) fn of(seed: u64, stream: Stream) -> Self {
+    pub(super) fn of(seed: u64, stream: RandomStream) -> Self {
         let number: u128 = match stream {
-            Stream::Program => 1,
-            Stream::Network => 2,
-            Stream::Sample => 3,
-            Stream::Canary => 4,
-            Stream::Invitations => 5,
-            Stream::Groups => 6,
-            Stream::Leavers => 7,
-            Stream::Registrations => 8,
-            Stream::Shape => 9,
-            Stream::Fault(kind) => (1 << 32) | u128::from(kind),
-            Stream::Process(process) => (1 << 64) | u128::from(process),
+            RandomStream::Program => 1,
+            RandomStream::Network => 2,
+            RandomStream::Sample => 3,
+            RandomStream::Canary => 4,
+            RandomStream::Invitations => 5,
+            RandomStream::Groups => 6,
+            RandomStream::Leavers => 7,
+            RandomStream::Registrations => 8,
+            RandomStream::Shape => 9,
+            RandomStream::Fault(kind) => (1 << 32) | u128::from(kind),
+            RandomStream::Process(process) => (1 << 64) | u128::from(process),
         };
         Self(Rand64::new_inc(u128::from(seed) | (number << 64), number))
     }
@@ -86,9 +86,9 @@ mod tests {
             let mut random = Random::of(seed, stream);
             [random.below(u64::MAX), random.below(u64::MAX)]
         };
-        assert_eq!(draw(7, Stream::Network), draw(7, Stream::Network));
-        assert_ne!(draw(7, Stream::Network), draw(8, Stream::Network));
-        assert_ne!(draw(7, Stream::Network), draw(7, Stream::Program));
-        assert_ne!(draw(7, Stream::Process(0)), draw(7, Stream::Process(1)));
+        assert_eq!(draw(7, RandomStream::Network), draw(7, RandomStream::Network));
+        assert_ne!(draw(7, RandomStream::Network), draw(8, RandomStream::Network));
+        assert_ne!(draw(7, RandomStream::Network), draw(7, RandomStream::Program));
+        assert_ne!(draw(7, RandomStream::Process(0)), draw(7, RandomStream::Process(1)));
     }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::program::Program;
-use super::random::{Random, Stream};
-use super::setup::{Job, Setup, part};
+use super::random::{Random, RandomStream};
+use super::setup::{JobSetup, Setup, part};
 
 /// A host that registers other jobs with a server only when the server asks to connect to them.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) struct LazyRegistration {
 impl LazyRegistration {
     /// One in four of the small worlds with several jobs has such a host. The jobs are on nodes of their own in half of
     /// them, and they connect.
-    pub(super) fn of(seed: u64, setup: &Setup, jobs: &mut [Job], nodes: u32) -> Option<Self> {
-        let mut random = Random::of(seed, Stream::Registrations);
+    pub(super) fn of(seed: u64, setup: &Setup, jobs: &mut [JobSetup], nodes: u32) -> Option<Self> {
+        let mut random = Random::of(seed, RandomStream::Registrations);
         if setup.is_large() || jobs.len() < 2 || !random.one_in(4) {
             return None;
         }

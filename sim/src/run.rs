@@ -10,7 +10,7 @@ use super::faults::Canary;
 use super::process::State;
 use super::queue::Event;
 use super::rule::{Broken, Rule};
-use super::setup::{JOB_LIMIT, Job, Setup};
+use super::setup::{JOB_LIMIT, JobSetup, Setup};
 use super::trace::Keep;
 use super::world::World;
 
@@ -85,7 +85,7 @@ fn run_keeping(seed: u64, setup: &Setup, keep: Keep) -> Report {
 }
 
 impl World {
-    fn start_jobs(&mut self, jobs: Vec<Job>) {
+    fn start_jobs(&mut self, jobs: Vec<JobSetup>) {
         for job in jobs {
             self.launch(job, Duration::ZERO);
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use modex::types::{Namespace, ProcId, Rank};
 
 use super::faults::{Canary, Faults};
-use super::random::{Random, Stream};
+use super::random::{Random, RandomStream};
 
 /// Everything that a run depends on besides its seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Setup {
     /// A random shape for each seed, so that many seeds try many shapes: any subset of the faults, few or many.
     #[must_use]
     pub fn drawn(seed: u64) -> Self {
-        let mut random = Random::of(seed, Stream::Shape);
+        let mut random = Random::of(seed, RandomStream::Shape);
         let mut between = |most: u32| random.below_u32(most).saturating_add(1);
         let (nodes, ranks, phases) = (between(DRAWN_NODES_MAX), between(DRAWN_RANKS_MAX), between(DRAWN_PHASES_MAX));
         let faults_max = if between(4) == 1 { u32::MAX } else { between(DRAWN_FAULTS_MAX) };
@@ -64,7 +64,7 @@ pub(super) const STOPPED_FOR: Duration = Duration::from_secs(60);
 
 /// One namespace: `size` processes in blocks over the nodes.
 #[derive(Clone, Debug)]
-pub(super) struct Job {
+pub(super) struct JobSetup {
     pub(super) namespace: Namespace,
     pub(super) size: u32,
     /// The number of its rank 0 among all processes of the run.
@@ -76,7 +76,7 @@ pub(super) struct Job {
     pub(super) unheard_on: BTreeSet<u32>,
 }
 
-impl Job {
+impl JobSetup {
     pub(super) fn node_of(&self, rank: u32) -> u32 {
         let (rank, nodes, size) = (u64::from(rank), u64::from(self.node_count), u64::from(self.size.max(1)));
         self.node_first.saturating_add(u32::try_from(rank.saturating_mul(nodes) / size).unwrap_or(0))
@@ -115,7 +115,7 @@ impl Job {
 
 /// The jobs that a run begins with: one over all nodes and, where there are enough processes, a small one on the last
 /// nodes. They may be on the first few nodes only.
-pub(super) fn jobs(setup: &Setup, has_second: bool, nodes: u32) -> Vec<Job> {
+pub(super) fn jobs(setup: &Setup, has_second: bool, nodes: u32) -> Vec<JobSetup> {
     let second = if has_second && setup.ranks >= 4 { (setup.ranks / 4).min(64) } else { 0 };
     let first = setup.ranks.max(1) - second;
     let mut jobs = vec![job("alpha", first, 0, 0, nodes)];
@@ -127,7 +127,7 @@ pub(super) fn jobs(setup: &Setup, has_second: bool, nodes: u32) -> Vec<Job> {
 }
 
 /// Puts the second job on the last node, and the first on the others.
-pub(super) fn part(jobs: &mut [Job], nodes: u32) {
+pub(super) fn part(jobs: &mut [JobSetup], nodes: u32) {
     if let [first, second] = jobs
         && let Some(others) = nodes.checked_sub(1).filter(|others| *others > 0)
     {
@@ -136,11 +136,11 @@ pub(super) fn part(jobs: &mut [Job], nodes: u32) {
     }
 }
 
-pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count: u32) -> Job {
+pub(super) fn job(name: &str, size: u32, first: u32, node_first: u32, node_count: u32) -> JobSetup {
     #[expect(clippy::expect_used, reason = "the names are ours")]
     let namespace = Namespace::new(name).expect("a short name");
     let node_count = node_count.min(size.max(1));
-    Job { namespace, size, first, node_first, node_count, unheard_on: BTreeSet::new() }
+    JobSetup { namespace, size, first, node_first, node_count, unheard_on: BTreeSet::new() }
 }
 
 #[cfg(test)]

@@ -16,13 +16,13 @@ use super::host::Host;
 use super::hosted_groups::HostedGroups;
 use super::invariants::Rules;
 use super::invited_groups::InvitedGroups;
-use super::local_collectives::{Kind, Knowledge, LocalCollectives};
+use super::local_collectives::{CollectiveKind, Knowledge, LocalCollectives};
 use super::process::{Connection, Process};
 use super::program::Program;
 use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
-use super::random::{Random, Stream};
+use super::random::{Random, RandomStream};
 use super::registration::LazyRegistration;
-use super::setup::{HOST_TIMEOUT, Job, Setup, jobs};
+use super::setup::{HOST_TIMEOUT, JobSetup, Setup, jobs};
 use super::store::SimStore;
 use super::trace::{Keep, Trace};
 use super::value::{Promise, Put};
@@ -57,7 +57,7 @@ pub(super) struct World {
     pub(super) setup: Setup,
     pub(super) now: Time,
     pub(super) queue: Queue,
-    pub(super) jobs: Vec<Job>,
+    pub(super) jobs: Vec<JobSetup>,
     pub(super) program: Program,
     pub(super) nodes: Vec<Node>,
     pub(super) processes: Vec<Process>,
@@ -98,9 +98,9 @@ pub(super) struct World {
 
 impl World {
     /// A world before its first step, and the jobs that start in it.
-    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> (Self, Vec<Job>) {
-        let mut draw = Random::of(seed, Stream::Network);
-        let mut groups = Random::of(seed, Stream::Groups);
+    pub(super) fn new(seed: u64, setup: &Setup, keep: Keep) -> (Self, Vec<JobSetup>) {
+        let mut draw = Random::of(seed, RandomStream::Network);
+        let mut groups = Random::of(seed, RandomStream::Groups);
         // If the host forms no groups, a group has the processes of one node. So more processes share a node.
         let has_group_host = setup.is_large() || !groups.one_in(4);
         let nodes = setup.nodes.max(1);
@@ -130,8 +130,8 @@ impl World {
             trace: Trace::new(keep),
             fault_schedule: FaultSchedule::new(seed, setup),
             network: draw,
-            sample: Random::of(seed, Stream::Sample),
-            canary: Random::of(seed, Stream::Canary),
+            sample: Random::of(seed, RandomStream::Sample),
+            canary: Random::of(seed, RandomStream::Canary),
             commits: BTreeMap::new(),
             arriving: None,
             lost_upcall: None,
@@ -223,7 +223,7 @@ impl World {
         self.node_mut(server.node).filter(|node| node.epoch == server.epoch)?.server.as_mut()
     }
 
-    pub(super) fn job_named(&self, namespace: &Namespace) -> Option<(usize, &Job)> {
+    pub(super) fn job_named(&self, namespace: &Namespace) -> Option<(usize, &JobSetup)> {
         self.jobs.iter().enumerate().find(|(_, job)| job.namespace == *namespace)
     }
 
@@ -250,7 +250,7 @@ impl World {
 
     /// The participants that a server may know. An operation that reverses an earlier one has no process of an ended
     /// job.
-    pub(super) fn lasting(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Vec<ProcId> {
+    pub(super) fn lasting(&self, server: ServerId, kind: &CollectiveKind, procs: &[ProcId]) -> Vec<ProcId> {
         let ended = self.node(server.node).map(|node| &node.ended).filter(|_| kind.takes_back());
         let has_ended = |proc: &ProcId| {
             let number = self.job_named(&proc.namespace).map(|(number, _)| number);
@@ -260,7 +260,7 @@ impl World {
     }
 
     /// A server's knowledge of the participants on its node.
-    pub(super) fn knowledge(&self, server: ServerId, kind: &Kind, procs: &[ProcId]) -> Knowledge {
+    pub(super) fn knowledge(&self, server: ServerId, kind: &CollectiveKind, procs: &[ProcId]) -> Knowledge {
         let Some(node) = self.node(server.node) else { return Knowledge::Little };
         let (mut known, mut is_whole) = (Vec::new(), true);
         for entry in procs {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
-use super::gets::{Gets, Placement};
+use super::gets::{GetPlacement, Gets};
 use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
 use crate::keys;
@@ -206,7 +206,7 @@ impl Client {
     fn start_get(&mut self, now: Time, id: CallId, request: GetRequest) {
         let deadline = self.deadline(now, request.directives.timeout);
         self.accept(id, Command::Get, deadline, None);
-        if let Placement::Send(request) = self.gets.place(now, id, request) {
+        if let GetPlacement::Send(request) = self.gets.place(now, id, request) {
             self.send_get(id, request);
         }
     }

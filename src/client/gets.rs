@@ -53,7 +53,7 @@ pub(super) struct Sent {
 
 /// The place of a new Get.
 #[derive(Debug)]
-pub(super) enum Placement {
+pub(super) enum GetPlacement {
     /// Send it, then call [`Gets::sent`].
     Send(GetRequest),
     /// It waits.
@@ -101,14 +101,14 @@ impl Gets {
 
     /// Joins a Get to an equal one, queues it, or has it sent. A Get is queued behind a request for the same process,
     /// or for lack of room.
-    pub(super) fn place(&mut self, now: Time, call: CallId, request: GetRequest) -> Placement {
+    pub(super) fn place(&mut self, now: Time, call: CallId, request: GetRequest) -> GetPlacement {
         if let Some(tag) = self.alike(&request) {
             self.join(call, tag);
-            return Placement::Waits;
+            return GetPlacement::Waits;
         }
         let is_first = !self.procs.contains_key(&request.proc);
         if is_first && self.first.is_empty() && self.has_room_for_first() {
-            return Placement::Send(request);
+            return GetPlacement::Send(request);
         }
         let in_flight = self.procs.entry(request.proc.clone()).or_default();
         let sits_out = 1_u64.checked_shl(request.looks).unwrap_or(u64::MAX);
@@ -117,7 +117,7 @@ impl Gets {
         in_flight.by_age.insert((now, call));
         if is_first { &mut self.first } else { &mut self.behind }.insert((now, call));
         self.calls.insert(call, Position::Queued { request, since: now, wake_at });
-        Placement::Waits
+        GetPlacement::Waits
     }
 
     /// Notes that the request was sent under this tag.

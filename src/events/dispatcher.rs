@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::cache::{Cache, EventCacheLimits};
 use super::event::Event;
 use super::registration::{Registration, RegistrationError};
-use super::table::{Entry, Table};
+use super::table::{Entry, HandlerTable};
 use crate::types::{Info, Key, ProcId, Status, Time, Value};
 
 /// The events of one process: its handlers, its active chains, and recent events.
@@ -14,7 +14,7 @@ use crate::types::{Info, Key, ProcId, Status, Time, Value};
 #[derive(Debug)]
 pub struct Dispatcher<H> {
     own: ProcId,
-    table: Table<H>,
+    table: HandlerTable<H>,
     chains: BTreeMap<ChainId, Chain>,
     last_chain: u64,
     /// Chains whose next call is ready.
@@ -95,7 +95,7 @@ impl<H: Clone> Dispatcher<H> {
     pub fn new(own: ProcId, first_id: usize) -> Self {
         Self {
             own,
-            table: Table::new(first_id),
+            table: HandlerTable::new(first_id),
             chains: BTreeMap::new(),
             last_chain: 0,
             ready: VecDeque::new(),

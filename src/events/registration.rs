@@ -11,7 +11,7 @@ pub struct Registration {
     /// The codes, each once, in order; none: a default handler.
     pub(super) codes: Vec<Status>,
     pub(super) name: Option<String>,
-    pub(super) placement: Placement,
+    pub(super) placement: HandlerPlacement,
     pub(super) sources: Sources,
     /// Restricts events to those about one of these, or about no process; empty: no restriction.
     pub(super) affected: Vec<ProcId>,
@@ -25,7 +25,7 @@ pub struct Registration {
 
 /// The requested place of a handler in the chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Placement {
+pub(super) enum HandlerPlacement {
     /// Before all handlers, outside the chain: see [`Registration::observer`].
     Observer,
     First,
@@ -71,7 +71,7 @@ impl Registration {
         let mut registration = Self {
             codes,
             name: None,
-            placement: Placement::default(),
+            placement: HandlerPlacement::default(),
             sources: Sources::Anyone,
             affected: Vec::new(),
             is_oneshot: false,
@@ -97,7 +97,7 @@ impl Registration {
         Self {
             codes,
             name: None,
-            placement: Placement::Observer,
+            placement: HandlerPlacement::Observer,
             sources: Sources::Anyone,
             affected: Vec::new(),
             is_oneshot: false,
@@ -202,14 +202,14 @@ const HONOURED: [&str; 4] = [
 ];
 
 /// The place that the entry requests, with the entry's key.
-fn placement(info: &Info) -> Result<Option<(&'static str, Placement)>, RegistrationError> {
-    const FLAGS: [(TypedKey<bool>, Placement); 6] = [
-        (keys::EVENT_HDLR_FIRST, Placement::First),
-        (keys::EVENT_HDLR_LAST, Placement::Last),
-        (keys::EVENT_HDLR_FIRST_IN_CATEGORY, Placement::FirstInCategory),
-        (keys::EVENT_HDLR_LAST_IN_CATEGORY, Placement::LastInCategory),
-        (keys::EVENT_HDLR_PREPEND, Placement::Front),
-        (keys::EVENT_HDLR_APPEND, Placement::Back),
+fn placement(info: &Info) -> Result<Option<(&'static str, HandlerPlacement)>, RegistrationError> {
+    const FLAGS: [(TypedKey<bool>, HandlerPlacement); 6] = [
+        (keys::EVENT_HDLR_FIRST, HandlerPlacement::First),
+        (keys::EVENT_HDLR_LAST, HandlerPlacement::Last),
+        (keys::EVENT_HDLR_FIRST_IN_CATEGORY, HandlerPlacement::FirstInCategory),
+        (keys::EVENT_HDLR_LAST_IN_CATEGORY, HandlerPlacement::LastInCategory),
+        (keys::EVENT_HDLR_PREPEND, HandlerPlacement::Front),
+        (keys::EVENT_HDLR_APPEND, HandlerPlacement::Back),
     ];
     let key = info.key.as_str();
     for (flag_key, placement) in FLAGS {
@@ -218,10 +218,10 @@ fn placement(info: &Info) -> Result<Option<(&'static str, Placement)>, Registrat
         }
     }
     if key == keys::EVENT_HDLR_BEFORE.name() {
-        return Ok(Some((keys::EVENT_HDLR_BEFORE.name(), Placement::Before(text(info)?))));
+        return Ok(Some((keys::EVENT_HDLR_BEFORE.name(), HandlerPlacement::Before(text(info)?))));
     }
     if key == keys::EVENT_HDLR_AFTER.name() {
-        return Ok(Some((keys::EVENT_HDLR_AFTER.name(), Placement::After(text(info)?))));
+        return Ok(Some((keys::EVENT_HDLR_AFTER.name(), HandlerPlacement::After(text(info)?))));
     }
     Ok(None)
 }

@@ -1,13 +1,13 @@
 use std::collections::BTreeMap;
 
 use super::event::Event;
-use super::registration::{Category, Placement, Registration, RegistrationError, Sources};
+use super::registration::{Category, HandlerPlacement, Registration, RegistrationError, Sources};
 use crate::types::codes::range;
 use crate::types::{ProcId, Status};
 
 /// The handlers of a process, in call order.
 #[derive(Debug)]
-pub(super) struct Table<H> {
+pub(super) struct HandlerTable<H> {
     next_id: usize,
     entries: BTreeMap<usize, Entry<H>>,
     observers: Vec<usize>,
@@ -33,7 +33,7 @@ struct List {
     last: Option<usize>,
 }
 
-impl<H> Table<H> {
+impl<H> HandlerTable<H> {
     pub(super) fn new(first_id: usize) -> Self {
         Self {
             next_id: first_id,
@@ -109,22 +109,22 @@ impl<H> Table<H> {
     fn place(&mut self, id: usize, registration: &Registration) -> Result<(), RegistrationError> {
         let category = registration.category();
         let position = match &registration.placement {
-            Placement::Observer => {
+            HandlerPlacement::Observer => {
                 self.observers.push(id);
                 return Ok(());
             }
-            Placement::First => return take(&mut self.first, id, "the first of all"),
-            Placement::Last => return take(&mut self.last, id, "the last of all"),
-            Placement::FirstInCategory => {
+            HandlerPlacement::First => return take(&mut self.first, id, "the first of all"),
+            HandlerPlacement::Last => return take(&mut self.last, id, "the last of all"),
+            HandlerPlacement::FirstInCategory => {
                 return take(&mut self.list_mut(category).first, id, "the first of its category");
             }
-            Placement::LastInCategory => {
+            HandlerPlacement::LastInCategory => {
                 return take(&mut self.list_mut(category).last, id, "the last of its category");
             }
-            Placement::Before(name) => self.next_to(name, category, Side::Before)?,
-            Placement::After(name) => self.next_to(name, category, Side::After)?,
-            Placement::Front => 0,
-            Placement::Back => usize::MAX,
+            HandlerPlacement::Before(name) => self.next_to(name, category, Side::Before)?,
+            HandlerPlacement::After(name) => self.next_to(name, category, Side::After)?,
+            HandlerPlacement::Front => 0,
+            HandlerPlacement::Back => usize::MAX,
         };
         let middle = &mut self.list_mut(category).middle;
         middle.insert(position.min(middle.len()), id);
@@ -192,7 +192,7 @@ impl<H> Entry<H> {
 
     /// Whether it only observes.
     pub(super) fn is_observer(&self) -> bool {
-        self.registration.placement == Placement::Observer
+        self.registration.placement == HandlerPlacement::Observer
     }
 
     fn is_named(&self, name: &str) -> bool {

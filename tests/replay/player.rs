@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use modex::bfrops::DecodeLimits;
 use modex::proto::frame::FrameHeader;
-use modex::proto::handshake::{Answer, Connect, Ids, Role, native_credential};
+use modex::proto::handshake::{Connect, HandshakeAnswer, Ids, Role, native_credential};
 use modex::proto::{Command, Request, Tag};
 use modex::types::ProcId;
 
@@ -43,8 +43,8 @@ impl<'a> Player<'a> {
         stream.write_all(&introduction(session, &connect)).unwrap();
         let mut answer = [0; 8];
         stream.read_exact(&mut answer).unwrap();
-        let (answer, _) = Answer::decode(&answer).unwrap();
-        assert!(matches!(answer, Answer::Accepted { .. }), "{proc}: {answer:?}");
+        let (answer, _) = HandshakeAnswer::decode(&answer).unwrap();
+        assert!(matches!(answer, HandshakeAnswer::Accepted { .. }), "{proc}: {answer:?}");
         Self { session, stream, events: Vec::new() }
     }
 

@@ -16,7 +16,7 @@ use crate::inspect::to_json;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
-pub(crate) struct Options {
+pub(crate) struct GetOptions {
     #[command(flatten)]
     target: Target,
     /// Namespace of the job
@@ -108,7 +108,7 @@ type and value. Byte objects are strings of hexadecimal digits.
 
 Exit status: 0 if there is a value, 1 if there is none or the server can't be asked, 2 for a misused command line.";
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(crate) fn run(options: &GetOptions) -> Outcome {
     let proc = ProcId { namespace: arguments::namespace(&options.namespace)?, rank: arguments::rank(&options.rank)? };
     let key = options.key.as_deref().map(arguments::key).transpose()?;
     let mut qualifiers = options.qualifiers()?;
@@ -176,7 +176,7 @@ fn session_of(client: &modex::Client, namespace: &Namespace) -> Option<Info> {
     Some(Info::new(Key::from_static(keys::SESSION_ID.name()), number))
 }
 
-fn one(options: &Options, proc: &ProcId, key: &Key, value: &Value) -> String {
+fn one(options: &GetOptions, proc: &ProcId, key: &Key, value: &Value) -> String {
     if !options.json {
         return answer::text_of(value) + "\n";
     }
@@ -191,7 +191,7 @@ fn one(options: &Options, proc: &ProcId, key: &Key, value: &Value) -> String {
     format!("{document:#}\n")
 }
 
-fn all(options: &Options, proc: &ProcId, entries: &[Info]) -> String {
+fn all(options: &GetOptions, proc: &ProcId, entries: &[Info]) -> String {
     if !options.json {
         return answer::lines(entries);
     }
@@ -205,7 +205,7 @@ fn all(options: &Options, proc: &ProcId, entries: &[Info]) -> String {
     format!("{document:#}\n")
 }
 
-impl Options {
+impl GetOptions {
     /// Whether the user wants values of a session without naming the session.
     fn means_jobs_session(&self) -> bool {
         let is_number =

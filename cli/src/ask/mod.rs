@@ -12,5 +12,5 @@ mod query;
 mod target;
 
 pub(super) use arguments::ArgumentError;
-pub(super) use get::{Options as GetOptions, run as get};
-pub(super) use query::{Options as QueryOptions, run as query};
+pub(super) use get::{GetOptions, run as get};
+pub(super) use query::{QueryOptions, run as query};

@@ -13,7 +13,7 @@ use crate::Outcome;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
-pub(crate) struct Options {
+pub(crate) struct QueryOptions {
     #[command(flatten)]
     target: Target,
     /// Queries, as keys or as names of attributes
@@ -44,7 +44,7 @@ of key, type and value.
 
 Exit status: 0 if everything is answered, 1 if not, or if the server can't be asked, 2 for a misused command line.";
 
-pub(crate) fn run(options: &Options) -> Outcome {
+pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let mut qualifiers = Vec::new();
     if let Some(name) = &options.namespace {
         let namespace = arguments::namespace(name)?;

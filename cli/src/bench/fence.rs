@@ -8,7 +8,7 @@ use super::super::Outcome;
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::{Failure, Node, words};
-use super::output::{Output, progress};
+use super::output::{BenchOutput, progress};
 
 /// Fences before anything is measured, until all processes run.
 const WARM_UP_COUNT: usize = 20;
@@ -17,7 +17,7 @@ const WARM_UP_COUNT: usize = 20;
 const VALUE_BYTES: usize = 64;
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct FenceBenchOptions {
     /// Numbers of processes
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [2, 8, 32], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Vec<u32>,
@@ -27,19 +27,19 @@ pub(super) struct Options {
     samples: usize,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// The work of one process.
 #[derive(Args, Debug)]
-pub(super) struct Task {
+pub(super) struct FenceTask {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: u32,
     #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
     samples: usize,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &FenceBenchOptions) -> Outcome {
     let mut all = Vec::new();
     for &processes in &options.processes {
         progress(&format!("fence: {processes} processes"));
@@ -51,7 +51,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 }
 
 /// One process's fences. All processes take part, rank 0 reports.
-pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
+pub(super) fn measure(task: &FenceTask) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
     let (barrier, collect) = (FenceOptions::new(), FenceOptions::new().collect(true));
     let post = || -> Result<(), Failure> {
@@ -73,7 +73,7 @@ pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     Ok(if tells { all.to_vec() } else { Vec::new() })
 }
 
-fn repeated(name: &str, task: &Task, mut call: impl FnMut() -> Result<(), Failure>) -> Result<Series, Failure> {
+fn repeated(name: &str, task: &FenceTask, mut call: impl FnMut() -> Result<(), Failure>) -> Result<Series, Failure> {
     let mut series = Series::new(name, Unit::Microseconds).param("processes", task.processes.into());
     for _ in 0..task.samples {
         let (time, result) = timed(&mut call);

@@ -9,7 +9,7 @@ use super::super::Outcome;
 use super::figure::{compare_with, figures};
 use super::measure::{Series, Unit, batched};
 use super::node::{Failure, words};
-use super::output::{Output, progress};
+use super::output::{BenchOutput, progress};
 use super::peer::{Targets, with_peer};
 use super::probe::{HashProbe, L1_SLOTS};
 use super::ranks;
@@ -23,7 +23,7 @@ const PROBE: &str = "limit.hash_probe.L1";
 const ROUND_COUNT: usize = 10;
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct GetBenchOptions {
     /// Numbers of processes that measure at the same time
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1, 16], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: Vec<u32>,
@@ -54,12 +54,12 @@ pub(super) struct Options {
     count: u64,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// The work of one process.
 #[derive(Args, Debug)]
-pub(super) struct Task {
+pub(super) struct GetTask {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: u32,
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -70,7 +70,7 @@ pub(super) struct Task {
     sizes: Vec<usize>,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &GetBenchOptions) -> Outcome {
     if options.quiet_loop {
         return syscalls::start(options.count, &options.sizes);
     }
@@ -102,7 +102,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 }
 
 /// One process's Gets.
-pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
+pub(super) fn measure(task: &GetTask) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
     client.fence(&FenceOptions::new().collect(true)).wait()?;
     let targets = Targets::of(&client, &task.sizes)?;
@@ -117,7 +117,7 @@ pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
     Ok(all.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-fn measure_thread(targets: &Targets<'_>, task: &Task, barrier: &Barrier) -> Result<Vec<Series>, &'static str> {
+fn measure_thread(targets: &Targets<'_>, task: &GetTask, barrier: &Barrier) -> Result<Vec<Series>, &'static str> {
     let series = |name: &str| {
         let series = Series::new(name, Unit::Nanoseconds).param("processes", task.processes.into());
         series.param("threads", task.threads.into())

@@ -7,11 +7,11 @@ use super::super::Outcome;
 use super::figure::{compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::{Failure, Node, words};
-use super::output::{Output, progress};
-use super::shape::{Placement, RANKS_MAX, Shape};
+use super::output::{BenchOutput, progress};
+use super::shape::{RANKS_MAX, RankPlacement, Shape};
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct InitBenchOptions {
     /// Processes of each job, one after the other; each connects for the first time once
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     processes: u32,
@@ -25,21 +25,21 @@ pub(super) struct Options {
     again: u32,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// The work of one process.
 #[derive(Args, Debug)]
-pub(super) struct Task {
+pub(super) struct InitTask {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     again: u32,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &InitBenchOptions) -> Outcome {
     let mut nodes = Vec::new();
     for &ranks in &options.ranks {
         progress(&format!("init: a job of {ranks} ranks"));
-        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: Placement::Block };
+        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         nodes.push((Node::start_of(shape)?, shape));
     }
     let mut all = Vec::new();
@@ -67,7 +67,7 @@ const ALIKE: u32 = 10;
 const NAMES: [&str; 4] = ["init.first", "init.again", "finalize.first", "finalize.again"];
 
 /// One process's connections.
-pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
+pub(super) fn measure(task: &InitTask) -> Result<Vec<Series>, Failure> {
     let [first, again, left_first, left_again] = NAMES.map(|name| Series::new(name, Unit::Microseconds));
     let (mut connect, mut leave) = ([first, again], [left_first, left_again]);
     let turns = [1, task.again];

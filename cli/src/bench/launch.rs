@@ -13,13 +13,13 @@ use super::super::run::{Guardian, SessionDirectory};
 use super::figure::figures;
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{Output, progress};
+use super::output::{BenchOutput, progress};
 
 /// The hidden subcommand that ends at once.
 pub(crate) const NOTHING: &str = "nothing";
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct LaunchBenchOptions {
     /// Ranks of the job
     #[arg(short = 'n', long, default_value_t = 32, value_name = "N")]
     ranks: u32,
@@ -29,10 +29,10 @@ pub(super) struct Options {
     samples: usize,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &LaunchBenchOptions) -> Outcome {
     let this = std::env::current_exe()?;
     let ranks = u64::from(options.ranks);
     // No directory is made: the guardian ends a run whose starter is killed.

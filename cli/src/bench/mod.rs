@@ -36,7 +36,7 @@ pub(super) use output::progress;
 use super::Outcome;
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct BenchOptions {
     #[command(subcommand)]
     scenario: Scenario,
 }
@@ -45,23 +45,23 @@ pub(super) struct Options {
 #[command(after_help = output::JSON_HELP)]
 enum Scenario {
     /// Hot Gets of a job key and of a peer's fenced values, beside a hash probe in the first-level cache
-    Get(get::Options),
+    Get(get::GetBenchOptions),
     /// Puts, and commits of one and of many values
-    Put(put::Options),
+    Put(put::PutBenchOptions),
     /// Fences without data, with data, and whole rounds of put, commit, fence
-    Fence(fence::Options),
+    Fence(fence::FenceBenchOptions),
     /// Connecting and leaving, for the first time and again
-    Init(init::Options),
+    Init(init::InitBenchOptions),
     /// Registering jobs of growing size, bytes for each rank, and attaching to them
-    Register(register::Options),
+    Register(register::RegisterBenchOptions),
     /// `modex run` of the demo, beside the same run of programs that do nothing
-    Launch(launch::Options),
+    Launch(launch::LaunchBenchOptions),
     /// A process that measures (started by the others)
     #[command(hide = true)]
-    Worker(worker::Options),
+    Worker(worker::WorkerBenchOptions),
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &BenchOptions) -> Outcome {
     match &options.scenario {
         Scenario::Get(options) => get::run(options),
         Scenario::Put(options) => put::run(options),

@@ -23,7 +23,7 @@ pub(super) const JSON_HELP: &str = "\
 
 /// Options of every scenario.
 #[derive(Args, Debug)]
-pub(super) struct Output {
+pub(super) struct BenchOutput {
     /// Print one JSON document instead of a table (fields: see `modex bench --help`)
     #[arg(long)]
     json: bool,
@@ -40,7 +40,7 @@ struct Document<'a> {
     figures: &'a [Figure],
 }
 
-impl Output {
+impl BenchOutput {
     /// Prints the figures of a scenario.
     pub(super) fn show(&self, command: &str, figures: &[Figure]) -> Outcome {
         progress("");

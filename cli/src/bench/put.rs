@@ -8,10 +8,10 @@ use super::super::Outcome;
 use super::figure::figures;
 use super::measure::{Series, Unit, batched, timed};
 use super::node::{Failure, Node, words};
-use super::output::{Output, progress};
+use super::output::{BenchOutput, progress};
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct PutBenchOptions {
     /// Size of a value, in bytes
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     size: usize,
@@ -25,12 +25,12 @@ pub(super) struct Options {
     samples: usize,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// The work of the process.
 #[derive(Args, Debug)]
-pub(super) struct Task {
+pub(super) struct PutTask {
     #[arg(long)]
     size: usize,
     #[arg(long, value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
@@ -39,7 +39,7 @@ pub(super) struct Task {
     values: Vec<u32>,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &PutBenchOptions) -> Outcome {
     progress("put");
     let values = options.values.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let task = words([
@@ -53,7 +53,7 @@ pub(super) fn run(options: &Options) -> Outcome {
 }
 
 /// One process's puts and commits.
-pub(super) fn measure(task: &Task) -> Result<Vec<Series>, Failure> {
+pub(super) fn measure(task: &PutTask) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
     let bytes = u64::try_from(task.size)?;
     let value = vec![7_u8; task.size];

@@ -12,14 +12,14 @@ use super::super::Outcome;
 use super::figure::{compare_with, compare_with_first, figures};
 use super::measure::{Series, Unit, timed};
 use super::node::Failure;
-use super::output::{Output, progress};
-use super::shape::{Placement, RANKS_MAX, Shape};
+use super::output::{BenchOutput, progress};
+use super::shape::{RANKS_MAX, RankPlacement, Shape};
 
 /// Ranks of each node of a job described rank by rank.
 const RANKS_PER_NODE: u32 = 100;
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct RegisterBenchOptions {
     /// Sizes of the jobs to register
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [1000, 10_000, 100_000, 1_000_000], value_name = "N", value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: Vec<u32>,
@@ -29,8 +29,8 @@ pub(super) struct Options {
     ranks_per_node: Vec<u32>,
 
     /// How these maps place the ranks
-    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [Placement::Block, Placement::Cyclic], value_name = "PLACEMENT")]
-    placements: Vec<Placement>,
+    #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [RankPlacement::Block, RankPlacement::Cyclic], value_name = "PLACEMENT")]
+    placements: Vec<RankPlacement>,
 
     /// Parts to measure
     #[arg(long, value_delimiter = ',', num_args = 1.., default_values_t = [Part::Maps, Part::RankByRank, Part::Many, Part::Attach], value_name = "PART")]
@@ -53,7 +53,7 @@ pub(super) struct Options {
     attach_samples: usize,
 
     #[command(flatten)]
-    output: Output,
+    output: BenchOutput,
 }
 
 /// Parts of this benchmark.
@@ -80,7 +80,7 @@ impl std::fmt::Display for Part {
     }
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &RegisterBenchOptions) -> Outcome {
     let mut all = Vec::new();
     for part in &options.parts {
         all.extend(match part {
@@ -98,7 +98,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     options.output.show("register", &figures)
 }
 
-fn by_maps(options: &Options) -> Result<Vec<Series>, Failure> {
+fn by_maps(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
     let mut all = Vec::new();
     for &placement in &options.placements {
         for &ranks_per_node in &options.ranks_per_node {
@@ -117,7 +117,7 @@ fn rank_by_rank(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
     let mut all = Vec::new();
     for &ranks in sizes {
         progress(&format!("register.rank_by_rank: {ranks} ranks"));
-        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: Placement::Block };
+        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         let description = describe(shape)?;
         let mut reading = Series::new(READING, Unit::Milliseconds).param("ranks", ranks.into());
         (0..samples).for_each(|_| reading.add(timed(|| black_box(read(black_box(&description)))).0));
@@ -155,10 +155,10 @@ fn registrations(
 
 /// The cost of a server that holds several large jobs, by the number of registered jobs: time, segments, and private
 /// memory. The private memory must not grow with the number of ranks.
-fn many(options: &Options) -> Result<Vec<Series>, Failure> {
+fn many(options: &RegisterBenchOptions) -> Result<Vec<Series>, Failure> {
     let ranks = options.ranks.iter().copied().max().unwrap_or_default();
     let ranks_per_node = options.ranks_per_node.first().copied().unwrap_or(RANKS_PER_NODE);
-    let shape = Shape { ranks, ranks_per_node, placement: Placement::Block };
+    let shape = Shape { ranks, ranks_per_node, placement: RankPlacement::Block };
     let description = shape.maps();
     let before = own_bytes()?;
     let mut store = store();
@@ -215,7 +215,7 @@ fn attachments(sizes: &[u32], samples: usize) -> Result<Vec<Series>, Failure> {
     for &ranks in sizes {
         progress(&format!("attach: {ranks} ranks"));
         let mut store = store();
-        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: Placement::Block };
+        let shape = Shape { ranks, ranks_per_node: RANKS_PER_NODE, placement: RankPlacement::Block };
         let summary = store.register(&job()?, &describe(shape)?)?;
         check(&store, &job()?, summary, shape)?;
         stores.push((store, Series::new("attach", Unit::Microseconds).param("ranks", ranks.into())));
@@ -274,8 +274,8 @@ mod tests {
     use super::*;
 
     const SHAPES: [Shape; 2] = [
-        Shape { ranks: 250, ranks_per_node: 100, placement: Placement::Block },
-        Shape { ranks: 250, ranks_per_node: 100, placement: Placement::Cyclic },
+        Shape { ranks: 250, ranks_per_node: 100, placement: RankPlacement::Block },
+        Shape { ranks: 250, ranks_per_node: 100, placement: RankPlacement::Cyclic },
     ];
 
     #[test]

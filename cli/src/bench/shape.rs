@@ -12,12 +12,12 @@ pub(super) const RANKS_MAX: i64 = 1 << 24;
 pub(super) struct Shape {
     pub(super) ranks: u32,
     pub(super) ranks_per_node: u32,
-    pub(super) placement: Placement,
+    pub(super) placement: RankPlacement,
 }
 
 /// How the ranks are dealt to the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Placement {
+pub(super) enum RankPlacement {
     /// Neighbours together.
     Block,
     /// In turns.
@@ -26,7 +26,7 @@ pub(super) enum Placement {
     Uneven,
 }
 
-impl std::fmt::Display for Placement {
+impl std::fmt::Display for RankPlacement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Block => "block",
@@ -43,13 +43,13 @@ impl Shape {
 
     /// The ranks of a node, ascending.
     pub(super) fn ranks_of(self, node: u32) -> impl Iterator<Item = u32> {
-        let step = if self.placement == Placement::Cyclic { self.nodes() } else { 1 };
+        let step = if self.placement == RankPlacement::Cyclic { self.nodes() } else { 1 };
         let first = match self.placement {
-            Placement::Cyclic => node,
+            RankPlacement::Cyclic => node,
             _ => self.first_of(node),
         };
         let end = match self.placement {
-            Placement::Cyclic => self.ranks,
+            RankPlacement::Cyclic => self.ranks,
             _ => self.first_of(node.saturating_add(1)),
         };
         (first..end).step_by(usize::try_from(step).unwrap_or(1))
@@ -59,7 +59,7 @@ impl Shape {
     fn first_of(self, node: u32) -> u32 {
         let even = node.saturating_mul(self.ranks_per_node);
         let shift = match self.placement {
-            Placement::Uneven if node > 0 && node < self.nodes() => {
+            RankPlacement::Uneven if node > 0 && node < self.nodes() => {
                 node.wrapping_mul(2_654_435_761) % self.ranks_per_node
             }
             _ => 0,
@@ -71,7 +71,7 @@ impl Shape {
     pub(super) fn node_of_last(self) -> u32 {
         let last = self.ranks.saturating_sub(1);
         match self.placement {
-            Placement::Cyclic => last % self.nodes().max(1),
+            RankPlacement::Cyclic => last % self.nodes().max(1),
             _ => (0..self.nodes()).rev().find(|node| self.first_of(*node) <= last).unwrap_or_default(),
         }
     }

@@ -13,7 +13,7 @@ use super::peer::{Targets, with_peer};
 
 /// The work of the looping process.
 #[derive(Args, Debug)]
-pub(super) struct Task {
+pub(super) struct SyscallTask {
     #[arg(long)]
     count: u64,
     #[arg(long, value_delimiter = ',', value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=15 << 20))]
@@ -29,7 +29,7 @@ pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
 }
 
 /// The loop: job key and peer's values in turn.
-pub(super) fn run(task: &Task) -> Result<Vec<Series>, Failure> {
+pub(super) fn run(task: &SyscallTask) -> Result<Vec<Series>, Failure> {
     let client = Client::connect()?;
     client.fence(&FenceOptions::new().collect(true)).wait()?;
     let targets = Targets::of(&client, &task.sizes)?;

@@ -8,7 +8,7 @@ use super::super::Outcome;
 use super::{fence, get, init, put, syscalls};
 
 #[derive(Args, Debug)]
-pub(super) struct Options {
+pub(super) struct WorkerBenchOptions {
     #[command(subcommand)]
     task: Task,
 }
@@ -16,18 +16,18 @@ pub(super) struct Options {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Hot Gets
-    Get(get::Task),
+    Get(get::GetTask),
     /// Gets between two marks, for a tracer of system calls
-    QuietLoop(syscalls::Task),
+    QuietLoop(syscalls::SyscallTask),
     /// Puts and commits
-    Put(put::Task),
+    Put(put::PutTask),
     /// Fences
-    Fence(fence::Task),
+    Fence(fence::FenceTask),
     /// Connecting and leaving
-    Init(init::Task),
+    Init(init::InitTask),
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &WorkerBenchOptions) -> Outcome {
     let series = match &options.task {
         Task::Get(task) => get::measure(task)?,
         Task::QuietLoop(task) => syscalls::run(task)?,

@@ -11,13 +11,13 @@ use modex::keys;
 use modex::types::AsStatus;
 use modex::types::{DataType, ProcId, Scope, Status, Value};
 use modex::{Client, FenceOptions, Fetched, GetOptions};
-use pattern::{Content, Pattern, VALUE_COUNT};
-use times::{Phase, PhaseTimes};
+use pattern::{Pattern, PatternContent, VALUE_COUNT};
+use times::{DemoPhase, PhaseTimes};
 
 use super::Outcome;
 
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Options {
+pub(super) struct DemoOptions {
     /// Size of the largest value each rank puts, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Self::default().size)]
     pub(super) size: usize,
@@ -27,7 +27,7 @@ pub(super) struct Options {
     pub(super) rounds: u32,
 }
 
-impl Default for Options {
+impl Default for DemoOptions {
     fn default() -> Self {
         Self { size: 4096, rounds: 1 }
     }
@@ -35,7 +35,7 @@ impl Default for Options {
 
 /// Runs one rank.
 #[expect(clippy::disallowed_methods, reason = "the demo times itself")]
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &DemoOptions) -> Outcome {
     let mut times = PhaseTimes::default();
     let mut begun = Instant::now();
     let mut lap = |times: &mut PhaseTimes, phase| {
@@ -44,7 +44,7 @@ pub(super) fn run(options: &Options) -> Outcome {
     };
 
     let client = Client::connect()?;
-    lap(&mut times, Phase::Init);
+    lap(&mut times, DemoPhase::Init);
     let own = client.proc().clone();
     let rank_count = client.get(modex::types::Rank::Wildcard, keys::JOB_SIZE)?;
     let own_rank = own.rank.process().ok_or("the server gave this process no rank")?;
@@ -55,20 +55,20 @@ pub(super) fn run(options: &Options) -> Outcome {
         for (scope, key, content) in pattern.entries() {
             client.put(scope, key, pattern.value(content))?;
         }
-        lap(&mut times, Phase::Put);
+        lap(&mut times, DemoPhase::Put);
         client.commit()?;
-        lap(&mut times, Phase::Commit);
+        lap(&mut times, DemoPhase::Commit);
         client.fence(&FenceOptions::new().collect(true)).wait()?;
-        lap(&mut times, Phase::Fence);
+        lap(&mut times, DemoPhase::Fence);
         for rank in 0..rank_count {
             let peer = ProcId::new(own.namespace.clone(), rank);
             check_peer(&client, own_node, &peer, round, options.size)?;
         }
-        lap(&mut times, Phase::Read);
+        lap(&mut times, DemoPhase::Read);
         if round + 1 < options.rounds {
             // No rank may overwrite a value that another rank still has to read.
             client.fence(&FenceOptions::new()).wait()?;
-            lap(&mut times, Phase::Barrier);
+            lap(&mut times, DemoPhase::Barrier);
         }
     }
 
@@ -115,15 +115,15 @@ fn check_peer(
 fn difference(
     found: Fetched<'_>,
     pattern: &Pattern,
-    expected: &Content,
+    expected: &PatternContent,
 ) -> Result<Option<Value>, Box<dyn std::error::Error>> {
     let is_right = match expected {
-        Content::Text(text) => found.data_type() == DataType::String && found.as_str() == Some(text.as_str()),
-        Content::Bytes(count) => {
+        PatternContent::Text(text) => found.data_type() == DataType::String && found.as_str() == Some(text.as_str()),
+        PatternContent::Bytes(count) => {
             found.data_type() == DataType::ByteObject
                 && found.as_bytes().is_some_and(|found| pattern.has_bytes(*count, found))
         }
-        Content::Is(expected) => {
+        PatternContent::Is(expected) => {
             let found = found.into_value()?;
             return Ok((found != *expected).then_some(found));
         }

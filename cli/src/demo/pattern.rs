@@ -12,7 +12,7 @@ pub(super) struct Pattern {
 
 /// The kind of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Content {
+pub(super) enum PatternContent {
     /// This one.
     Is(Value),
     /// This text.
@@ -28,8 +28,8 @@ impl Pattern {
     }
 
     /// Scope, key and content, in the order to put them.
-    pub(super) fn entries(&self) -> [(Scope, &'static str, Content); VALUE_COUNT] {
-        use Content::{Bytes, Is, Text};
+    pub(super) fn entries(&self) -> [(Scope, &'static str, PatternContent); VALUE_COUNT] {
+        use PatternContent::{Bytes, Is, Text};
         let seed = self.seed();
         let [everyone, this_node, other_nodes] = super::SCOPES;
         [
@@ -51,11 +51,11 @@ impl Pattern {
     }
 
     /// The values to put.
-    pub(super) fn value(&self, content: Content) -> Value {
+    pub(super) fn value(&self, content: PatternContent) -> Value {
         match content {
-            Content::Is(value) => value,
-            Content::Text(text) => Value::String(text.into()),
-            Content::Bytes(count) => {
+            PatternContent::Is(value) => value,
+            PatternContent::Text(text) => Value::String(text.into()),
+            PatternContent::Bytes(count) => {
                 let mut bytes: Vec<u8> = self.words().take(count.div_ceil(8)).flat_map(u64::to_le_bytes).collect();
                 bytes.truncate(count);
                 Value::ByteObject(bytes)
@@ -121,7 +121,9 @@ mod tests {
     fn bytes_are_known_again_and_others_are_not() {
         let pattern = Pattern::of(3, 1, 0);
         for count in [0, 1, 7, 8, 9, 4096] {
-            let Value::ByteObject(mut bytes) = pattern.value(Content::Bytes(count)) else { panic!("bytes are meant") };
+            let Value::ByteObject(mut bytes) = pattern.value(PatternContent::Bytes(count)) else {
+                panic!("bytes are meant")
+            };
             assert!(bytes.len() == count && pattern.has_bytes(count, &bytes));
             assert!(!pattern.has_bytes(count + 1, &bytes));
             if let Some(last) = bytes.last_mut() {

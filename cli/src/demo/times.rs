@@ -9,7 +9,7 @@ use crate::time_table::time_table;
 
 /// A part of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum DemoPhase {
     Init,
     Put,
     Commit,
@@ -19,13 +19,13 @@ pub(super) enum Phase {
 }
 
 /// Every phase with its name.
-const PHASES: [(Phase, &str); 6] = [
-    (Phase::Init, "init"),
-    (Phase::Put, "put"),
-    (Phase::Commit, "commit"),
-    (Phase::Fence, "fence"),
-    (Phase::Read, "read all peers"),
-    (Phase::Barrier, "barrier"),
+const PHASES: [(DemoPhase, &str); 6] = [
+    (DemoPhase::Init, "init"),
+    (DemoPhase::Put, "put"),
+    (DemoPhase::Commit, "commit"),
+    (DemoPhase::Fence, "fence"),
+    (DemoPhase::Read, "read all peers"),
+    (DemoPhase::Barrier, "barrier"),
 ];
 
 /// The key of a rank's times: nanoseconds, in the order of the phases, eight bytes each.
@@ -41,7 +41,7 @@ type Failure = Box<dyn std::error::Error>;
 
 impl PhaseTimes {
     /// Adds to a phase.
-    pub(super) fn add(&mut self, phase: Phase, time: Duration) {
+    pub(super) fn add(&mut self, phase: DemoPhase, time: Duration) {
         if let Some(spent) = self.spent.get_mut(phase as usize) {
             *spent += time;
         }

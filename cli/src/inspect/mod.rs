@@ -26,13 +26,13 @@ mod tests;
 use std::io::{self, IsTerminal, Write};
 
 use modex::stderr_log::printable;
-pub(super) use options::Options;
+pub(super) use options::InspectOptions;
 pub(super) use value::to_json;
 
 use super::Outcome;
 
 /// Prints the report. Each part that could not be shown becomes a line on standard error and exit status 1.
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &InspectOptions) -> Outcome {
     let report = match &options.target.inventory {
         Some(path) => view::Report::of_inventory(hardware::InventoryReport::of_file(path)?),
         None => view::report(find::segments(&options.target)?, &options.selection)?,

@@ -6,7 +6,7 @@ use clap::Args;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = JSON_FIELDS)]
-pub(crate) struct Options {
+pub(crate) struct InspectOptions {
     #[command(flatten)]
     pub(super) target: Target,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use modex::stderr_log::printable;
 use serde_json::Value as Json;
 
 use super::detail::{ColumnReport, KeyReport, NamedValue, PartReport, RankReport, RealmsReport};
-use super::view::{Content, Report, SegmentReport, ServerReport};
+use super::view::{Report, SegmentContent, SegmentReport, ServerReport};
 
 /// The report as text. A terminal gets bold headings and lines that fit it.
 pub(super) fn render(report: &Report, is_terminal: bool) -> String {
@@ -69,7 +69,7 @@ impl Page {
         }
     }
 
-    fn content(&mut self, content: &Content) {
+    fn content(&mut self, content: &SegmentContent) {
         let share = |share: Option<f64>| share.map_or_else(nothing, |share| format!("{:.1} %", share * 100.0));
         let each = |bytes: Option<f64>| bytes.map_or_else(nothing, |bytes| format!("{bytes:.1}"));
         let sections = content.sections.iter().map(|section| {
@@ -230,7 +230,7 @@ fn protection(segment: &SegmentReport) -> String {
     format!("{} (seals: {})", segment.protection, segment.seals.join(", "))
 }
 
-fn content_facts(content: &Content) -> Vec<(&'static str, String)> {
+fn content_facts(content: &SegmentContent) -> Vec<(&'static str, String)> {
     let mut facts =
         vec![("state", format!("{}, generation {}", content.state.unwrap_or("unknown"), content.generation))];
     facts.push((

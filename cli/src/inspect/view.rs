@@ -67,13 +67,13 @@ pub(super) struct SegmentReport {
     pub(super) note: Option<String>,
     pub(super) span_bytes: u64,
     pub(super) reserved_bytes: Option<u64>,
-    pub(super) content: Option<Content>,
+    pub(super) content: Option<SegmentContent>,
     pub(super) hardware: Option<HardwareReport>,
 }
 
 /// The contents of a segment.
 #[derive(Debug, Serialize)]
-pub(super) struct Content {
+pub(super) struct SegmentContent {
     pub(super) state: Option<&'static str>,
     pub(super) generation: u32,
     pub(super) published_bytes: Option<u64>,
@@ -293,7 +293,7 @@ fn seals(handle: &ReaderHandle) -> Vec<&'static str> {
     names.into_iter().filter(|(seal, _)| found.contains(*seal)).map(|(_, name)| name).collect()
 }
 
-fn content(reader: &NamespaceReader, selection: &Selection, problems: &mut Vec<InspectError>) -> Content {
+fn content(reader: &NamespaceReader, selection: &Selection, problems: &mut Vec<InspectError>) -> SegmentContent {
     let segment = reader.segment();
     let tables = readable("job record", reader.job_tables(), problems).flatten();
     let statistics = readable("statistics", reader.statistics(), problems);
@@ -308,7 +308,7 @@ fn content(reader: &NamespaceReader, selection: &Selection, problems: &mut Vec<I
     if room.has_run_out() {
         problems.push(InspectError::TooMany { values_max: detail::VALUES_MAX });
     }
-    Content {
+    SegmentContent {
         state: state.map(|state| if state == SegmentState::Live { "live" } else { "retired" }),
         generation: segment.generation(),
         published_bytes: statistics.as_ref().map(|statistics| statistics.published_bytes),

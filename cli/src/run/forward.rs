@@ -18,7 +18,7 @@ pub(super) const LAST_TURNS_MAX: usize = 17;
 
 /// One output of one rank.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct ForwardedStream {
     source: OwnedFd,
     channel: Channel,
     prefix: Vec<u8>,
@@ -27,7 +27,7 @@ pub(super) struct Stream {
 
 /// Whether a stream may have more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum ForwardProgress {
     /// It may have more at once.
     Open,
     /// Wait until it is readable again.
@@ -36,7 +36,7 @@ pub(super) enum Progress {
     Ended,
 }
 
-impl Stream {
+impl ForwardedStream {
     /// A rank's output. With `tag`, each line begins with `[rank,channel] `.
     pub(super) fn new(source: OwnedFd, rank: u32, channel: Channel, tag: bool) -> Self {
         let name = match channel {
@@ -59,19 +59,19 @@ impl Stream {
 
     /// Reads the output that has arrived and appends its whole lines to `ready`. A very long line is appended in
     /// pieces.
-    pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<Progress> {
+    pub(super) fn read(&mut self, ready: &mut Vec<u8>) -> io::Result<ForwardProgress> {
         let mut chunk = vec![0u8; READ_BYTES_MAX];
         match nix::unistd::read(&self.source, &mut chunk) {
             Ok(0) => {
                 self.finish(ready);
-                Ok(Progress::Ended)
+                Ok(ForwardProgress::Ended)
             }
             Ok(count) => {
                 self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, ready);
-                Ok(Progress::Open)
+                Ok(ForwardProgress::Open)
             }
-            Err(Errno::EAGAIN) => Ok(Progress::Empty),
-            Err(Errno::EINTR) => Ok(Progress::Open),
+            Err(Errno::EAGAIN) => Ok(ForwardProgress::Empty),
+            Err(Errno::EINTR) => Ok(ForwardProgress::Open),
             Err(error) => Err(error.into()),
         }
     }

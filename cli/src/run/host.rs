@@ -8,7 +8,7 @@ use modex::types::{ProcId, Time};
 use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
 
 use super::poller::Bell;
-use super::report::Phase;
+use super::report::ProcessPhase;
 
 /// An event for the launcher's loop.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) enum News {
         /// The rank.
         rank: u32,
         /// The phase.
-        phase: Phase,
+        phase: ProcessPhase,
         /// The time of the phase.
         at: Time,
     },
@@ -98,10 +98,10 @@ impl Host for LauncherHost {
                 let _ = self.news.send(News::Left { rank });
                 return;
             }
-            Moment::InitBegun { age } => (Phase::InitBegun, age),
-            Moment::Connected => (Phase::Connected, Duration::ZERO),
-            Moment::Admitted => (Phase::Initialized, Duration::ZERO),
-            Moment::Fenced => (Phase::Fenced, Duration::ZERO),
+            Moment::InitBegun { age } => (ProcessPhase::InitBegun, age),
+            Moment::Connected => (ProcessPhase::Connected, Duration::ZERO),
+            Moment::Admitted => (ProcessPhase::Initialized, Duration::ZERO),
+            Moment::Fenced => (ProcessPhase::Fenced, Duration::ZERO),
             _ => return,
         };
         // The loop reads these when it wakes up for another reason: the report must not change the measurement.

@@ -19,7 +19,7 @@ use super::Input;
 use super::apps::AppError;
 use super::children::{Channel, Children, SpawnError};
 use super::cores::Helper;
-use super::forward::{Progress, Stream, copy_input};
+use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::last_output::LastOutput;
@@ -27,7 +27,7 @@ use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
-use super::report::{Phase, Timeline};
+use super::report::{ProcessPhase, Timeline};
 use super::session::SessionDirectory;
 use super::verdict::{Action, Cause, Verdict};
 
@@ -87,11 +87,11 @@ pub(crate) enum JobError {
 
 /// A running job. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
 /// killing the ranks' group ends it, too.
-pub(super) struct Job {
+pub(super) struct LaunchedJob {
     server: Server,
     directory: SessionDirectory,
     children: Children,
-    streams: Vec<Option<Stream>>,
+    streams: Vec<Option<ForwardedStream>>,
     poller: Poller,
     /// When to look for ended children and for news, even without a wake-up.
     look_at: Time,
@@ -108,7 +108,7 @@ pub(super) struct Job {
     guardian: Guardian,
 }
 
-impl Job {
+impl LaunchedJob {
     /// Starts server and ranks.
     pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
         let clock = Clock::start();
@@ -179,14 +179,14 @@ impl Job {
                 Input::All => true,
                 Input::None => false,
             };
-            self.timeline.mark(rank, Phase::Spawned, self.clock.now());
+            self.timeline.mark(rank, ProcessPhase::Spawned, self.clock.now());
             let place = plan.place(self.children.count());
             let pipes = self.children.spawn(app, &environment, place, with_input)?;
             let proc = ProcId::new(plan.namespace.clone(), rank);
             self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy())?;
             let tag = self.settings.tag_output;
-            self.watch(Stream::new(pipes.out, rank, Channel::Out, tag))?;
-            self.watch(Stream::new(pipes.error, rank, Channel::Error, tag))?;
+            self.watch(ForwardedStream::new(pipes.out, rank, Channel::Out, tag))?;
+            self.watch(ForwardedStream::new(pipes.error, rank, Channel::Error, tag))?;
             inputs.extend(pipes.input);
         }
         if !inputs.is_empty() {
@@ -199,7 +199,7 @@ impl Job {
         Ok(())
     }
 
-    fn watch(&mut self, stream: Stream) -> Result<(), JobError> {
+    fn watch(&mut self, stream: ForwardedStream) -> Result<(), JobError> {
         self.streams.push(Some(stream));
         self.listen(self.streams.len() - 1)
     }
@@ -271,7 +271,7 @@ impl Job {
         // Several ranks ended at once: the first rank that left the job is the cause for the others.
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
-            self.timeline.mark(rank, Phase::Ended, now);
+            self.timeline.mark(rank, ProcessPhase::Ended, now);
             self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.act(action);
@@ -325,7 +325,7 @@ impl Job {
     /// Prints a message for the user. It ends a rank's long line on standard error first.
     fn say(&mut self, text: &str) {
         let holder = self.output_locks.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
-        let line_end = holder.and_then(Option::as_mut).map_or("", Stream::cut);
+        let line_end = holder.and_then(Option::as_mut).map_or("", ForwardedStream::cut);
         self.output_writer.say(&format!("{line_end}{text}"));
     }
 
@@ -344,7 +344,7 @@ impl Job {
         }
         let mut lines = Vec::new();
         let progress = stream.read(&mut lines);
-        let has_ended = !matches!(progress, Ok(Progress::Open | Progress::Empty));
+        let has_ended = !matches!(progress, Ok(ForwardProgress::Open | ForwardProgress::Empty));
         if has_ended {
             lines.extend_from_slice(stream.cut().as_bytes());
         }

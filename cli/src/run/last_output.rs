@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::forward::{LAST_TURNS_MAX, Progress, Stream};
+use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX};
 use super::host::Clock;
 use super::output_writer::OutputWriter;
 use super::poller::{Poller, Wakeup};
@@ -28,7 +28,7 @@ pub(super) struct LastOutput {
 impl LastOutput {
     /// Passes on the rest of the ranks' pipes and the launcher's own words, and waits until all is written. A signal or
     /// the time limit ends the wait if the reader is stuck. Returns the launcher's exit status.
-    pub(super) fn pass_on(mut self, streams: Vec<Option<Stream>>, words: &str) -> u8 {
+    pub(super) fn pass_on(mut self, streams: Vec<Option<ForwardedStream>>, words: &str) -> u8 {
         for stream in streams.iter().flatten() {
             // Descriptors that were closed for lack of room need no report. The others are read below, in turn.
             let _ = self.poller.forget(stream.fd());
@@ -51,7 +51,7 @@ impl LastOutput {
 
     /// Reads the pipes until they are empty, an unfinished line included. A process outside the job's process group
     /// that still holds a pipe is not awaited.
-    fn empty(&mut self, streams: Vec<Option<Stream>>) -> Result<(), GivenUp> {
+    fn empty(&mut self, streams: Vec<Option<ForwardedStream>>) -> Result<(), GivenUp> {
         let mut streams: Vec<_> = streams.into_iter().enumerate().filter_map(|(i, s)| Some((i, s?))).collect();
         // A rank that has begun a long line continues it before another rank writes.
         streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
@@ -62,7 +62,10 @@ impl LastOutput {
                 let progress = stream.read(&mut lines);
                 // The output is lost as with every earlier line: its reader does not want it.
                 let pushed = self.output_writer.push(index, stream.channel(), lines);
-                if pushed.is_err() || progress.is_err() || progress.is_ok_and(|progress| progress != Progress::Open) {
+                if pushed.is_err()
+                    || progress.is_err()
+                    || progress.is_ok_and(|progress| progress != ForwardProgress::Open)
+                {
                     break;
                 }
             }

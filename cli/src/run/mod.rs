@@ -76,7 +76,7 @@ enum Binding {
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
                   MODEX_LOG=off|error|warn|info|debug sets the level of the log; the default is warn."
 )]
-pub(super) struct Options {
+pub(super) struct RunOptions {
     #[command(flatten)]
     first: apps::AppOptions,
 
@@ -113,7 +113,7 @@ pub(super) struct Options {
     command: Vec<OsString>,
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &RunOptions) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
     let apps = apps::split(&options.first, &options.command, |name| std::env::var_os(name))?;
     let plan = plan::Plan::new(apps, options.bind == Binding::Core)?;
@@ -125,7 +125,7 @@ pub(super) fn run(options: &Options) -> Outcome {
         no_tcp: options.no_tcp,
         report: options.report,
     };
-    match job::Job::start(plan, settings) {
+    match job::LaunchedJob::start(plan, settings) {
         Ok(job) => Ok(job.finish()?),
         // The command line is at fault, and the exit status shows it.
         Err(job::JobError::App(error)) => Err(error.into()),

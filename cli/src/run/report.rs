@@ -8,7 +8,7 @@ use crate::time_table::time_table;
 
 /// A moment in a rank's life, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ProcessPhase {
     /// The launcher asked the kernel for the process.
     Spawned,
     /// The process entered Init, by its own report, as near to the start of `main` as a library can tell. Not every
@@ -34,14 +34,14 @@ enum Of {
     Silent,
 }
 
-const ROWS: [(Of, &str, Phase, Phase); 7] = [
-    (Of::Telling, "spawn to main (Init begins)", Phase::Spawned, Phase::InitBegun),
-    (Of::Telling, "Init begins to granted", Phase::InitBegun, Phase::Initialized),
-    (Of::Silent, "spawn to main and connect", Phase::Spawned, Phase::Connected),
-    (Of::Silent, "connect to Init granted", Phase::Connected, Phase::Initialized),
-    (Of::All, "Init to first fence done", Phase::Initialized, Phase::Fenced),
-    (Of::All, "first fence to exit", Phase::Fenced, Phase::Ended),
-    (Of::All, "spawn to exit", Phase::Spawned, Phase::Ended),
+const ROWS: [(Of, &str, ProcessPhase, ProcessPhase); 7] = [
+    (Of::Telling, "spawn to main (Init begins)", ProcessPhase::Spawned, ProcessPhase::InitBegun),
+    (Of::Telling, "Init begins to granted", ProcessPhase::InitBegun, ProcessPhase::Initialized),
+    (Of::Silent, "spawn to main and connect", ProcessPhase::Spawned, ProcessPhase::Connected),
+    (Of::Silent, "connect to Init granted", ProcessPhase::Connected, ProcessPhase::Initialized),
+    (Of::All, "Init to first fence done", ProcessPhase::Initialized, ProcessPhase::Fenced),
+    (Of::All, "first fence to exit", ProcessPhase::Fenced, ProcessPhase::Ended),
+    (Of::All, "spawn to exit", ProcessPhase::Spawned, ProcessPhase::Ended),
 ];
 
 /// The moments of every rank.
@@ -55,12 +55,12 @@ pub(super) struct Timeline {
 struct Moments([Option<Time>; 6]);
 
 impl Moments {
-    fn at(&self, phase: Phase) -> Option<Time> {
+    fn at(&self, phase: ProcessPhase) -> Option<Time> {
         *self.0.get(phase as usize)?
     }
 
     fn is_silent(&self) -> bool {
-        self.at(Phase::Connected).is_some() && self.at(Phase::InitBegun).is_none()
+        self.at(ProcessPhase::Connected).is_some() && self.at(ProcessPhase::InitBegun).is_none()
     }
 }
 
@@ -72,9 +72,9 @@ impl Timeline {
 
     /// Notes a moment; the first of its kind counts. A moment before the process existed is a client's error and
     /// ignored.
-    pub(super) fn mark(&mut self, rank: u32, phase: Phase, now: Time) {
+    pub(super) fn mark(&mut self, rank: u32, phase: ProcessPhase, now: Time) {
         let Some(moments) = usize::try_from(rank).ok().and_then(|rank| self.ranks.get_mut(rank)) else { return };
-        if moments.at(Phase::Spawned).is_some_and(|spawned| now < spawned) {
+        if moments.at(ProcessPhase::Spawned).is_some_and(|spawned| now < spawned) {
             return;
         }
         if let Some(moment) = moments.0.get_mut(phase as usize) {
@@ -85,7 +85,7 @@ impl Timeline {
     /// The table for people.
     pub(super) fn table(&self) -> String {
         let has_silent = self.ranks.iter().any(Moments::is_silent);
-        let has_telling = self.ranks.iter().any(|moments| moments.at(Phase::InitBegun).is_some());
+        let has_telling = self.ranks.iter().any(|moments| moments.at(ProcessPhase::InitBegun).is_some());
         let is_shown = |of| match of {
             Of::All => true,
             Of::Telling => has_telling || !has_silent,
@@ -95,7 +95,7 @@ impl Timeline {
         time_table("phase (ms)", 1e3, rows.map(|(of, name, from, to)| (name, self.spans(of, from, to)))) + "\n"
     }
 
-    fn spans(&self, of: Of, from: Phase, to: Phase) -> Vec<Duration> {
+    fn spans(&self, of: Of, from: ProcessPhase, to: ProcessPhase) -> Vec<Duration> {
         let ranks = self.ranks.iter().filter(|moments| of != Of::Silent || moments.is_silent());
         ranks.filter_map(|moments| Some(moments.at(to)?.since(moments.at(from)?))).collect()
     }
@@ -119,12 +119,12 @@ mod tests {
     fn each_phase_is_counted_from_the_one_before() {
         let mut timeline = Timeline::new(3);
         for (rank, late) in [(0, 0), (1, 2), (2, 7)] {
-            timeline.mark(rank, Phase::Spawned, at(0));
-            timeline.mark(rank, Phase::InitBegun, at(1 + late));
-            timeline.mark(rank, Phase::Connected, at(2 + late));
-            timeline.mark(rank, Phase::Initialized, at(4 + late));
+            timeline.mark(rank, ProcessPhase::Spawned, at(0));
+            timeline.mark(rank, ProcessPhase::InitBegun, at(1 + late));
+            timeline.mark(rank, ProcessPhase::Connected, at(2 + late));
+            timeline.mark(rank, ProcessPhase::Initialized, at(4 + late));
         }
-        timeline.mark(0, Phase::InitBegun, at(50));
+        timeline.mark(0, ProcessPhase::InitBegun, at(50));
         let table = timeline.table();
         assert_eq!(row(&table, "spawn to main (Init begins)"), ["1.000", "3.000", "8.000", "3"]);
         assert_eq!(row(&table, "Init begins to granted"), ["3.000", "3.000", "3.000", "3"]);
@@ -135,18 +135,18 @@ mod tests {
     fn a_client_that_does_not_say_when_its_init_began_is_timed_from_its_connect_message() {
         let mut timeline = Timeline::new(2);
         for rank in 0..2 {
-            timeline.mark(rank, Phase::Spawned, at(1));
-            timeline.mark(rank, Phase::Connected, at(3));
-            timeline.mark(rank, Phase::Initialized, at(4));
+            timeline.mark(rank, ProcessPhase::Spawned, at(1));
+            timeline.mark(rank, ProcessPhase::Connected, at(3));
+            timeline.mark(rank, ProcessPhase::Initialized, at(4));
         }
         let silent = timeline.table();
         assert_eq!(row(&silent, "spawn to main and connect"), ["2.000", "2.000", "2.000", "2"]);
         assert_eq!(row(&silent, "connect to Init granted"), ["1.000", "1.000", "1.000", "2"]);
         assert!(!silent.contains("Init begins"), "{silent}");
         // A rank that was not started yet can have no moment.
-        timeline.mark(0, Phase::InitBegun, at(0));
+        timeline.mark(0, ProcessPhase::InitBegun, at(0));
         assert_eq!(timeline.table(), silent);
-        timeline.mark(0, Phase::InitBegun, at(2));
+        timeline.mark(0, ProcessPhase::InitBegun, at(2));
         let mixed = timeline.table();
         assert_eq!(row(&mixed, "Init begins to granted"), ["2.000", "2.000", "2.000", "1"]);
         assert_eq!(row(&mixed, "spawn to main and connect"), ["2.000", "2.000", "2.000", "1"]);

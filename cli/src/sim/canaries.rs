@@ -3,9 +3,9 @@
 use super::super::Outcome;
 use super::output::{self, Caught};
 use super::seeds::{self, SeedsReport, Sums};
-use super::{Canary, Options};
+use super::{Canary, SimOptions};
 
-pub(super) fn run(options: &Options, kinds: &[Canary]) -> Outcome {
+pub(super) fn run(options: &SimOptions, kinds: &[Canary]) -> Outcome {
     let mut caught = Vec::new();
     let mut all = SeedsReport { sums: Sums::default(), time: std::time::Duration::ZERO, failure: None };
     for &kind in kinds {

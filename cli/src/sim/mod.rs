@@ -20,7 +20,7 @@ use super::Outcome;
 
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
-pub(super) struct Options {
+pub(super) struct SimOptions {
     /// The seeds to run: from A up to but not including B, or one seed
     #[arg(long, value_name = "A..B", default_value = "0..1000")]
     seeds: SeedRange,
@@ -96,7 +96,7 @@ impl Wrong {
     }
 }
 
-impl Options {
+impl SimOptions {
     fn setup(&self, faults: Faults, canary: Option<Canary>) -> Setup {
         let Self { nodes, ranks, phases, faults_max, .. } = *self;
         Setup { nodes, ranks, phases, faults, faults_max, canary }
@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-pub(super) fn run(options: &Options) -> Outcome {
+pub(super) fn run(options: &SimOptions) -> Outcome {
     // A failed assertion of a core is reported as a broken rule, so the panic's own message is not printed.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));

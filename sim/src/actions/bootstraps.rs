@@ -14,9 +14,9 @@ use modex::types::{Info, Key, ProcId, Status, Text, Time, Value};
 use super::invitations::procs_in;
 use super::requests::timeout_of;
 use crate::bootstraps::{Caller, GroupRequestKind, Joined, PendingGroupRequest, Round};
-use crate::local_collectives::{self, Kind, Local, LocalCollective};
+use crate::local_collectives::{self, CollectiveKind, Local, LocalCollective};
 use crate::process::CallPurpose;
-use crate::program::{Bootstrap, Phase, Slip};
+use crate::program::{Bootstrap, ProgramPhase, Slip};
 use crate::queue::ServerId;
 use crate::rule::Rule;
 use crate::trace::status_of;
@@ -28,7 +28,7 @@ impl World {
     pub(crate) fn bootstrap_call(
         &self,
         peer: PeerId,
-        phase: &Phase,
+        phase: &ProgramPhase,
         bootstrap: &Bootstrap,
         procs: &[ProcId],
     ) -> Option<(CallPurpose, Call)> {
@@ -54,7 +54,12 @@ impl World {
     }
 
     /// The call by which a connection takes part in ending its group. Its server knows the group's members.
-    pub(crate) fn dissolve_call(&mut self, peer: PeerId, phase: &Phase, name: &Text) -> Option<(CallPurpose, Call)> {
+    pub(crate) fn dissolve_call(
+        &mut self,
+        peer: PeerId,
+        phase: &ProgramPhase,
+        name: &Text,
+    ) -> Option<(CallPurpose, Call)> {
         self.connections
             .get_mut(&peer)?
             .groups
@@ -100,8 +105,12 @@ impl World {
         };
         let deadline = limit.map(|limit| self.now + limit);
         match request {
-            GroupRequestKind::Construct(procs) => self.gather(server, &caller, Kind::Construct(name), &procs, deadline),
-            GroupRequestKind::Destruct(procs) => self.gather(server, &caller, Kind::Destruct(name), &procs, deadline),
+            GroupRequestKind::Construct(procs) => {
+                self.gather(server, &caller, CollectiveKind::Construct(name), &procs, deadline)
+            }
+            GroupRequestKind::Destruct(procs) => {
+                self.gather(server, &caller, CollectiveKind::Destruct(name), &procs, deadline)
+            }
             GroupRequestKind::Bootstrap => {
                 let known = self.collectives.group_with(server, &name, &caller.proc, caller.peer);
                 if let Some((kind, procs)) = known.filter(|_| caller.count.is_none()) {
@@ -127,12 +136,19 @@ impl World {
         for caller in round.calls {
             self.rules.bound(caller.peer, caller.tag, until);
             if round.named.contains(&caller.proc) {
-                self.gather(server, &caller, Kind::Construct(name.clone()), &procs, until);
+                self.gather(server, &caller, CollectiveKind::Construct(name.clone()), &procs, until);
             }
         }
     }
 
-    fn gather(&mut self, server: ServerId, caller: &Caller, kind: Kind, procs: &[ProcId], deadline: Option<Time>) {
+    fn gather(
+        &mut self,
+        server: ServerId,
+        caller: &Caller,
+        kind: CollectiveKind,
+        procs: &[ProcId],
+        deadline: Option<Time>,
+    ) {
         let meant = self.lasting(server, &kind, procs);
         let is_elsewhere = self.nodes_of(&meant).iter().any(|node| *node != server.node);
         let local = Local {
@@ -165,7 +181,7 @@ impl World {
         }
         let mut told = None;
         let wrong = match self.collectives.of_request(peer, tag) {
-            Some(((kind @ (Kind::Construct(_) | Kind::Destruct(_)), procs), operation)) => {
+            Some(((kind @ (CollectiveKind::Construct(_) | CollectiveKind::Destruct(_)), procs), operation)) => {
                 let members = self.one_by_one(procs);
                 told = Some((kind.clone(), status));
                 objection(kind, operation, reply, &members, self.now)
@@ -179,10 +195,14 @@ impl World {
         }
         let process = self.connections.get(&peer).map(|connection| connection.process);
         match (process, told, reply) {
-            (Some(process), Some((Kind::Construct(name), _)), Reply::Group { members, .. }) => {
+            (Some(process), Some((CollectiveKind::Construct(name), _)), Reply::Group { members, .. }) => {
                 self.bootstraps.tell(process, name, members.clone());
             }
-            (Some(process), Some((Kind::Destruct(name), Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)), _) => {
+            (
+                Some(process),
+                Some((CollectiveKind::Destruct(name), Status::SUCCESS | Status::ERR_PARTIAL_SUCCESS)),
+                _,
+            ) => {
                 self.bootstraps.untell(process, &name);
             }
             _ => {}
@@ -211,14 +231,14 @@ impl World {
 
 /// The fault in an answer to a participant of a group operation.
 fn objection(
-    kind: &Kind,
+    kind: &CollectiveKind,
     operation: &LocalCollective,
     reply: &Reply,
     members: &BTreeSet<ProcId>,
     now: Time,
 ) -> Option<&'static str> {
     let has_lost = !operation.departed.is_empty();
-    let is_construct = matches!(kind, Kind::Construct(_));
+    let is_construct = matches!(kind, CollectiveKind::Construct(_));
     match (reply, status_of(reply)) {
         (Reply::Group { .. }, _) | (_, Status::SUCCESS) if operation.is_impossible => {
             Some("the group has members elsewhere")

@@ -9,8 +9,8 @@ use modex::server::{Credentials, Hello, PeerId, StoreOffer, Version};
 use modex::types::{ProcId, Scope};
 
 use crate::faults::Canary;
-use crate::process::{CallPurpose, Connection, PendingCall, Stage, State};
-use crate::program::{Meeting, Phase};
+use crate::process::{CallPurpose, Connection, PendingCall, ProcessStage, State};
+use crate::program::{Meeting, ProgramPhase};
 use crate::queue::{Event, ToClient, ToServer};
 use crate::rule::Rule;
 use crate::value::{KEYS, Stamp};
@@ -343,43 +343,43 @@ impl World {
         let (Some(peer), stage, number) = (of.main, of.stage, of.phase) else { return };
         let Some(phase) = self.program.phases.get(number).cloned() else { return self.finalize(process, peer, false) };
         match stage {
-            Stage::Put => {
-                self.set_stage(process, Stage::Meet);
+            ProcessStage::Put => {
+                self.set_stage(process, ProcessStage::Meet);
                 self.put(process, peer);
             }
-            Stage::Meet if !self.may_meet(process, &phase) => {
+            ProcessStage::Meet if !self.may_meet(process, &phase) => {
                 self.queue.plan(self.now + Duration::from_millis(50), Event::Wake(process));
             }
-            Stage::Attend(left) if left > 0 && self.attends(peer, &phase) => {
-                self.set_stage(process, Stage::Attend(left - 1));
+            ProcessStage::Attend(left) if left > 0 && self.attends(peer, &phase) => {
+                self.set_stage(process, ProcessStage::Attend(left - 1));
                 self.queue.plan(self.now + Duration::from_millis(500), Event::Wake(process));
             }
-            Stage::Attend(_) => {
-                self.set_stage(process, Stage::Read(1));
+            ProcessStage::Attend(_) => {
+                self.set_stage(process, ProcessStage::Read(1));
                 self.wake_soon(process);
             }
-            Stage::Meet => {
+            ProcessStage::Meet => {
                 let gets = if self.setup.is_large() { 1 } else { 3 };
-                self.set_stage(process, Stage::Read(gets));
+                self.set_stage(process, ProcessStage::Read(gets));
                 self.meet(process, peer, &phase);
             }
-            Stage::Read(0) => {
+            ProcessStage::Read(0) => {
                 let Some(of) = self.process_mut(process) else { return };
-                (of.phase, of.stage) = (number + 1, Stage::Put);
+                (of.phase, of.stage) = (number + 1, ProcessStage::Put);
                 if of.reinits > 0 {
                     of.reinits -= 1;
                     return self.finalize(process, peer, true);
                 }
                 self.wake_soon(process);
             }
-            Stage::Read(left) => {
-                self.set_stage(process, Stage::Read(left - 1));
+            ProcessStage::Read(left) => {
+                self.set_stage(process, ProcessStage::Read(left - 1));
                 self.look(process, peer);
             }
         }
     }
 
-    fn set_stage(&mut self, process: u32, stage: Stage) {
+    fn set_stage(&mut self, process: u32, stage: ProcessStage) {
         if let Some(of) = self.process_mut(process) {
             of.stage = stage;
         }
@@ -421,14 +421,14 @@ impl World {
 
     /// Operations wait for jobs that are not registered yet. An invitation is an event, which reaches only the
     /// processes that have come.
-    fn may_meet(&self, process: u32, phase: &Phase) -> bool {
+    fn may_meet(&self, process: u32, phase: &ProgramPhase) -> bool {
         let is_event = matches!(phase.meeting, Meeting::Invite(_) | Meeting::Leave(_));
         let procs = self.process(process).filter(|_| is_event).and_then(|of| phase.procs(&self.jobs, of.job, of.rank));
         procs.is_none_or(|procs| self.have_started(&procs))
     }
 
     /// Takes part in the operation of a phase; so does the process's child, if it has one.
-    fn meet(&mut self, process: u32, peer: PeerId, phase: &Phase) {
+    fn meet(&mut self, process: u32, peer: PeerId, phase: &ProgramPhase) {
         let Some(of) = self.process(process) else { return };
         let (child, procs) = (of.child, phase.procs(&self.jobs, of.job, of.rank));
         let is_in = |peer: &PeerId| self.connections.get(peer).is_some_and(|of| of.is_admitted);
@@ -437,7 +437,7 @@ impl World {
         match &phase.meeting {
             Meeting::Invite(invite) => {
                 if self.invite(process, peer, phase, invite) {
-                    self.set_stage(process, Stage::Attend(if phase.waits { ATTENTION } else { 0 }));
+                    self.set_stage(process, ProcessStage::Attend(if phase.waits { ATTENTION } else { 0 }));
                     self.wake_soon(process);
                 }
                 return;
@@ -468,7 +468,7 @@ impl World {
     }
 
     /// The call of a connection, if it makes one.
-    fn call_of(&mut self, peer: PeerId, phase: &Phase, procs: &[ProcId]) -> Option<(CallPurpose, Call)> {
+    fn call_of(&mut self, peer: PeerId, phase: &ProgramPhase, procs: &[ProcId]) -> Option<(CallPurpose, Call)> {
         match &phase.meeting {
             Meeting::Bootstrap(bootstrap) => self.bootstrap_call(peer, phase, bootstrap, procs),
             Meeting::Dissolve(name) => self.dissolve_call(peer, phase, name),
@@ -477,7 +477,7 @@ impl World {
     }
 
     /// Whether a process still waits for an invitation or its outcome.
-    fn attends(&self, peer: PeerId, phase: &Phase) -> bool {
+    fn attends(&self, peer: PeerId, phase: &ProgramPhase) -> bool {
         let Meeting::Invite(invite) = &phase.meeting else { return false };
         let guest = self.connections.get(&peer).map(|connection| &connection.invitations);
         guest.is_some_and(|guest| guest.is_busy() || !guest.asked.contains(&invite.name))

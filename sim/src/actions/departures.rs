@@ -13,14 +13,14 @@ use super::invitations::about;
 use crate::host::Subject;
 use crate::process::CallPurpose;
 use crate::program::{Leavers, REMAINDERS};
-use crate::program::{Meeting, Phase};
+use crate::program::{Meeting, ProgramPhase};
 use crate::queue::ServerId;
 use crate::rule::Rule;
 use crate::world::World;
 
 impl World {
     /// The call of a process that leaves the group while others end it.
-    pub(crate) fn leave_call(&self, process: u32, phase: &Phase) -> Option<(CallPurpose, Call)> {
+    pub(crate) fn leave_call(&self, process: u32, phase: &ProgramPhase) -> Option<(CallPurpose, Call)> {
         let (Meeting::Destruct(name), Some(leavers)) = (&phase.meeting, phase.leavers) else { return None };
         let is_one = self.process(process).is_some_and(|of| match leavers {
             Leavers::Node(node) => of.node == node,

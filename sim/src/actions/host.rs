@@ -21,7 +21,7 @@ use super::departures::asks_for_part;
 use crate::faults::{Canary, Faults};
 use crate::host::{Arrived, Exchange, Host, Subject};
 use crate::invited_groups::group_of;
-use crate::local_collectives::{self, Kind};
+use crate::local_collectives::{self, CollectiveKind};
 use crate::queue::{Event, ServerId};
 use crate::rule::Rule;
 use crate::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
@@ -47,15 +47,15 @@ impl World {
             }
             Upcall::Connect(connect) => {
                 let is_partial = is_partial(&connect.directives);
-                self.check_hand_over(server, id, Kind::Connect, &connect.procs, is_partial);
-                let subject = Subject::Set(Kind::Connect, connect.procs);
+                self.check_hand_over(server, id, CollectiveKind::Connect, &connect.procs, is_partial);
+                let subject = Subject::Set(CollectiveKind::Connect, connect.procs);
                 self.tell_before_answer(server, &subject);
                 self.join(server, id, Part::bare(subject, is_partial))
             }
             Upcall::Disconnect(connect) => {
                 let is_partial = is_partial(&connect.directives);
-                self.check_hand_over(server, id, Kind::Disconnect, &connect.procs, is_partial);
-                self.join(server, id, Part::bare(Subject::Set(Kind::Disconnect, connect.procs), is_partial))
+                self.check_hand_over(server, id, CollectiveKind::Disconnect, &connect.procs, is_partial);
+                self.join(server, id, Part::bare(Subject::Set(CollectiveKind::Disconnect, connect.procs), is_partial))
             }
             Upcall::Group(group) => {
                 let is_partial = is_partial(&group.directives);
@@ -111,9 +111,14 @@ impl World {
 
     fn part_of_fence(&mut self, server: ServerId, id: UpcallId, fence: FenceUpcall) -> Part {
         let is_partial = is_partial(&fence.directives);
-        let contributed = self.check_hand_over(server, id, Kind::Fence, &fence.procs, is_partial);
+        let contributed = self.check_hand_over(server, id, CollectiveKind::Fence, &fence.procs, is_partial);
         let promised = fence.data.collect.then(|| self.promised_by(&contributed));
-        Part { subject: Subject::Set(Kind::Fence, fence.procs), blocks: fence.data.blocks, promised, is_partial }
+        Part {
+            subject: Subject::Set(CollectiveKind::Fence, fence.procs),
+            blocks: fence.data.blocks,
+            promised,
+            is_partial,
+        }
     }
 
     /// A server hands no operation over before every possible participant has come. Returns the participants that have
@@ -122,7 +127,7 @@ impl World {
         &mut self,
         server: ServerId,
         id: UpcallId,
-        kind: Kind,
+        kind: CollectiveKind,
         procs: &[ProcId],
         is_partial: bool,
     ) -> Vec<u32> {

@@ -8,7 +8,7 @@ use modex::server::PeerId;
 use modex::types::{ProcId, Status, Text};
 
 use crate::faults::Canary;
-use crate::local_collectives::{Kind, REGISTERED_WITHIN};
+use crate::local_collectives::{CollectiveKind, REGISTERED_WITHIN};
 use crate::queue::ServerId;
 use crate::rule::Rule;
 use crate::world::World;
@@ -29,7 +29,7 @@ impl World {
     /// A server hands a group operation over. All jobs of the group must be registered. A host may register a job only
     /// when a server asks to connect to it. Then a second without news of the other jobs also suffices.
     pub(crate) fn check_jobs_of_group(&mut self, server: ServerId, name: &Text, procs: &[ProcId]) {
-        let lasting = self.lasting(server, &Kind::Destruct(name.clone()), procs);
+        let lasting = self.lasting(server, &CollectiveKind::Destruct(name.clone()), procs);
         if lasting.iter().all(|proc| self.is_registered(server, &proc.namespace)) {
             return;
         }

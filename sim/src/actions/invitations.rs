@@ -18,7 +18,7 @@ use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Value};
 use crate::invitations::{InvitationCall, Invitations, LedInvitation, Outcomes, Withdrawal};
 use crate::invited_groups::{Group, InvitationId};
 use crate::process::{CallPurpose, PendingCall};
-use crate::program::{Invite, Phase};
+use crate::program::{Invite, ProgramPhase};
 use crate::world::World;
 
 impl World {
@@ -41,7 +41,7 @@ impl World {
     }
 
     /// Takes part in a phase of invitation. Returns whether the process has only to wait for an invitation.
-    pub(crate) fn invite(&mut self, process: u32, peer: PeerId, phase: &Phase, invite: &Invite) -> bool {
+    pub(crate) fn invite(&mut self, process: u32, peer: PeerId, phase: &ProgramPhase, invite: &Invite) -> bool {
         let Some(of) = self.process(process) else { return false };
         let Some(procs) = phase.procs(&self.jobs, of.job, of.rank) else { return false };
         let (own, guests) = (of.proc.clone(), self.guests(&procs));

@@ -7,17 +7,17 @@ use modex::types::Namespace;
 
 use crate::process::{Process, State};
 use crate::queue::Event;
-use crate::random::{Random, Stream};
-use crate::setup::Job;
+use crate::random::{Random, RandomStream};
+use crate::setup::JobSetup;
 use crate::world::World;
 
 impl World {
     /// The host registers a job with its servers, even where it has no processes, and starts its processes.
-    pub(crate) fn launch(&mut self, mut job: Job, delay: Duration) {
+    pub(crate) fn launch(&mut self, mut job: JobSetup, delay: Duration) {
         let number = self.jobs.len();
         for rank in 0..job.size {
             let process = job.first.saturating_add(rank);
-            let random = Random::of(self.seed, Stream::Process(process));
+            let random = Random::of(self.seed, RandomStream::Process(process));
             self.processes.push(Process::new(number, rank, job.proc(rank), job.node_of(rank), random));
             let at = self.now + delay + Duration::from_micros(self.network.between(10, 1000));
             self.queue.plan(at, Event::Start(process));

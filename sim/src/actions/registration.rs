@@ -17,12 +17,12 @@ use crate::faults::Faults;
 use crate::host::Subject;
 use crate::queue::{Event, ServerId};
 use crate::registration::{LazyRegistration, REGISTRATION_MAX_US};
-use crate::setup::Job;
+use crate::setup::JobSetup;
 use crate::world::{GROUP, USER, World};
 
 impl World {
     /// The servers that hear of a job when it starts.
-    pub(crate) fn heard_by(&self, job: &Job) -> BTreeSet<u32> {
+    pub(crate) fn heard_by(&self, job: &JobSetup) -> BTreeSet<u32> {
         let nodes = 0..u32::try_from(self.nodes.len()).unwrap_or(0);
         nodes.filter(|node| self.lazy_registration.is_none() || !job.ranks_on(*node).is_empty()).collect()
     }

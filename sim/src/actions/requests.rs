@@ -8,7 +8,7 @@ use modex::server::PeerId;
 use modex::types::{Info, ProcId, Rank, Time};
 
 use crate::faults::Canary;
-use crate::local_collectives::{self, Kind, Local};
+use crate::local_collectives::{self, CollectiveKind, Local};
 use crate::queue::ServerId;
 use crate::setup::HOST_TIMEOUT;
 use crate::value::KEYS;
@@ -36,9 +36,11 @@ impl World {
             _ => {}
         }
         let deadline = match request {
-            Request::Fence(fence) => self.arrive(server, (peer, tag, process), Kind::Fence, fence),
-            Request::Connect(connect) => self.arrive(server, (peer, tag, process), Kind::Connect, connect),
-            Request::Disconnect(connect) => self.arrive(server, (peer, tag, process), Kind::Disconnect, connect),
+            Request::Fence(fence) => self.arrive(server, (peer, tag, process), CollectiveKind::Fence, fence),
+            Request::Connect(connect) => self.arrive(server, (peer, tag, process), CollectiveKind::Connect, connect),
+            Request::Disconnect(connect) => {
+                self.arrive(server, (peer, tag, process), CollectiveKind::Disconnect, connect)
+            }
             Request::GroupConstruct(_) | Request::GroupDestruct(_) if !self.has_group_host => {
                 self.assemble(server, (peer, tag, process), request);
                 None
@@ -63,7 +65,7 @@ impl World {
         &mut self,
         server: ServerId,
         request: (PeerId, Tag, u32),
-        kind: Kind,
+        kind: CollectiveKind,
         Collective { procs, directives }: &Collective,
     ) -> Option<Time> {
         let own = self.process(request.2).map(|of| of.proc.namespace.clone());
@@ -71,7 +73,7 @@ impl World {
         let procs = if procs.is_empty() { everybody.unwrap_or_default() } else { procs.clone() };
         // A server waits for jobs that are not registered yet.
         let meant = self.lasting(server, &kind, &procs);
-        let hosts = if kind == Kind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
+        let hosts = if kind == CollectiveKind::Fence && !self.setup.faults.is_empty() { 2 } else { 1 };
         let deadline = timeout_of(directives).map(|timeout| self.now + timeout);
         let local = Local {
             expected: self.processes_on(server.node, &meant),

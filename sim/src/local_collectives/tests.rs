@@ -8,7 +8,7 @@ const SERVER: ServerId = ServerId { node: 0, epoch: 0 };
 #[test]
 fn a_refusal_takes_back_no_more_than_what_was_refused() {
     let mut all = LocalCollectives::default();
-    let fence = signature(Kind::Fence, &[]);
+    let fence = signature(CollectiveKind::Fence, &[]);
     let [first, second] = [PeerId(1), PeerId(2)];
     let both = || Local { expected: BTreeSet::from([0, 1]), knowledge: Knowledge::Whole, ..Local::default() };
     all.arrive(SERVER, fence.clone(), (first, Tag(1), 1), (Time::ZERO, None), both);
@@ -27,7 +27,7 @@ fn a_refusal_takes_back_no_more_than_what_was_refused() {
 #[test]
 fn a_refusal_takes_back_the_clock_that_it_would_have_started() {
     let mut all = LocalCollectives::default();
-    let fence = signature(Kind::Fence, &[]);
+    let fence = signature(CollectiveKind::Fence, &[]);
     let both = || Local { expected: BTreeSet::from([0, 1]), knowledge: Knowledge::Whole, ..Local::default() };
     let soon = Some(Time::ZERO + std::time::Duration::from_secs(1));
     assert_eq!(all.arrive(SERVER, fence.clone(), (PeerId(1), Tag(1), 0), (Time::ZERO, None), both), None);

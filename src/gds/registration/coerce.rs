@@ -10,7 +10,7 @@ use super::error::RegisterError;
 /// A value on its way into the record. Small, because there is one for every value of every process.
 #[derive(Clone, Debug)]
 pub(super) enum Cell<'a> {
-    /// A number of the type the key's [`Rule`] has.
+    /// A number of the type the key's [`ValueRule`] has.
     Number(u64),
     /// The host's value as given.
     Borrowed(&'a Value),
@@ -23,7 +23,7 @@ const KINDS_MAX: usize = 4;
 
 /// The types that a key accepts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(super) struct ValueRule {
     /// Kinds of the attributes that share the key, the preferred one first.
     kinds: [Option<ValueKind>; KINDS_MAX],
     /// For keys that hold an unsigned number: its type.
@@ -67,7 +67,7 @@ enum Special {
     ArrayOf(Elements),
 }
 
-impl Rule {
+impl ValueRule {
     /// The rule of a key; a key outside the standard accepts any type.
     pub(super) fn of(key: &str) -> Self {
         let mut kinds = [None; KINDS_MAX];
@@ -163,7 +163,7 @@ impl Rule {
 
 impl Cell<'_> {
     /// Type and number of a cell that holds an unsigned number.
-    pub(super) fn number(&self, rule: &Rule) -> Option<(DataType, u64)> {
+    pub(super) fn number(&self, rule: &ValueRule) -> Option<(DataType, u64)> {
         match self {
             Self::Number(number) => rule.number_type.map(|data_type| (data_type, *number)),
             Self::Borrowed(value) => number_of(value),

@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Namespace, Rank, Value, descend};
 
-use super::coerce::{Rule, text_of};
+use super::coerce::{ValueRule, text_of};
 use super::columns::Columns;
 use super::container::{Container, Infos};
 use super::context::Limits;
@@ -16,7 +16,7 @@ use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::processes::ProcessTable;
 use super::sessions::Sessions;
-use super::table::{NodeArray, PartFacts, Table};
+use super::table::{NodeArray, PartFacts, ValueTable};
 
 /// The facts of a description, sorted by realm.
 #[derive(Debug, Default)]
@@ -24,10 +24,10 @@ pub(super) struct Facts<'a> {
     /// The host wants only the namespace's name recorded.
     pub(super) nodata: bool,
     pub(super) sessions: Sessions<'a>,
-    pub(super) job: Table,
+    pub(super) job: ValueTable,
     pub(super) apps: BTreeMap<u32, PartFacts<'a>>,
     /// Application values outside application arrays.
-    pub(super) loose_app: Table,
+    pub(super) loose_app: ValueTable,
     /// Node values outside node arrays, which describe the server's own node.
     pub(super) loose_node: Vec<&'a Info>,
     /// Node arrays of the job.
@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
             DefaultRealm::Application => self.facts.loose_app.insert(info),
             DefaultRealm::Node => {
                 // Checked here, where its place is known; filed once the own node is known.
-                Rule::of(info.key.as_str()).check(info.key.as_str(), &info.value)?;
+                ValueRule::of(info.key.as_str()).check(info.key.as_str(), &info.value)?;
                 self.facts.loose_node.push(info);
                 Ok(())
             }
@@ -259,7 +259,7 @@ impl<'a> Walk<'a> {
             self.check_process(rank, info)
         } else if key == keys::NSPACE.name() {
             // Not stored: the namespace of every process is the job's.
-            Rule::of(key).check(key, &info.value)?;
+            ValueRule::of(key).check(key, &info.value)?;
             self.check_namespace(info)
         } else {
             self.facts.procs.insert(rank, info)
@@ -367,7 +367,7 @@ impl<'a> Walk<'a> {
         {
             *rank
         } else if key == keys::RANK.name() {
-            match Rule::of(key).value(Rule::of(key).check(key, &first.value)?) {
+            match ValueRule::of(key).value(ValueRule::of(key).check(key, &first.value)?) {
                 Value::ProcRank(rank) => rank,
                 _ => return Err(unidentified),
             }
@@ -383,7 +383,7 @@ impl<'a> Walk<'a> {
 
     /// The rank in a process identifier, which must be of this job.
     fn process_id(&self, info: &Info) -> Result<Rank, RegisterError> {
-        Rule::of(keys::PROCID.name()).check(info.key.as_str(), &info.value)?;
+        ValueRule::of(keys::PROCID.name()).check(info.key.as_str(), &info.value)?;
         match &info.value {
             Value::Proc(proc) if proc.namespace == *self.namespace => Ok(proc.rank),
             Value::Proc(proc) => Err(self.other_job(proc.namespace.as_str())),
@@ -412,7 +412,7 @@ impl<'a> Walk<'a> {
     }
 
     fn nodata(&mut self, info: &Info) -> Result<(), RegisterError> {
-        let rule = Rule::of(info.key.as_str());
+        let rule = ValueRule::of(info.key.as_str());
         self.facts.nodata = rule.value(rule.check(info.key.as_str(), &info.value)?) == Value::flag();
         Ok(())
     }
@@ -429,7 +429,7 @@ impl<'a> Walk<'a> {
 
 /// The value of an entry whose attribute is a 32-bit number.
 pub(super) fn u32_of(info: &Info) -> Result<u32, RegisterError> {
-    let rule = Rule::of(info.key.as_str());
+    let rule = ValueRule::of(info.key.as_str());
     let value = rule.value(rule.check(info.key.as_str(), &info.value)?);
     // The check has converted it to the attribute's type.
     Ok(value.as_u32().unwrap_or(u32::MAX))

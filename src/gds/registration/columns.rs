@@ -10,7 +10,7 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, Key, Value};
 
-use super::coerce::{Cell, Rule, number_of, number_value, record_key};
+use super::coerce::{Cell, ValueRule, number_of, number_value, record_key};
 use super::container::qualified;
 use super::error::RegisterError;
 use super::front::Front;
@@ -34,7 +34,7 @@ const NO_COLUMN: usize = usize::MAX;
 #[derive(Debug)]
 pub(super) struct ColumnBuilder<'a> {
     key: Key,
-    rule: Rule,
+    rule: ValueRule,
     entries: Vec<(u32, Cell<'a>)>,
     /// Whether the indexes ascend strictly.
     ascends: bool,
@@ -127,7 +127,7 @@ impl<'a> Columns<'a> {
 
 impl<'a> ColumnBuilder<'a> {
     fn new(key: Key) -> Self {
-        let rule = Rule::of(key.as_str());
+        let rule = ValueRule::of(key.as_str());
         Self { key, rule, entries: Vec::new(), ascends: true, front: Front::empty(), rest: Rest::Absent }
     }
 

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::shmem::fetch;
 use crate::types::{DataType, Info, Value};
 
-use super::coerce::Rule;
+use super::coerce::ValueRule;
 use super::error::RegisterError;
 
 /// The subject of a container.
@@ -77,7 +77,7 @@ pub(super) fn qualified(info: &Info) -> Result<Qualified<'_>, RegisterError> {
         // A value without qualifiers has been unwrapped already, so this one was nested.
         _ if qualified.qualifiers().next().is_none() => Err(RegisterError::NestedQualified.about(key)),
         QUALIFIED_VALUE => Err(RegisterError::NestedQualified.about(key)),
-        inner => Rule::of(inner).check(inner, qualified.value()).map(|_| qualified),
+        inner => ValueRule::of(inner).check(inner, qualified.value()).map(|_| qualified),
     }
 }
 

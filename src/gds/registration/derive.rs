@@ -14,7 +14,7 @@ use super::context::Limits;
 use super::error::RegisterError;
 use super::nodes::Nodes;
 use super::place::Anchor;
-use super::table::Table;
+use super::table::ValueTable;
 
 /// The two maps, expanded.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Maps {
 
 impl Maps {
     /// Expands the maps of a job.
-    pub(super) fn read(job: &Table, limits: &Limits) -> Result<Self, RegisterError> {
+    pub(super) fn read(job: &ValueTable, limits: &Limits) -> Result<Self, RegisterError> {
         let key_of = |key: &'static str, raw| if job.get(key).is_some() { key } else { raw };
         let nodes_key = key_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name());
         let ranks_key = key_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name());
@@ -75,7 +75,7 @@ impl Maps {
 }
 
 /// Session values.
-pub(super) fn fill_session(session: &mut Table) {
+pub(super) fn fill_session(session: &mut ValueTable) {
     // The standard defines both as the same number in the session's realm.
     if let Some(max_procs) = session.get(keys::MAX_PROCS.name()).cloned() {
         session.fill(Key::from_static(keys::UNIV_SIZE.name()), max_procs);
@@ -83,7 +83,7 @@ pub(super) fn fill_session(session: &mut Table) {
 }
 
 /// Job values.
-pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
+pub(super) fn fill_job(job: &mut ValueTable, maps: &Maps, job_size: Option<u32>) {
     if let Some(nodes) = &maps.nodes {
         job.fill(Key::from_static(keys::NUM_NODES.name()), Value::Uint32(count(nodes.len())));
         job.fill(Key::from_static(keys::NODE_LIST.name()), Value::from(nodes.as_text()));
@@ -95,7 +95,7 @@ pub(super) fn fill_job(job: &mut Table, maps: &Maps, job_size: Option<u32>) {
 }
 
 /// Job values from a process map without a node map: the nodes with processes, by number.
-pub(super) fn fill_node_list(job: &mut Table, nodes: &mut Nodes<'_, '_>, ranks: &RankMap) {
+pub(super) fn fill_node_list(job: &mut ValueTable, nodes: &mut Nodes<'_, '_>, ranks: &RankMap) {
     let used = (0_u32..).zip(0..ranks.node_count()).filter(|(_, node)| !ranks.runs_of(*node).is_empty());
     let mut used: Vec<(Option<u32>, usize)> = used.map(|(index, node)| (nodes.id(index), node)).collect();
     used.sort_unstable();
@@ -211,7 +211,7 @@ fn fill_hostnames(
 /// Values of each process derived from its rank. `ranks`: the processes known to exist; `None`: all.
 pub(super) fn fill_ranks(
     columns: &mut Columns<'_>,
-    job: &Table,
+    job: &ValueTable,
     app: Option<u32>,
     rank_count: u32,
     ranks: Option<&[u32]>,

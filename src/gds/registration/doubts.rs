@@ -4,7 +4,7 @@ use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::keys;
 use crate::types::{Key, Namespace, Value};
 
-use super::coerce::{Rule, number_value};
+use super::coerce::{ValueRule, number_value};
 
 /// Limit of warnings for one description. The last warning gives the number of further keys.
 const DOUBTS_MAX: usize = 16;
@@ -58,12 +58,12 @@ fn columns(record: &JobRecord) -> impl Iterator<Item = &Column> {
 }
 
 fn misfit(key: &Key, value: &Value) -> Option<String> {
-    Some(Rule::of(key.as_str()).misfit(key.as_str(), value)?.to_string())
+    Some(ValueRule::of(key.as_str()).misfit(key.as_str(), value)?.to_string())
 }
 
 /// The misfit of the first unsuitable value of a column. Numbers and texts of a column have one type.
 fn misfit_in(column: &Column) -> Option<String> {
-    let rule = Rule::of(column.key.as_str());
+    let rule = ValueRule::of(column.key.as_str());
     let misfit = |value: &Value| rule.misfit(column.key.as_str(), value).map(|misfit| misfit.to_string());
     let of_number = |data_type, number| match rule.number_type() == Some(data_type) {
         true => None,

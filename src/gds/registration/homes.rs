@@ -21,7 +21,7 @@ use super::error::RegisterError;
 use super::identity::Identity;
 use super::nodes::Nodes;
 use super::previous;
-use super::table::Table;
+use super::table::ValueTable;
 
 /// The node of each process.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ impl<'r> EarlierHomes<'r> {
         nodes.settle_ids()?;
         nodes.fill_identities();
         let map = map(&self.nodes, nodes.count(), limits)?;
-        let (mut job, mut of_nodes, mut of_procs) = (Table::default(), Columns::default(), Columns::default());
+        let (mut job, mut of_nodes, mut of_procs) = (ValueTable::default(), Columns::default(), Columns::default());
         derive::fill_node_list(&mut job, &mut nodes, &map);
         derive::fill_nodes(&mut of_nodes, nodes.count(), &map);
         derive::fill_places(&mut of_procs, &mut nodes, &map, self.record.rank_count);

@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::types::{Info, Value};
 
-use super::coerce::{Rule, text_of};
+use super::coerce::{ValueRule, text_of};
 use super::collect::u32_of;
 use super::error::RegisterError;
 use super::place::Anchor;
@@ -43,12 +43,12 @@ impl Identity {
         for info in infos {
             match info.key.as_str() {
                 HOSTNAME => {
-                    Rule::of(HOSTNAME).check(HOSTNAME, &info.value)?;
+                    ValueRule::of(HOSTNAME).check(HOSTNAME, &info.value)?;
                     identity.hostname = text_of(&info.value).or(identity.hostname);
                 }
                 NODEID => identity.id = Some(u32_of(info)?),
                 ALIASES => {
-                    Rule::of(ALIASES).check(ALIASES, &info.value)?;
+                    ValueRule::of(ALIASES).check(ALIASES, &info.value)?;
                     identity.aliases.extend(names_in(&info.value));
                 }
                 _ => {}

@@ -6,7 +6,7 @@ use crate::gds::qualified::{QUALIFIED_VALUE, Qualified};
 use crate::keys;
 use crate::types::{Info, Rank, Value, descend};
 
-use super::coerce::Rule;
+use super::coerce::ValueRule;
 use super::container::{Container, Infos};
 use super::description::{Description, Part, parts_of};
 use super::error::RegisterError;
@@ -160,7 +160,7 @@ fn fits(info: &Info, value_bytes_max: u32) -> bool {
     if key == QUALIFIED_VALUE {
         return Encoded::new(&info.value, value_bytes_max).is_ok();
     }
-    let rule = Rule::of(key);
+    let rule = ValueRule::of(key);
     rule.check(key, &info.value).is_ok_and(|cell| Encoded::new(&rule.value(cell), value_bytes_max).is_ok())
 }
 

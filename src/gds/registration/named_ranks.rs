@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::types::{Info, Rank, Value};
 
-use super::coerce::{Rule, text_of};
+use super::coerce::{ValueRule, text_of};
 use super::collect::Facts;
 use super::context::Limits;
 use super::error::{RegisterError, within};
@@ -47,7 +47,7 @@ fn check_entry(info: &Info, job_size: Option<u32>, limits: &Limits) -> Result<()
     let (named, place) = match info.key.as_str() {
         LOCAL_PEERS => (text_of(&info.value).map_or(Ok(None), |text| highest_in(&text))?, "list of local peers"),
         LOCALLDR => {
-            let rule = Rule::of(LOCALLDR);
+            let rule = ValueRule::of(LOCALLDR);
             (leader(&rule.value(rule.check(LOCALLDR, &info.value)?)), "node's leader")
         }
         _ => return Ok(()),

@@ -9,7 +9,7 @@ use crate::keys;
 use crate::regex::NodeList;
 use crate::types::{Info, Key, Value};
 
-use super::coerce::Rule;
+use super::coerce::ValueRule;
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, Limits};
@@ -173,7 +173,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         }
         let own = Key::from_static(keys::HOSTNAME.name());
         if self.node(index).is_some_and(|node| node.map_name.is_none()) {
-            self.columns.column(&own).fill([(index, Rule::of(own.as_str()).owned_cell(text(&context.hostname)))]);
+            self.columns.column(&own).fill([(index, ValueRule::of(own.as_str()).owned_cell(text(&context.hostname)))]);
         }
         Ok(Some(index))
     }
@@ -281,7 +281,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         match names.and_then(|map| Texts::collect(map.iter(), map.as_text().len())) {
             Some(names) => hostnames.fill_every_text(names),
             None => {
-                let rule = Rule::of(keys::HOSTNAME.name());
+                let rule = ValueRule::of(keys::HOSTNAME.name());
                 let of_map = (0_u32..).zip(&self.nodes);
                 hostnames.fill(of_map.filter_map(|(index, node)| Some((index, rule.owned_cell(text(node.name()?))))));
             }

@@ -18,7 +18,7 @@ use super::nodes::Nodes;
 use super::place::Anchor;
 use super::previous;
 use super::sessions::Settled;
-use super::table::Table;
+use super::table::ValueTable;
 
 /// Turns the host's description of a job into its record.
 ///
@@ -247,7 +247,7 @@ fn has_map<'v>(value: impl Fn(&str) -> Option<&'v Value>) -> bool {
 }
 
 /// A single new map is paired with the other earlier one.
-fn with_earlier(fresh: Maps, job: &Table, context: &Context) -> Result<Maps, RegisterError> {
+fn with_earlier(fresh: Maps, job: &ValueTable, context: &Context) -> Result<Maps, RegisterError> {
     let fresh_key = match (&fresh.nodes, &fresh.ranks) {
         (Some(_), None) => fresh.nodes_key,
         (None, Some(_)) => fresh.ranks_key,

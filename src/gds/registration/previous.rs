@@ -17,7 +17,7 @@ use super::error::RegisterError;
 use super::identity::{Identity, names_in};
 use super::nodes::Nodes;
 use super::sessions::Settled;
-use super::table::{PartFacts, Table};
+use super::table::{PartFacts, ValueTable};
 
 /// Adds earlier values of job and applications, except values derived from a map that is replaced.
 ///
@@ -76,7 +76,7 @@ fn mapped_count(previous: &JobRecord, limits: &Limits) -> Result<u32, RegisterEr
 }
 
 /// Adds the earlier number and list of nodes.
-pub(super) fn fill_node_list(job: &mut Table, previous: Option<&JobRecord>) {
+pub(super) fn fill_node_list(job: &mut ValueTable, previous: Option<&JobRecord>) {
     let values = previous.into_iter().flat_map(|previous| &previous.job);
     for (key, value) in values.filter(|(key, _)| LISTS_OF_NODES.contains(&key.as_str())) {
         job.fill(key.clone(), value.clone());

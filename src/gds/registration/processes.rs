@@ -11,7 +11,7 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Rank, Text, Value};
 
-use super::coerce::{Cell, Rule, number_of, number_value, record_key};
+use super::coerce::{Cell, ValueRule, number_of, number_value, record_key};
 use super::container::Container;
 use super::runs::Runs;
 
@@ -55,7 +55,7 @@ pub enum Given<'v> {
 #[derive(Clone, Debug)]
 pub(super) struct TableColumn {
     key: Key,
-    rule: Rule,
+    rule: ValueRule,
     /// Rank and number of each process; the number is the value, or a position in `values`.
     numbers: Runs,
     /// Distinct values, if the key has other values than numbers.
@@ -153,7 +153,7 @@ impl ProcessTable {
 
 impl TableColumn {
     fn new(key: Key) -> Self {
-        let rule = Rule::of(key.as_str());
+        let rule = ValueRule::of(key.as_str());
         Self { key, rule, numbers: Runs::default(), values: Vec::new(), by_hash: FxHashMap::default() }
     }
 

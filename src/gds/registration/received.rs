@@ -6,7 +6,7 @@ use crate::gds::read::job_entries::OTHER_SESSIONS;
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::types::{Info, Key, Kval, Namespace, Rank, Text, Value};
 
-use super::coerce::{Rule, text_of};
+use super::coerce::{ValueRule, text_of};
 use super::container::{self, Container, Infos, unwrapped};
 use super::context::Context;
 use super::description::Description;
@@ -233,7 +233,7 @@ fn is_identity(key: &Key) -> bool {
 fn is_fit(info: &Info) -> bool {
     match info.key.as_str() {
         QUALIFIED_VALUE => container::qualified(info).is_ok(),
-        key => Rule::of(key).check(key, &info.value).is_ok(),
+        key => ValueRule::of(key).check(key, &info.value).is_ok(),
     }
 }
 

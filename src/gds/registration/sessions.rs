@@ -7,7 +7,7 @@ use crate::keys;
 use crate::types::{Key, Value};
 
 use super::error::{RegisterError, within};
-use super::table::{PartFacts, Table};
+use super::table::{PartFacts, ValueTable};
 
 /// The sessions of a description.
 ///
@@ -29,7 +29,7 @@ pub(super) struct Sessions<'a> {
 #[derive(Debug, Default)]
 struct Clues {
     /// Session values outside session arrays: of the own session, which may have no number.
-    loose: Table,
+    loose: ValueTable,
     first: Option<u32>,
     around_job: Option<u32>,
 }
@@ -51,7 +51,7 @@ pub(super) struct Settled<'a> {
 
 impl<'a> Sessions<'a> {
     /// The values of the own session outside session arrays.
-    pub(super) fn loose(&mut self) -> &mut Table {
+    pub(super) fn loose(&mut self) -> &mut ValueTable {
         &mut self.clues.loose
     }
 

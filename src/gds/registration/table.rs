@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::types::{Info, Key, Value};
 
-use super::coerce::{Rule, record_key};
+use super::coerce::{ValueRule, record_key};
 use super::columns::Columns;
 use super::container::{Infos, qualified};
 use super::error::RegisterError;
@@ -13,19 +13,19 @@ use super::place::Anchor;
 
 /// The values of the session, the job or an application.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
+pub(super) struct ValueTable {
     entries: Vec<(Key, Value)>,
     positions: FxHashMap<Key, usize>,
 }
 
-impl Table {
+impl ValueTable {
     /// Checks the host's value and stores it; it replaces an earlier one.
     pub(super) fn insert(&mut self, info: &Info) -> Result<(), RegisterError> {
         if info.key.as_str() == QUALIFIED_VALUE {
             self.set(qualified(info)?.name(), info.value.clone());
             return Ok(());
         }
-        let rule = Rule::of(info.key.as_str());
+        let rule = ValueRule::of(info.key.as_str());
         let cell = rule.check(info.key.as_str(), &info.value)?;
         self.set(record_key(&info.key), rule.value(cell));
         Ok(())
@@ -68,7 +68,7 @@ impl Table {
 /// The facts about one application or one session.
 #[derive(Debug, Default)]
 pub(super) struct PartFacts<'a> {
-    pub(super) table: Table,
+    pub(super) table: ValueTable,
     pub(super) nodes: Vec<NodeArray<'a>>,
     /// Values of the node arrays, once the nodes are placed.
     pub(super) columns: Columns<'a>,

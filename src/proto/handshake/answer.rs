@@ -4,7 +4,7 @@ use crate::types::{Namespace, ProcId, Rank, Status, Text};
 
 /// The server's answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum HandshakeAnswer {
     /// The server accepts the client.
     Accepted {
         /// The client's slot, which it puts into the header of every message.
@@ -15,7 +15,7 @@ pub enum Answer {
     Refused(Status),
 }
 
-impl Answer {
+impl HandshakeAnswer {
     /// The answer's bytes.
     #[must_use]
     pub fn encode(self) -> Vec<u8> {

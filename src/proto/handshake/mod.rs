@@ -17,7 +17,7 @@ mod connect;
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Answer, ToolAnswer};
+pub use answer::{HandshakeAnswer, ToolAnswer};
 pub use connect::{
     CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, INIT_BEGUN, Ids, Role, SECURITY_MUNGE,
     SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX, connect_body_size, native_credential,

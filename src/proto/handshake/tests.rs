@@ -148,11 +148,11 @@ fn a_credential_of_another_size_is_not_a_native_one() {
 
 #[test]
 fn answers_are_read_as_soon_as_they_are_complete() {
-    let accepted = Answer::Accepted { index: 7 }.encode();
-    assert!((0..8).all(|size| Answer::decode(&accepted[..size]).is_none()));
-    assert_eq!(Answer::decode(&accepted), Some((Answer::Accepted { index: 7 }, 8)));
-    let refused = Answer::Refused(Status::ERR_NOT_SUPPORTED);
-    assert_eq!(Answer::decode(&refused.encode()), Some((refused, 4)));
+    let accepted = HandshakeAnswer::Accepted { index: 7 }.encode();
+    assert!((0..8).all(|size| HandshakeAnswer::decode(&accepted[..size]).is_none()));
+    assert_eq!(HandshakeAnswer::decode(&accepted), Some((HandshakeAnswer::Accepted { index: 7 }, 8)));
+    let refused = HandshakeAnswer::Refused(Status::ERR_NOT_SUPPORTED);
+    assert_eq!(HandshakeAnswer::decode(&refused.encode()), Some((refused, 4)));
 }
 
 proptest! {

@@ -16,8 +16,8 @@ use super::session::Session;
 use crate::client::{Call, CallError, LossReason, Outcome};
 use crate::os_error_hint::is_shortage;
 use crate::proto::handshake::{
-    Answer, Connect, INIT_BEGUN, Ids, Role, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, STORE_MODEX,
-    ToolAnswer, native_credential,
+    Connect, HandshakeAnswer, INIT_BEGUN, Ids, Role, SECURITY_MUNGE, SECURITY_NATIVE, SECURITY_NONE, STORE_HASH,
+    STORE_MODEX, ToolAnswer, native_credential,
 };
 use crate::proto::{RankData, Reply, Request};
 use crate::ptl::{
@@ -464,12 +464,12 @@ fn proof(who: &Newcomer, peer_profile: &PeerProfile) -> Result<(&'static str, Ve
 
 /// The answer to a client; `None` while it is incomplete.
 fn as_client(proc: &ProcId, server: &ProcId, bytes: &[u8]) -> Option<(Greeted, usize)> {
-    let (answer, size) = Answer::decode(bytes)?;
+    let (answer, size) = HandshakeAnswer::decode(bytes)?;
     let greeted = match answer {
-        Answer::Accepted { index } => {
+        HandshakeAnswer::Accepted { index } => {
             Greeted::Welcome { proc: proc.clone(), server: server.clone(), index, rest: Vec::new() }
         }
-        Answer::Refused(status) => Greeted::Refused(status),
+        HandshakeAnswer::Refused(status) => Greeted::Refused(status),
     };
     Some((greeted, size))
 }

@@ -13,10 +13,10 @@ pub type OutputHandler = Arc<dyn Fn(IofOutput) + Send + Sync>;
 #[derive(Default)]
 pub(super) struct Pulls {
     last: u64,
-    pub(super) open: BTreeMap<u64, Pull>,
+    pub(super) open: BTreeMap<u64, OutputSubscription>,
 }
 
-pub(super) struct Pull {
+pub(super) struct OutputSubscription {
     handler: OutputHandler,
     /// The server's number, once it has given one.
     pub(super) reference: Option<u64>,
@@ -36,7 +36,7 @@ impl Pulls {
 
     pub(super) fn insert(&mut self, handler: OutputHandler) -> u64 {
         self.last += 1;
-        self.open.insert(self.last, Pull { handler, reference: None });
+        self.open.insert(self.last, OutputSubscription { handler, reference: None });
         self.last
     }
 }

@@ -6,7 +6,7 @@ use self::replies::Replies;
 use super::commands::Decoded;
 use super::decoder::LARGE_BYTES_MIN;
 use super::handshake::{
-    self, CompletedHandshake, Expects, Handshake, Introduced, Introduction, IntroductionError, Origin, Rejected,
+    self, CompletedHandshake, Expects, Handshake, Introduced, Introduction, IntroductionError, PeerOrigin, Rejected,
     Unproven,
 };
 use super::job_info::JobInfoError;
@@ -329,7 +329,7 @@ impl Connection {
             Stage::Handshake(handshake) => {
                 let carries_descriptors = self.stream.carries_descriptors();
                 let origin =
-                    Origin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
+                    PeerOrigin { credentials: self.credentials, carries_descriptors, checks_munge: self.checks_munge };
                 match handshake.push(bytes, origin) {
                     Ok(Some(Introduced::Whole(completed))) => self.know(*completed),
                     Ok(Some(Introduced::Unproven(mut unproven))) => {

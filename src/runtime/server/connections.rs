@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::commands::Decoded;
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
-use super::decoder::{Answer, Content, Decoder};
+use super::decoder::{Content, Decoder, UnencodedReply};
 use super::job_info::{Described, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
 use super::memory_quota::{MemoryQuota, MemoryUse};
@@ -388,7 +388,7 @@ impl Connections {
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, content: Content) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, codec)) = asked else { return };
-        match self.decoder.encode(id, Answer { tag, command, content, codec }) {
+        match self.decoder.encode(id, UnencodedReply { tag, command, content, codec }) {
             Some(encoded) => self.send_encoded(id, encoded),
             None => self.pause(id),
         }

@@ -32,14 +32,14 @@ pub(super) struct Decoder {
 /// Work for the thread.
 enum Job {
     Decode(PeerId, OwnedFrame, MessageCodec),
-    Encode(PeerId, Answer),
+    Encode(PeerId, UnencodedReply),
     Describe(Description),
     /// Frees memory.
     Discard(Box<dyn Send>),
 }
 
 /// A reply to be encoded.
-pub(super) struct Answer {
+pub(super) struct UnencodedReply {
     pub(super) tag: Tag,
     pub(super) command: proto::Command,
     pub(super) content: Content,
@@ -70,7 +70,7 @@ impl Content {
     }
 }
 
-impl Answer {
+impl UnencodedReply {
     fn encoded(self) -> Result<Vec<u8>, WriteError> {
         let Self { tag, command, content, codec } = self;
         codec.write_reply(tag, &content.into_reply(), command)
@@ -134,7 +134,7 @@ impl Decoder {
     }
 
     /// Encodes a reply on the thread. Without a thread, encodes it here and returns it.
-    pub(super) fn encode(&mut self, id: PeerId, answer: Answer) -> Option<Result<Vec<u8>, WriteError>> {
+    pub(super) fn encode(&mut self, id: PeerId, answer: UnencodedReply) -> Option<Result<Vec<u8>, WriteError>> {
         match self.give(Job::Encode(id, answer)) {
             Some(Job::Encode(_, answer)) => Some(answer.encoded()),
             _ => None,

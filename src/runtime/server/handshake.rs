@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::bfrops::DecodeLimits;
 use crate::proto::frame::FrameBuffer;
 use crate::proto::handshake::{
-    Answer, CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeError, Ids, Role, SECURITY_MUNGE,
+    CONNECT_BYTES_MAX, CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, HandshakeError, Ids, Role, SECURITY_MUNGE,
     SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, ToolAnswer, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
@@ -134,7 +134,7 @@ pub(super) enum Introduced {
 /// An introduction whose credential is being checked.
 pub(super) struct Unproven {
     connect: Connect,
-    origin: Origin,
+    origin: PeerOrigin,
     inbox: FrameBuffer,
 }
 
@@ -154,7 +154,7 @@ impl Unproven {
 
 /// The origin of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
+pub(super) struct PeerOrigin {
     /// The kernel's facts about the peer.
     pub(super) credentials: Credentials,
     /// Whether descriptors of segments can be passed.
@@ -169,7 +169,7 @@ impl Handshake {
     }
 
     /// Takes bytes from the stream. `None`: the introduction is incomplete.
-    pub(super) fn push(&mut self, bytes: &[u8], origin: Origin) -> Result<Option<Introduced>, Rejected> {
+    pub(super) fn push(&mut self, bytes: &[u8], origin: PeerOrigin) -> Result<Option<Introduced>, Rejected> {
         self.bytes.extend_from_slice(bytes);
         let Some((header, rest)) = self.bytes.split_first_chunk::<CONNECT_HEADER_BYTES>() else { return Ok(None) };
         // Bounded: at most CONNECT_BYTES_MAX and what came with its last bytes.
@@ -191,7 +191,7 @@ impl Handshake {
 /// Uses the client's claims only if a lie would gain nothing. The user id is always the kernel's.
 fn completed(
     connect: &Connect,
-    origin: Origin,
+    origin: PeerOrigin,
     inbox: FrameBuffer,
     proven: Option<Ids>,
 ) -> Result<CompletedHandshake, IntroductionError> {
@@ -228,7 +228,7 @@ fn expected(role: &Role, peer: Version) -> Expects {
     }
 }
 
-fn introduction(connect: &Connect, origin: Origin, proven: Option<Ids>) -> Result<Introduction, IntroductionError> {
+fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> Result<Introduction, IntroductionError> {
     let credentials = credentials(connect, origin.credentials, proven)?;
     let peer = connect.peer_version();
     let kind = match &connect.role {
@@ -316,7 +316,7 @@ fn version(peer: Version) -> server::Version {
 /// `proc` is the peer's name if the server assigned one.
 pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Vec<u8> {
     let assigned = match expects {
-        Expects::Index => return Answer::Accepted { index }.encode(),
+        Expects::Index => return HandshakeAnswer::Accepted { index }.encode(),
         Expects::Server => None,
         Expects::Name => proc.cloned(),
     };
@@ -324,7 +324,7 @@ pub(super) fn admission(expects: Expects, index: u32, proc: Option<&ProcId>, ser
 }
 
 pub(super) fn refusal(status: Status) -> Vec<u8> {
-    Answer::Refused(status).encode()
+    HandshakeAnswer::Refused(status).encode()
 }
 
 const _: () = assert!(CONNECT_BYTES_MAX <= 1 << 20, "introductions are kept in memory before anybody is known");

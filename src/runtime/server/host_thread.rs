@@ -12,7 +12,7 @@ use crate::types::{Namespace, ProcId, Rank};
 use super::commands::{Callback, CommandSender};
 use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder, Taker, call_service};
 use super::job_queue::{JobReceiver, JobSender, queue};
-use super::request_quota::{Account, Origin};
+use super::request_quota::{Account, RequestOrigin};
 use crate::runtime::shared::events;
 use crate::runtime::shared::threads::spawn;
 
@@ -23,11 +23,11 @@ use crate::runtime::shared::threads::spawn;
 /// server does not wait for it.
 pub(super) struct HostThread {
     commands: CommandSender,
-    jobs: JobSender<Lane, Job>,
+    jobs: JobSender<Lane, HostJob>,
 }
 
 /// Work for the thread.
-pub(super) enum Job {
+pub(super) enum HostJob {
     /// A function of the host.
     Upcall(UpcallId, Upcall),
     /// The result of a call of the host.
@@ -60,14 +60,14 @@ pub(super) struct Place {
 
 impl Place {
     /// The place of a job that a request may have caused, and that may be about a process.
-    pub(super) fn new(origin: Option<&Origin>, about: Option<&ProcId>) -> Self {
+    pub(super) fn new(origin: Option<&RequestOrigin>, about: Option<&ProcId>) -> Self {
         let about = about.map(|proc| Account::Process(proc.clone()));
         let lanes = origin.map(|origin| origin.account.clone()).into_iter().chain(about).map(Lane::Of).collect();
         Self { uid: origin.map(|origin| origin.uid), lanes }
     }
 
     /// The place of an upcall.
-    pub(super) fn of(upcall: &Upcall, origin: Option<&Origin>) -> Self {
+    pub(super) fn of(upcall: &Upcall, origin: Option<&RequestOrigin>) -> Self {
         match upcall {
             Upcall::ClientConnected { proc, .. } | Upcall::ClientFinalized { proc, .. } => {
                 Self::new(origin, Some(proc))
@@ -125,7 +125,7 @@ impl HostThread {
     }
 
     /// Runs a job after earlier ones with a common lane.
-    pub(super) fn run_at(&self, mut place: Place, job: Job) {
+    pub(super) fn run_at(&self, mut place: Place, job: HostJob) {
         if place.lanes.is_empty() {
             place.lanes.insert(Lane::Host);
         }
@@ -134,7 +134,7 @@ impl HostThread {
 
     /// Runs the completion of a host's call that ends a process or a job (the wildcard rank). The host may then free
     /// its object of the process, so all upcalls with the object come before.
-    pub(super) fn run_behind(&self, ended: &ProcId, job: Job) {
+    pub(super) fn run_behind(&self, ended: &ProcId, job: HostJob) {
         self.jobs.send_behind(|lane| lane.concerns(ended), Lane::Host, job);
     }
 }
@@ -148,13 +148,13 @@ pub(super) fn is_host_thread() -> bool {
     IS_HOST_THREAD.get()
 }
 
-fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Job>) {
+fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, HostJob>) {
     for job in jobs {
         // A panic fails this one request: its responder is dropped and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
-            Job::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
-            Job::Complete(callback, result) => callback(result),
-            Job::Run(job) => job(),
+            HostJob::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
+            HostJob::Complete(callback, result) => callback(result),
+            HostJob::Run(job) => job(),
         }));
         if outcome.is_err() {
             tracing::error!("a function of the host panicked; the request it served has failed");
@@ -200,8 +200,8 @@ mod tests {
         ProcId::new(Namespace::new(job).unwrap(), rank)
     }
 
-    fn origin(uid: u32, proc: &ProcId) -> Origin {
-        Origin { uid, account: Account::Process(proc.clone()), size_bytes: 0 }
+    fn origin(uid: u32, proc: &ProcId) -> RequestOrigin {
+        RequestOrigin { uid, account: Account::Process(proc.clone()), size_bytes: 0 }
     }
 
     fn abort(requester: &ProcId) -> Upcall {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::host::{Host, Moment};
-use super::request_quota::{Account, Origin};
+use super::request_quota::{Account, RequestOrigin};
 use crate::proto::Tag;
 use crate::server::{Input, PeerId, ToolHello};
 use crate::types::{ProcId, footprint};
@@ -104,16 +104,20 @@ impl LifecycleObserver {
 
     /// The process behind an input, and the size of the host's work for it. `request` gives the user and size of a
     /// request.
-    pub(super) fn origin(&self, input: &Input, request: impl FnOnce(PeerId, Tag) -> (u32, usize)) -> Option<Origin> {
+    pub(super) fn origin(
+        &self,
+        input: &Input,
+        request: impl FnOnce(PeerId, Tag) -> (u32, usize),
+    ) -> Option<RequestOrigin> {
         match input {
             Input::Connected(_, hello) => {
                 let account = Account::Process(hello.proc.clone());
-                Some(Origin { uid: hello.credentials.uid, account, size_bytes: 0 })
+                Some(RequestOrigin { uid: hello.credentials.uid, account, size_bytes: 0 })
             }
             Input::ToolConnected(_, hello) => {
                 let sizes = hello.info.iter().map(|info| footprint(&info.value).unwrap_or(usize::MAX));
                 let (uid, size_bytes) = (hello.credentials.uid, sizes.fold(0, usize::saturating_add));
-                Some(Origin { uid, account: Account::Tools(uid), size_bytes })
+                Some(RequestOrigin { uid, account: Account::Tools(uid), size_bytes })
             }
             Input::Request(peer, tag, _) => {
                 let account = match self.known.get(peer)? {
@@ -121,7 +125,7 @@ impl LifecycleObserver {
                     Known::Tool { uid, .. } => Account::Tools(*uid),
                 };
                 let (uid, size_bytes) = request(*peer, *tag);
-                Some(Origin { uid, account, size_bytes })
+                Some(RequestOrigin { uid, account, size_bytes })
             }
             _ => None,
         }

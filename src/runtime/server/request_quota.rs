@@ -37,7 +37,7 @@ pub(super) enum Duty {
 
 /// The origin of a request, and its size.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct RequestOrigin {
     /// The user, according to the kernel.
     pub(super) uid: u32,
     pub(super) account: Account,
@@ -51,7 +51,7 @@ pub(super) struct RequestQuota {
     accounts: BTreeMap<Account, RequestCost>,
     /// The same by user: number and bytes.
     users: [UserShares; 2],
-    duties: BTreeMap<Duty, Origin>,
+    duties: BTreeMap<Duty, RequestOrigin>,
     last_event: u64,
 }
 
@@ -68,7 +68,7 @@ impl RequestQuota {
     }
 
     /// Whether this account or this user has reached its limit.
-    pub(super) fn is_full(&self, Origin { uid, account, .. }: &Origin) -> bool {
+    pub(super) fn is_full(&self, RequestOrigin { uid, account, .. }: &RequestOrigin) -> bool {
         let RequestQuotaLimits { count_max, bytes_max } = self.limits;
         let is_full = |burden: &RequestCost| burden.count >= count_max || burden.bytes >= bytes_max;
         let wholes = [count_max, bytes_max].map(|max| max.saturating_mul(USERS_PARTS));
@@ -77,7 +77,7 @@ impl RequestQuota {
     }
 
     /// Adds pending work.
-    pub(super) fn add(&mut self, duty: Duty, origin: &Origin) {
+    pub(super) fn add(&mut self, duty: Duty, origin: &RequestOrigin) {
         let burden = self.accounts.entry(origin.account.clone()).or_default();
         burden.count = burden.count.saturating_add(1);
         burden.bytes = burden.bytes.saturating_add(origin.size_bytes);
@@ -95,7 +95,7 @@ impl RequestQuota {
 
     /// Removes finished work. Work without an account was not counted.
     pub(super) fn remove(&mut self, duty: Duty) {
-        let Some(Origin { uid, account, size_bytes }) = self.duties.remove(&duty) else { return };
+        let Some(RequestOrigin { uid, account, size_bytes }) = self.duties.remove(&duty) else { return };
         let [counts, bytes] = &mut self.users;
         counts.give_back(uid, 1);
         bytes.give_back(uid, size_bytes);
@@ -116,8 +116,12 @@ mod tests {
     use super::*;
     use crate::types::Namespace;
 
-    fn origin(rank: u32, size_bytes: usize) -> Origin {
-        Origin { uid: 1000, account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)), size_bytes }
+    fn origin(rank: u32, size_bytes: usize) -> RequestOrigin {
+        RequestOrigin {
+            uid: 1000,
+            account: Account::Process(ProcId::new(Namespace::new("job").unwrap(), rank)),
+            size_bytes,
+        }
     }
 
     #[test]
@@ -131,7 +135,7 @@ mod tests {
         assert!(request_quota.is_full(&small));
         request_quota.add(Duty::Upcall(UpcallId(2)), &large);
         assert!(!request_quota.is_full(&large));
-        request_quota.add(Duty::Upcall(UpcallId(3)), &Origin { size_bytes: 1, ..large.clone() });
+        request_quota.add(Duty::Upcall(UpcallId(3)), &RequestOrigin { size_bytes: 1, ..large.clone() });
         assert!(request_quota.is_full(&large) && !request_quota.is_full(&other));
         request_quota.remove(second);
         request_quota.remove(second);
@@ -147,7 +151,7 @@ mod tests {
     fn a_user_with_many_processes_leaves_something_for_others() {
         let mut request_quota = RequestQuota::new(RequestQuotaLimits { count_max: 2, bytes_max: 100 });
         let add_all = |request_quota: &mut RequestQuota, uid: u32| {
-            let origins = (0..100).map(|rank| Origin { uid, ..origin(uid * 100 + rank, 1) });
+            let origins = (0..100).map(|rank| RequestOrigin { uid, ..origin(uid * 100 + rank, 1) });
             let duty = |request_quota: &mut RequestQuota, origin| {
                 let duty = request_quota.event();
                 request_quota.add(duty, &origin);

@@ -16,13 +16,13 @@ use super::connections::Connections;
 use super::decoder::Content;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::host::Moment;
-use super::host_thread::{HostThread, Job, Lane, Place};
+use super::host_thread::{HostJob, HostThread, Lane, Place};
 use super::job_info::{Described, Question};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
-use super::request_quota::{Account, Duty, Origin, RequestQuota};
+use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
 use super::topology::TopologyDesk;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
@@ -253,7 +253,7 @@ impl ServerLoop {
     }
 
     /// Gives the core an input and executes its outputs at once, on the account of the input's origin.
-    pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+    pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&RequestOrigin>) {
         self.core.handle(now, input);
         while let Some(output) = self.core.poll_output() {
             self.execute_one(output, origin);
@@ -283,7 +283,7 @@ impl ServerLoop {
         }
     }
 
-    fn take_in(&mut self, now: Time, input: Input, origin: Option<&Origin>) {
+    fn take_in(&mut self, now: Time, input: Input, origin: Option<&RequestOrigin>) {
         self.lifecycle_observer.see(&input, |peer| self.connections.init_age(peer));
         let task = match &input {
             Input::Request(peer, _, request) => Task::Request(*peer, request.command()),
@@ -363,7 +363,7 @@ impl ServerLoop {
         self.connections.send_segment(peer, namespace, self.core.store());
     }
 
-    fn execute_one(&mut self, output: Output, origin: Option<&Origin>) {
+    fn execute_one(&mut self, output: Output, origin: Option<&RequestOrigin>) {
         match output {
             Output::Admit(peer, index) => {
                 self.connections.watch_process(peer, &self.poller);
@@ -436,7 +436,7 @@ impl ServerLoop {
     }
 
     /// Calls the handlers in this process.
-    fn raise(&mut self, event: Event, origin: Option<&Origin>) {
+    fn raise(&mut self, event: Event, origin: Option<&RequestOrigin>) {
         let events = Arc::clone(&self.events);
         let place = Place::new(origin, event.source.as_ref());
         let Some(origin) = origin else {
@@ -461,7 +461,7 @@ impl ServerLoop {
     }
 
     /// The place of an upcall: behind all earlier requests of its participants.
-    fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&Origin>) -> Place {
+    fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&RequestOrigin>) -> Place {
         let participants = self.core.participants(id);
         let first = participants.and_then(|participants| participants.first());
         let place = self.on_turns_of_user(Place::of(upcall, origin), first);
@@ -469,16 +469,16 @@ impl ServerLoop {
         lanes.fold(place, Place::and)
     }
 
-    fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&Origin>) {
+    fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&RequestOrigin>) {
         if let Some(origin) = origin {
             self.request_quota.add(Duty::Upcall(id), origin);
         }
         let place = self.place_of(id, &upcall, origin);
-        self.host.run_at(place, Job::Upcall(id, upcall));
+        self.host.run_at(place, HostJob::Upcall(id, upcall));
     }
 
     fn run_job(&self, place: Place, job: events::Job) {
-        self.host.run_at(place, Job::Run(job));
+        self.host.run_at(place, HostJob::Run(job));
     }
 
     fn clean_up(&mut self, cleanup: Cleanup) {
@@ -492,7 +492,7 @@ impl ServerLoop {
             // The waiting thread may be gone.
             Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
             Some((Completion::Callback(callback), ended)) => {
-                let job = Job::Complete(callback, result);
+                let job = HostJob::Complete(callback, result);
                 match ended {
                     Some(ended) => self.host.run_behind(&ended, job),
                     None => self.host.run_at(Place::default(), job),

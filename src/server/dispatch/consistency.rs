@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
-use crate::server::rules::get::Verdict;
-use crate::server::state::{Asker, Operation, PeerStage, Presence, Purpose, Server, Stage, Timer};
+use crate::server::rules::get::GetVerdict;
+use crate::server::state::{Asker, Collective, OperationStage, PeerStage, Presence, Purpose, Server, Timer};
 
 impl<S: Datastore> Server<S> {
     /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
@@ -55,11 +55,11 @@ impl<S: Datastore> Server<S> {
         for (id, waiter) in self.waiting.iter() {
             let verdict = self.judge(&waiter.asker, &waiter.wanted);
             match waiter.via {
-                None => assert_eq!(verdict, Verdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
+                None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
                 Some(upcall) => {
                     let is_fetching = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
                     assert!(matches!(is_fetching, Some(Purpose::DirectModex(_))), "{id:?} waits for no upcall");
-                    assert!(matches!(verdict, Verdict::Hold | Verdict::Fetch(_)), "{id:?} could be answered");
+                    assert!(matches!(verdict, GetVerdict::Hold | GetVerdict::Fetch(_)), "{id:?} could be answered");
                 }
             }
         }
@@ -69,24 +69,27 @@ impl<S: Datastore> Server<S> {
         let mut gathering = BTreeSet::new();
         for (id, operation) in self.collectives.iter() {
             let has_elder = gathering.contains(&operation.signature);
-            assert!(operation.stage == Stage::Gathering || !has_elder, "{id:?} waits for one that still gathers");
+            assert!(
+                operation.stage == OperationStage::Gathering || !has_elder,
+                "{id:?} waits for one that still gathers"
+            );
             assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
             match operation.stage {
-                Stage::Gathering => {
+                OperationStage::Gathering => {
                     assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
                     gathering.insert(&operation.signature);
                 }
-                Stage::Answered => {
+                OperationStage::Answered => {
                     let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
                     assert!(waits, "{id:?} is answered and waits for no process");
                 }
-                Stage::CatchingUp => {
+                OperationStage::CatchingUp => {
                     assert!(self.collectives.is_oldest(id), "{id:?} is before its turn");
                     let asked = self.upcalls.catching_up(id);
                     assert_eq!(self.missed_fences.open(id), Some(asked.len()), "{id:?} waits for no upcall");
                     assert!(!self.missed_fences.is_stuck(id), "{id:?} waits for nothing at all");
                 }
-                Stage::AtHost(upcall) => {
+                OperationStage::AtHost(upcall) => {
                     let purpose = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
                     assert!(matches!(purpose, Some(Purpose::Operation(of)) if *of == id), "{id:?} waits for no upcall");
                 }
@@ -94,7 +97,7 @@ impl<S: Datastore> Server<S> {
         }
     }
 
-    fn lacks_somebody(&self, operation: &Operation) -> bool {
+    fn lacks_somebody(&self, operation: &Collective) -> bool {
         if !operation.unmourned.is_empty() {
             return self.mourning.is_about(operation.unmourned.iter());
         }
@@ -128,7 +131,7 @@ impl<S: Datastore> Server<S> {
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
         let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
-        let is_bounded = |operation: &Operation| {
+        let is_bounded = |operation: &Collective| {
             operation.early_connect.is_some_and(|early_connect| early_connect.until().is_some())
         };
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();

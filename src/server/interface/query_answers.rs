@@ -10,7 +10,7 @@ use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, 
 
 /// The rows of a table, by rank.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::server) struct Table {
+pub(in crate::server) struct QueryTable {
     rows: Vec<Row>,
     /// Names of nodes and programs, each once.
     texts: Vec<Text>,
@@ -29,7 +29,7 @@ struct Row {
     state: u8,
 }
 
-impl Table {
+impl QueryTable {
     pub(in crate::server) fn push(&mut self, info: ProcInfo) {
         let Some(rank) = info.proc.rank.process() else { return };
         let (pid, state) = (info.pid, info.state);
@@ -77,29 +77,29 @@ fn table_of(elements: Vec<Value>) -> Value {
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::server) enum Answer {
+pub(in crate::server) enum QueryAnswer {
     Info(Info),
-    Table(Key, Namespace, Table),
+    Table(Key, Namespace, QueryTable),
 }
 
 /// The answers to the queries of one request, some of them tables of processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryAnswers {
     status: Status,
-    answers: Vec<Answer>,
+    answers: Vec<QueryAnswer>,
 }
 
 impl QueryAnswers {
-    pub(in crate::server) fn new(status: Status, answers: Vec<Answer>) -> Self {
+    pub(in crate::server) fn new(status: Status, answers: Vec<QueryAnswer>) -> Self {
         Self { status, answers }
     }
 
     /// Number of rows of all tables.
     #[must_use]
     pub fn row_count(&self) -> usize {
-        let rows = |answer: &Answer| match answer {
-            Answer::Info(_) => 0,
-            Answer::Table(_, _, table) => table.rows.len(),
+        let rows = |answer: &QueryAnswer| match answer {
+            QueryAnswer::Info(_) => 0,
+            QueryAnswer::Table(_, _, table) => table.rows.len(),
         };
         self.answers.iter().map(rows).fold(0, usize::saturating_add)
     }
@@ -108,14 +108,14 @@ impl QueryAnswers {
     #[must_use]
     pub fn into_reply(self) -> Reply {
         let info = |answer| match answer {
-            Answer::Info(info) => info,
-            Answer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
+            QueryAnswer::Info(info) => info,
+            QueryAnswer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
         };
         Reply::Infos(self.answers.into_iter().map(info).collect()).with_status(self.status)
     }
 
     /// Whether a table is among the answers.
     pub(in crate::server) fn has_table(&self) -> bool {
-        self.answers.iter().any(|answer| matches!(answer, Answer::Table(..)))
+        self.answers.iter().any(|answer| matches!(answer, QueryAnswer::Table(..)))
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::server::interface::{PeerId, Requester};
-use crate::server::state::{Bond, Group, Job, Peer, Pool, Server, Voice};
+use crate::server::state::{Bond, Group, Peer, Pool, RegisteredJob, Server, Voice};
 use crate::types::{Info, Namespace, ProcId, Status, Value};
 
 /// Actions of a process on another job or its processes.
@@ -57,7 +57,7 @@ pub(in crate::server) enum Trust {
 
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::server) struct Rule {
+pub(in crate::server) struct AccessRule {
     /// The action in the words of `docs/trust.md`.
     pub(in crate::server) words: &'static str,
     /// The weakest relation that permits it.
@@ -85,7 +85,7 @@ impl Action {
     ];
 
     /// The table. A refused question ends as if the job did not exist, and a refused action with "no permissions".
-    pub(in crate::server) const fn rule(self) -> Rule {
+    pub(in crate::server) const fn rule(self) -> AccessRule {
         use Relation::{Own, Parent, Tied};
         use Trust::{All, Nobody, Tools};
         const UNKNOWN: Status = Status::ERR_NOT_FOUND;
@@ -104,7 +104,7 @@ impl Action {
             Self::Monitor => (Parent, All, DENIED, "Monitor a job's processes"),
             Self::CleanUp => (Own, Nobody, DENIED, "Register files for removal when a job or process ends"),
         };
-        Rule { words, needs, trust, refusal }
+        AccessRule { words, needs, trust, refusal }
     }
 }
 
@@ -198,7 +198,7 @@ impl<S: Datastore> Server<S> {
 
     /// The users of a job; empty: unknown.
     fn users_of(&self, namespace: &Namespace) -> BTreeSet<u32> {
-        let users = self.registry.job(namespace).map(Job::users).unwrap_or_default();
+        let users = self.registry.job(namespace).map(RegisteredJob::users).unwrap_or_default();
         let own_uid = self.config.tools.own_uid;
         if users.is_empty() && own_uid != 0 { BTreeSet::from([own_uid]) } else { users }
     }

@@ -8,7 +8,7 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, Job, PIECE_ENTRIES_MAX, Rest, Server, Ticket, split_number, take_commit_number,
+    CommitRest, PIECE_ENTRIES_MAX, RegisteredJob, Rest, Server, Ticket, split_number, take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
@@ -78,7 +78,7 @@ impl<S: Datastore> Server<S> {
     fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
         let changed_keys = self.keys_new_to_others(proc, rank, values);
-        let processes = self.registry.job(namespace).map_or(0, Job::local_count);
+        let processes = self.registry.job(namespace).map_or(0, RegisteredJob::local_count);
         self.store.share_among(namespace, processes);
         match self.store.commit(namespace, rank, Origin::Local, values) {
             Ok(true) => self.wake(namespace),

@@ -8,7 +8,7 @@ use super::ties::agreed;
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{PeerId, StoreOffer};
-use crate::server::state::{Kind, Operation, Server, Ticket, brings_about};
+use crate::server::state::{Collective, CollectiveKind, Server, Ticket, brings_about};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
 /// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
@@ -25,7 +25,7 @@ impl<S: Datastore> Server<S> {
         if self.ties.count(&proc) >= self.config.limits.ties_per_process_max {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        self.arrive(now, ticket, proc, Kind::Connect, connect);
+        self.arrive(now, ticket, proc, CollectiveKind::Connect, connect);
     }
 
     pub(in crate::server) fn disconnect_processes(
@@ -35,19 +35,19 @@ impl<S: Datastore> Server<S> {
         proc: ProcId,
         connect: proto::Collective,
     ) {
-        self.arrive(now, ticket, proc, Kind::Disconnect, connect);
+        self.arrive(now, ticket, proc, CollectiveKind::Disconnect, connect);
     }
 
     /// The effects of an operation that ends with this status.
-    pub(super) fn ending(&mut self, operation: &Operation, status: Status, info: Vec<Info>) -> Ending {
+    pub(super) fn ending(&mut self, operation: &Collective, status: Status, info: Vec<Info>) -> Ending {
         let is_good = brings_about(status);
         let results = match &operation.signature.kind {
-            Kind::Connect if status == Status::SUCCESS => Results::Jobs,
-            Kind::Group(what, id) => self.end_group(*what, id, operation, status, info),
-            Kind::Fence if status == Status::ERR_PARTIAL_SUCCESS && !operation.departed.is_empty() => {
+            CollectiveKind::Connect if status == Status::SUCCESS => Results::Jobs,
+            CollectiveKind::Group(what, id) => self.end_group(*what, id, operation, status, info),
+            CollectiveKind::Fence if status == Status::ERR_PARTIAL_SUCCESS && !operation.departed.is_empty() => {
                 Results::Missing(operation.departed.iter().take(MISSING_NAMED_MAX).cloned().collect())
             }
-            Kind::Fence | Kind::Connect | Kind::Disconnect => Results::Nothing,
+            CollectiveKind::Fence | CollectiveKind::Connect | CollectiveKind::Disconnect => Results::Nothing,
         };
         let jobs = match &results {
             Results::Nothing | Results::Missing(_) => Vec::new(),

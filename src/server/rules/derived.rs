@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::get::Verdict;
+use super::get::GetVerdict;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
 use crate::server::interface::{HostResult, NodeHardware, Output, flag};
@@ -78,7 +78,7 @@ impl<S: Datastore> Server<S> {
             return Some(Asker::Own(ticket));
         }
         let asker = Asker::Own(ticket);
-        let has_nothing = matches!(self.judge(&asker, wanted), Verdict::Refused(Status::ERR_NOT_FOUND));
+        let has_nothing = matches!(self.judge(&asker, wanted), GetVerdict::Refused(Status::ERR_NOT_FOUND));
         match asker {
             Asker::Own(ticket) if has_nothing => self.answer_own(ticket, wanted.clone(), Hardware::Unasked),
             asker => return Some(asker),

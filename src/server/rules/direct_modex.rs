@@ -1,6 +1,6 @@
 //! Data that crosses nodes for one process at a time: fetched through the host, or passed to it.
 
-use super::get::Verdict;
+use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
@@ -81,10 +81,10 @@ impl<S: Datastore> Server<S> {
         waiter.via = None;
         waiter.wanted.directives.refresh = false;
         match self.judge(&waiter.asker, &waiter.wanted) {
-            Verdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
-            Verdict::Hold => self.hold(now, waiter),
-            Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
-            Verdict::Refused(status) => self.refuse(waiter.asker, status),
+            GetVerdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
+            GetVerdict::Hold => self.hold(now, waiter),
+            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
         }
     }
 

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use crate::gds::Datastore;
 use crate::server::interface::{Capabilities, Connect, Upcall};
-use crate::server::state::{EarlyConnect, Kind, OperationId, Purpose, Server, Stage, Timer, brings_about};
+use crate::server::state::{
+    CollectiveKind, EarlyConnect, OperationId, OperationStage, Purpose, Server, Timer, brings_about,
+};
 use crate::types::Time;
 
 /// Time that a host has to register jobs that it knows.
@@ -24,12 +26,12 @@ impl<S: Datastore> Server<S> {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let needed = operation.signature.kind.capability() | Capabilities::REGISTERS_ON_CONNECT;
         // A fence's data is numbered by the sizes of its jobs, so fences never go ahead.
-        let may_go = operation.signature.kind != Kind::Fence && self.config.capabilities.contains(needed);
+        let may_go = operation.signature.kind != CollectiveKind::Fence && self.config.capabilities.contains(needed);
         if !may_go || !operation.lacks_only_jobs(&self.registry, table) {
             return;
         }
         match operation.signature.kind {
-            Kind::Connect => self.connect_ahead(now, id),
+            CollectiveKind::Connect => self.connect_ahead(now, id),
             _ => self.ask_late(now, id),
         }
     }
@@ -63,7 +65,7 @@ impl<S: Datastore> Server<S> {
         let upcall = Upcall::Connect(Connect { procs, directives });
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         if let Some(operation) = self.collectives.get_mut(id) {
-            operation.stage = Stage::AtHost(upcall);
+            operation.stage = OperationStage::AtHost(upcall);
         }
     }
 

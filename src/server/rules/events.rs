@@ -15,7 +15,7 @@ use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
 use crate::server::state::{
-    Asker, CallTicket, Codes, Listener, Origin, Peer, PeerStage, Purpose, Server, Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, PeerStage, Purpose, Server, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
@@ -37,7 +37,7 @@ impl<S: Datastore> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
         let origin = match self.admit_event(ticket.peer(), &mut event) {
-            Ok(voice) => Origin { connection: origin, voice },
+            Ok(voice) => EventOrigin { connection: origin, voice },
             Err(status) => return self.outputs.reply_status(ticket, status),
         };
         let stays_here = matches!(range, range::RANGE_LOCAL | range::RANGE_PROC_LOCAL) || event.stays_local();
@@ -230,7 +230,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Delivers an event to all local listeners in range except its origin, and caches it for later registrations.
-    pub(super) fn distribute(&mut self, now: Time, event: &Arc<Event>, origin: Origin) {
+    pub(super) fn distribute(&mut self, now: Time, event: &Arc<Event>, origin: EventOrigin) {
         if event.range == range::RANGE_PROC_LOCAL {
             return;
         }
@@ -280,7 +280,7 @@ impl<S: Datastore> Server<S> {
             Listener::Host => None,
             Listener::Peer(id) => self.peers.get(id),
         };
-        let is_missed = |event: &Event, origin: Origin| {
+        let is_missed = |event: &Event, origin: EventOrigin| {
             hearer.is_none_or(|hearer| self.reaches(origin.voice, event, hearer))
                 && origin.connection.is_none_or(|origin| listener != Listener::Peer(origin))
         };

@@ -7,7 +7,8 @@ use crate::gds::{Audience, Datastore};
 use crate::proto;
 use crate::server::interface::FenceData;
 use crate::server::state::{
-    EVERYTHING, Gathered, Kind, Operation, OperationId, Server, Stage, Ticket, add_commit_number, brings_about,
+    Collective, CollectiveKind, EVERYTHING, Gathered, OperationId, OperationStage, Server, Ticket, add_commit_number,
+    brings_about,
 };
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
 
@@ -17,8 +18,8 @@ impl<S: Datastore> Server<S> {
         if fence.procs.is_empty() {
             fence.procs.push(ProcId::new(proc.namespace.clone(), Rank::Wildcard));
         }
-        let Some(id) = self.find_and_enter(now, ticket, proc.clone(), Kind::Fence, fence) else { return };
-        if self.collectives.get(id).is_some_and(Operation::collects) {
+        let Some(id) = self.find_and_enter(now, ticket, proc.clone(), CollectiveKind::Fence, fence) else { return };
+        if self.collectives.get(id).is_some_and(Collective::collects) {
             self.note_say(now, &proc);
         }
         self.advance_operation(now, id);
@@ -105,9 +106,9 @@ impl<S: Datastore> Server<S> {
     }
 
     /// A fence has ended after the host was asked. What the other servers got of a failed one is unknown.
-    pub(super) fn note_missed(&mut self, operation: &Operation, status: Status) {
+    pub(super) fn note_missed(&mut self, operation: &Collective, status: Status) {
         let is_good = brings_about(status);
-        if !is_good && operation.stage != Stage::Gathering && operation.collects() {
+        if !is_good && operation.stage != OperationStage::Gathering && operation.collects() {
             self.exchanges.note_failed(&operation.signature.procs);
             self.missed_fences.note(&operation.signature.procs);
         }

@@ -11,7 +11,7 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Forwarded, IofOutput, Output, PeerId, Requester, Upcall};
-use crate::server::state::{Expected, Pool, Pull, Purpose, Server, Ticket};
+use crate::server::state::{Expected, OutputPull, Pool, Purpose, Server, Ticket};
 use crate::types::codes::iof_channel;
 use crate::types::{Info, Key, Status, Time};
 
@@ -41,7 +41,7 @@ impl<S: Datastore> Server<S> {
         if !self.has_room_for_pull(&requester, procs.len()) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let pull = Pull {
+        let pull = OutputPull {
             peer: ticket.peer(),
             requester: requester.clone(),
             procs: procs.clone(),
@@ -71,7 +71,7 @@ impl<S: Datastore> Server<S> {
 
     /// The host forwards the output: from now on it goes to the client, after the kept part. If the bound has been
     /// reached since, the host gets a notice to stop.
-    pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: Pull) {
+    pub(super) fn grant_pull(&mut self, ticket: Ticket, pull: OutputPull) {
         if !self.has_room_for_pull(&pull.requester, pull.procs.len()) {
             self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
             return self.stop(pull);
@@ -98,15 +98,15 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Ends pulls. The host gets a notice about output without any pull left; its answer has no effect.
-    fn drop_pulls(&mut self, is_over: impl Fn(u64, &Pull) -> bool) {
+    fn drop_pulls(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) {
         for pull in self.forwarding.extract(is_over) {
             self.stop(pull);
         }
     }
 
     /// Tells the host to stop the output of a pull that no other pull wants.
-    fn stop(&mut self, pull: Pull) {
-        let Pull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
+    fn stop(&mut self, pull: OutputPull) {
+        let OutputPull { requester, procs, channels, .. } = self.forwarding.without_wanted(pull);
         if procs.is_empty() {
             return;
         }
@@ -135,7 +135,7 @@ impl<S: Datastore> Server<S> {
     }
 }
 
-fn forward(pull: &Pull, output: &Arc<IofOutput>) -> Output {
+fn forward(pull: &OutputPull, output: &Arc<IofOutput>) -> Output {
     Output::Forward(pull.peer, Forwarded { reference: pull.local_id, output: Arc::clone(output) })
 }
 

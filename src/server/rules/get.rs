@@ -11,14 +11,14 @@ use crate::server::interface::{
     Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, StoreOffer, TOPOLOGY,
 };
 use crate::server::state::{
-    Asker, CallTicket, Client, Fetch, Job, Peer, Pool, Presence, Server, Ticket, Timer, WaitId, Waiter, Wanted,
-    add_commit_number,
+    Asker, CallTicket, Client, Fetch, Peer, Pool, Presence, RegisteredJob, Server, Ticket, Timer, WaitId, Waiter,
+    Wanted, add_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Possible handling of a request for data now.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::server) enum Verdict {
+pub(in crate::server) enum GetVerdict {
     /// The store holds the answer.
     Found,
     /// There is no answer, and a wait would not help.
@@ -91,11 +91,11 @@ impl<S: Datastore> Server<S> {
             return self.ask_topology(waiter, key);
         }
         match verdict {
-            Verdict::Found => self.answer(waiter.asker, &waiter.wanted),
-            Verdict::Refused(status) => self.refuse(waiter.asker, status),
-            Verdict::Hold | Verdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
-            Verdict::Hold => self.hold(now, waiter),
-            Verdict::Fetch(fetch) => self.fetch(now, waiter, fetch),
+            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
+            GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
+            GetVerdict::Hold => self.hold(now, waiter),
+            GetVerdict::Fetch(fetch) => self.fetch(now, waiter, fetch),
         }
     }
 
@@ -158,19 +158,19 @@ impl<S: Datastore> Server<S> {
         let Some(waiter) = self.waiting.get(id) else { return };
         let via = waiter.via;
         match self.judge(&waiter.asker, &waiter.wanted) {
-            Verdict::Found => self.answer_wait(id),
-            Verdict::Refused(status) => self.refuse_wait(id, status),
-            Verdict::Fetch(fetch) if via.is_none() => {
+            GetVerdict::Found => self.answer_wait(id),
+            GetVerdict::Refused(status) => self.refuse_wait(id, status),
+            GetVerdict::Fetch(fetch) if via.is_none() => {
                 if let Some(waiter) = self.take_wait(id) {
                     self.fetch(now, waiter, fetch);
                 }
             }
-            Verdict::Hold if waiter.deadline.is_none() => {
+            GetVerdict::Hold if waiter.deadline.is_none() => {
                 let deadline = self.end_of_patience(now, waiter);
                 self.waiting.set_deadline(id, deadline);
                 self.timers.arm(deadline, Timer::Wait(id));
             }
-            Verdict::Hold | Verdict::Fetch(_) => {}
+            GetVerdict::Hold | GetVerdict::Fetch(_) => {}
         }
     }
 
@@ -417,65 +417,65 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Decides how to handle a request now. Changes nothing.
-    pub(in crate::server) fn judge(&self, asker: &Asker, wanted: &Wanted) -> Verdict {
+    pub(in crate::server) fn judge(&self, asker: &Asker, wanted: &Wanted) -> GetVerdict {
         let reader = reader_of(asker);
         let Some(job) = self.registry.registered(&wanted.proc.namespace) else {
             return self.judge_unknown_namespace(wanted, reader);
         };
         if wanted.is_static() {
             return match &wanted.key {
-                Some(key) => self.find(wanted, key, reader).map_or_else(refused, |_| Verdict::Found),
-                None => Verdict::Found,
+                Some(key) => self.find(wanted, key, reader).map_or_else(refused, |_| GetVerdict::Found),
+                None => GetVerdict::Found,
             };
         }
         match (wanted.proc.rank, &wanted.key) {
             (Rank::Process(rank), _) => match self.judge_process(job, rank, wanted, asker) {
                 // If a process posted nothing and no wait would help, its registered values are the answer. If no newer
                 // value can be fetched, the stored one counts.
-                Verdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_here(wanted, rank) => {
-                    Verdict::Found
+                GetVerdict::Refused(Status::ERR_NOT_FOUND) if reader == For::Peer && self.is_here(wanted, rank) => {
+                    GetVerdict::Found
                 }
-                Verdict::Hold | Verdict::Fetch(_)
+                GetVerdict::Hold | GetVerdict::Fetch(_)
                     if wanted.directives.immediate && reader == For::Peer && self.is_here(wanted, rank) =>
                 {
-                    Verdict::Found
+                    GetVerdict::Found
                 }
                 verdict => verdict,
             },
             (Rank::Undefined, Some(key)) => match self.find(wanted, key, reader) {
                 Err(LookupError::NotFound { .. }) if wanted.directives.refresh && reader == For::Peer => {
-                    Verdict::Refused(Status::ERR_NOT_FOUND)
+                    GetVerdict::Refused(Status::ERR_NOT_FOUND)
                 }
-                Err(LookupError::NotFound { .. }) => Verdict::Hold,
-                found => found.map_or_else(refused, |_| Verdict::Found),
+                Err(LookupError::NotFound { .. }) => GetVerdict::Hold,
+                found => found.map_or_else(refused, |_| GetVerdict::Found),
             },
-            _ => Verdict::Refused(Status::ERR_BAD_PARAM),
+            _ => GetVerdict::Refused(Status::ERR_BAD_PARAM),
         }
     }
 
     /// A request of the host is held, because the host may still register the namespace, unless the job has ended. For
     /// a peer the host must fetch the data.
-    fn judge_unknown_namespace(&self, wanted: &Wanted, reader: For) -> Verdict {
+    fn judge_unknown_namespace(&self, wanted: &Wanted, reader: For) -> GetVerdict {
         let rank = match wanted.proc.rank {
             _ if reader == For::Host && self.registry.has_ended(&wanted.proc.namespace) => {
-                return Verdict::Refused(Status::ERR_NOT_FOUND);
+                return GetVerdict::Refused(Status::ERR_NOT_FOUND);
             }
-            _ if reader == For::Host => return Verdict::Hold,
+            _ if reader == For::Host => return GetVerdict::Hold,
             Rank::Process(_) if !wanted.is_static() => wanted.proc.rank,
             Rank::Process(_) | Rank::Wildcard => Rank::Wildcard,
-            _ => return Verdict::Refused(Status::ERR_NOT_FOUND),
+            _ => return GetVerdict::Refused(Status::ERR_NOT_FOUND),
         };
         self.fetch_or_refuse(ProcId::new(wanted.proc.namespace.clone(), rank), wanted)
     }
 
     /// Judges a request about a process of a known job and a key that it may have posted.
-    fn judge_process(&self, job: &Job, rank: u32, wanted: &Wanted, asker: &Asker) -> Verdict {
+    fn judge_process(&self, job: &RegisteredJob, rank: u32, wanted: &Wanted, asker: &Asker) -> GetVerdict {
         let reader = reader_of(asker);
         let client = job.clients.get(&rank);
         let is_elsewhere = client.is_none() && job.is_defined();
         let is_outside = client.is_none() && job.job_size.is_some_and(|job_size| rank >= job_size);
         if is_outside || (is_elsewhere && reader == For::Host) {
-            return Verdict::Refused(Status::ERR_NOT_FOUND);
+            return GetVerdict::Refused(Status::ERR_NOT_FOUND);
         }
         let must_ask = is_elsewhere && wanted.directives.refresh && !wanted.directives.immediate;
         let found = match &wanted.key {
@@ -491,28 +491,28 @@ impl<S: Datastore> Server<S> {
             },
         };
         match client.map(|client| client.presence) {
-            _ if found => Verdict::Found,
+            _ if found => GetVerdict::Found,
             // The store already holds the newest values of local processes, so a refresh does not wait.
-            Some(_) if wanted.directives.refresh && reader == For::Peer => Verdict::Refused(Status::ERR_NOT_FOUND),
-            Some(presence) if presence.may_commit() => Verdict::Hold,
+            Some(_) if wanted.directives.refresh && reader == For::Peer => GetVerdict::Refused(Status::ERR_NOT_FOUND),
+            Some(presence) if presence.may_commit() => GetVerdict::Hold,
             Some(Presence::Finalized | Presence::Lost | Presence::Deregistered) => {
-                Verdict::Refused(Status::ERR_NOT_FOUND)
+                GetVerdict::Refused(Status::ERR_NOT_FOUND)
             }
             // A process that is not registered yet may turn out to be local.
-            _ if !is_elsewhere => Verdict::Hold,
+            _ if !is_elsewhere => GetVerdict::Hold,
             _ => self.fetch_or_refuse(wanted.proc.clone(), wanted),
         }
     }
 
-    fn fetch_or_refuse(&self, proc: ProcId, wanted: &Wanted) -> Verdict {
+    fn fetch_or_refuse(&self, proc: ProcId, wanted: &Wanted) -> GetVerdict {
         if !self.config.capabilities.contains(Capabilities::DIRECT_MODEX) {
-            return Verdict::Refused(Status::ERR_NOT_FOUND);
+            return GetVerdict::Refused(Status::ERR_NOT_FOUND);
         }
         // The whole job is fetched for any of its keys. A qualified value needs a fetch of all keys, because the other
         // server may never see its key alone.
         let is_whole = proc.rank == Rank::Wildcard || !wanted.directives.qualifiers.is_empty();
         let key = wanted.key.clone().filter(|_| !is_whole);
-        Verdict::Fetch(Fetch { proc, key })
+        GetVerdict::Fetch(Fetch { proc, key })
     }
 }
 
@@ -529,8 +529,8 @@ const fn reader_of(asker: &Asker) -> For {
     }
 }
 
-fn refused(error: LookupError) -> Verdict {
-    Verdict::Refused(error.status())
+fn refused(error: LookupError) -> GetVerdict {
+    GetVerdict::Refused(error.status())
 }
 
 fn size_bytes(entries: &[Kval]) -> usize {

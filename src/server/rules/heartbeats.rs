@@ -14,7 +14,7 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Output, PeerId, Upcall};
-use crate::server::state::{Server, Ticket, Timer, Watch, WatchId};
+use crate::server::state::{HeartbeatWatch, Server, Ticket, Timer, WatchId};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Status, Time};
 
@@ -31,12 +31,12 @@ impl<S: Datastore> Server<S> {
         } else if key == keys::MONITOR_CANCEL.name() {
             self.cancel_watches(peer, request.monitor.value.as_str()).then_some(Status::SUCCESS)?
         } else {
-            Watch::read(request, now)?.map_or_else(|status| status, |watch| self.watch(peer, watch))
+            HeartbeatWatch::read(request, now)?.map_or_else(|status| status, |watch| self.watch(peer, watch))
         };
         Some(if status == Status::SUCCESS { Reply::Infos(Vec::new()) } else { Reply::Status(status) })
     }
 
-    fn watch(&mut self, peer: PeerId, watch: Watch) -> Status {
+    fn watch(&mut self, peer: PeerId, watch: HeartbeatWatch) -> Status {
         if !is_addressed(&self.alert(peer, &watch)) {
             return Status::ERR_BAD_PARAM;
         }
@@ -74,7 +74,7 @@ impl<S: Datastore> Server<S> {
         }
     }
 
-    fn alert(&self, peer: PeerId, watch: &Watch) -> Event {
+    fn alert(&self, peer: PeerId, watch: &HeartbeatWatch) -> Event {
         let source = self.peers.get(peer).map(|peer| peer.proc.clone());
         let id = watch.name.as_ref().map(|name| Info::new(Key::from_static(keys::MONITOR_ID.name()), name.as_str()));
         Event { status: watch.alert, source, range: watch.range, info: id.into_iter().collect() }

@@ -1,6 +1,6 @@
 //! The hardware of the nodes, from their delivered inventories, and requests about it.
 
-use super::get::Verdict;
+use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
@@ -76,7 +76,7 @@ impl<S: Datastore> Server<S> {
     ) -> Option<Asker> {
         let found = wanted.key.as_ref().and_then(|key| self.inventory_value(key, directives));
         let (Some(key), Some(value)) = (&wanted.key, found) else { return Some(asker) };
-        if self.judge(&asker, wanted) == Verdict::Found {
+        if self.judge(&asker, wanted) == GetVerdict::Found {
             return Some(asker);
         }
         let entries = vec![Kval { key: key.clone(), value }];

@@ -7,8 +7,8 @@ use crate::server::interface::{
     Connect, FenceUpcall, GroupRequest, HostReply, PeerId, Upcall, flag, requires_more_than, settled, timeout,
 };
 use crate::server::state::{
-    Answer, Gathered, Kind, Operation, OperationId, Phase, Pool, Purpose, Remote, Server, Signature, Stage, Ticket,
-    Timer, brings_about, size_of_infos, size_of_procs,
+    Collective, CollectiveKind, CollectivePhase, Gathered, HostAnswer, OperationId, OperationStage, Pool, Purpose,
+    Remote, Server, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Time};
 
@@ -19,7 +19,7 @@ impl<S: Datastore> Server<S> {
         now: Time,
         ticket: Ticket,
         proc: ProcId,
-        kind: Kind,
+        kind: CollectiveKind,
         request: proto::Collective,
     ) {
         if let Some(id) = self.find_and_enter(now, ticket, proc, kind, request) {
@@ -34,7 +34,7 @@ impl<S: Datastore> Server<S> {
         now: Time,
         ticket: Ticket,
         proc: ProcId,
-        kind: Kind,
+        kind: CollectiveKind,
         request: proto::Collective,
     ) -> Option<OperationId> {
         let proto::Collective { procs, directives } = request;
@@ -132,7 +132,7 @@ impl<S: Datastore> Server<S> {
         now: Time,
         ticket: Ticket,
         proc: ProcId,
-        kind: Kind,
+        kind: CollectiveKind,
         request: proto::Collective,
     ) {
         let proto::Collective { procs, directives } = request;
@@ -160,7 +160,7 @@ impl<S: Datastore> Server<S> {
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.phase() != Phase::Gathering || !operation.unmourned.is_empty() {
+        if operation.phase() != CollectivePhase::Gathering || !operation.unmourned.is_empty() {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
@@ -194,7 +194,7 @@ impl<S: Datastore> Server<S> {
             return self.finish_operation(now, id, if is_met { status } else { Status::ERR_NOT_SUPPORTED });
         }
         // The remaining members can end a group that survives deaths, on one node or on many.
-        let is_end = self.collectives.get(id).is_some_and(Operation::ends_group);
+        let is_end = self.collectives.get(id).is_some_and(Collective::ends_group);
         self.hand_over(now, id, if is_end { self.tolerated(id, status) } else { status });
     }
 
@@ -216,7 +216,7 @@ impl<S: Datastore> Server<S> {
         let directives = operation.directives_for_host(status);
         let (mut collected, mut sizes) = (Vec::new(), Vec::new());
         let upcall = match operation.signature.kind.clone() {
-            Kind::Fence => match self.contribution(id) {
+            CollectiveKind::Fence => match self.contribution(id) {
                 Ok((data, commits)) => {
                     collected = commits;
                     sizes = self.sizes_of(&procs);
@@ -224,9 +224,9 @@ impl<S: Datastore> Server<S> {
                 }
                 Err(status) => return self.finish_operation(now, id, status),
             },
-            Kind::Connect => Upcall::Connect(Connect { procs, directives }),
-            Kind::Disconnect => Upcall::Disconnect(Connect { procs, directives }),
-            Kind::Group(operation, id) => Upcall::Group(GroupRequest { operation, id, procs, directives }),
+            CollectiveKind::Connect => Upcall::Connect(Connect { procs, directives }),
+            CollectiveKind::Disconnect => Upcall::Disconnect(Connect { procs, directives }),
+            CollectiveKind::Group(operation, id) => Upcall::Group(GroupRequest { operation, id, procs, directives }),
         };
         let Some(operation) = self.collectives.get_mut(id) else { return };
         operation.collected = collected;
@@ -248,19 +248,19 @@ impl<S: Datastore> Server<S> {
         let signature = operation.signature.clone();
         let nothing = || Gathered::Blocks(Vec::new());
         let answer = match (&signature.kind, reply) {
-            (Kind::Fence, HostReply::Fence { status, blocks }) => {
-                Answer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
+            (CollectiveKind::Fence, HostReply::Fence { status, blocks }) => {
+                HostAnswer { status: settled(status), gathered: Gathered::Blocks(blocks), info: Vec::new() }
             }
-            (Kind::Fence, HostReply::PackedFence { status, packed }) => {
-                Answer { status: settled(status), gathered: Gathered::Packed(packed), info: Vec::new() }
+            (CollectiveKind::Fence, HostReply::PackedFence { status, packed }) => {
+                HostAnswer { status: settled(status), gathered: Gathered::Packed(packed), info: Vec::new() }
             }
-            (Kind::Group(..), HostReply::Infos { status, info }) => {
-                Answer { status: settled(status), gathered: nothing(), info }
+            (CollectiveKind::Group(..), HostReply::Infos { status, info }) => {
+                HostAnswer { status: settled(status), gathered: nothing(), info }
             }
-            (_, other) => Answer { status: other.status(), gathered: nothing(), info: Vec::new() },
+            (_, other) => HostAnswer { status: other.status(), gathered: nothing(), info: Vec::new() },
         };
         let answer = match self.collectives.get(id).and_then(|operation| operation.failure) {
-            Some(status) => Answer { status, gathered: nothing(), info: Vec::new() },
+            Some(status) => HostAnswer { status, gathered: nothing(), info: Vec::new() },
             None => answer,
         };
         self.collectives.keep_answer(id, answer);
@@ -284,7 +284,7 @@ impl<S: Datastore> Server<S> {
     /// Ends the operations of a signature in order, as far as the host has answered.
     pub(super) fn settle_answered(&mut self, now: Time, signature: &Signature) {
         while let Some((id, answer)) = self.collectives.take_next_answer(signature) {
-            let Answer { status, gathered, info } = answer;
+            let HostAnswer { status, gathered, info } = answer;
             let status = self.collectives.get(id).map_or(status, |operation| operation.in_view_of_losses(status));
             let (status, filled, whole) = self.take_gathered(id, status, &gathered);
             if !self.must_catch_up(now, id, status, &whole, &info) {
@@ -306,7 +306,7 @@ impl<S: Datastore> Server<S> {
         self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
         self.timers
             .disarm(operation.early_connect.and_then(|early_connect| early_connect.until()), Timer::Registration(id));
-        if let Stage::AtHost(upcall) = operation.stage {
+        if let OperationStage::AtHost(upcall) = operation.stage {
             self.cancel_upcall(upcall);
         }
         self.abandon_catch_up(id);

@@ -11,7 +11,7 @@ use super::access::{Action, Object};
 use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::server::interface::{GroupOperation, Output, PeerId, StoreOffer};
-use crate::server::state::{Jobs, Kind, Lost, Operation, Participants, PeerStage, Presence, Server, Tie};
+use crate::server::state::{Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, Server, Tie};
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
 impl<S: Datastore> Server<S> {
@@ -27,21 +27,21 @@ impl<S: Datastore> Server<S> {
     }
 
     /// Whether a disconnect names a set that is not connected.
-    pub(super) fn parts_strangers(&self, operation: &Operation) -> bool {
-        operation.signature.kind == Kind::Disconnect
+    pub(super) fn parts_strangers(&self, operation: &Collective) -> bool {
+        operation.signature.kind == CollectiveKind::Disconnect
             && !self.is_connected(&operation.signature.procs, &operation.contributed)
     }
 
     /// A successful operation: its local participants read each other's jobs from now on, or no longer.
-    pub(super) fn tie(&mut self, operation: &Operation) {
+    pub(super) fn tie(&mut self, operation: &Collective) {
         let procs = &operation.signature.procs;
         let namespaces = agreed(operation);
         let is_here =
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
         let here = &operation.contributed.iter().filter(is_here).cloned().collect();
         match &operation.signature.kind {
-            Kind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
-            Kind::Group(GroupOperation::Construct, id) => {
+            CollectiveKind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
+            CollectiveKind::Group(GroupOperation::Construct, id) => {
                 let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
                 let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
                 let members = members.map(|(namespace, _)| namespace).filter(is_agreed).cloned();
@@ -49,7 +49,7 @@ impl<S: Datastore> Server<S> {
                 let tie = Tie::Group(id.clone(), self.ties.next_group());
                 self.bind(&tie, namespaces, here);
             }
-            Kind::Disconnect => {
+            CollectiveKind::Disconnect => {
                 let gone = here.union(&operation.departed).cloned().collect();
                 let lost = self.ties.part(&gone, |tie, jobs| match tie {
                     Tie::Connection(connected) => connected == procs,
@@ -58,11 +58,11 @@ impl<S: Datastore> Server<S> {
                 });
                 self.take_away(lost);
             }
-            Kind::Group(GroupOperation::Destruct, id) => {
+            CollectiveKind::Group(GroupOperation::Destruct, id) => {
                 let gone = here.union(&operation.departed).cloned().collect();
                 self.untie_group(id, &gone);
             }
-            Kind::Fence => {}
+            CollectiveKind::Fence => {}
         }
     }
 
@@ -226,13 +226,13 @@ impl<S: Datastore> Server<S> {
 }
 
 /// The jobs that an operation ties together.
-pub(in crate::server) fn agreed(operation: &Operation) -> BTreeSet<Namespace> {
+pub(in crate::server) fn agreed(operation: &Collective) -> BTreeSet<Namespace> {
     operation.signature.procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
 }
 
 /// Whether processes of a job were expected here and none has arrived. They may have refused. The host decides about
 /// remote jobs.
-fn refused(operation: &Operation, namespace: &Namespace) -> bool {
+fn refused(operation: &Collective, namespace: &Namespace) -> bool {
     let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
     operation.departed.iter().any(is_of_job) && !operation.contributed.iter().any(is_of_job)
 }

@@ -1,6 +1,6 @@
 //! Questions about the node's topology: the runtime has it, and reads it for the first question.
 
-use super::get::Verdict;
+use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::server::interface::{StoreOffer, TOPOLOGY, TopologyQuestion};
@@ -21,7 +21,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The key of the topology as text, if it is requested and the host has registered no other value under it.
-    pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &Verdict) -> Option<Key> {
+    pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &GetVerdict) -> Option<Key> {
         let Asker::Peer(ticket) = asker else { return None };
         let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
         // The job must be known here: its own processes ask, or a tool does.
@@ -29,7 +29,7 @@ impl<S: Datastore> Server<S> {
         let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == *namespace;
         let is_here = is_own_job || self.registry.registered(namespace).is_some();
         let is_asked = is_here && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
-        (is_asked && *verdict != Verdict::Found).then(|| key.clone())
+        (is_asked && *verdict != GetVerdict::Found).then(|| key.clone())
     }
 
     pub(super) fn ask_topology(&mut self, waiter: Waiter, key: Key) {

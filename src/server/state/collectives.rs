@@ -10,11 +10,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operation::{Answer, Operation, OperationId, Stage, brings_about};
+use super::operation::{Collective, HostAnswer, OperationId, OperationStage, brings_about};
 use super::outputs::Ticket;
 use super::registry::Registry;
-use super::signature::{Kind, Signature};
-use super::transitions::{Effect, Happening, Phase, Standing, Table};
+use super::signature::{CollectiveKind, Signature};
+use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
 use crate::server::interface::{PeerId, UpcallId};
 use crate::types::{Info, Namespace, ProcId, Rank, Text};
 
@@ -22,8 +22,8 @@ use crate::types::{Info, Namespace, ProcId, Rank, Text};
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     /// The rules of operations.
-    pub(crate) table: Table,
-    operations: BTreeMap<OperationId, Operation>,
+    pub(crate) table: TransitionTable,
+    operations: BTreeMap<OperationId, Collective>,
     /// The same by signature, oldest first.
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
     size_bytes: usize,
@@ -37,13 +37,13 @@ impl Collectives {
     pub(crate) fn meant(
         &self,
         registry: &Registry,
-        (kind, procs): (Kind, Vec<ProcId>),
+        (kind, procs): (CollectiveKind, Vec<ProcId>),
         peer: PeerId,
         proc: &ProcId,
     ) -> (Option<OperationId>, Signature) {
         let wanted = Signature::new(kind, procs);
         let ids = match &wanted.kind {
-            Kind::Group(..) => self.of_group(registry, &wanted, proc),
+            CollectiveKind::Group(..) => self.of_group(registry, &wanted, proc),
             _ => self.by_signature.get(&wanted).into_iter().flatten().copied().collect(),
         };
         let mut meant = ids.iter().filter_map(|id| Some((*id, self.operations.get(id)?)));
@@ -113,7 +113,7 @@ impl Collectives {
         operation.is_some_and(|op| op.signature.covers(proc) && self.is_joinable(op, peer, proc))
     }
 
-    fn is_joinable(&self, operation: &Operation, peer: PeerId, proc: &ProcId) -> bool {
+    fn is_joinable(&self, operation: &Collective, peer: PeerId, proc: &ProcId) -> bool {
         let happening = if operation.waits(peer) { Happening::Repeat } else { Happening::Arrive };
         let effect = (self.table.0)(operation.phase(), operation.standing(proc, None), happening);
         matches!(effect, Effect::Count | Effect::WaitAlong)
@@ -123,7 +123,7 @@ impl Collectives {
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
         self.by_signature.entry(signature.clone()).or_default().insert(id);
-        let operation = Operation::new(signature, directives, user);
+        let operation = Collective::new(signature, directives, user);
         self.size_bytes = self.size_bytes.saturating_add(operation.size_bytes());
         self.operations.insert(id, operation);
         id
@@ -131,7 +131,7 @@ impl Collectives {
 
     /// A participant arrives at an operation from [`Collectives::meant`] or [`Collectives::open`]. Only a second ticket
     /// of one connection could be displaced, which `meant` rules out.
-    pub(crate) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Operation> {
+    pub(crate) fn arrive(&mut self, id: OperationId, proc: ProcId, ticket: Ticket) -> Option<&mut Collective> {
         let operation = self.operations.get_mut(&id)?;
         operation.arrive(proc, ticket);
         Some(operation)
@@ -140,15 +140,15 @@ impl Collectives {
     /// Closes the operation to newcomers.
     pub(crate) fn hand_to_host(&mut self, id: OperationId, upcall: UpcallId) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = Stage::AtHost(upcall);
+            operation.stage = OperationStage::AtHost(upcall);
             operation.deadline = None;
         }
     }
 
     /// Stores the host's answer to an operation until its turn comes.
-    pub(crate) fn keep_answer(&mut self, id: OperationId, answer: Answer) {
+    pub(crate) fn keep_answer(&mut self, id: OperationId, answer: HostAnswer) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = Stage::Answered;
+            operation.stage = OperationStage::Answered;
             operation.answer = Some(answer);
         }
     }
@@ -156,16 +156,16 @@ impl Collectives {
     /// Marks an operation that waits for the values of a missed fence.
     pub(crate) fn catch_up(&mut self, id: OperationId) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = Stage::CatchingUp;
+            operation.stage = OperationStage::CatchingUp;
         }
     }
 
     /// The host's answer to the oldest operation of a signature, if there is one.
-    pub(crate) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, Answer)> {
+    pub(crate) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, HostAnswer)> {
         let oldest = *self.by_signature.get(signature)?.first()?;
         let operation = self.operations.get_mut(&oldest)?;
         let is_ahead = operation.is_ahead();
-        let counts = |answer: &mut Answer| !is_ahead || !brings_about(answer.status);
+        let counts = |answer: &mut HostAnswer| !is_ahead || !brings_about(answer.status);
         let answer = operation.answer.take_if(counts)?;
         Some((oldest, answer))
     }
@@ -176,7 +176,7 @@ impl Collectives {
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
-    pub(crate) fn remove(&mut self, id: OperationId) -> Option<Operation> {
+    pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
         self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
         if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
@@ -193,38 +193,38 @@ impl Collectives {
         self.operations.values_mut().filter_map(|operation| operation.withdraw(peer)).collect()
     }
 
-    pub(crate) fn get(&self, id: OperationId) -> Option<&Operation> {
+    pub(crate) fn get(&self, id: OperationId) -> Option<&Collective> {
         self.operations.get(&id)
     }
 
-    pub(crate) fn get_mut(&mut self, id: OperationId) -> Option<&mut Operation> {
+    pub(crate) fn get_mut(&mut self, id: OperationId) -> Option<&mut Collective> {
         self.operations.get_mut(&id)
     }
 
     /// Whether a timeout ends this operation.
     pub(crate) fn is_ended_by_time(&self, id: OperationId) -> bool {
-        let phase = self.operations.get(&id).map(Operation::phase);
+        let phase = self.operations.get(&id).map(Collective::phase);
         phase.is_some_and(|phase| (self.table.0)(phase, Standing::Expected, Happening::TimeOut) == Effect::End)
     }
 
     /// Whether an operation of this kind, with an arrived process of the same user, gathers and waits for this process.
-    pub(crate) fn is_gathering(&self, registry: &Registry, kind: &Kind, proc: &ProcId) -> bool {
-        let is_meant = |op: &Operation| op.signature.kind == *kind && op.signature.covers(proc);
-        let mut meant = self.operations.iter().filter(|(_, op)| op.stage == Stage::Gathering && is_meant(op));
+    pub(crate) fn is_gathering(&self, registry: &Registry, kind: &CollectiveKind, proc: &ProcId) -> bool {
+        let is_meant = |op: &Collective| op.signature.kind == *kind && op.signature.covers(proc);
+        let mut meant = self.operations.iter().filter(|(_, op)| op.stage == OperationStage::Gathering && is_meant(op));
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
     /// Operations on this group with this process.
     pub(crate) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
-        let is_about = |op: &Operation| {
-            matches!(&op.signature.kind, Kind::Group(_, name) if name == id) && op.signature.covers(proc)
+        let is_about = |op: &Collective| {
+            matches!(&op.signature.kind, CollectiveKind::Group(_, name) if name == id) && op.signature.covers(proc)
         };
         self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }
 
     /// Operations that still gather and name a namespace, oldest first.
     pub(crate) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        let is_concerned = |op: &Operation| op.phase() == Phase::Gathering && op.signature.names(namespace);
+        let is_concerned = |op: &Collective| op.phase() == CollectivePhase::Gathering && op.signature.names(namespace);
         self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
     }
 
@@ -233,7 +233,7 @@ impl Collectives {
         self.operations.iter().filter(|(_, op)| op.signature.names(namespace)).map(|(id, _)| *id).collect()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationId, &Operation)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationId, &Collective)> {
         self.operations.iter().map(|(id, operation)| (*id, operation))
     }
 
@@ -256,10 +256,10 @@ impl Collectives {
     }
 
     pub(crate) fn size_bytes_of_user(&self, uid: u32) -> usize {
-        self.of_user(uid).map(Operation::size_bytes).fold(0, usize::saturating_add)
+        self.of_user(uid).map(Collective::size_bytes).fold(0, usize::saturating_add)
     }
 
-    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Operation> {
+    fn of_user(&self, uid: u32) -> impl Iterator<Item = &Collective> {
         self.operations.values().filter(move |op| op.user() == Some(uid))
     }
 

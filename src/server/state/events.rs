@@ -22,12 +22,12 @@ pub(crate) struct Events {
     last_pending: u64,
     /// Codes of withdrawn registrations, until a check for other listeners.
     withdrawn: Vec<Status>,
-    cache: Cache<Origin>,
+    cache: Cache<EventOrigin>,
 }
 
 /// The origin of an event.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct EventOrigin {
     /// The connection that raised it, and does not get it back.
     pub(crate) connection: Option<PeerId>,
     pub(crate) voice: Voice,
@@ -53,7 +53,7 @@ impl Voice {
     }
 }
 
-impl From<Voice> for Origin {
+impl From<Voice> for EventOrigin {
     fn from(voice: Voice) -> Self {
         Self { connection: None, voice }
     }
@@ -194,7 +194,7 @@ impl Events {
     }
 
     /// Keeps an event for later listeners, if it may be kept. Returns its number, and forgotten events.
-    pub(crate) fn keep(&mut self, now: Time, event: &Arc<Event>, origin: Origin) -> (u64, Vec<Arc<Event>>) {
+    pub(crate) fn keep(&mut self, now: Time, event: &Arc<Event>, origin: EventOrigin) -> (u64, Vec<Arc<Event>>) {
         let number = match event.may_be_kept() {
             true => self.cache.push(now, Arc::clone(event), origin, origin.voice.user()),
             false => NOT_KEPT,
@@ -208,7 +208,11 @@ impl Events {
     }
 
     /// The kept events of these codes that a listener has not got, in order of arrival.
-    pub(crate) fn ungot(&self, listener: Listener, codes: &Codes) -> impl Iterator<Item = (u64, &Arc<Event>, Origin)> {
+    pub(crate) fn ungot(
+        &self,
+        listener: Listener,
+        codes: &Codes,
+    ) -> impl Iterator<Item = (u64, &Arc<Event>, EventOrigin)> {
         let interest = self.interests.get(&listener);
         let is_ungot = move |number: u64, event: &Event| {
             codes.matches(event) && !interest.is_some_and(|interest| interest.has_got(number, event))

@@ -7,7 +7,7 @@ use crate::types::{Namespace, ProcId, Rank, footprint};
 
 /// A standing request for output.
 #[derive(Debug)]
-pub(crate) struct Pull {
+pub(crate) struct OutputPull {
     pub(crate) peer: PeerId,
     pub(crate) requester: Requester,
     pub(crate) procs: Vec<ProcId>,
@@ -19,7 +19,7 @@ pub(crate) struct Pull {
 /// Pulls of output, and kept output without a pull.
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
-    granted: BTreeMap<u64, Pull>,
+    granted: BTreeMap<u64, OutputPull>,
     wanted: BTreeMap<Namespace, WantedOutput>,
     /// Total number of processes in all pulls.
     proc_count: usize,
@@ -39,7 +39,7 @@ struct WantedOutput {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts([usize; u16::BITS as usize]);
 
-impl Pull {
+impl OutputPull {
     fn is_of_user_of(&self, other: &Self) -> bool {
         let owner = |pull: &Self| (pull.requester.uid, pull.requester.gid);
         owner(self) == owner(other)
@@ -71,7 +71,7 @@ impl Forwarding {
     }
 
     /// The granted pulls.
-    pub(crate) fn granted(&self) -> impl Iterator<Item = &Pull> {
+    pub(crate) fn granted(&self) -> impl Iterator<Item = &OutputPull> {
         self.granted.values()
     }
 
@@ -85,7 +85,7 @@ impl Forwarding {
         (self.granted.len(), self.proc_count)
     }
 
-    pub(crate) fn insert(&mut self, reference: u64, pull: Pull) {
+    pub(crate) fn insert(&mut self, reference: u64, pull: OutputPull) {
         self.proc_count = self.proc_count.saturating_add(pull.procs.len());
         for (namespace, procs) in ProcId::by_namespace(&pull.procs) {
             let wanted = self.wanted.entry(namespace.clone()).or_default();
@@ -97,8 +97,8 @@ impl Forwarding {
         self.granted.insert(reference, pull);
     }
 
-    pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &Pull) -> bool) -> Vec<Pull> {
-        let over: Vec<Pull> =
+    pub(crate) fn extract(&mut self, is_over: impl Fn(u64, &OutputPull) -> bool) -> Vec<OutputPull> {
+        let over: Vec<OutputPull> =
             self.granted.extract_if(.., |&id, pull| is_over(id, pull)).map(|(_, pull)| pull).collect();
         for pull in &over {
             self.proc_count = self.proc_count.saturating_sub(pull.procs.len());
@@ -122,7 +122,7 @@ impl Forwarding {
     }
 
     /// The part of an ended pull that no other pull wants.
-    pub(crate) fn without_wanted(&self, mut pull: Pull) -> Pull {
+    pub(crate) fn without_wanted(&self, mut pull: OutputPull) -> OutputPull {
         pull.procs.retain(|proc| !self.is_wanted(proc, pull.channels));
         pull
     }
@@ -135,12 +135,12 @@ impl Forwarding {
     }
 
     /// Whether the host already forwards all of this for the same user. Long lists are not compared: the host is asked.
-    pub(crate) fn has_granted(&self, wanted: &Pull) -> bool {
+    pub(crate) fn has_granted(&self, wanted: &OutputPull) -> bool {
         if wanted.procs.len() > PROCS_COMPARED_MAX {
             return false;
         }
         let channels = (0..u16::BITS).map(|bit| 1 << bit).filter(|channel| wanted.channels & channel != 0);
-        let pulls: Vec<&Pull> = self.granted.values().filter(|pull| pull.is_of_user_of(wanted)).collect();
+        let pulls: Vec<&OutputPull> = self.granted.values().filter(|pull| pull.is_of_user_of(wanted)).collect();
         channels
             .into_iter()
             .all(|channel| wanted.procs.iter().all(|proc| pulls.iter().any(|pull| pull.wants(proc, channel))))
@@ -154,7 +154,7 @@ impl Forwarding {
         }
     }
 
-    pub(crate) fn take_kept(&mut self, pull: &Pull) -> Vec<IofOutput> {
+    pub(crate) fn take_kept(&mut self, pull: &OutputPull) -> Vec<IofOutput> {
         let is_wanted = |output: &IofOutput| pull.wants(&output.source, output.channel);
         let (wanted, kept) = std::mem::take(&mut self.kept).into_iter().partition::<Vec<_>, _>(is_wanted);
         self.kept = kept.into();

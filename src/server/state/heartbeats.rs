@@ -20,12 +20,12 @@ pub(crate) struct WatchId {
 /// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats {
-    watches: BTreeMap<WatchId, Watch>,
+    watches: BTreeMap<WatchId, HeartbeatWatch>,
     last_number: u64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct HeartbeatWatch {
     /// The process's name for the watch.
     pub(crate) name: Option<String>,
     interval: Duration,
@@ -50,12 +50,12 @@ impl Heartbeats {
         self.watches.get(&id).map(|watch| watch.due)
     }
 
-    pub(crate) fn get(&self, id: WatchId) -> Option<&Watch> {
+    pub(crate) fn get(&self, id: WatchId) -> Option<&HeartbeatWatch> {
         self.watches.get(&id)
     }
 
     /// Adds a watch of a connection. Returns its id and the end of its first interval.
-    pub(crate) fn insert(&mut self, peer: PeerId, watch: Watch) -> (WatchId, Time) {
+    pub(crate) fn insert(&mut self, peer: PeerId, watch: HeartbeatWatch) -> (WatchId, Time) {
         self.last_number = self.last_number.saturating_add(1);
         let (id, due) = (WatchId { peer, number: self.last_number }, watch.due);
         self.watches.insert(id, watch);
@@ -74,7 +74,7 @@ impl Heartbeats {
 
     /// Removes the watches of a connection with this name, or all. Returns the ids and deadlines.
     pub(crate) fn remove(&mut self, peer: PeerId, name: Option<&str>) -> Vec<(WatchId, Time)> {
-        let is_meant = |watch: &Watch| name.is_none() || watch.name.as_deref() == name;
+        let is_meant = |watch: &HeartbeatWatch| name.is_none() || watch.name.as_deref() == name;
         let meant = self.of(peer).filter(|(_, watch)| is_meant(watch));
         let meant: Vec<(WatchId, Time)> = meant.map(|(id, watch)| (id, watch.due)).collect();
         meant.iter().for_each(|(id, _)| drop(self.watches.remove(id)));
@@ -91,7 +91,7 @@ impl Heartbeats {
     }
 
     /// The watches of a connection.
-    pub(crate) fn of(&self, peer: PeerId) -> impl Iterator<Item = (WatchId, &Watch)> {
+    pub(crate) fn of(&self, peer: PeerId) -> impl Iterator<Item = (WatchId, &HeartbeatWatch)> {
         self.watches.range(Self::ids_of(peer)).map(|(id, watch)| (*id, watch))
     }
 
@@ -100,7 +100,7 @@ impl Heartbeats {
     }
 }
 
-impl Watch {
+impl HeartbeatWatch {
     /// Reads a request. `None`: it has a requirement that only the host may know.
     pub(crate) fn read(request: &proto::Monitor, now: Time) -> Option<Result<Self, Status>> {
         const UNDERSTOOD: [&str; 5] = [

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::early_connect::EarlyConnect;
 use super::outputs::Ticket;
 use super::registry::{Membership, Presence, Registry, Remote};
-use super::signature::{Kind, Signature};
+use super::signature::{CollectiveKind, Signature};
 use super::sizes::{size_of_infos, size_of_procs};
-use super::transitions::{Effect, Happening, Phase, Standing, Table};
+use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
 use crate::keys;
 use crate::proto::exchange::PackedFence;
 use crate::server::interface::{GroupOperation, PeerId, UpcallId, flag};
@@ -19,9 +19,9 @@ pub(crate) struct OperationId(pub(crate) u64);
 
 /// One open operation.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct Collective {
     pub(crate) signature: Signature,
-    pub(crate) stage: Stage,
+    pub(crate) stage: OperationStage,
     /// The directives of the first arrival.
     pub(crate) directives: Vec<Info>,
     pub(crate) contributed: BTreeSet<ProcId>,
@@ -57,7 +57,7 @@ pub(crate) struct Operation {
     /// The sizes of its namespaces in the host's request: servers number exchanged data by them.
     pub(crate) sizes: Vec<(Namespace, Option<u32>)>,
     /// The host's answer, kept until the older operations of this signature have ended.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) answer: Option<HostAnswer>,
     pub(crate) early_connect: Option<EarlyConnect>,
     /// The user whose process opened it; none: this server opened it.
     user: Option<u32>,
@@ -70,7 +70,7 @@ pub(crate) struct Operation {
 
 /// The progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum OperationStage {
     /// Local participants are missing.
     Gathering,
     /// The host works on it; no process can join.
@@ -83,20 +83,20 @@ pub(crate) enum Stage {
 
 /// The host's answer to an operation.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HostAnswer {
     pub(crate) status: Status,
     pub(crate) gathered: Gathered,
     /// Results of a group operation.
     pub(crate) info: Vec<Info>,
 }
 
-impl Operation {
+impl Collective {
     /// An operation without any arrived process.
     pub(crate) fn new(signature: Signature, directives: Vec<Info>, user: Option<u32>) -> Self {
         let size_bytes = size_of_procs(&signature.procs).saturating_add(size_of_infos(&directives));
         Self {
             signature,
-            stage: Stage::Gathering,
+            stage: OperationStage::Gathering,
             directives,
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
@@ -161,17 +161,19 @@ impl Operation {
     }
 
     /// The progress in terms of the table.
-    pub(crate) const fn phase(&self) -> Phase {
+    pub(crate) const fn phase(&self) -> CollectivePhase {
         match self.stage {
-            Stage::Gathering => Phase::Gathering,
-            _ if self.is_ahead() => Phase::Gathering,
-            Stage::AtHost(_) | Stage::Answered | Stage::CatchingUp => Phase::Closed,
+            OperationStage::Gathering => CollectivePhase::Gathering,
+            _ if self.is_ahead() => CollectivePhase::Gathering,
+            OperationStage::AtHost(_) | OperationStage::Answered | OperationStage::CatchingUp => {
+                CollectivePhase::Closed
+            }
         }
     }
 
     /// Whether it is a fence that carries data.
     pub(crate) fn collects(&self) -> bool {
-        self.signature.kind == Kind::Fence && flag(&self.directives, keys::COLLECT_DATA)
+        self.signature.kind == CollectiveKind::Fence && flag(&self.directives, keys::COLLECT_DATA)
     }
 
     /// A process's standing in this operation.
@@ -187,7 +189,7 @@ impl Operation {
     }
 
     /// Records local and departed participants. Returns whether all participants that can arrive have arrived.
-    pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: Table) -> bool {
+    pub(crate) fn is_locally_complete(&mut self, registry: &Registry, table: TransitionTable) -> bool {
         if self.members.as_ref().is_none_or(|(revision, _)| *revision != registry.revision()) {
             let members = self.signature.membership(registry);
             members.iter().for_each(|members| self.note_departures(registry, table, &members.local));
@@ -199,7 +201,7 @@ impl Operation {
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    pub(crate) fn note_departures(&mut self, registry: &Registry, table: Table, local: &BTreeSet<ProcId>) {
+    pub(crate) fn note_departures(&mut self, registry: &Registry, table: TransitionTable, local: &BTreeSet<ProcId>) {
         let departs = |proc: &&ProcId| {
             let presence = registry.client(proc).map(|client| client.presence);
             let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
@@ -210,7 +212,7 @@ impl Operation {
     }
 
     /// A process has left the operation's group.
-    pub(crate) fn leave(&mut self, proc: &ProcId, table: Table) {
+    pub(crate) fn leave(&mut self, proc: &ProcId, table: TransitionTable) {
         self.left.insert(proc.clone());
         if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
             self.departed.insert(proc.clone());
@@ -242,10 +244,10 @@ impl Operation {
     pub(crate) fn needs_host(&self, has_host: bool) -> bool {
         let remote = self.remote();
         let is_wanted = match &self.signature.kind {
-            Kind::Fence => false,
-            Kind::Connect | Kind::Disconnect => has_host,
+            CollectiveKind::Fence => false,
+            CollectiveKind::Connect | CollectiveKind::Disconnect => has_host,
             // A number must be unique beyond this node.
-            Kind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
+            CollectiveKind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
@@ -257,7 +259,7 @@ impl Operation {
 
     /// Whether it ends a group. Members that have left are not missing there.
     pub(crate) const fn ends_group(&self) -> bool {
-        matches!(self.signature.kind, Kind::Group(GroupOperation::Destruct, _))
+        matches!(self.signature.kind, CollectiveKind::Group(GroupOperation::Destruct, _))
     }
 
     /// Whether a local participant is missing.
@@ -276,7 +278,7 @@ impl Operation {
     }
 
     /// Whether nothing but registrations is missing. Records departed processes.
-    pub(crate) fn lacks_only_jobs(&mut self, registry: &Registry, table: Table) -> bool {
+    pub(crate) fn lacks_only_jobs(&mut self, registry: &Registry, table: TransitionTable) -> bool {
         let is_known = |entry: &&ProcId| registry.job(&entry.namespace).is_some();
         let known: Vec<ProcId> = self.signature.procs.iter().filter(is_known).cloned().collect();
         if known.len() == self.signature.procs.len() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::forwarding::Pull;
+use super::forwarding::OutputPull;
 use super::operation::OperationId;
 use super::outputs::Ticket;
 use super::questions::Questions;
@@ -34,7 +34,7 @@ pub(crate) enum Expected {
     /// Infos; this server answers what the host does not, as far as it can.
     Queries(Box<Questions>),
     /// Success, which grants this pull.
-    Pull(Box<Pull>),
+    Pull(Box<OutputPull>),
 }
 
 /// Data requested from the host. Equal requests share one upcall.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
-use crate::server::interface::{Answer, Garbage, QueryAnswers, Requester, Table};
+use crate::server::interface::{Garbage, QueryAnswer, QueryAnswers, QueryTable, Requester};
 use crate::types::{Info, Key, Query, Status, Text};
 
 /// The queries of one request, and the host's answers.
@@ -33,7 +33,7 @@ pub(crate) struct Answering {
     pub(crate) ticket: Ticket,
     pub(crate) questions: Questions,
     pub(crate) topology: Topology,
-    pub(crate) progress: Progress,
+    pub(crate) progress: QueryProgress,
 }
 
 impl Answering {
@@ -45,8 +45,8 @@ impl Answering {
 
 /// The progress of the answers.
 #[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) found: Vec<Answer>,
+pub(crate) struct QueryProgress {
+    pub(crate) found: Vec<QueryAnswer>,
     /// Size of the answers, without the host's.
     pub(crate) bytes: usize,
     /// Number of the host's answers for each key.
@@ -59,16 +59,16 @@ pub(crate) struct Progress {
     pub(crate) query: usize,
     pub(crate) key: usize,
     /// The current table, and the rank of its next row.
-    pub(crate) table: Table,
+    pub(crate) table: QueryTable,
     pub(crate) next_rank: Option<u32>,
 }
 
-impl Progress {
+impl QueryProgress {
     /// Begins with the host's answers. The host does not say which of several queries for one key it has answered, so
     /// the server counts its answers. If the host was asked more often than it answered, one query may get an answer
     /// twice and another none.
     pub(crate) fn new(told: &[Info]) -> Self {
-        let found = told.iter().cloned().map(Answer::Info).collect();
+        let found = told.iter().cloned().map(QueryAnswer::Info).collect();
         let mut progress = Self { found, ..Self::default() };
         for info in told {
             *progress.told_of.entry(info.key.clone()).or_default() += 1;

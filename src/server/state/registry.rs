@@ -11,7 +11,7 @@ use crate::types::{Namespace, ProcId, Rank, Text};
 /// The processes that the host announced, and their presence.
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
-    jobs: BTreeMap<Namespace, Job>,
+    jobs: BTreeMap<Namespace, RegisteredJob>,
     revision: u64,
     /// Newly announced processes number their commits above this. Other nodes keep the newest number that they have,
     /// and may not learn that a job was registered again here.
@@ -49,7 +49,7 @@ impl Ended {
 
 /// One namespace.
 #[derive(Debug, Default)]
-pub(crate) struct Job {
+pub(crate) struct RegisteredJob {
     /// False while only processes of it were announced.
     pub(crate) is_registered: bool,
     /// Made for tools, without the host; removed with the last tool.
@@ -200,7 +200,7 @@ pub(crate) enum Remote {
     Some,
 }
 
-impl Job {
+impl RegisteredJob {
     /// The number of the next admitted connection: from 1, in order. Zero, which several connections may share, once
     /// all numbers are used up.
     pub(crate) const fn next_connection(&mut self) -> u32 {
@@ -266,25 +266,25 @@ impl Registry {
         self.revision = self.revision.saturating_add(1);
     }
 
-    pub(crate) fn job(&self, namespace: &Namespace) -> Option<&Job> {
+    pub(crate) fn job(&self, namespace: &Namespace) -> Option<&RegisteredJob> {
         self.jobs.get(namespace)
     }
 
     /// The job if the host registered it, not only processes of it.
-    pub(crate) fn registered(&self, namespace: &Namespace) -> Option<&Job> {
+    pub(crate) fn registered(&self, namespace: &Namespace) -> Option<&RegisteredJob> {
         self.jobs.get(namespace).filter(|job| job.is_registered)
     }
 
-    pub(crate) fn job_mut(&mut self, namespace: &Namespace) -> Option<&mut Job> {
+    pub(crate) fn job_mut(&mut self, namespace: &Namespace) -> Option<&mut RegisteredJob> {
         self.jobs.get_mut(namespace)
     }
 
-    pub(crate) fn job_or_insert(&mut self, namespace: &Namespace) -> &mut Job {
+    pub(crate) fn job_or_insert(&mut self, namespace: &Namespace) -> &mut RegisteredJob {
         self.ended.forget(namespace);
         self.jobs.entry(namespace.clone()).or_default()
     }
 
-    fn remove(&mut self, namespace: &Namespace) -> Option<Job> {
+    fn remove(&mut self, namespace: &Namespace) -> Option<RegisteredJob> {
         let job = self.jobs.remove(namespace)?;
         let last = job.clients.values().map(Client::last_commit).max();
         self.commit_base = self.commit_base.max(last.unwrap_or_default());
@@ -293,7 +293,7 @@ impl Registry {
 
     /// Removes an ended job, and remembers its name among the last `ended_max`. Jobs of tools are not remembered,
     /// because they could displace the others.
-    pub(crate) fn end(&mut self, namespace: &Namespace, ended_max: usize) -> Option<Job> {
+    pub(crate) fn end(&mut self, namespace: &Namespace, ended_max: usize) -> Option<RegisteredJob> {
         let job = self.remove(namespace)?;
         if !job.is_of_tools {
             self.ended.note(namespace.clone(), ended_max);
@@ -326,7 +326,7 @@ impl Registry {
         self.jobs.keys()
     }
 
-    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&Namespace, &Job)> {
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (&Namespace, &RegisteredJob)> {
         self.jobs.iter()
     }
 

@@ -13,7 +13,7 @@ use crate::types::{Namespace, ProcId, Rank, Text};
 
 /// Kinds of operations that never match each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum CollectiveKind {
     Fence,
     Connect,
     Disconnect,
@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Group(GroupOperation, Text),
 }
 
-impl Kind {
+impl CollectiveKind {
     /// Whether it ends a relation whose jobs may have ended since: it goes on without them. No new relation starts with
     /// an ended job.
     pub(crate) const fn outlives_jobs(&self) -> bool {
@@ -56,7 +56,7 @@ impl Kind {
 /// The common data of the participants of one operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
-    pub(crate) kind: Kind,
+    pub(crate) kind: CollectiveKind,
     pub(crate) procs: Participants,
 }
 
@@ -113,7 +113,7 @@ impl PartialEq for Participants {
 impl Eq for Participants {}
 
 impl Signature {
-    pub(crate) fn new(kind: Kind, procs: Vec<ProcId>) -> Self {
+    pub(crate) fn new(kind: CollectiveKind, procs: Vec<ProcId>) -> Self {
         Self { kind, procs: Participants::new(procs) }
     }
 

@@ -7,7 +7,7 @@
 
 /// The progress of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Phase {
+pub(crate) enum CollectivePhase {
     /// Local participants are missing.
     Gathering,
     /// The local phase is over: the host works on it, or has answered.
@@ -64,10 +64,10 @@ pub(crate) enum Effect {
 }
 
 /// The table.
-pub(crate) const fn effect(phase: Phase, standing: Standing, happening: Happening) -> Effect {
+pub(crate) const fn effect(phase: CollectivePhase, standing: Standing, happening: Happening) -> Effect {
+    use CollectivePhase::{Closed, Gathering};
     use Effect::{Count, Depart, End, Next, Nothing, WaitAlong};
     use Happening::{Arrive, Die, Finalize, Leave, Repeat, Return, TimeOut};
-    use Phase::{Closed, Gathering};
     use Standing::{Arrived, Away, Departed, Expected};
     match (phase, standing, happening) {
         (Gathering, Expected | Away | Departed, Arrive) => Count,
@@ -86,15 +86,15 @@ pub(crate) const fn effect(phase: Phase, standing: Standing, happening: Happenin
 
 /// The table that a core uses. Tests insert defects, to see that checks find them.
 #[derive(Clone, Copy)]
-pub(crate) struct Table(pub(crate) fn(Phase, Standing, Happening) -> Effect);
+pub(crate) struct TransitionTable(pub(crate) fn(CollectivePhase, Standing, Happening) -> Effect);
 
-impl Default for Table {
+impl Default for TransitionTable {
     fn default() -> Self {
         Self(effect)
     }
 }
 
-impl std::fmt::Debug for Table {
+impl std::fmt::Debug for TransitionTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Table")
     }

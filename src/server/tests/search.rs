@@ -18,7 +18,7 @@ use self::world::World;
 use super::harness::*;
 use crate::proto::{Collective, Request};
 use crate::server::Capabilities;
-use crate::server::state::transitions::{Effect, Happening, Phase, Standing, Table, effect};
+use crate::server::state::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable, effect};
 use crate::types::ProcId;
 
 const RANKS: u32 = 3;
@@ -168,7 +168,7 @@ struct Way {
     to: usize,
 }
 
-fn replay(pair: Pair, defective: Option<Table>, path: &[Step]) -> Result<World, String> {
+fn replay(pair: Pair, defective: Option<TransitionTable>, path: &[Step]) -> Result<World, String> {
     let mut world = World::new(pair, defective);
     path.iter().try_for_each(|step| world.step(*step)).map(|()| world)
 }
@@ -180,7 +180,7 @@ impl State {
 }
 
 /// Visits all reachable states within the bounds, with every possible step in each.
-fn search(pair: Pair, defective: Option<Table>, bounds: Bounds) -> Search {
+fn search(pair: Pair, defective: Option<TransitionTable>, bounds: Bounds) -> Search {
     let first = World::new(pair, defective);
     let mut known = BTreeMap::from([(first.fingerprint(), 0)]);
     let mut models = BTreeSet::from([first.model.fingerprint()]);
@@ -304,14 +304,14 @@ fn a_state_that_only_a_refusal_or_one_more_arrival_leads_out_of_is_a_dead_end() 
 #[test]
 fn a_defect_in_the_table_is_found() {
     fn mutant(
-        phase: Phase,
+        phase: CollectivePhase,
         standing: Standing,
         happening: Happening,
-        wrong: impl Fn(Phase, Standing, Happening) -> Option<Effect>,
+        wrong: impl Fn(CollectivePhase, Standing, Happening) -> Option<Effect>,
     ) -> Effect {
         wrong(phase, standing, happening).unwrap_or_else(|| effect(phase, standing, happening))
     }
-    type Defective = fn(Phase, Standing, Happening) -> Effect;
+    type Defective = fn(CollectivePhase, Standing, Happening) -> Effect;
     let defects: [(&str, Defective); 6] = [
         ("a finalization is a loss", |phase, standing, happening| {
             mutant(phase, standing, happening, |_, standing, happening| {
@@ -330,7 +330,7 @@ fn a_defect_in_the_table_is_found() {
         }),
         ("who is expected departs", |phase, standing, happening| {
             mutant(phase, standing, happening, |phase, standing, happening| {
-                let is_met = phase == Phase::Gathering && standing == Standing::Expected;
+                let is_met = phase == CollectivePhase::Gathering && standing == Standing::Expected;
                 (is_met && happening == Happening::Return).then_some(Effect::Depart)
             })
         }),
@@ -346,7 +346,8 @@ fn a_defect_in_the_table_is_found() {
         }),
     ];
     for (name, table) in defects {
-        let Search { states, transitions, defect, .. } = search(Pair::FencesOfOtherSets, Some(Table(table)), TWO);
+        let Search { states, transitions, defect, .. } =
+            search(Pair::FencesOfOtherSets, Some(TransitionTable(table)), TWO);
         assert!(defect.is_some(), "{name}: not found in {states} states, {transitions} transitions");
     }
 }

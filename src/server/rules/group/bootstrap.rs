@@ -13,7 +13,7 @@ use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, Kind, Pool, Server, Signature, Ticket, Timer, size_of_infos,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Pool, Server, Signature, Ticket, Timer, size_of_infos,
     size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
@@ -28,7 +28,7 @@ impl<S: Datastore> Server<S> {
         id: Text,
         request: proto::Collective,
     ) {
-        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
         if request.procs.is_empty() && self.collectives.is_gathering(&self.registry, &kind, &proc) {
             // The leaders have arrived, and one has named this process.
             let request = proto::Collective { procs: vec![proc.clone()], ..request };
@@ -113,7 +113,7 @@ impl<S: Datastore> Server<S> {
         let procs = open.members.into_iter().collect();
         let procs = self.groups.translate(&self.registry, procs, &leader.proc, self.config.limits.participants_max);
         let has_ended = self.registry.ended_among(&procs).is_some();
-        let whole = Signature::new(Kind::Group(GroupOperation::Construct, open.id), procs);
+        let whole = Signature::new(CollectiveKind::Group(GroupOperation::Construct, open.id), procs);
         let (mut operation, mut entered) = (None, BTreeSet::new());
         for BootstrapArrival { ticket, proc, directives, .. } in open.arrivals {
             let peer = ticket.peer();

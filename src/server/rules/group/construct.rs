@@ -10,7 +10,9 @@ use crate::keys;
 use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, StoreOffer, find, flag};
 use crate::server::rules::ending::{Formed, Results};
-use crate::server::state::{Group, Kind, Operation, OperationId, Peer, Server, Stage, Ticket, Wanted, brings_about};
+use crate::server::state::{
+    Collective, CollectiveKind, Group, OperationId, OperationStage, Peer, Server, Ticket, Wanted, brings_about,
+};
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Text, Time, Value};
 
 impl<S: Datastore> Server<S> {
@@ -31,7 +33,7 @@ impl<S: Datastore> Server<S> {
         if is_bootstrap && !has_host {
             return self.gather_bootstrap(now, ticket, proc, id, request);
         }
-        let kind = Kind::Group(GroupOperation::Construct, id);
+        let kind = CollectiveKind::Group(GroupOperation::Construct, id);
         match is_bootstrap {
             true => self.bootstrap(now, ticket, proc, kind, request),
             false => self.arrive(now, ticket, proc, kind, request),
@@ -47,13 +49,13 @@ impl<S: Datastore> Server<S> {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_FOUND);
         }
         let request = proto::Collective { procs, directives: group.directives };
-        self.arrive(now, ticket, proc, Kind::Group(GroupOperation::Destruct, id), request);
+        self.arrive(now, ticket, proc, CollectiveKind::Group(GroupOperation::Destruct, id), request);
     }
 
     /// The failure of an operation if local members are missing and must not be.
     pub(in crate::server::rules) fn intolerable(&self, id: OperationId, status: Status) -> Option<Status> {
         let operation = self.collectives.get(id).filter(|_| status != Status::SUCCESS)?;
-        let Kind::Group(what, name) = &operation.signature.kind else { return None };
+        let CollectiveKind::Group(what, name) = &operation.signature.kind else { return None };
         match what {
             GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
             GroupOperation::Destruct => {
@@ -69,10 +71,12 @@ impl<S: Datastore> Server<S> {
     pub(in crate::server::rules) fn tolerated(&self, id: OperationId, status: Status) -> Status {
         let Some(operation) = self.collectives.get(id) else { return status };
         match &operation.signature.kind {
-            Kind::Group(GroupOperation::Construct, _) if !flag(&operation.directives, keys::GROUP_OPTIONAL) => {
+            CollectiveKind::Group(GroupOperation::Construct, _)
+                if !flag(&operation.directives, keys::GROUP_OPTIONAL) =>
+            {
                 Status::SUCCESS
             }
-            Kind::Group(GroupOperation::Destruct, _) => Status::SUCCESS,
+            CollectiveKind::Group(GroupOperation::Destruct, _) => Status::SUCCESS,
             _ => status,
         }
     }
@@ -82,7 +86,7 @@ impl<S: Datastore> Server<S> {
         &mut self,
         what: GroupOperation,
         id: &Text,
-        operation: &Operation,
+        operation: &Collective,
         status: Status,
         info: Vec<Info>,
     ) -> Results {
@@ -94,7 +98,7 @@ impl<S: Datastore> Server<S> {
             return Results::Nothing;
         }
         // Only the host knows the missing remote members. Without its list all servers use the common one.
-        let is_of_here = operation.stage == Stage::Gathering;
+        let is_of_here = operation.stage == OperationStage::Gathering;
         let known = || if is_of_here { self.members_of(operation) } else { self.all_named(operation) };
         let members = membership(&info).map_or_else(known, Arc::new);
         let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
@@ -152,12 +156,12 @@ impl<S: Datastore> Server<S> {
         let Some(operation) = self.collectives.get(id) else { return false };
         let mut namespaces = operation.signature.procs.namespaces();
         !flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID)
-            || !matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _))
+            || !matches!(operation.signature.kind, CollectiveKind::Group(GroupOperation::Construct, _))
             || namespaces.all(|namespace| self.is_all_here(namespace))
     }
 
     /// The results that a host would return for a group of this node alone: its number, and the members' contributions.
-    fn own_results(&mut self, operation: &Operation) -> Vec<Info> {
+    fn own_results(&mut self, operation: &Collective) -> Vec<Info> {
         let wants_number = flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
         let number = wants_number.then(|| self.groups.next_number());
         let given = operation.directives.iter().filter(|info| info.key.as_str() == keys::GROUP_INFO.name());
@@ -165,7 +169,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The participants of an operation individually, in order, without those lost here.
-    pub(super) fn members_of(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
+    pub(super) fn members_of(&self, operation: &Collective) -> Arc<Vec<ProcId>> {
         let mut members = self.all_named(operation);
         if !operation.departed.is_empty() {
             Arc::make_mut(&mut members).retain(|proc| !operation.departed.contains(proc));
@@ -174,7 +178,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The participants of an operation individually, in order.
-    fn all_named(&self, operation: &Operation) -> Arc<Vec<ProcId>> {
+    fn all_named(&self, operation: &Collective) -> Arc<Vec<ProcId>> {
         if operation.signature.procs.iter().all(|entry| matches!(entry.rank, Rank::Process(_))) {
             return operation.signature.procs.shared();
         }

@@ -12,7 +12,7 @@ use crate::server::interface::{
     Capabilities, GroupOperation, Output, PeerId, StoreOffer, Upcall, find, flag, processes,
 };
 use crate::server::state::{
-    Bereaved, Invited, Kind, OperationId, Pool, Presence, Remote, Server, Signature, Stage, Ticket,
+    Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, Server, Signature, Ticket,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
@@ -114,7 +114,7 @@ impl<S: Datastore> Server<S> {
             let Some(of) = self.collectives.get_mut(operation) else { continue };
             of.leave(proc, table);
             match of.stage {
-                Stage::Gathering => self.advance_operation(now, operation),
+                OperationStage::Gathering => self.advance_operation(now, operation),
                 _ => self.ask_for_part(now, operation, proc),
             }
         }
@@ -123,11 +123,11 @@ impl<S: Datastore> Server<S> {
     /// The host works on the end of a group: asks the servers of processes that have left it.
     pub(in crate::server::rules) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
         let Some(of) = self.collectives.get(operation) else { return };
-        let Kind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
+        let CollectiveKind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
         let members = of.remaining();
         let doubtful = self.groups.of(id, &members).flat_map(|group| &group.doubtful);
         // A member may request the end before it has heard of the beginning.
-        let begun = Kind::Group(GroupOperation::Construct, id.clone());
+        let begun = CollectiveKind::Group(GroupOperation::Construct, id.clone());
         let forming = self.collectives.iter().filter(|(_, other)| other.signature.kind == begun);
         let forming = forming.flat_map(|(_, other)| &other.left).filter(|leaver| of.signature.covers(leaver));
         for leaver in of.left.iter().chain(doubtful).chain(forming).cloned().collect::<BTreeSet<ProcId>>() {
@@ -139,8 +139,9 @@ impl<S: Datastore> Server<S> {
     /// server.
     fn ask_for_part(&mut self, now: Time, operation: OperationId, leaver: &ProcId) {
         let Some(operation) = self.collectives.get(operation) else { return };
-        let Kind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
-        let is_waited_for = matches!(operation.stage, Stage::AtHost(_)) && self.registry.client(leaver).is_none();
+        let CollectiveKind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
+        let is_waited_for =
+            matches!(operation.stage, OperationStage::AtHost(_)) && self.registry.client(leaver).is_none();
         let Some(asker) = operation.contributed.first().filter(|_| is_waited_for) else { return };
         let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature.procs.to_vec());
         let awaited = Info::new(Key::from_static(proto::GROUP_AWAITED), processes(procs));
@@ -165,7 +166,7 @@ impl<S: Datastore> Server<S> {
         if procs.len() > limits.participants_max || self.collectives.len() >= limits.collectives_max {
             return;
         }
-        let signature = Signature::new(Kind::Group(GroupOperation::Destruct, id.clone()), procs);
+        let signature = Signature::new(CollectiveKind::Group(GroupOperation::Destruct, id.clone()), procs);
         let Some(members) = signature.membership(&self.registry) else { return };
         // A process that knows of more or fewer leaves requests the end with other members.
         let is_of_group = |other: &Signature| other.kind == signature.kind && other.overlaps(&signature);

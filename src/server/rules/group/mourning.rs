@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::directives::is_told_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
-use crate::server::state::{Kind, Loss, OperationId, Server, Stage, Timer};
+use crate::server::state::{CollectiveKind, Loss, OperationId, OperationStage, Server, Timer};
 use crate::types::{ProcId, Status, Time};
 
 impl<S: Datastore> Server<S> {
@@ -19,7 +19,7 @@ impl<S: Datastore> Server<S> {
         self.mourning.extend(groups);
         for id in self.collectives.gathering_with(&proc.namespace) {
             let Some(operation) = self.collectives.get_mut(id) else { continue };
-            if matches!(operation.signature.kind, Kind::Group(GroupOperation::Construct, _)) {
+            if matches!(operation.signature.kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
                 operation.unmourned.insert(proc.clone());
                 self.mourning.extend([(proc.clone(), Loss::Operation(id))]);
             }
@@ -63,8 +63,8 @@ impl<S: Datastore> Server<S> {
     /// are any, or all processes if it was a leader itself.
     fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let Kind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
-        if operation.stage != Stage::Gathering || !operation.signature.covers(proc) {
+        let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
+        if operation.stage != OperationStage::Gathering || !operation.signature.covers(proc) {
             return;
         }
         let name = name.clone();

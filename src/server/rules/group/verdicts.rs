@@ -13,7 +13,7 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{GroupOperation, PeerId, StoreOffer, find};
-use crate::server::state::{Kind, Operation, OperationId, Server, Stage, Timer, take_if_lower};
+use crate::server::state::{Collective, CollectiveKind, OperationId, OperationStage, Server, Timer, take_if_lower};
 use crate::types::{ProcId, Status, Text, Time, Value};
 
 impl<S: Datastore> Server<S> {
@@ -68,10 +68,10 @@ impl<S: Datastore> Server<S> {
 
     /// The construction of this name that still gathers and at which a process has arrived.
     fn construction_of(&self, id: &Text, proc: &ProcId) -> Option<OperationId> {
-        let kind = Kind::Group(GroupOperation::Construct, id.clone());
+        let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
         let mut operations = self.collectives.iter().filter(|(_, operation)| {
             operation.signature.kind == kind
-                && operation.stage == Stage::Gathering
+                && operation.stage == OperationStage::Gathering
                 && operation.contributed.contains(proc)
         });
         operations.next().map(|(id, _)| id)
@@ -206,8 +206,9 @@ impl<S: Datastore> Server<S> {
 
     /// The constructions of this name that still gather and wait for this process.
     fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
-        let kind = Kind::Group(GroupOperation::Construct, id.clone());
-        let gathers = |operation: &Operation| operation.stage == Stage::Gathering && operation.signature.kind == kind;
+        let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
+        let gathers =
+            |operation: &Collective| operation.stage == OperationStage::Gathering && operation.signature.kind == kind;
         let about = self.collectives.about(id, proc).into_iter();
         about.filter(|id| self.collectives.get(*id).is_some_and(gathers)).collect()
     }

@@ -4,11 +4,12 @@ use super::asking::{Asking, about_self};
 use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::{Answer, INVENTORY, Output, Requester};
+use crate::server::interface::{INVENTORY, Output, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
-    Answering, Client, Job, Presence, Progress, QueryScope, Questions, Rest, Server, Ticket, Topology, Wanted,
+    Answering, Client, Presence, QueryProgress, QueryScope, Questions, RegisteredJob, Rest, Server, Ticket, Topology,
+    Wanted,
 };
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint};
@@ -51,7 +52,7 @@ impl<S: Datastore> Server<S> {
         questions: Questions,
         topology: Topology,
     ) {
-        let progress = Progress::new(&questions.told);
+        let progress = QueryProgress::new(&questions.told);
         self.proceed_queries(Box::new(Answering { ticket, questions, topology, progress }));
     }
 
@@ -115,7 +116,7 @@ impl<S: Datastore> Server<S> {
     /// Answers one key, or adds some rows to its table. Returns whether it is answered.
     fn answer_key(
         &self,
-        progress: &mut Progress,
+        progress: &mut QueryProgress,
         asking: &mut Asking<'_>,
         name: &Text,
         is_host_first: bool,
@@ -132,11 +133,11 @@ impl<S: Datastore> Server<S> {
                 }
                 let table = std::mem::take(&mut progress.table);
                 let bytes = table.value_bytes();
-                Some((Answer::Table(key.clone(), namespace.clone(), table), bytes))
+                Some((QueryAnswer::Table(key.clone(), namespace.clone(), table), bytes))
             }
             None => self.fact(asking, &key)?.map(|value| {
                 let bytes = footprint(&value);
-                (Answer::Info(Info { key: key.clone(), flags: 0, value }), bytes)
+                (QueryAnswer::Info(Info { key: key.clone(), flags: 0, value }), bytes)
             }),
         };
         progress.next_rank = None;
@@ -235,7 +236,7 @@ impl<S: Datastore> Server<S> {
     }
 
     /// The jobs that a requester may query.
-    fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &Job)> {
+    fn open_jobs(&self, requester: &Requester) -> impl Iterator<Item = (&Namespace, &RegisteredJob)> {
         self.registry.jobs().filter(|(namespace, _)| self.is_open(requester, namespace))
     }
 
@@ -248,9 +249,9 @@ impl<S: Datastore> Server<S> {
     /// Adds the next processes to a table, by rank. Returns whether these were the last.
     fn add_rows(
         &self,
-        progress: &mut Progress,
+        progress: &mut QueryProgress,
         namespace: &Namespace,
-        job: &Job,
+        job: &RegisteredJob,
         is_local: bool,
         units: &mut usize,
     ) -> bool {

@@ -8,7 +8,7 @@ use super::model::{CompletionNotice, Model};
 use super::{Pair, RANKS, Step};
 use crate::gds::model::MapStore;
 use crate::proto::{Reply, Request, Tag};
-use crate::server::state::transitions::Table;
+use crate::server::state::transitions::TransitionTable;
 use crate::server::tests::harness::*;
 use crate::server::{CallId, RegisterClient, RegisterNamespace, UpcallId};
 use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, Server, Upcall, Version};
@@ -31,7 +31,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(pair: Pair, defective: Option<Table>) -> Self {
+    pub(super) fn new(pair: Pair, defective: Option<TransitionTable>) -> Self {
         let config = Config { capabilities: pair.capabilities(), ..Config::default() };
         let mut server = Server::new(config, MapStore::new());
         let is_sound = defective.is_none();
