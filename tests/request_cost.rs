@@ -17,7 +17,7 @@ use modex::gds::{Store, StoreOptions};
 use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, Server, StoreOffer, Upcall, Version,
+    RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
 };
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{
@@ -49,7 +49,7 @@ static ALLOCATOR: Counting = Counting;
 /// A server with two local processes of a job and others elsewhere. It serves them over the socket, as clients of other
 /// libraries.
 struct Node {
-    server: Server<Store>,
+    server: ServerCore<Store>,
     calls: u64,
 }
 
@@ -72,7 +72,7 @@ impl Node {
     fn of_job(description: Vec<Info>) -> Self {
         let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
         let mut node =
-            Self { server: Server::new(config, Store::new(StoreOptions::new("server.0", "here"))), calls: 0 };
+            Self { server: ServerCore::new(config, Store::new(StoreOptions::new("server.0", "here"))), calls: 0 };
         let description = description.into();
         let namespace = process(0).namespace;
         node.host(HostCall::RegisterNamespace(RegisterNamespace {

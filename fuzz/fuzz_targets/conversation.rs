@@ -19,7 +19,7 @@ use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, Ro
 use modex::proto::{Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
     AnswerForm, CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
-    RegisterClient, RegisterNamespace, Server, StoreOffer, Upcall, UpcallId, Version,
+    RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId, Version,
 };
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
@@ -43,7 +43,7 @@ const LIMITS: DecodeLimits =
     DecodeLimits { message_bytes_max: 1 << 16, string_bytes_max: 1 << 14, element_count_max: 1 << 14, nesting_max: 32 };
 
 struct World {
-    server: Server<MapStore>,
+    server: ServerCore<MapStore>,
     now: Time,
     lines: [Line; 4],
     last_peer: u64,
@@ -78,7 +78,7 @@ impl World {
             ..Config::default()
         };
         let mut world = Self {
-            server: Server::new(config, MapStore::new()),
+            server: ServerCore::new(config, MapStore::new()),
             now: Time::ZERO,
             lines: Default::default(),
             last_peer: 0,

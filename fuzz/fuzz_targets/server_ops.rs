@@ -15,7 +15,7 @@ use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, Server, StoreOffer, ToolAdmission,
+    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, ServerCore, StoreOffer, ToolAdmission,
     ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
 };
 use modex::shmem::BackingKind;
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn run<S: Datastore>(config: Config, store: S, operations: &[u8]) {
-    let mut world = World::new(Server::new(config, store));
+    let mut world = World::new(ServerCore::new(config, store));
     for &[what, a, b, c] in operations.as_chunks::<4>().0 {
         world.operate(what, [a, b, c]);
     }
@@ -79,7 +79,7 @@ const KEYS: [&str; 5] = ["a", "b", "pmix.job.size", "pmix.rank", "pmix.unknown"]
 const OWNER: Credentials = Credentials { uid: 1000, gid: 100 };
 
 struct World<S: Datastore> {
-    server: Server<S>,
+    server: ServerCore<S>,
     now: Time,
     /// Open connections.
     peers: Vec<PeerId>,
@@ -91,7 +91,7 @@ struct World<S: Datastore> {
 }
 
 impl<S: Datastore> World<S> {
-    fn new(server: Server<S>) -> Self {
+    fn new(server: ServerCore<S>) -> Self {
         Self {
             server,
             now: Time::ZERO,

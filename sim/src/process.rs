@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use modex::client::{
-    Cache, CacheLimits, CallId, Client, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores,
+    Cache, CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores,
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
@@ -176,7 +176,7 @@ pub(super) struct PendingGet {
 pub(super) struct Connection {
     pub(super) process: u32,
     pub(super) server: ServerId,
-    pub(super) client: Client,
+    pub(super) client: ClientCore,
     pub(super) staging: Staging,
     pub(super) cache: Cache,
     pub(super) reader: Option<Arc<NamespaceReader>>,
@@ -206,7 +206,7 @@ impl Connection {
         Self {
             process,
             server,
-            client: Client::new(proc.clone(), Config::default()),
+            client: ClientCore::new(proc.clone(), Config::default()),
             staging: Staging::new(proc.clone(), StagingLimits::default()),
             cache: Cache::new(CacheLimits::default()),
             reader: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modex::gds::NamespaceReader;
 use modex::proto::Tag;
-use modex::server::{Capabilities, Config, Limits, PeerId, Server, UpcallId};
+use modex::server::{Capabilities, Config, Limits, PeerId, ServerCore, UpcallId};
 use modex::types::{Namespace, ProcId, Time};
 
 use super::bootstraps::{Bootstraps, PendingGroupRequest};
@@ -30,7 +30,7 @@ use super::value::{Promise, Put};
 /// A place for a server, and the state of the processes there.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) server: Option<Server<SimStore>>,
+    pub(super) server: Option<ServerCore<SimStore>>,
     pub(super) epoch: u32,
     /// It will never serve again.
     pub(super) is_dead: bool,
@@ -153,7 +153,7 @@ impl World {
         (world, jobs)
     }
 
-    pub(super) fn new_server(&self, node: u32) -> Server<SimStore> {
+    pub(super) fn new_server(&self, node: u32) -> ServerCore<SimStore> {
         let groups = if self.has_group_host { Capabilities::GROUP } else { Capabilities::empty() };
         let learns =
             self.lazy_registration.as_ref().map_or(Capabilities::empty(), |_| Capabilities::REGISTERS_ON_CONNECT);
@@ -172,7 +172,7 @@ impl World {
         let config = Config { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..Config::default() };
         let span_bytes = SPAN_BYTES + u64::from(self.setup.ranks) * 64;
         let store = SimStore::new(&format!("n{node}"), span_bytes, self.setup.canary);
-        Server::new(config, store)
+        ServerCore::new(config, store)
     }
 
     pub(super) fn latency(&mut self) -> Duration {
@@ -215,11 +215,11 @@ impl World {
         self.server_at(server.node) == Some(server)
     }
 
-    pub(super) fn core(&self, server: ServerId) -> Option<&Server<SimStore>> {
+    pub(super) fn core(&self, server: ServerId) -> Option<&ServerCore<SimStore>> {
         self.node(server.node).filter(|node| node.epoch == server.epoch)?.server.as_ref()
     }
 
-    pub(super) fn core_mut(&mut self, server: ServerId) -> Option<&mut Server<SimStore>> {
+    pub(super) fn core_mut(&mut self, server: ServerId) -> Option<&mut ServerCore<SimStore>> {
         self.node_mut(server.node).filter(|node| node.epoch == server.epoch)?.server.as_mut()
     }
 
@@ -341,7 +341,7 @@ impl World {
 }
 
 impl Node {
-    pub(super) const fn of(server: Server<SimStore>) -> Self {
+    pub(super) const fn of(server: ServerCore<SimStore>) -> Self {
         Self {
             server: Some(server),
             epoch: 0,

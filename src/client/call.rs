@@ -216,7 +216,7 @@ pub enum LossReason {
 pub enum Input {
     /// The process makes a call.
     Call(CallId, Call),
-    /// The server answers; decoded according to [`Client::command_of`](super::Client::command_of).
+    /// The server answers; decoded according to [`ClientCore::command_of`](super::ClientCore::command_of).
     Reply(Tag, Reply),
     /// The request of [`Output::Send`] can't be sent.
     NotSent(Tag, Unsendable),
@@ -224,7 +224,7 @@ pub enum Input {
     Settle(CallId),
     /// The connection has ended.
     Lost(LossReason),
-    /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come.
+    /// The time of [`ClientCore::poll_timeout`](super::ClientCore::poll_timeout) has come.
     Timeout,
     /// A segment of this namespace can be read now.
     SegmentAvailable(Namespace),

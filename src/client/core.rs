@@ -16,7 +16,7 @@ use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 ///
 /// Time must not run backwards between calls. Outputs are executed in the order they are polled.
 #[derive(Debug)]
-pub struct Client {
+pub struct ClientCore {
     own: ProcId,
     config: Config,
     state: State,
@@ -66,7 +66,7 @@ enum Shape {
     Any,
 }
 
-impl Client {
+impl ClientCore {
     /// A core for a connection whose handshake is complete.
     #[must_use]
     pub const fn new(own: ProcId, config: Config) -> Self {

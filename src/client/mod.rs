@@ -5,24 +5,24 @@
 //! - *Reading.* [`resolve`] searches the places of a value in order: the process's own [`Staging`], the segments, the
 //!   [`Cache`] of values received over the socket. It ends with a value, a status, or a [`GetRequest`] for the server.
 //!   A hit touches neither the core nor a lock.
-//! - *Requests.* [`Client`] owns the protocol with the server. It numbers requests, matches replies, merges Gets for
-//!   one process, enforces time limits and ends every accepted call exactly once.
+//! - *Requests.* [`ClientCore`] owns the protocol with the server. It numbers requests, matches replies, merges Gets
+//!   for one process, enforces time limits and ends every accepted call exactly once.
 //!
 //! ```text
 //!  Get ──► resolve(First) ── Found / Known / Refused ──► caller
-//!             ▲    └ Ask ─► Client::handle(Call::Get) ─► Send … Reply ─► Received ─► Cache
-//!             │                                                        └► Done(call)
-//!             ├── Answered(data): resolve(Round::Answered(&data)) ─────────┤
-//!             └── LookAgain:      resolve(Round::First) ───────────────────┘
+//!             ▲    └ Ask ─► ClientCore::handle(Call::Get) ─► Send … Reply ─► Received ─► Cache
+//!             │                                                            └► Done(call)
+//!             ├── Answered(data): resolve(Round::Answered(&data)) ─────────────┤
+//!             └── LookAgain:      resolve(Round::First) ───────────────────────┘
 //! ```
 //!
 //! Invariants:
-//! - C1: every [`CallId`] given to [`Client::handle`] is in exactly one [`Output::Done`], in every history.
+//! - C1: every [`CallId`] given to [`ClientCore::handle`] is in exactly one [`Output::Done`], in every history.
 //! - C2: a tag in use is never given to another request.
 //! - C3: data of a reply leave the core ([`Output::Received`]) before any call that waited for them is done.
 //!
 //! ```
-//! use modex::client::{Call, CallId, Client, Config, Input, Outcome, Output, Staging, StagingLimits};
+//! use modex::client::{Call, CallId, ClientCore, Config, Input, Outcome, Output, Staging, StagingLimits};
 //! use modex::proto::Reply;
 //! use modex::types::{Namespace, ProcId, Scope, Status, Time, Value};
 //!
@@ -31,7 +31,7 @@
 //! staging.put(Scope::Global, "endpoint", Value::from("10.0.0.1"))?;
 //! let staged = staging.take_commit().expect("something is new");
 //!
-//! let mut client = Client::new(own, Config::default());
+//! let mut client = ClientCore::new(own, Config::default());
 //! client.handle(Time::ZERO, Input::Call(CallId(1), Call::Commit(staged.commit)));
 //! let Some(Output::Send(tag, _request)) = client.poll_output() else { panic!("a commit is sent at once") };
 //! client.handle(Time::ZERO, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
@@ -54,7 +54,7 @@ mod resolve;
 mod staging;
 mod tags;
 
-pub use self::core::Client;
+pub use self::core::ClientCore;
 pub use cache::{Cache, CacheLimits};
 pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};

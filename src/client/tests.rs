@@ -15,25 +15,25 @@ fn proc(rank: impl Into<Rank>) -> ProcId {
     ProcId::new(Namespace::new("job").unwrap(), rank)
 }
 
-fn client() -> Client {
-    Client::new(proc(0), Config::default())
+fn client() -> ClientCore {
+    ClientCore::new(proc(0), Config::default())
 }
 
 fn at(milliseconds: u64) -> Time {
     Time::ZERO + Duration::from_millis(milliseconds)
 }
 
-fn call(client: &mut Client, now: Time, id: u64, call: Call) -> Vec<Output> {
+fn call(client: &mut ClientCore, now: Time, id: u64, call: Call) -> Vec<Output> {
     client.handle(now, Input::Call(CallId(id), call));
     outputs(client)
 }
 
-fn input(client: &mut Client, now: Time, input: Input) -> Vec<Output> {
+fn input(client: &mut ClientCore, now: Time, input: Input) -> Vec<Output> {
     client.handle(now, input);
     outputs(client)
 }
 
-fn outputs(client: &mut Client) -> Vec<Output> {
+fn outputs(client: &mut ClientCore) -> Vec<Output> {
     std::iter::from_fn(|| client.poll_output()).collect()
 }
 

@@ -1,19 +1,19 @@
 //! The server core: makes the decisions of a PMIx server, without sockets, clocks, threads or bytes.
 //!
-//! The interface: [`Server::handle`] takes an [`Input`], [`Server::poll_output`] returns the next [`Output`],
-//! [`Server::poll_timeout`] says when to come back with [`Input::Timeout`], and getters read. Outputs must be executed
-//! in order: `handle` publishes data itself, so a reply never overtakes the data that it announces.
+//! The interface: [`ServerCore::handle`] takes an [`Input`], [`ServerCore::poll_output`] returns the next [`Output`],
+//! [`ServerCore::poll_timeout`] says when to come back with [`Input::Timeout`], and getters read. Outputs must be
+//! executed in order: `handle` publishes data itself, so a reply never overtakes the data that it announces.
 //!
 //! | room | owns |
 //! |---|---|
 //! | `interface` | what the outside names: inputs, outputs, calls and upcalls of the host, configuration |
-//! | `state` | the [`Server`] and its parts, each with the methods that change it; no policy |
+//! | `state` | the [`ServerCore`] and its parts, each with the methods that change it; no policy |
 //! | `rules` | the decisions, as further methods of the server, one family in a file |
 //! | `dispatch` | the doors: each input goes to its rule, and outputs come out; checks of the whole state |
 //!
 //! A room names only rooms above it in this table.
 //!
-//! Invariants after every input (checked by [`Server::assert_consistent`]):
+//! Invariants after every input (checked by [`ServerCore::assert_consistent`]):
 //! - Every accepted request is one `state::Ticket`, held in exactly one place, and gets exactly one reply: at
 //!   completion, on an error, or at a deadline. A ticket ends without a reply only when its connection has ended.
 //! - No request waits for data that is already here: a held Get has no answer in the store, and a gathering fence lacks
@@ -24,10 +24,10 @@
 //!
 //! ```
 //! use modex::gds::model::MapStore;
-//! use modex::server::{CallId, Config, HostCall, HostResult, Input, Output, RegisterNamespace, Server};
+//! use modex::server::{CallId, Config, HostCall, HostResult, Input, Output, RegisterNamespace, ServerCore};
 //! use modex::types::{Namespace, Status, Time};
 //!
-//! let mut server = Server::new(Config::default(), MapStore::new());
+//! let mut server = ServerCore::new(Config::default(), MapStore::new());
 //! let job = Namespace::new("job").unwrap();
 //! let call = HostCall::RegisterNamespace(RegisterNamespace {
 //!     namespace: job,
@@ -59,7 +59,7 @@ pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
 pub use interface::services::AnswerForm;
-pub use state::server::Server;
+pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 
 #[cfg(test)]

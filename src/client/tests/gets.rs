@@ -194,7 +194,7 @@ fn sent_tags(outputs: &[Output]) -> Vec<Tag> {
 /// for a fence.
 #[test]
 fn the_server_gets_as_many_gets_as_it_has_room_for_and_the_others_in_their_order() {
-    let mut client = Client::new(proc(0), Config { gets_sent_max: 8, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), Config { gets_sent_max: 8, ..Config::default() });
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
     let mut tags = Vec::new();
     for (id, key) in (0..).zip(keys) {
@@ -226,7 +226,7 @@ fn the_server_gets_as_many_gets_as_it_has_room_for_and_the_others_in_their_order
 
 #[test]
 fn a_get_without_room_keeps_its_time_limit() {
-    let mut client = Client::new(proc(0), Config { gets_sent_max: 1, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), Config { gets_sent_max: 1, ..Config::default() });
     let _ = call(&mut client, at(0), 1, get(1, "a", &[]));
     assert_eq!(call(&mut client, at(0), 2, get(2, "a", &[timeout(1)])), []);
     assert_eq!(client.poll_timeout(), Some(at(2000)));

@@ -63,7 +63,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 /// A client, its clock, and a server that remembers its requests.
 struct World {
-    client: Client,
+    client: ClientCore,
     now: Time,
     next_call: u64,
     /// Calls in flight.

@@ -174,7 +174,7 @@ fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
 
 #[test]
 fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
-    let mut client = Client::new(proc(0), Config { calls_max: 2, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), Config { calls_max: 2, ..Config::default() });
     let _ = call(&mut client, at(0), 1, fence(&[timeout(1)]));
     let _ = call(&mut client, at(0), 2, fence(&[timeout(1)]));
     let refused = error_of(&call(&mut client, at(0), 3, fence(&[])), 3);
@@ -188,7 +188,7 @@ fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
 
 #[test]
 fn gets_that_wait_leave_room_for_other_calls() {
-    let mut client = Client::new(proc(0), Config { calls_max: 2, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), Config { calls_max: 2, ..Config::default() });
     let _ = call(&mut client, at(0), 1, get(1, "a", &[]));
     let _ = call(&mut client, at(0), 2, get(1, "b", &[]));
     let refused = error_of(&call(&mut client, at(0), 3, get(2, "a", &[])), 3);

@@ -328,8 +328,8 @@ impl Role {
         matches!(self, Self::Tool(_) | Self::Launcher(_))
     }
 
-    /// Whether the server answers with [`HandshakeAnswer`](super::HandshakeAnswer) instead of [`ToolAnswer`](super::ToolAnswer).
-    /// Singletons read a client's answer since release 5, and a tool's before.
+    /// Whether the server answers with [`HandshakeAnswer`](super::HandshakeAnswer) instead of
+    /// [`ToolAnswer`](super::ToolAnswer). Singletons read a client's answer since release 5, and a tool's before.
     #[must_use]
     pub const fn is_answered_as_client(&self, peer: Version) -> bool {
         match self {

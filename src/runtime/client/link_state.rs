@@ -12,7 +12,7 @@ use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::forwarding::Pulls;
 use super::received::ReceivedData;
 use super::results::Results;
-use crate::client::{Call, CallId, Client, Config, Input, LossReason, Output, Unsendable};
+use crate::client::{Call, CallId, ClientCore, Config, Input, LossReason, Output, Unsendable};
 use crate::events::Event;
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::{Request, Tag};
@@ -26,7 +26,7 @@ use crate::types::{Namespace, ProcId, Status, Time};
 
 /// The state that the threads of a client share under one lock: the core, the socket, and the input.
 pub(super) struct LinkState {
-    core: Client,
+    core: ClientCore,
     stream: Stream,
     codec: MessageCodec,
     peer_profile: PeerProfile,
@@ -95,7 +95,7 @@ impl LinkState {
     ) -> Self {
         let is_blocking = Arrival::allow_waits(&stream);
         Self {
-            core: Client::new(own, Config::default()),
+            core: ClientCore::new(own, Config::default()),
             stream,
             codec: MessageCodec::to_server(&peer_profile, index),
             inbox: FrameBuffer::new(peer_profile.limits.message_bytes_max),

@@ -43,7 +43,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, Server};
+use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -173,7 +173,7 @@ impl ServerHandle {
         let handshakes = PendingHandshakes::new(connections.handshakes_max, core.limits.peers_max);
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
-            core: Server::new(core, Store::new(store)),
+            core: ServerCore::new(core, Store::new(store)),
             lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
             duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
             host: HostThread::start(Arc::clone(&host), commands.clone(), running).map_err(StartError::Thread)?,

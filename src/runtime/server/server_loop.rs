@@ -31,12 +31,12 @@ use crate::proto::{Command as Asked, Reply, Request, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, Server, Upcall, UpcallId};
+use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
 /// The state of the loop.
 pub(super) struct ServerLoop {
-    pub(super) core: Server<Store>,
+    pub(super) core: ServerCore<Store>,
     pub(super) host: HostThread,
     pub(super) clock: Clock,
     pub(super) poller: Arc<Poller>,

@@ -2,10 +2,10 @@
 
 use crate::gds::Datastore;
 use crate::server::interface::{HostReply, UpcallId};
-use crate::server::state::{PendingUpcall, Purpose, Server, Timer};
+use crate::server::state::{PendingUpcall, Purpose, ServerCore, Timer};
 use crate::types::{Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(super) fn complete_upcall(&mut self, now: Time, id: UpcallId, reply: HostReply) {
         // The host may answer twice, after the deadline, or after the requester has gone.
         let Some(PendingUpcall { purpose, deadline }) = self.upcalls.remove(id) else { return };

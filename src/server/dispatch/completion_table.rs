@@ -1,10 +1,10 @@
 //! Notices of the runtime to connections without a message. The core decides their content only.
 
 use crate::gds::{CompletionNotice, Store, StoreError};
-use crate::server::state::Server;
+use crate::server::state::ServerCore;
 use crate::types::Namespace;
 
-impl Server<Store> {
+impl ServerCore<Store> {
     /// Gives an admitted connection a slot at the completion table of its namespace. Returns whether the slot was free.
     ///
     /// # Errors

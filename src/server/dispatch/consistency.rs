@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::server::rules::get::GetVerdict;
-use crate::server::state::{Asker, Collective, OperationStage, PeerStage, Presence, Purpose, Server, Timer};
+use crate::server::state::{Asker, Collective, OperationStage, PeerStage, Presence, Purpose, ServerCore, Timer};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
     ///
     /// # Panics

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::server::interface::{Input, Output, UpcallId};
-use crate::server::state::{Purpose, Server, Timer};
+use crate::server::state::{Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Takes one input. `now` never goes back.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
@@ -31,7 +31,7 @@ impl<S: Datastore> Server<S> {
         self.outputs.pop()
     }
 
-    /// When to call [`Server::handle`] with [`Input::Timeout`]; `None`: no deadline is running.
+    /// When to call [`ServerCore::handle`] with [`Input::Timeout`]; `None`: no deadline is running.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         self.timers.next()

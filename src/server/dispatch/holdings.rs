@@ -1,9 +1,9 @@
 //! Number of entries in each table of a server: after the last deregistration all should be empty.
 
 use crate::gds::Datastore;
-use crate::server::state::Server;
+use crate::server::state::ServerCore;
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// The number of entries in each table, by name. It omits recent events, which are kept for a time, and the
     /// inventories of nodes, which outlive jobs. For tests and simulations.
     #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `core` | [`Server::handle`](crate::server::Server::handle), outputs, deadlines and getters |
+//! | `core` | [`ServerCore::handle`](crate::server::ServerCore::handle), outputs, deadlines and getters |
 //! | `requests` | requests of connections, each to its rule |
 //! | `host_calls` | calls of the host |
 //! | `answers` | answers of the host to upcalls |

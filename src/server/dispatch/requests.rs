@@ -3,10 +3,10 @@
 use crate::gds::Datastore;
 use crate::proto::{QueryInfo, Request, Service, Tag};
 use crate::server::interface::{Output, PeerId, Reason};
-use crate::server::state::{Listener, PeerStage, Rest, Server, Ticket};
+use crate::server::state::{Listener, PeerStage, Rest, ServerCore, Ticket};
 use crate::types::{ProcId, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(super) fn request(&mut self, now: Time, id: PeerId, tag: Tag, request: Request) {
         self.finish_rest(now, id);
         // The request may have been on its way when the connection closed.

@@ -38,7 +38,7 @@ pub enum Input {
     Completed(UpcallId, HostReply),
     /// The node's topology, after [`Output::WantTopology`].
     Topology(NodeHardware),
-    /// The moment of [`crate::server::Server::poll_timeout`] has come.
+    /// The moment of [`crate::server::ServerCore::poll_timeout`] has come.
     Timeout,
 }
 

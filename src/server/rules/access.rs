@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use crate::events::Event;
 use crate::gds::Datastore;
 use crate::server::interface::{PeerId, Requester};
-use crate::server::state::{Bond, Group, Peer, Pool, RegisteredJob, Server, Voice};
+use crate::server::state::{Bond, Group, Peer, Pool, RegisteredJob, ServerCore, Voice};
 use crate::types::{Info, Namespace, ProcId, Status, Value};
 
 /// Actions of a process on another job or its processes.
@@ -142,7 +142,7 @@ pub(in crate::server) enum Object<'a> {
     Group(&'a Group),
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Whether an action is permitted. The table holds the status of a refusal.
     pub(super) fn permit<'a>(
         &self,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::access::{Action, Object};
 use crate::gds::Datastore;
 use crate::server::interface::{Cleanup, Output, Requester};
-use crate::server::state::{CleanupRequest, PATH_KEYS, RULE_KEYS, Server};
+use crate::server::state::{CleanupRequest, PATH_KEYS, RULE_KEYS, ServerCore};
 use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
 /// The part of a request that was about cleanup.
@@ -21,7 +21,7 @@ pub(in crate::server) enum Taken {
     Everything,
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Takes the cleanup directives out of a request for job control of the server's own user.
     ///
     /// # Errors

@@ -8,11 +8,11 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, PIECE_ENTRIES_MAX, RegisteredJob, Rest, Server, Ticket, split_number, take_commit_number,
+    CommitRest, PIECE_ENTRIES_MAX, RegisteredJob, Rest, ServerCore, Ticket, split_number, take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn commit(&mut self, now: Time, ticket: Ticket, proc: &ProcId, commit: proto::Commit) {
         if commit.parts.iter().any(|(scope, _)| *scope == Scope::Internal) {
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);

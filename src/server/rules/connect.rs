@@ -8,13 +8,13 @@ use super::ties::agreed;
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{PeerId, StoreOffer};
-use crate::server::state::{Collective, CollectiveKind, Server, Ticket, brings_about};
+use crate::server::state::{Collective, CollectiveKind, ServerCore, Ticket, brings_about};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
 /// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
 const MISSING_NAMED_MAX: usize = 16;
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn connect_processes(
         &mut self,
         now: Time,

@@ -7,7 +7,9 @@ use super::get::GetVerdict;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
 use crate::server::interface::{HostResult, NodeHardware, Output, flag};
-use crate::server::state::{Asker, CallTicket, DeferredRequest, Hardware, Questions, Server, Ticket, Topology, Wanted};
+use crate::server::state::{
+    Asker, CallTicket, DeferredRequest, Hardware, Questions, ServerCore, Ticket, Topology, Wanted,
+};
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
 
@@ -26,7 +28,7 @@ pub(super) enum Derived {
     NeedsTopology,
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Derives the value of a key.
     pub(super) fn derived(&self, wanted: Derivable, of: &Derivation<'_>, hardware: Hardware<'_>) -> Derived {
         let around = Here { server: self, asker: of.asker };
@@ -118,7 +120,7 @@ pub(super) fn may_be_derived(directives: &[Info], qualifiers: &[Info]) -> bool {
 
 /// This server's data about jobs.
 struct Here<'a, S: Datastore> {
-    server: &'a Server<S>,
+    server: &'a ServerCore<S>,
     /// Its own job is local, even without data about it.
     asker: Option<&'a ProcId>,
 }

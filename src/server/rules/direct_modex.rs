@@ -7,11 +7,11 @@ use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{DirectModexRequest, GetDirectives, HostResult, Upcall, UpcallId};
 use crate::server::state::{
-    Asker, CallTicket, Fetch, Pool, Purpose, Server, WaitId, Waiter, Wanted, take_commit_number,
+    Asker, CallTicket, Fetch, Pool, Purpose, ServerCore, WaitId, Waiter, Wanted, take_commit_number,
 };
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// The host asks for a local process's data on behalf of another node.
     pub(in crate::server) fn direct_modex_request(
         &mut self,

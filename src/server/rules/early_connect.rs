@@ -12,14 +12,14 @@ use std::time::Duration;
 use crate::gds::Datastore;
 use crate::server::interface::{Capabilities, Connect, Upcall};
 use crate::server::state::{
-    CollectiveKind, EarlyConnect, OperationId, OperationStage, Purpose, Server, Timer, brings_about,
+    CollectiveKind, EarlyConnect, OperationId, OperationStage, Purpose, ServerCore, Timer, brings_about,
 };
 use crate::types::Time;
 
 /// Time that a host has to register jobs that it knows.
 const REGISTRATION_WAIT_MAX: Duration = Duration::from_secs(1);
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// If the host does not register each job with each server, asks it although registrations are missing.
     pub(super) fn ask_ahead(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;

@@ -15,12 +15,12 @@ use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, PeerStage, Purpose, Server, Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, PeerStage, Purpose, ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Handles an event of a client.
     pub(in crate::server) fn notify(&mut self, now: Time, ticket: Ticket, source: ProcId, notify: proto::Notify) {
         let proto::Notify { status, range, mut info } = notify;

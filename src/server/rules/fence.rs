@@ -7,12 +7,12 @@ use crate::gds::{Audience, Datastore};
 use crate::proto;
 use crate::server::interface::FenceData;
 use crate::server::state::{
-    Collective, CollectiveKind, EVERYTHING, Gathered, OperationId, OperationStage, Server, Ticket, add_commit_number,
-    brings_about,
+    Collective, CollectiveKind, EVERYTHING, Gathered, OperationId, OperationStage, ServerCore, Ticket,
+    add_commit_number, brings_about,
 };
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A participant arrives at a fence.
     pub(in crate::server) fn fence(&mut self, now: Time, ticket: Ticket, proc: ProcId, mut fence: proto::Collective) {
         if fence.procs.is_empty() {

@@ -11,11 +11,11 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Forwarded, IofOutput, Output, PeerId, Requester, Upcall};
-use crate::server::state::{Expected, OutputPull, Pool, Purpose, Server, Ticket};
+use crate::server::state::{Expected, OutputPull, Pool, Purpose, ServerCore, Ticket};
 use crate::types::codes::iof_channel;
 use crate::types::{Info, Key, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pull_output(
         &mut self,
         now: Time,

@@ -11,8 +11,8 @@ use crate::server::interface::{
     Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, StoreOffer, TOPOLOGY,
 };
 use crate::server::state::{
-    Asker, CallTicket, Client, Fetch, Peer, Pool, Presence, RegisteredJob, Server, Ticket, Timer, WaitId, Waiter,
-    Wanted, add_commit_number,
+    Asker, CallTicket, Fetch, Peer, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket, Timer, WaitId,
+    Waiter, Wanted, add_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -36,7 +36,7 @@ enum For {
     Host,
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
         let is_of_job = proc.rank == Rank::Wildcard
@@ -131,7 +131,7 @@ impl<S: Datastore> Server<S> {
     /// its data with a fence, at which local ones arrive, too. The state of a job without local processes is unknown.
     fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
         let Some(job) = self.registry.registered(&proc.namespace) else { return false };
-        let has_spoken = |rank: u32, client: &Client| {
+        let has_spoken = |rank: u32, client: &RegisteredClient| {
             client.has_spoken || self.is_asker(asker, &ProcId::new(proc.namespace.clone(), rank))
         };
         match proc.rank {

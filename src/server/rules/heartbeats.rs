@@ -14,14 +14,14 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Reply};
 use crate::server::interface::{Capabilities, Output, PeerId, Upcall};
-use crate::server::state::{HeartbeatWatch, Server, Ticket, Timer, WatchId};
+use crate::server::state::{HeartbeatWatch, ServerCore, Ticket, Timer, WatchId};
 use crate::types::codes::range;
 use crate::types::{Info, Key, Status, Time};
 
 /// Watches of one connection.
 const WATCHES_PER_PEER_MAX: usize = 16;
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Answers a request about heartbeats; `None`: the request is for the host.
     pub(in crate::server) fn monitor(&mut self, now: Time, ticket: &Ticket, request: &proto::Monitor) -> Option<Reply> {
         let peer = ticket.peer();

@@ -5,10 +5,10 @@ use super::cleanup::Taken;
 use crate::gds::Datastore;
 use crate::proto::{JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{AnswerForm, Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
-use crate::server::state::{Expected, Purpose, Questions, Server, Ticket};
+use crate::server::state::{Expected, Purpose, Questions, ServerCore, Ticket};
 use crate::types::{Namespace, ProcId, Query, Status, Text, Time, footprint};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn pass_service(
         &mut self,
         now: Time,

@@ -5,7 +5,7 @@ use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{HostResult, INVENTORY, find};
-use crate::server::state::{Asker, Server, Wanted};
+use crate::server::state::{Asker, ServerCore, Wanted};
 use crate::topo::InventoryError;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
@@ -14,7 +14,7 @@ use crate::types::{DataArray, DataType, Info, Key, Kval, Status, Value};
 /// Devices through which nodes reach each other.
 const FABRIC: u64 = device_type::DEVTYPE_NETWORK | device_type::DEVTYPE_OPENFABRICS;
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Stores inventories, all of them or none.
     pub(in crate::server) fn deliver_inventories(&mut self, blobs: &[Vec<u8>]) -> HostResult {
         match self.inventories.deliver(blobs.iter().map(Vec::as_slice)) {

@@ -13,10 +13,10 @@ use std::collections::{BTreeSet, VecDeque};
 use super::commit::Arrival;
 use crate::gds::Datastore;
 use crate::server::interface::{Capabilities, HostReply, Upcall};
-use crate::server::state::{OperationId, Purpose, Server, brings_about};
+use crate::server::state::{OperationId, Purpose, ServerCore, brings_about};
 use crate::types::{Info, ProcId, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Starts to fetch the values of a missed earlier fence of these participants. `whole`: processes whose values this
     /// fence brought completely. Returns whether the fence must wait for the fetches.
     pub(super) fn must_catch_up(

@@ -1,4 +1,5 @@
-//! The decisions of a server: methods of [`Server`](crate::server::Server) above its state. A file has one family of inputs.
+//! The decisions of a server: methods of [`ServerCore`](crate::server::ServerCore) above its state. A file has one
+//! family of inputs.
 //!
 //! | file | owns |
 //! |---|---|

@@ -6,10 +6,10 @@ use crate::keys;
 use crate::server::interface::{
     Credentials, HostResult, Output, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace, find,
 };
-use crate::server::state::{Client, Presence, Server};
+use crate::server::state::{Presence, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Describes a job. A repeated call replaces the values that it names; other values stay.
     pub(in crate::server) fn register_namespace(&mut self, now: Time, registration: &RegisterNamespace) -> HostResult {
         let RegisterNamespace { namespace, local_count, .. } = registration;
@@ -59,7 +59,7 @@ impl<S: Datastore> Server<S> {
     /// Tools that the host admitted under it stay.
     fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
         let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
-        let is_evicted = |client: &Client| client.is_guest && !client.is_vouched_for;
+        let is_evicted = |client: &RegisteredClient| client.is_guest && !client.is_vouched_for;
         let ranks: Vec<u32> =
             job.clients.iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
         for rank in ranks {
@@ -98,7 +98,8 @@ impl<S: Datastore> Server<S> {
         let readers = self.readers_now(&proc.namespace);
         let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client = job.clients.entry(rank).or_insert_with(|| Client::expected(credentials, *object, commit_base));
+        let client =
+            job.clients.entry(rank).or_insert_with(|| RegisteredClient::expected(credentials, *object, commit_base));
         client.is_guest = false;
         client.credentials = credentials;
         client.object = *object;

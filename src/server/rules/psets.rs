@@ -7,11 +7,11 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::server::interface::{HostResult, ProcessSet, processes};
-use crate::server::state::{Server, Voice};
+use crate::server::state::{ServerCore, Voice};
 use crate::types::codes::range;
 use crate::types::{Info, Key, ProcId, Rank, Status, Text, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Defines a set of the host. It replaces a set of the same name.
     pub(in crate::server) fn define_process_set(&mut self, now: Time, set: ProcessSet) -> HostResult {
         let ProcessSet { name, members, source } = set;

@@ -8,11 +8,11 @@ use crate::server::interface::{
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Gathered, HostAnswer, OperationId, OperationStage, Pool, Purpose,
-    Remote, Server, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
+    Remote, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A participant arrives at an operation.
     pub(in crate::server) fn arrive(
         &mut self,

@@ -7,10 +7,10 @@ use crate::gds::{Datastore, KeyRef, Lookup, LookupError, NodeSelector, RealmRequ
 use crate::keys::{self, TypedKey};
 use crate::proto::{self, Reply};
 use crate::server::interface::PeerId;
-use crate::server::state::{Server, Ticket};
+use crate::server::state::{ServerCore, Ticket};
 use crate::types::{Namespace, ProcId, Rank, Status, Text, ranks_in};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// The processes of a namespace, or of all, on a node.
     pub(in crate::server) fn resolve_peers(&mut self, ticket: Ticket, question: &proto::ResolvePeers) {
         let reply = match self.peers_on(ticket.peer(), question) {

@@ -4,10 +4,10 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
 use crate::server::interface::{Capabilities, Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, Upcall};
-use crate::server::state::{Asker, PeerStage, Presence, Purpose, Server, Ticket, Timer};
+use crate::server::state::{Asker, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn connect(&mut self, now: Time, id: PeerId, mut hello: Hello) {
         let (object, credentials) = match self.examine(id, &hello) {
             Ok(announced) => announced,

@@ -11,10 +11,12 @@ use super::access::{Action, Object};
 use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::server::interface::{GroupOperation, Output, PeerId, StoreOffer};
-use crate::server::state::{Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, Server, Tie};
+use crate::server::state::{
+    Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, ServerCore, Tie,
+};
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Whether the whole set is connected, as far as this server knows.
     fn is_connected(&self, procs: &Participants, here: &BTreeSet<ProcId>) -> bool {
         let is_of_all = |(tie, jobs): (&Tie, &Jobs)| match tie {

@@ -9,10 +9,10 @@ use crate::server::interface::{
     Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
     ToolKind, ToolUpcall, Upcall, set, settled,
 };
-use crate::server::state::{Client, PeerStage, Presence, Purpose, Server};
+use crate::server::state::{PeerStage, Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn connect_tool(&mut self, now: Time, id: PeerId, hello: ToolHello) {
         if let Err(refusal) = self.examine_tool(id, &hello) {
             self.outputs.push(Output::Refuse(id, refusal));
@@ -83,7 +83,7 @@ impl<S: Datastore> Server<S> {
 
     /// Whether the host announced a process of this user that may still run.
     fn has_process_of(&self, uid: u32) -> bool {
-        let is_alive = |client: &Client| !client.is_guest && client.presence != Presence::Deregistered;
+        let is_alive = |client: &RegisteredClient| !client.is_guest && client.presence != Presence::Deregistered;
         let mut clients = self.registry.jobs().flat_map(|(_, job)| job.clients.values());
         clients.any(|client| client.credentials.uid == uid && is_alive(client))
     }
@@ -180,7 +180,7 @@ impl<S: Datastore> Server<S> {
         self.make_namespace(proc, rank, hello.kind)?;
         let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client = job.clients.entry(rank).or_insert_with(|| Client::guest(credentials, commit_base));
+        let client = job.clients.entry(rank).or_insert_with(|| RegisteredClient::guest(credentials, commit_base));
         client.connections.insert(id);
         client.presence = Presence::Connected;
         let strangers = BTreeSet::new();

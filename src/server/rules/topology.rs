@@ -4,13 +4,13 @@ use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::server::interface::{StoreOffer, TOPOLOGY, TopologyQuestion};
-use crate::server::state::{Asker, Server, Ticket, Waiter, Wanted};
+use crate::server::state::{Asker, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{Key, ProcId, Rank, Status};
 
 /// Keys that other libraries use for the topology as text.
 const TEXTS: [&str; 2] = [keys::HWLOC_XML_V2.name(), keys::LOCAL_TOPO.name()];
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(super) fn pass_topology_question(&mut self, ticket: Ticket, proc: ProcId, key: Key) {
         if !self.config.answers_topology {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);

@@ -4,10 +4,10 @@ use super::access::Action;
 use crate::gds::Datastore;
 use crate::proto;
 use crate::server::interface::{AbortUpcall, Capabilities, Output, Upcall, UpcallId};
-use crate::server::state::{PendingUpcall, Purpose, Server, Ticket, Timer};
+use crate::server::state::{PendingUpcall, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{ProcId, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Asks the host. The answer carries the returned id.
     pub(super) fn ask_host(&mut self, now: Time, purpose: Purpose, upcall: Upcall) -> UpcallId {
         let deadline = self.config.host_timeout.map(|timeout| now + timeout);

@@ -3,7 +3,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | `server` | the [`Server`]: one field for each part |
+//! | `server` | the [`ServerCore`]: one field for each part |
 //! | `outputs` | pending outputs; tickets, the duties to answer |
 //! | `timers` | deadlines |
 //! | `peer` | connections |
@@ -83,8 +83,8 @@ pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};
 pub(super) use query_scope::QueryScope;
 pub(super) use questions::{Answering, QueryProgress, Questions};
-pub(super) use registry::{Client, Presence, RegisteredJob, Registry, Remote};
-pub(super) use server::Server;
+pub(super) use registry::{Presence, RegisteredClient, RegisteredJob, Registry, Remote};
+pub(super) use server::ServerCore;
 pub(super) use shares::Pool;
 pub(super) use signature::{CollectiveKind, Participants, Signature};
 pub(super) use sizes::{size_of_infos, size_of_procs};

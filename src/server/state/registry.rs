@@ -56,7 +56,7 @@ pub(crate) struct RegisteredJob {
     pub(crate) is_of_tools: bool,
     pub(crate) local_count: Option<u32>,
     pub(crate) job_size: Option<u32>,
-    pub(crate) clients: BTreeMap<u32, Client>,
+    pub(crate) clients: BTreeMap<u32, RegisteredClient>,
     /// The user of the job, from the host's description.
     pub(crate) user: Option<u32>,
     /// The number of the last admitted connection of its processes.
@@ -101,7 +101,7 @@ impl Commits {
 
 /// One local process.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct RegisteredClient {
     pub(crate) credentials: Credentials,
     pub(crate) object: u64,
     /// A tool without an announcement of the host.
@@ -141,7 +141,7 @@ pub(crate) enum Presence {
     Deregistered,
 }
 
-impl Client {
+impl RegisteredClient {
     /// A process that the host announced and that has not connected yet.
     pub(crate) fn expected(credentials: Credentials, object: u64, commit_base: u64) -> Self {
         Self {
@@ -286,7 +286,7 @@ impl Registry {
 
     fn remove(&mut self, namespace: &Namespace) -> Option<RegisteredJob> {
         let job = self.jobs.remove(namespace)?;
-        let last = job.clients.values().map(Client::last_commit).max();
+        let last = job.clients.values().map(RegisteredClient::last_commit).max();
         self.commit_base = self.commit_base.max(last.unwrap_or_default());
         Some(job)
     }
@@ -310,11 +310,11 @@ impl Registry {
         self.commit_base
     }
 
-    pub(crate) fn client(&self, proc: &ProcId) -> Option<&Client> {
+    pub(crate) fn client(&self, proc: &ProcId) -> Option<&RegisteredClient> {
         self.jobs.get(&proc.namespace)?.clients.get(&proc.rank.process()?)
     }
 
-    pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut Client> {
+    pub(crate) fn client_mut(&mut self, proc: &ProcId) -> Option<&mut RegisteredClient> {
         self.jobs.get_mut(&proc.namespace)?.clients.get_mut(&proc.rank.process()?)
     }
 

@@ -30,7 +30,7 @@ use crate::topo::Inventories;
 
 /// The server core over a datastore. See the module's documentation.
 #[derive(Debug)]
-pub struct Server<S: Datastore> {
+pub struct ServerCore<S: Datastore> {
     pub(in crate::server) config: Config,
     pub(in crate::server) store: S,
     pub(in crate::server) registry: Registry,
@@ -60,7 +60,7 @@ pub struct Server<S: Datastore> {
     pub(in crate::server) outputs: Outputs,
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A server without any registrations, which publishes into `store`.
     #[must_use]
     pub fn new(config: Config, store: S) -> Self {

@@ -5,7 +5,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use crate::server::{
     CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input, Output,
-    PeerId, RegisterClient, RegisterNamespace, Server, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
+    PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -16,7 +16,7 @@ pub(super) const JOB_SIZE: Key = Key::from_static("pmix.job.size");
 
 /// A server with a clock, which checks the invariants after every input.
 pub(super) struct Rig {
-    pub(super) server: Server<MapStore>,
+    pub(super) server: ServerCore<MapStore>,
     pub(super) now: Time,
     last_peer: u64,
     last_tag: u32,
@@ -36,7 +36,7 @@ impl Rig {
     }
 
     pub(super) fn with(config: Config, store: MapStore) -> Self {
-        Self { server: Server::new(config, store), now: Time::ZERO, last_peer: 0, last_tag: 100, last_call: 0 }
+        Self { server: ServerCore::new(config, store), now: Time::ZERO, last_peer: 0, last_tag: 100, last_call: 0 }
     }
 
     pub(super) fn input(&mut self, input: Input) -> Vec<Output> {

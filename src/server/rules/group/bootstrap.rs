@@ -13,12 +13,12 @@ use crate::proto;
 use crate::server::interface::{GroupOperation, Limits, PeerId, find, timeout};
 use crate::server::rules::rendezvous::MERGED_DIRECTIVES_MAX;
 use crate::server::state::{
-    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Pool, Server, Signature, Ticket, Timer, size_of_infos,
-    size_of_procs,
+    Bootstrap, BootstrapArrival, BootstrapId, CollectiveKind, Pool, ServerCore, Signature, Ticket, Timer,
+    size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Text, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A process helps to form a group without naming its members, and no host can find them.
     pub(super) fn gather_bootstrap(
         &mut self,

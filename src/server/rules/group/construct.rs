@@ -11,11 +11,11 @@ use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, StoreOffer, find, flag};
 use crate::server::rules::ending::{Formed, Results};
 use crate::server::state::{
-    Collective, CollectiveKind, Group, OperationId, OperationStage, Peer, Server, Ticket, Wanted, brings_about,
+    Collective, CollectiveKind, Group, OperationId, OperationStage, Peer, ServerCore, Ticket, Wanted, brings_about,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Text, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn construct_group(&mut self, now: Time, ticket: Ticket, proc: ProcId, group: proto::Group) {
         let Some(id) = name_of(&group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };
         if self.is_a_jobs_name(&id) {

@@ -12,12 +12,13 @@ use crate::server::interface::{
     Capabilities, GroupOperation, Output, PeerId, StoreOffer, Upcall, find, flag, processes,
 };
 use crate::server::state::{
-    Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, Server, Signature, Ticket,
+    Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, ServerCore, Signature,
+    Ticket,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Joins and leaves; invitations are events, and have no request of their own.
     pub(in crate::server) fn group_other(&mut self, now: Time, ticket: Ticket, proc: &ProcId, group: &proto::Group) {
         let Some(id) = name_of(group) else { return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM) };

@@ -8,10 +8,10 @@ use std::time::Duration;
 use super::directives::is_told_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
-use crate::server::state::{CollectiveKind, Loss, OperationId, OperationStage, Server, Timer};
+use crate::server::state::{CollectiveKind, Loss, OperationId, OperationStage, ServerCore, Timer};
 use crate::types::{ProcId, Status, Time};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A local process has ended without a finalization. Called once in its life, before operations go on without it.
     pub(in crate::server::rules) fn mourn(&mut self, now: Time, proc: &ProcId) {
         let groups = self.groups.iter().filter(|(_, group)| group.survives_deaths && group.here.contains(proc));

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::server::interface::processes;
-use crate::server::state::Server;
+use crate::server::state::ServerCore;
 use crate::types::{Info, ProcId, Status, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// Processes that a request names, each once, with groups replaced by their members. A rank that a group does not
     /// have stays as named, because an empty list may mean all processes.
     pub(in crate::server::rules) fn with_members(

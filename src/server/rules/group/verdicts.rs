@@ -13,10 +13,10 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{GroupOperation, PeerId, StoreOffer, find};
-use crate::server::state::{Collective, CollectiveKind, OperationId, OperationStage, Server, Timer, take_if_lower};
+use crate::server::state::{Collective, CollectiveKind, OperationId, OperationStage, ServerCore, Timer, take_if_lower};
 use crate::types::{ProcId, Status, Text, Time, Value};
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// An event asks its receivers for decisions about a construction.
     pub(super) fn await_verdicts(&mut self, now: Time, id: OperationId, event: &Event) {
         let Some(operation) = self.collectives.get(id) else { return };
@@ -125,7 +125,7 @@ impl<S: Datastore> Server<S> {
         self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, everybody, &[]);
     }
 
-    /// As [`Server::succeed`], for an invitation whose leader has ended.
+    /// As [`ServerCore::succeed`], for an invitation whose leader has ended.
     fn succeed_in_invitation(&mut self, now: Time, lost: &ProcId, id: &Text, proc: &ProcId) {
         if let Some(candidates) = self.vacancies.fill(now, lost, id, proc) {
             self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, candidates, &[]);

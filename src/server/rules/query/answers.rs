@@ -8,8 +8,8 @@ use crate::server::interface::{INVENTORY, Output, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
-    Answering, Client, Presence, QueryProgress, QueryScope, Questions, RegisteredJob, Rest, Server, Ticket, Topology,
-    Wanted,
+    Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, Rest, ServerCore,
+    Ticket, Topology, Wanted,
 };
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint};
@@ -27,7 +27,7 @@ impl From<Status> for Unanswered {
     }
 }
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// The queries for the host. A query about a job that the requester may not query does not go up. It gets the
     /// answer for an unknown job.
     pub(in crate::server::rules) fn for_host(&self, requester: &Requester, queries: &[Query]) -> Vec<Query> {
@@ -298,7 +298,7 @@ fn is_local_table(key: &Key) -> Option<bool> {
 }
 
 /// The state in the standard's numbers (`pmix_proc_state_t`).
-fn state(client: &Client) -> u8 {
+fn state(client: &RegisteredClient) -> u8 {
     match client.presence {
         Presence::Expected if client.pid.is_some() => 5,
         Presence::Expected => 1,

@@ -6,7 +6,7 @@ use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{Requester, find, processes};
 use crate::server::rules::access::{Action, Object};
-use crate::server::state::{Group, Server, Ticket};
+use crate::server::state::{Group, ServerCore, Ticket};
 use crate::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Status, Text, Value};
 
 /// The supported keys.
@@ -25,7 +25,7 @@ pub(super) const KEYS: [&str; 9] = [
 /// The keys about one process or group, which a Get may request, too.
 const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), keys::GROUP_CONTEXT_ID.name()];
 
-impl<S: Datastore> Server<S> {
+impl<S: Datastore> ServerCore<S> {
     /// A fact about sets and groups that the requester may know.
     pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
         let Asking { requester, scope, wanted, .. } = asking;

@@ -11,7 +11,7 @@ use crate::proto::{Reply, Request, Tag};
 use crate::server::state::transitions::TransitionTable;
 use crate::server::tests::harness::*;
 use crate::server::{CallId, RegisterClient, RegisterNamespace, UpcallId};
-use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, Server, Upcall, Version};
+use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, ServerCore, Upcall, Version};
 use crate::types::{Info, Status, Time};
 
 /// The core, with its requests and replies.
@@ -19,7 +19,7 @@ pub(super) struct World {
     pair: Pair,
     /// The core uses the real table, so its own invariants hold, too.
     is_sound: bool,
-    pub(super) server: Server<MapStore>,
+    pub(super) server: ServerCore<MapStore>,
     pub(super) model: Model,
     now: Time,
     peers: [PeerId; RANKS as usize],
@@ -33,7 +33,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(pair: Pair, defective: Option<TransitionTable>) -> Self {
         let config = Config { capabilities: pair.capabilities(), ..Config::default() };
-        let mut server = Server::new(config, MapStore::new());
+        let mut server = ServerCore::new(config, MapStore::new());
         let is_sound = defective.is_none();
         server.collectives.table = defective.unwrap_or_default();
         let mut world = Self {
@@ -165,10 +165,10 @@ impl World {
     /// The identity of this state.
     pub(super) fn fingerprint(&self) -> (u64, u64) {
         // No step here changes the configuration or publishes data.
-        let Server { config: _, store: _, registry, peers, waiting, collectives, groups, invitations, .. } =
+        let ServerCore { config: _, store: _, registry, peers, waiting, collectives, groups, invitations, .. } =
             &self.server;
-        let Server { bootstraps, vacancies, exchanges, missed_fences, process_sets, forwarding, .. } = &self.server;
-        let Server { events, cleanups, upcalls, tools, ties, inventories, timers, outputs, .. } = &self.server;
+        let ServerCore { bootstraps, vacancies, exchanges, missed_fences, process_sets, forwarding, .. } = &self.server;
+        let ServerCore { events, cleanups, upcalls, tools, ties, inventories, timers, outputs, .. } = &self.server;
         let first = (registry, peers, waiting, collectives, groups, invitations, bootstraps, vacancies, exchanges);
         let second = (missed_fences, process_sets, forwarding, events, cleanups, upcalls, tools, ties, inventories);
         (self.model.fingerprint(), fingerprint(&(first, second, timers, outputs)))
