@@ -76,7 +76,7 @@ pub(super) struct Bootstraps {
     /// Callers of a group that does not name them; their refusal is still to come.
     strangers: BTreeMap<(PeerId, Tag), ServerId>,
     /// The groups that processes are in, as the processes were told.
-    told: BTreeMap<(u32, Text), Vec<ProcId>>,
+    known_members: BTreeMap<(u32, Text), Vec<ProcId>>,
 }
 
 impl Bootstraps {
@@ -194,16 +194,16 @@ impl Bootstraps {
 
     /// A process is told that it is in a group.
     pub(super) fn tell(&mut self, process: u32, name: Text, members: Vec<ProcId>) {
-        self.told.insert((process, name), members);
+        self.known_members.insert((process, name), members);
     }
 
     /// Its group is no more.
     pub(super) fn untell(&mut self, process: u32, name: &Text) {
-        self.told.remove(&(process, name.clone()));
+        self.known_members.remove(&(process, name.clone()));
     }
 
-    pub(super) fn told(&self, process: u32, name: &Text) -> Option<Vec<ProcId>> {
-        self.told.get(&(process, name.clone())).cloned()
+    pub(super) fn known_members(&self, process: u32, name: &Text) -> Option<Vec<ProcId>> {
+        self.known_members.get(&(process, name.clone())).cloned()
     }
 
     /// A server is gone.

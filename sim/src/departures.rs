@@ -12,7 +12,7 @@ pub(super) struct GroupDepartures {
     /// When each process was told that it has left a group.
     pub(super) left: BTreeMap<(Text, u32), Time>,
     /// How often each process was told that it is in a group: as a clone it may have come in again.
-    pub(super) told: BTreeMap<(Text, u32), u32>,
+    pub(super) notices: BTreeMap<(Text, u32), u32>,
     /// Servers where a group of a name has ended. A process that ends the group once more, perhaps a clone, does not
     /// wait.
     pub(super) ended: BTreeSet<(Text, ServerId)>,

@@ -235,7 +235,7 @@ impl Rules {
     }
 
     /// The lost server's clients learn of it at once.
-    pub(super) fn loss_told(&mut self, process: u32, calls_open: usize) {
+    pub(super) fn note_loss(&mut self, process: u32, calls_open: usize) {
         if calls_open > 0 {
             self.breaks(Rule::LossIsTold, || {
                 format!("process {process} has lost its server and {calls_open} of its calls are still open")

@@ -269,10 +269,10 @@ fn search<S: Stores>(
     rank: Rank,
 ) -> Decision<S::Value> {
     let miss = match look(request, rank, own, stores) {
-        Ok(Seen::Told(_)) if matches!(round, Round::First) && may_be_replaced(request, rank, own, stores) => {
+        Ok(Seen::Registered(_)) if matches!(round, Round::First) && may_be_replaced(request, rank, own, stores) => {
             return Decision::Ask(aimed_at(rank, request));
         }
-        Ok(Seen::Current(value) | Seen::Told(value)) => return Decision::Found(value),
+        Ok(Seen::Current(value) | Seen::Registered(value)) => return Decision::Found(value),
         Err(Miss::OutsideScope) => return Decision::NotFound(Status::ERR_EXISTS_OUTSIDE_SCOPE),
         Err(miss) => miss,
     };
@@ -333,7 +333,7 @@ enum Seen<V> {
     Current(V),
     /// A value that the host registered under a key that is not reserved. A value that the process posted takes
     /// precedence. A server's own segment has both; received job data has only the registered one.
-    Told(V),
+    Registered(V),
 }
 
 /// Whether the server may have a newer value than the received one.
@@ -368,7 +368,7 @@ fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -
         Ok(value) if request.is_reserved() || stores.is_mapped(&request.proc.namespace) => {
             return Ok(Seen::Current(value));
         }
-        found => found.map(Seen::Told),
+        found => found.map(Seen::Registered),
     };
     // A requested value is newer than the received job data.
     let cached = if request.directives.is_unqualified() { stores.cached(&question) } else { None };

@@ -296,7 +296,7 @@ impl Staging {
             }
             message_bytes = with_this;
             if let Some((_, kvals)) = parts.iter_mut().find(|(of, _)| *of == scope) {
-                kvals.push(Kval { key: qualified::told(key.clone()), value: Value::clone(&slot.value) });
+                kvals.push(Kval { key: qualified::public_key(key.clone()), value: Value::clone(&slot.value) });
             }
         }
         self.committed = taken;

@@ -218,7 +218,7 @@ impl Datastore for MapStore {
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
         let newest = self.newest_posted(namespace, rank, audience)?;
-        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::told(key), value }).collect())
+        Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())
     }
 
     fn posted_of(
@@ -230,7 +230,7 @@ impl Datastore for MapStore {
     ) -> Result<Vec<Kval>, LookupError> {
         let newest = self.newest_posted(namespace, rank, audience)?;
         let found = keys.iter().filter_map(|name| newest.iter().find(|(key, _)| key.as_str() == *name));
-        Ok(found.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect())
+        Ok(found.map(|(key, value)| Kval { key: qualified::public_key(key.clone()), value: value.clone() }).collect())
     }
 
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {
@@ -245,7 +245,7 @@ impl Datastore for MapStore {
             .get(namespace)
             .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
         let entries = job.described.get(&rank).into_iter().flatten();
-        Ok(entries.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect())
+        Ok(entries.map(|(key, value)| Kval { key: qualified::public_key(key.clone()), value: value.clone() }).collect())
     }
 
     fn job_entries(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {

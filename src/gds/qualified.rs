@@ -123,13 +123,13 @@ pub fn stored(key: Key, value: Value) -> (Key, Value) {
 
 /// The public key of a stored name.
 #[must_use]
-pub fn told(key: Key) -> Key {
+pub fn public_key(key: Key) -> Key {
     if is_qualified(key.as_str()) { Key::from_static(QUALIFIED_VALUE) } else { key }
 }
 
-/// As [`told`], for a name in a segment.
+/// As [`public_key`], for a name in a segment.
 #[must_use]
-pub fn told_name(name: &str) -> &str {
+pub fn public_name(name: &str) -> &str {
     if is_qualified(name) { QUALIFIED_VALUE } else { name }
 }
 

@@ -105,13 +105,13 @@ const fn full_bytes(message_bytes_max: usize) -> usize {
 /// servers: the entries of nodes and processes hold the same facts. A client of release 4.2 that can't copy a map's
 /// form forgets all entries after it.
 #[must_use]
-pub fn is_told(entry: &Kval) -> bool {
+pub fn is_for_peers(entry: &Kval) -> bool {
     !matches!(entry.value, Value::Regex(_)) && !MAPS.contains(&entry.key.as_str())
 }
 
 /// One entry of a job's information.
 pub(super) fn pack_job_entry(writer: &mut Writer, entry: &Kval, peer: Version) -> Result<(), EncodeError> {
-    if !is_told(entry) {
+    if !is_for_peers(entry) {
         return Ok(());
     }
     match session_infos(entry) {

@@ -54,7 +54,7 @@ mod version;
 pub use command::Command;
 pub use contributions::contributions;
 pub use group::info_signed_by;
-pub use job_info::{JobInfoWriter, is_told};
+pub use job_info::{JobInfoWriter, is_for_peers};
 pub use message::*;
 pub use service::*;
 pub(crate) use services::with_services;

@@ -75,7 +75,7 @@ fn the_examples() {
         lines.sort_unstable();
         let next = |rank: u32| format!("rank {rank} of 3: rank {0} listens at 10.0.0.{0}:4711", (rank + 1) % 3);
         let last = "3 processes have ended, 0 of them with an error".to_owned();
-        assert_eq!(lines, [last, next(0), next(1), next(2)], "{}", ended.told());
+        assert_eq!(lines, [last, next(0), next(1), next(2)], "{}", ended.transcript());
     }
 }
 
@@ -86,12 +86,12 @@ fn header_sets() -> &'static [Headers] {
 
 fn plain(program: &Path) {
     let ended = with_marks(Consumer::new(library(), program), program).run();
-    println!("{}", ended.told());
+    println!("{}", ended.transcript());
     let ended = ended.success();
     ended.loaded_only(library());
     // A program without any check proves nothing.
     let last = ended.text().lines().last().unwrap_or_default().to_owned();
-    assert!(last.ends_with(" checks, 0 failed") && !last.starts_with("0 "), "{}", ended.told());
+    assert!(last.ends_with(" checks, 0 failed") && !last.starts_with("0 "), "{}", ended.transcript());
 }
 
 fn memcheck(program: &Path) {
@@ -107,9 +107,9 @@ fn memcheck(program: &Path) {
     }
     let ended = with_marks(command.arg(program), program).run();
     let errors = ended.err.lines().any(|line| line.starts_with("==") && line.contains(" at 0x"));
-    println!("under valgrind:\n{}", ended.told());
+    println!("under valgrind:\n{}", ended.transcript());
     let ended = ended.success();
-    assert!(!errors, "{}", ended.told());
+    assert!(!errors, "{}", ended.transcript());
 }
 
 /// Variables of the programs: the kind of the library, and the program's own file for its clients. Under valgrind,

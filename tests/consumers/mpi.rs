@@ -17,7 +17,7 @@ fn a_ring_of_one_to_sixteen_ranks() {
             ended.sorted(),
             [format!("ring size={size} token={}", 3 * size * (size - 1) / 2)],
             "{}",
-            ended.told()
+            ended.transcript()
         );
         left_nothing(&ended);
     }
@@ -27,7 +27,7 @@ fn a_ring_of_one_to_sixteen_ranks() {
 fn allreduce_with_one_to_sixteen_ranks() {
     for size in [1, 2, 4, 8, 16] {
         let ended = run(&["-n", &size.to_string()], "allreduce", &[]);
-        assert_eq!(ended.sorted(), [format!("allreduce size={size} most={}", size - 1)], "{}", ended.told());
+        assert_eq!(ended.sorted(), [format!("allreduce size={size} most={}", size - 1)], "{}", ended.transcript());
     }
 }
 
@@ -45,7 +45,7 @@ fn sixteen_ranks_say_hello() {
 #[test]
 fn ranks_with_the_default_transports() {
     let ended = Consumer::new(library(), "mpirun").args(BASE).args(["-n", "4"]).arg(program("ring")).run().success();
-    assert_eq!(ended.sorted(), ["ring size=4 token=18"], "{}", ended.told());
+    assert_eq!(ended.sorted(), ["ring size=4 token=18"], "{}", ended.transcript());
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn children_are_spawned_and_joined() {
     ];
     for hosts in [&["-n", "2"][..], &["--host", "nodeA:2,nodeB:2", "-n", "2"]] {
         let ended = run(hosts, "spawn", &[]);
-        assert_eq!(ended.sorted(), expected, "{}", ended.told());
+        assert_eq!(ended.sorted(), expected, "{}", ended.transcript());
     }
     // The children are on one node, the parents on both or only on the other: one node has processes of one job only.
     for (hosts, of_children) in [
@@ -85,7 +85,7 @@ fn children_are_spawned_and_joined() {
         (&["--host", "nodeA:2,nodeB:2", "-n", "2"], "nodeB"),
     ] {
         let ended = run(hosts, "spawn", &[of_children]);
-        assert_eq!(ended.sorted(), expected, "{hosts:?} {}", ended.told());
+        assert_eq!(ended.sorted(), expected, "{hosts:?} {}", ended.transcript());
     }
 }
 
@@ -93,7 +93,7 @@ fn children_are_spawned_and_joined() {
 fn names_are_published_looked_up_connected_to_and_withdrawn() {
     for hosts in [&["-n", "2"][..], &["--host", "nodeA:1,nodeB:1", "-n", "2"]] {
         let ended = run(hosts, "ports", &[]);
-        assert_eq!(ended.sorted(), ["connected", "gone", "published", "served"], "{}", ended.told());
+        assert_eq!(ended.sorted(), ["connected", "gone", "published", "served"], "{}", ended.transcript());
     }
 }
 
@@ -110,9 +110,9 @@ fn two_jobs_meet_through_the_name_server() {
     // A lookup does not wait, so the second job starts after the first has published.
     accepting.wait_for_line("published");
     let connected = job("connect").wait().success();
-    assert_eq!(connected.sorted(), ["connected"], "{}", connected.told());
+    assert_eq!(connected.sorted(), ["connected"], "{}", connected.transcript());
     let served = accepting.wait().success();
-    assert_eq!(served.sorted(), ["published", "served"], "{}", served.told());
+    assert_eq!(served.sorted(), ["published", "served"], "{}", served.transcript());
     server.terminate();
     server.wait();
 }
@@ -134,14 +134,14 @@ fn an_abort_passes_its_code_on() {
 #[test]
 fn a_rank_that_leaves_without_finalize_ends_the_job() {
     let ended = mpirun(library()).args(["-n", "3"]).arg(program("ends")).args(["exit", "7"]).run().code(7);
-    assert!(ended.err.contains("Exit code:    7"), "{}", ended.told());
+    assert!(ended.err.contains("Exit code:    7"), "{}", ended.transcript());
     assert_eq!(ended.text(), "");
 }
 
 #[test]
 fn a_code_returned_after_finalize_is_the_jobs() {
     let ended = mpirun(library()).args(["-n", "3"]).arg(program("ends")).args(["code", "5"]).run().code(5);
-    assert!(ended.err.contains("Exit code:    5"), "{}", ended.told());
+    assert!(ended.err.contains("Exit code:    5"), "{}", ended.transcript());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_rank_that_dies_by_a_signal_ends_the_job() {
         for (signal, name) in [(9, "Killed"), (11, "Segmentation fault")] {
             let job = mpirun(library()).args(hosts).arg(program("ends")).args(["signal", &signal.to_string()]);
             let ended = job.run().code(128 + signal);
-            assert!(ended.err.contains(&format!("exited on signal {signal} ({name})")), "{}", ended.told());
+            assert!(ended.err.contains(&format!("exited on signal {signal} ({name})")), "{}", ended.transcript());
             assert_eq!(ended.text(), "");
         }
     }
@@ -177,7 +177,7 @@ fn output_is_tagged_with_its_rank() {
         [(0, "stdout", ended.text()), (1, "stdout", ended.text()), (1, "stderr", ended.err.clone())]
     {
         let line = format!("[1,{rank}]<{stream}>:{} of {rank}", &stream[3..]);
-        assert!(text.lines().any(|found| found == line), "no {line:?} in {}", ended.told());
+        assert!(text.lines().any(|found| found == line), "no {line:?} in {}", ended.transcript());
     }
 }
 
@@ -193,7 +193,7 @@ fn ranks_on_several_hosts() {
     assert_eq!(run(&hosts, "allreduce", &[]).sorted(), ["allreduce size=6 most=5"]);
     // Ranks are spread over the hosts, so that neighbours are never on the same one.
     let ended = run(&["--host", "nodeA:4,nodeB:4", "--map-by", "node", "-n", "8"], "ring", &[]);
-    assert_eq!(ended.sorted(), ["ring size=8 token=84"], "{}", ended.told());
+    assert_eq!(ended.sorted(), ["ring size=8 token=84"], "{}", ended.transcript());
 }
 
 /// A program without a launcher lets Open MPI start a daemon for it when it needs one.
@@ -206,7 +206,7 @@ fn a_singleton_runs_and_spawns() {
     let ended = single("spawn");
     let expected =
         ["child merged=1 size=3 remote=1", "child merged=2 size=3 remote=1", "parent merged=0 size=3 remote=2"];
-    assert_eq!(ended.sorted(), expected, "{}", ended.told());
+    assert_eq!(ended.sorted(), expected, "{}", ended.transcript());
 }
 
 #[test]
@@ -225,9 +225,9 @@ fn check_maps(ended: &Ended, expected: &[(&str, usize)], file: &str) {
     let lines = ended.sorted();
     for (who, count) in expected {
         let line = format!("whose {who} {file}");
-        assert_eq!(lines.iter().filter(|found| **found == line).count(), *count, "{line}\n{}", ended.told());
+        assert_eq!(lines.iter().filter(|found| **found == line).count(), *count, "{line}\n{}", ended.transcript());
     }
-    assert_eq!(lines.len(), expected.iter().map(|(_, count)| count).sum::<usize>(), "{}", ended.told());
+    assert_eq!(lines.len(), expected.iter().map(|(_, count)| count).sum::<usize>(), "{}", ended.transcript());
 }
 
 /// `orterun` removes its session directories when a job ends well.

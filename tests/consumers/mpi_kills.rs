@@ -39,10 +39,10 @@ fn is_killed(seed: u64) -> bool {
     // Daemons may still be ending after the launcher. If one stays, the test does not end.
     wait_for(|| !is_anyone_left(&mark));
     match ended.status.code() {
-        Some(0) => assert_eq!(ended.text(), "sum 120 of 16\n", "seed {seed}: {arguments:?}\n{}", ended.told()),
+        Some(0) => assert_eq!(ended.text(), "sum 120 of 16\n", "seed {seed}: {arguments:?}\n{}", ended.transcript()),
         // Killed, or the status of Open MPI 4.1 if that happened before its daemon knew the rank.
-        Some(137 | 1) => assert!(!ended.text().contains("sum"), "seed {seed}: {arguments:?}\n{}", ended.told()),
-        other => panic!("seed {seed}: {arguments:?}: status {other:?}\n{}", ended.told()),
+        Some(137 | 1) => assert!(!ended.text().contains("sum"), "seed {seed}: {arguments:?}\n{}", ended.transcript()),
+        other => panic!("seed {seed}: {arguments:?}: status {other:?}\n{}", ended.transcript()),
     }
     ended.status.code() != Some(0)
 }

@@ -34,11 +34,15 @@ pub(crate) fn run_every_scenario(name: &str, servers: &Library, clients: &Librar
         let directory = clients.directory.as_deref().unwrap_or_else(|| Path::new(""));
         let bench = Consumer::new(servers, &program).env("CLIENT_LIBRARY", directory).env("CLIENT_LIBRARY_NOTES", "1");
         let ended = bench.args(*scenario).args(["--iters=20", "--reps=2", "--json"]).run();
-        println!("{scenario:?}\n{}", ended.told());
+        println!("{scenario:?}\n{}", ended.transcript());
         let ended = ended.success();
         let lines = ended.sorted();
-        assert!(lines.iter().any(|line| line.contains("\"p50\":")), "{scenario:?} measured nothing\n{}", ended.told());
-        assert!(!lines.iter().any(|line| line.contains("\"name\":\"failed\"")), "{scenario:?}\n{}", ended.told());
+        assert!(
+            lines.iter().any(|line| line.contains("\"p50\":")),
+            "{scenario:?} measured nothing\n{}",
+            ended.transcript()
+        );
+        assert!(!lines.iter().any(|line| line.contains("\"name\":\"failed\"")), "{scenario:?}\n{}", ended.transcript());
         for (role, expected) in [("server", servers), ("client", clients)] {
             let loaded = loaded(&ended, role);
             let as_meant = !loaded.is_empty() && loaded.iter().all(|file| *file == expected.file);

@@ -138,7 +138,7 @@ impl Running {
     }
 
     /// Its output so far.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn transcript(&self) -> String {
         String::from_utf8_lossy(&self.out.lock().unwrap()).into_owned()
     }
 
@@ -168,7 +168,7 @@ impl Running {
         let err = String::from_utf8_lossy(&self.err.lock().unwrap()).into_owned();
         let ended = Ended { status, out: std::mem::take(&mut *self.out.lock().unwrap()), err, left };
         let hung = status.code() == Some(124) || status.signal() == Some(9);
-        assert!(!hung, "{} did not end in {HANG_SECONDS} s\n{}", self.what, ended.told());
+        assert!(!hung, "{} did not end in {HANG_SECONDS} s\n{}", self.what, ended.transcript());
         ended
     }
 }
@@ -209,7 +209,7 @@ impl Ended {
 
     /// Fails unless it ended with this exit code.
     pub(crate) fn code(self, code: i32) -> Self {
-        assert_eq!(self.status.code(), Some(code), "{:?}\n{}", self.status, self.told());
+        assert_eq!(self.status.code(), Some(code), "{:?}\n{}", self.status, self.transcript());
         self
     }
 
@@ -222,10 +222,10 @@ impl Ended {
             .map(|path| fs::canonicalize(path).unwrap_or_else(|error| panic!("{path}: {error}")))
             .collect();
         let ours = !files.is_empty() && files.iter().all(|file| *file == library.file);
-        assert!(ours, "expected {} and found {files:?}\n{}", library.file.display(), self.told());
+        assert!(ours, "expected {} and found {files:?}\n{}", library.file.display(), self.transcript());
     }
 
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn transcript(&self) -> String {
         format!("--- standard output:\n{}--- standard error:\n{}", self.text(), self.err)
     }
 }

@@ -20,7 +20,7 @@ fn python_clients_exchange_data() {
         ended.loaded_only(library());
         for rank in 0..2 {
             let line = format!("python client {rank} done");
-            assert!(ended.text().lines().any(|found| found == line), "no {line:?} in {}", ended.told());
+            assert!(ended.text().lines().any(|found| found == line), "no {line:?} in {}", ended.transcript());
         }
     }
 }

@@ -56,7 +56,12 @@ fn all_steps(server: Side) {
         a_cancelled_step_ends(&cluster, client);
     }
     let ended = overdue.wait();
-    assert!(!ended.status.success() && ended.err.contains("DUE TO TIME LIMIT"), "{:?} {}", ended.status, ended.told());
+    assert!(
+        !ended.status.success() && ended.err.contains("DUE TO TIME LIMIT"),
+        "{:?} {}",
+        ended.status,
+        ended.transcript()
+    );
     // Debian's library sometimes deadlocks in PMIx_server_finalize after an abort, and then the step's daemon never
     // ends.
     if server == Side::Ours && !library().is_stock() {
@@ -79,11 +84,11 @@ fn steps_end(cluster: &Cluster, client: Side, shape: &[&str]) {
         cluster.step(client, &options, &[&["/mnt/programs/task"][..], &arguments].concat()).run()
     };
     let aborted = task(&[], ["abort", "42"]).code(42);
-    assert!(!aborted.text().contains("FAILED"), "{}", aborted.told());
+    assert!(!aborted.text().contains("FAILED"), "{}", aborted.transcript());
     // Slurm ends the other tasks only with this option.
     let killed = task(&["--kill-on-bad-exit=1"], ["signal", "9"]);
-    assert!(!killed.status.success() && killed.err.contains("Killed"), "{:?} {}", killed.status, killed.told());
-    assert!(!killed.text().contains("FAILED"), "{}", killed.told());
+    assert!(!killed.status.success() && killed.err.contains("Killed"), "{:?} {}", killed.status, killed.transcript());
+    assert!(!killed.text().contains("FAILED"), "{}", killed.transcript());
 }
 
 /// Open MPI's TCP transport crashes in MPI_Init in about one of 25 starts on three nodes, with any library. It calls a
@@ -96,17 +101,22 @@ fn open_mpi_runs(cluster: &Cluster, client: Side, shape: &[&str]) {
     };
     let size: u32 = if shape.contains(&"-N3") { 6 } else { 2 };
     let ring = run(&["/mnt/programs/ring"]).success();
-    assert_eq!(ring.sorted(), [format!("ring size={size} token={}", 3 * size * (size - 1) / 2)], "{}", ring.told());
+    assert_eq!(
+        ring.sorted(),
+        [format!("ring size={size} token={}", 3 * size * (size - 1) / 2)],
+        "{}",
+        ring.transcript()
+    );
     let hello = run(&["/mnt/programs/hello", "x"]).success();
     for rank in 0..size {
         let line = format!("hello rank={rank} size={size} app=0 argument=x host=n{} shared=2", rank / 2 + 1);
-        assert!(hello.sorted().contains(&line), "no {line:?}: {}", hello.told());
+        assert!(hello.sorted().contains(&line), "no {line:?}: {}", hello.transcript());
     }
     let whose = run(&["/mnt/programs/whose"]).success();
     let loaded = format!("whose rank {}", cluster.file(client));
-    assert!(whose.sorted().iter().all(|line| *line == loaded), "{loaded}: {}", whose.told());
+    assert!(whose.sorted().iter().all(|line| *line == loaded), "{loaded}: {}", whose.transcript());
     let aborted = run(&["/mnt/programs/ends", "abort", "9"]).code(9);
-    assert!(aborted.err.contains("with errorcode 9"), "{}", aborted.told());
+    assert!(aborted.err.contains("with errorcode 9"), "{}", aborted.transcript());
 }
 
 /// Two steps of one job on the same nodes.
@@ -124,7 +134,7 @@ fn a_cancelled_step_ends(cluster: &Cluster, client: Side) {
     job.wait_for_line("hangs");
     cluster.command(ROOT, client, &["scancel", "--name=cancelled"]).run().success();
     let ended = job.wait();
-    assert!(!ended.status.success() && ended.err.contains("CANCELLED"), "{:?} {}", ended.status, ended.told());
+    assert!(!ended.status.success() && ended.err.contains("CANCELLED"), "{:?} {}", ended.status, ended.transcript());
 }
 
 const ROOT: &str = "0";
@@ -152,7 +162,7 @@ impl Cluster {
             .input_open()
             .start();
         script.wait_for_line("ready");
-        assert!(script.told().contains("ready"), "the cluster does not start: {}", script.wait().told());
+        assert!(script.transcript().contains("ready"), "the cluster does not start: {}", script.wait().transcript());
         // The child of `timeout` is `unshare`, whose child is the script.
         let init = child_of(&child_of(&script.id().to_string()));
         Self { script, init, server, directory }
@@ -185,9 +195,14 @@ impl Cluster {
         let lines = ended.sorted();
         let server = if library().is_stock() { "debian" } else { self.server.name() };
         for line in [format!("library {}", self.file(client)), format!("server {server}")] {
-            assert_eq!(lines.iter().filter(|found| **found == line).count(), count, "{line}: {}", ended.told());
+            assert_eq!(lines.iter().filter(|found| **found == line).count(), count, "{line}: {}", ended.transcript());
         }
-        assert_eq!(lines.iter().filter(|line| line.ends_with(" checks, 0 failed")).count(), count, "{}", ended.told());
+        assert_eq!(
+            lines.iter().filter(|line| line.ends_with(" checks, 0 failed")).count(),
+            count,
+            "{}",
+            ended.transcript()
+        );
     }
 
     /// Slurm removes a step's directories shortly after the end of `srun`. Files that are left after a minute stay.

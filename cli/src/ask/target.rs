@@ -39,16 +39,16 @@ pub(super) enum TargetError {
 impl Target {
     /// Connects as a tool, to ask about this job.
     pub(super) fn connect(&self, job: Option<&Namespace>) -> Result<Tool, TargetError> {
-        match (self.connect_as_told(), self.launcher_of(job)) {
+        match (self.connect_as_given(), self.launcher_of(job)) {
             (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
-                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_told();
+                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_given();
                 launcher.map_err(|_| AttachError::Connect(ToolError::Ambiguous { servers }).into())
             }
             (connected, _) => connected,
         }
     }
 
-    fn connect_as_told(&self) -> Result<Tool, TargetError> {
+    fn connect_as_given(&self) -> Result<Tool, TargetError> {
         let namespace = self.server.as_deref().map(arguments::namespace).transpose()?;
         let directions = ToolDirections {
             pid: self.pid,
@@ -62,8 +62,8 @@ impl Target {
 
     /// The process number of the `modex run` that gave a job its name, if no option names a server.
     fn launcher_of(&self, job: Option<&Namespace>) -> Option<u32> {
-        let is_told = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
-        if is_told { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
+        let is_given = self.pid.is_some() || self.uri.is_some() || self.file.is_some() || self.server.is_some();
+        if is_given { None } else { job?.as_str().strip_prefix("modex-")?.parse().ok() }
     }
 }
 

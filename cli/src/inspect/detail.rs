@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use modex::gds::qualified::told_name;
+use modex::gds::qualified::public_name;
 use modex::gds::walk::{JobTables, StoredBlock, StoredColumn, StoredPart};
 use modex::gds::{Damage, NamespaceReader, Origin, ValueRef};
 use modex::keys::{self, DefaultRealm};
@@ -185,8 +185,8 @@ pub(super) fn rank(
 
 fn key(name: &str, tables: Option<&JobTables<'_>>) -> KeyReport {
     KeyReport {
-        name: told_name(name).to_owned(),
-        attribute: keys::by_name(told_name(name)).map(|attribute| attribute.macro_name),
+        name: public_name(name).to_owned(),
+        attribute: keys::by_name(public_name(name)).map(|attribute| attribute.macro_name),
         realm: match keys::default_realm(name) {
             DefaultRealm::ByRank => job_or_process(name, tables),
             DefaultRealm::Session => "session",
@@ -226,7 +226,7 @@ fn column<'a>(
         values.push(found.map(|found| Ok::<_, Damage>(to_json(&found.to_value()?))).transpose()?);
     }
     Ok(ColumnReport {
-        key: told_name(stored.key()).to_owned(),
+        key: public_name(stored.key()).to_owned(),
         data_type,
         encoding: stored.encoding(),
         width_bytes: stored.width_bytes(),
@@ -261,7 +261,7 @@ fn all_named(values: &[(&str, ValueRef<'_>)], room: &Room) -> Result<Vec<NamedVa
 }
 
 fn named(key: &str, value: ValueRef<'_>, is_shown: bool) -> Result<NamedValue, Damage> {
-    Ok(NamedValue { key: told_name(key).to_owned(), value: ValueReport::new(value, is_shown)? })
+    Ok(NamedValue { key: public_name(key).to_owned(), value: ValueReport::new(value, is_shown)? })
 }
 
 #[cfg(test)]

@@ -173,7 +173,7 @@ fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
 }
 
 fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
-    let mut is_told = false;
+    let mut is_reported = false;
     for order in orders {
         let Order::Write { channel, lines, source } = order else {
             bell.wake();
@@ -187,10 +187,10 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
         };
         let failed = written.is_err();
         // A reader that has gone needs no message, but a full disk does. One line is enough for all failed writes.
-        if let (Err(error), Channel::Out, false) = (&written, channel, is_told)
+        if let (Err(error), Channel::Out, false) = (&written, channel, is_reported)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
-            is_told = true;
+            is_reported = true;
             let news = format!("modex: the ranks' output can't be written: {error}; the rest of it is lost\n");
             let _ = write_all(io::stderr().as_fd(), news.as_bytes());
         }

@@ -72,7 +72,7 @@ impl Own {
     fn stored(&self, proc: &ProcId) -> Vec<Kval> {
         let own = self.process.own.lock();
         let values = own.get(proc).into_iter().flatten();
-        values.map(|(key, value)| Kval { key: qualified::told(key.clone()), value: value.clone() }).collect()
+        values.map(|(key, value)| Kval { key: qualified::public_key(key.clone()), value: value.clone() }).collect()
     }
 
     /// The callback for an upcall without data; the result goes to `done`.

@@ -85,7 +85,7 @@ impl World {
         let count = find(keys::GROUP_BOOTSTRAP.name()).map(|count| count.as_u64().unwrap_or(0));
         let asks = match request {
             Request::GroupDestruct(_) if group.procs.is_empty() => {
-                GroupRequestKind::Destruct(self.bootstraps.told(process, &name).unwrap_or_default())
+                GroupRequestKind::Destruct(self.bootstraps.known_members(process, &name).unwrap_or_default())
             }
             Request::GroupDestruct(_) => GroupRequestKind::Destruct(group.procs.clone()),
             _ if count.is_some() || group.procs.is_empty() => GroupRequestKind::Bootstrap,

@@ -120,7 +120,7 @@ impl World {
                     self.client_input(peer, Input::Lost(LossReason::EndOfFile));
                 }
                 let open = self.connections.get(&peer).map_or(0, |connection| connection.client.calls_in_flight());
-                self.rules.loss_told(process, open);
+                self.rules.note_loss(process, open);
                 self.read_again(process);
                 self.forget_client(peer);
                 self.lost(peer, process, false);

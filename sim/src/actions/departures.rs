@@ -37,9 +37,9 @@ impl World {
         }
     }
 
-    pub(crate) fn note_told(&mut self, peer: PeerId, name: &Text) {
+    pub(crate) fn note_departure_notice(&mut self, peer: PeerId, name: &Text) {
         if let Some(connection) = self.connections.get(&peer) {
-            *self.departures.told.entry((name.clone(), connection.process)).or_default() += 1;
+            *self.departures.notices.entry((name.clone(), connection.process)).or_default() += 1;
         }
     }
 
@@ -63,7 +63,7 @@ impl World {
             let mut members = self.processes_on(node, procs).into_iter();
             members.all(|process| {
                 let key = (name.clone(), process);
-                let left = self.departures.left.get(&key).filter(|_| self.departures.told.get(&key) == Some(&1));
+                let left = self.departures.left.get(&key).filter(|_| self.departures.notices.get(&key) == Some(&1));
                 left.is_some_and(|left| *left + LEAVE_HEARD_WITHIN <= self.now)
             })
         };

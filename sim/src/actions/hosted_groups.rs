@@ -55,7 +55,7 @@ impl World {
         if self.setup.canary == Some(Canary::MemberLost) {
             members.pop();
         }
-        self.note_told(peer, &name);
+        self.note_departure_notice(peer, &name);
         let is_known = procs.iter().all(|proc| self.is_registered(server, &proc.namespace));
         let mut named = self.guests(&procs);
         named.sort_unstable();

@@ -6,7 +6,7 @@ use super::walk::{JobTables, StoredColumn};
 use crate::gds::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
 use crate::gds::layout::memory::Damage;
 use crate::gds::layout::value_ref::ValueRef;
-use crate::gds::qualified::{stored_key, told_name};
+use crate::gds::qualified::{public_name, stored_key};
 use crate::gds::registration;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Kval, Rank, Value};
@@ -66,7 +66,7 @@ impl NamespaceReader {
         let Some(tables) = self.job_tables()? else { return Ok(()) };
         let mut one = |entry| visit(JobEntry::One(entry));
         for (key, value) in &tables.job {
-            one(Kval { key: key_of(told_name(key))?, value: value.to_value()? });
+            one(Kval { key: key_of(public_name(key))?, value: value.to_value()? });
         }
         session_array(&tables)?.into_iter().for_each(&mut one);
         let others = other_sessions(&tables)?;
@@ -93,7 +93,7 @@ impl NamespaceReader {
         let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
         let ranks = tables.proc_columns.iter().find(is_rank);
         let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(|column| !is_rank(column)).collect();
-        let keys = columns.iter().map(|column| key_of(told_name(column.key()))).collect::<Result<Vec<_>, _>>()?;
+        let keys = columns.iter().map(|column| key_of(public_name(column.key()))).collect::<Result<Vec<_>, _>>()?;
         let mut values = vec![None; columns.len()];
         let mut last_node = None;
         for rank in 0..tables.rank_count {
@@ -222,7 +222,7 @@ fn other_infos(values: &[(&str, ValueRef<'_>)], without: &str) -> Result<Vec<Inf
 
 fn push_info(infos: &mut Vec<Info>, key: &str, value: Option<ValueRef<'_>>) -> Result<(), Damage> {
     if let Some(value) = value {
-        infos.push(Info::new(key_of(told_name(key))?, value.to_value()?));
+        infos.push(Info::new(key_of(public_name(key))?, value.to_value()?));
     }
     Ok(())
 }

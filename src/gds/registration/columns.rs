@@ -290,7 +290,7 @@ impl<'a> ColumnBuilder<'a> {
     }
 
     /// Whether any index has a given value.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn has_given(&self) -> bool {
         !self.entries.is_empty() || self.front.len() > 0 || !self.is_open()
     }
 
@@ -303,8 +303,8 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Makes this a column of rank lists by rule, unless a given value differs. Returns whether it did.
     pub(super) fn take_rank_lists(&mut self, dealt: DealtRanks) -> bool {
-        let is_as_told = |(node, cell): &(u32, Cell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
-        let is_taken = self.is_open() && self.entries().iter().all(is_as_told);
+        let is_as_given = |(node, cell): &(u32, Cell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
+        let is_taken = self.is_open() && self.entries().iter().all(is_as_given);
         if is_taken {
             self.entries = Vec::new();
             self.rest = Rest::RankLists(dealt);

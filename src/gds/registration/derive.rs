@@ -122,13 +122,13 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &Ran
     }
     let is_all = count(ranks.node_count()) == node_count && indexes().all(|(_, node)| !ranks.runs_of(node).is_empty());
     // All different, because every node has ranks that no other node has.
-    if let (true, false, Some((text, ends))) = (is_all, peers.is_told(), ranks.texts()) {
+    if let (true, false, Some((text, ends))) = (is_all, peers.has_given(), ranks.texts()) {
         return peers.fill_every_text(Texts::new(text, ends));
     }
-    let told: Vec<u32> = peers.entries().iter().map(|(index, _)| *index).collect();
+    let given: Vec<u32> = peers.entries().iter().map(|(index, _)| *index).collect();
     let used = indexes().filter(|(_, node)| !ranks.runs_of(*node).is_empty());
-    let untold = used.filter(|(index, _)| told.binary_search(index).is_err());
-    peers.fill(untold.map(|(index, node)| {
+    let not_given = used.filter(|(index, _)| given.binary_search(index).is_err());
+    peers.fill(not_given.map(|(index, node)| {
         let mut text = String::new();
         ranks.text_of(node, &mut text);
         (index, Cell::Owned(Box::new(Value::from(text))))
@@ -145,7 +145,7 @@ pub(super) fn fill_places(columns: &mut Columns<'_>, nodes: &mut Nodes<'_, '_>, 
 
     let column = columns.column(&Key::from_static(keys::NODEID.name()));
     let leads_to_node = match every_id {
-        Some(ids) if column.is_told() => {
+        Some(ids) if column.has_given() => {
             if !column.is_complete(rank_count) {
                 column.fill_every_number(ids.clone());
             }

@@ -153,12 +153,12 @@ pub enum RegisterError {
         part: String,
     },
     /// More applications are described than the job has.
-    #[error("the job has {declared} applications, but {told} are described; the numbers must agree")]
+    #[error("the job has {declared} applications, but {described} are described; the numbers must agree")]
     AppCount {
         /// Number of applications according to the host.
         declared: u32,
         /// Number of applications with values.
-        told: u32,
+        described: u32,
     },
     /// The job's size is not the number of ranks in its map.
     #[error("the job has {job_size} processes, but the process map places {in_map}; they must agree")]

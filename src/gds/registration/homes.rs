@@ -42,7 +42,7 @@ impl Homes {
     ) -> Option<Self> {
         let length = usize::try_from(size).ok()?;
         // A size alone must not allocate memory.
-        if size == 0 || facts.ranks.len() + earlier.map_or(0, EarlierHomes::told_count) < length {
+        if size == 0 || facts.ranks.len() + earlier.map_or(0, EarlierHomes::given_count_max) < length {
             return None;
         }
         let ids = facts.procs.existing(keys::NODEID.name()).map(|column| column.numbers(size)).unwrap_or_default();
@@ -197,9 +197,9 @@ impl<'r> EarlierHomes<'r> {
     }
 
     /// An upper bound of the processes with values that may lead to their nodes.
-    fn told_count(&self) -> usize {
-        let is_told = self.ids.is_some() || self.hostnames.is_some();
-        if is_told { usize::try_from(self.record.rank_count).unwrap_or(usize::MAX) } else { 0 }
+    fn given_count_max(&self) -> usize {
+        let is_given = self.ids.is_some() || self.hostnames.is_some();
+        if is_given { usize::try_from(self.record.rank_count).unwrap_or(usize::MAX) } else { 0 }
     }
 
     fn home(&self, rank: u32) -> Option<u32> {

@@ -146,26 +146,26 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     fn add_loose(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
-        let mut told = Identity::of_infos(loose.iter().copied())?;
-        told.anchor = Some(Anchor::job(keys::NODEID.name()));
-        let by_told_name = told.hostname.as_ref().and_then(|name| self.index_of_name(name));
+        let mut given = Identity::of_infos(loose.iter().copied())?;
+        given.anchor = Some(Anchor::job(keys::NODEID.name()));
+        let by_given_name = given.hostname.as_ref().and_then(|name| self.index_of_name(name));
         let by_own_name = self.index_of_names(&context.hostname, &context.aliases);
-        let found = by_told_name.or(by_own_name);
+        let found = by_given_name.or(by_own_name);
         if loose.is_empty() {
             return Ok(found);
         }
         // Clients over the socket know their node by the server's name for it.
-        if by_own_name.is_none() && told.hostname.as_ref().is_some_and(|name| *name != context.hostname) {
-            told.aliases.push(context.hostname.clone());
+        if by_own_name.is_none() && given.hostname.as_ref().is_some_and(|name| *name != context.hostname) {
+            given.aliases.push(context.hostname.clone());
         }
         let index = match found {
             Some(index) => {
-                self.register(index, told)?;
+                self.register(index, given)?;
                 index
             }
             None => {
-                told.hostname.get_or_insert_with(|| context.hostname.clone());
-                self.place(told)?
+                given.hostname.get_or_insert_with(|| context.hostname.clone());
+                self.place(given)?
             }
         };
         for info in loose {

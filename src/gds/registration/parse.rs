@@ -113,13 +113,13 @@ pub(super) fn check_added<'a, P: Iterator<Item = Part<'a>>>(
 
 /// As [`parse_description`], for a description completed by another server: only the keys that lead from a process to
 /// its node are added.
-pub(super) fn parse_as_told(
+pub(super) fn parse_as_given(
     namespace: &Namespace,
     context: &Context,
     description: &Description,
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    settle_parts(namespace, context, || description.parts(), previous, Completion::AsTold)
+    settle_parts(namespace, context, || description.parts(), previous, Completion::AsGiven)
 }
 
 fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
@@ -144,7 +144,7 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Completion {
     Derived,
-    AsTold,
+    AsGiven,
 }
 
 /// Makes the record from the collected facts.
@@ -175,9 +175,9 @@ fn settle(
     let size = Size::of(&facts, (&maps, ranks_key), context, previous)?;
 
     let earlier = previous.map(|previous| (previous, earlier_homes.as_ref()));
-    let mut nodes = told_nodes(&maps, earlier, &mut facts, &mut sessions, &context.limits)?;
-    let told_size = size.told().filter(|_| is_unmapped);
-    let mut homes = told_size.and_then(|size| Homes::of(&mut facts, &nodes, earlier_homes.as_ref(), size));
+    let mut nodes = given_nodes(&maps, earlier, &mut facts, &mut sessions, &context.limits)?;
+    let given_size = size.given().filter(|_| is_unmapped);
+    let mut homes = given_size.and_then(|size| Homes::of(&mut facts, &nodes, earlier_homes.as_ref(), size));
     homes.as_mut().map_or(Ok(()), |homes| homes.settle(&mut nodes))?;
     let own_node = nodes.add_own(context, &facts.loose_node)?;
     nodes.settle_ids()?;
@@ -194,7 +194,7 @@ fn settle(
         if apps_are_counted {
             check_app_count(&facts)?;
         }
-        named_ranks::check(&facts, &mut sessions, size.told(), &context.limits)?;
+        named_ranks::check(&facts, &mut sessions, size.given(), &context.limits)?;
     }
 
     let offset = facts.job.get(keys::NPROC_OFFSET.name()).and_then(Value::as_u32);
@@ -207,7 +207,7 @@ fn settle(
             sessions.parts().for_each(|session| derive::fill_session(&mut session.table));
             fill(&mut facts, &mut nodes, &maps, homes.as_ref(), size);
         }
-        Completion::AsTold => fill_as_told(&mut facts, &mut nodes, size),
+        Completion::AsGiven => fill_as_given(&mut facts, &mut nodes, size),
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
@@ -219,7 +219,7 @@ fn settle(
 }
 
 /// The nodes of the map, else the earlier ones, then those of node arrays.
-fn told_nodes<'m, 'a>(
+fn given_nodes<'m, 'a>(
     maps: &'m Maps,
     earlier: Option<(&JobRecord, Option<&EarlierHomes<'_>>)>,
     facts: &mut Facts<'a>,
@@ -276,8 +276,8 @@ impl Size {
         context: &Context,
         previous: Option<&JobRecord>,
     ) -> Result<Self, RegisterError> {
-        let told = facts.job.get(keys::JOB_SIZE.name()).and_then(Value::as_u32);
-        let known = told.or_else(|| maps.ranks.as_ref().map(RankMap::rank_count));
+        let given = facts.job.get(keys::JOB_SIZE.name()).and_then(Value::as_u32);
+        let known = given.or_else(|| maps.ranks.as_ref().map(RankMap::rank_count));
         let before = previous.map_or(0, |previous| previous.rank_count);
         let in_map = match previous {
             Some(previous) if maps.ranks.is_none() && has_map(|key| previous.job_value(key)) => before,
@@ -285,9 +285,9 @@ impl Size {
         };
         let described = facts.ranks.iter().max().copied();
         let at_least = described.map_or(0, |rank| rank.saturating_add(1));
-        let Some(told) = known else { return Ok(Self { known, rank_count: at_least.max(before) }) };
-        let job_size = told.max(in_map);
-        let key = if told < in_map { ranks_key } else { keys::JOB_SIZE.name() };
+        let Some(given) = known else { return Ok(Self { known, rank_count: at_least.max(before) }) };
+        let job_size = given.max(in_map);
+        let key = if given < in_map { ranks_key } else { keys::JOB_SIZE.name() };
         let sized = within("ranks", u64::from(job_size), u64::from(context.limits.ranks_max));
         sized.map_err(|error| error.anchored(Anchor::job(key)))?;
         if let Some(rank) = described.filter(|rank| *rank >= job_size) {
@@ -298,7 +298,7 @@ impl Size {
     }
 
     /// The number of processes, if known.
-    fn told(self) -> Option<u32> {
+    fn given(self) -> Option<u32> {
         self.known.map(|_| self.rank_count)
     }
 
@@ -316,10 +316,10 @@ impl Size {
 
 /// Confirms that there are no more applications than the host declared.
 fn check_app_count(facts: &Facts<'_>) -> Result<(), RegisterError> {
-    let told = u32::try_from(facts.apps.len()).unwrap_or(u32::MAX);
+    let described = u32::try_from(facts.apps.len()).unwrap_or(u32::MAX);
     match facts.job.get(keys::JOB_NUM_APPS.name()).and_then(Value::as_u32) {
-        Some(declared) if declared < told => {
-            Err(RegisterError::AppCount { declared, told }.anchored(Anchor::job(keys::JOB_NUM_APPS.name())))
+        Some(declared) if declared < described => {
+            Err(RegisterError::AppCount { declared, described }.anchored(Anchor::job(keys::JOB_NUM_APPS.name())))
         }
         _ => Ok(()),
     }
@@ -344,12 +344,12 @@ fn fill(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, maps: &Maps, homes: Op
 }
 
 /// Adds the keys that lead from a process to its node.
-fn fill_as_told(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
+fn fill_as_given(facts: &mut Facts<'_>, nodes: &mut Nodes<'_, '_>, size: Size) {
     nodes.fill_identities();
     derive::fill_node_ids(&mut facts.procs, nodes);
     // A server gives values of a process only in its array, which begins with the rank.
-    let told = told_ranks(facts);
-    derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&told));
+    let given = given_ranks(facts);
+    derive::fill_own_ranks(&mut facts.procs, size.rank_count, Some(&given));
 }
 
 /// The processes of the job: all (`None`) if the host gave the size, else those with values, now or before.
@@ -357,7 +357,7 @@ fn existing(facts: &mut Facts<'_>, size: Size) -> Option<Vec<u32>> {
     if size.known.is_some() {
         return None;
     }
-    let mut existing = told_ranks(facts);
+    let mut existing = given_ranks(facts);
     if let Some(known) = facts.procs.existing(keys::RANK.name()) {
         let known = known.numbers(size.rank_count);
         existing.extend((0..size.rank_count).zip(known).filter_map(|(rank, known)| known.map(|_| rank)));
@@ -368,7 +368,7 @@ fn existing(facts: &mut Facts<'_>, size: Size) -> Option<Vec<u32>> {
 }
 
 /// The ranks of the process arrays, ascending.
-fn told_ranks(facts: &mut Facts<'_>) -> Vec<u32> {
+fn given_ranks(facts: &mut Facts<'_>) -> Vec<u32> {
     let mut ranks = std::mem::take(&mut facts.ranks);
     ranks.sort_unstable();
     ranks.dedup();

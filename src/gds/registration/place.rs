@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::gds::qualified::told_name;
+use crate::gds::qualified::public_name;
 
 /// The position of an entry in a caller's description: the arrays around it, from the outside in, and its key.
 ///
@@ -68,7 +68,7 @@ impl Place {
     pub(super) fn anchored(anchor: Anchor) -> Self {
         let key = match &anchor {
             Anchor::Job(key) | Anchor::RankBeyond(key, _) => Some(key.clone()),
-            Anchor::Stored(name, _) => Some(told_name(name).to_owned()),
+            Anchor::Stored(name, _) => Some(public_name(name).to_owned()),
             _ => None,
         };
         Self { key, anchor: Some(anchor), ..Self::default() }

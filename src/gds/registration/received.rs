@@ -11,7 +11,7 @@ use super::container::{self, Container, Infos, unwrapped};
 use super::context::Context;
 use super::description::Description;
 use super::error::RegisterError;
-use super::parse::parse_as_told;
+use super::parse::parse_as_given;
 use super::processes::Given;
 
 /// Job information from a socket (wire.md 7.1), collected for the process's own store: the inverse of
@@ -123,7 +123,7 @@ impl ReceivedJob {
             self.description.push(array(keys::SESSION_INFO_ARRAY.name(), vec![none]));
         }
         self.other_sessions.into_iter().for_each(|session| self.description.push(session));
-        let mut record = parse_as_told(&self.namespace, context, &self.description, previous)?;
+        let mut record = parse_as_given(&self.namespace, context, &self.description, previous)?;
         if record.session_id == Some(SESSION_NONE) {
             record.session_id = None;
             record.session.retain(|(key, _)| key.as_str() != keys::SESSION_ID.name());

@@ -36,7 +36,7 @@ struct Clues {
 
 impl Clues {
     /// The session number outside session arrays.
-    fn told(&self) -> Option<u32> {
+    fn given(&self) -> Option<u32> {
         self.loose.get(keys::SESSION_ID.name()).and_then(Value::as_u32)
     }
 }
@@ -83,13 +83,13 @@ impl<'a> Sessions<'a> {
     pub(super) fn settle(mut self, previous: Option<&JobRecord>) -> Settled<'a> {
         let (clues, added) = (self.clues, self.added.unwrap_or_default());
         let before = previous.and_then(|previous| previous.session_id);
-        let by_itself = clues.told().or(clues.around_job).or(before).or(clues.first);
-        let told_of_added = added.told();
-        let own_id = by_itself.or(told_of_added).or(added.around_job).or(added.first);
+        let by_itself = clues.given().or(clues.around_job).or(before).or(clues.first);
+        let given_for_added = added.given();
+        let own_id = by_itself.or(given_for_added).or(added.around_job).or(added.first);
         let mut own = own_id.and_then(|id| self.by_id.remove(&id)).unwrap_or_default();
         clues.loose.into_entries().into_iter().for_each(|(key, value)| own.table.set(key, value));
         let mut settled = Settled { own_id, own, others: self.by_id };
-        let of_added = &mut settled.part(told_of_added.or(own_id)).table;
+        let of_added = &mut settled.part(given_for_added.or(own_id)).table;
         added.loose.into_entries().into_iter().for_each(|(key, value)| of_added.fill(key, value));
         if let Some(previous) = previous {
             settled.fill(previous.session_id, &previous.session);

@@ -368,7 +368,7 @@ fn stored(posted: &Posted) -> Posted {
 /// Copies of values with their keys.
 fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
     let copy = |(name, value): (&str, ValueRef<'_>)| {
-        let key = Key::new(qualified::told_name(name).to_owned()).map_err(|error| damaged(namespace, &error))?;
+        let key = Key::new(qualified::public_name(name).to_owned()).map_err(|error| damaged(namespace, &error))?;
         Ok(Kval { key, value: value.to_value().map_err(|error| damaged(namespace, &error))? })
     };
     values.into_iter().map(copy).collect()

@@ -116,10 +116,10 @@ pub enum UnreachableReason {
     #[error("its message does not have the encoding that its address announces")]
     Garbled,
     /// The server knows this process under another namespace.
-    #[error("it described job {told:?} instead of this process's job")]
+    #[error("it described job {described:?} instead of this process's job")]
     OtherJob {
         /// The namespace in the server's answer.
-        told: String,
+        described: String,
     },
     /// The server demands a credential that this process can't get.
     #[error(transparent)]
@@ -331,8 +331,8 @@ impl Attempt {
         let is_ours = link.with(|state| state.peer_profile().is_ours) && is_client;
         let mut own = None;
         if is_ours {
-            let is_told = |state: &LinkState| state.is_segment_announced(namespace);
-            if !link.wait_until(self.deadline(), is_told) {
+            let is_announced = |state: &LinkState| state.is_segment_announced(namespace);
+            if !link.wait_until(self.deadline(), is_announced) {
                 return Err(self.timed_out_or(UnreachableReason::Closed));
             }
             let descriptor = link.with(|state| state.take_segment(namespace));
@@ -354,10 +354,10 @@ impl Attempt {
                 Err(_) if is_ours => {}
                 Err(NoJob::Refused(_) | NoJob::Lost) => return Err(self.timed_out_or(UnreachableReason::Closed)),
                 Err(NoJob::Garbled) => return Err(UnreachableReason::Garbled),
-                Err(NoJob::OtherJob(told)) => return Err(UnreachableReason::OtherJob { told }),
+                Err(NoJob::OtherJob(described)) => return Err(UnreachableReason::OtherJob { described }),
             }
-            let told = link.with(|state| state.received.job(namespace));
-            own = told.map(|reader| Source { reader, is_servers: false });
+            let job = link.with(|state| state.received.job(namespace));
+            own = job.map(|reader| Source { reader, is_servers: false });
         }
         let rank = proc.rank.process();
         Ok(Ok(own.map(|own| Source { reader: own.reader.of_process(rank), ..own })))
@@ -367,9 +367,9 @@ impl Attempt {
     fn ask_for_job(&self, link: &Link, namespace: &Namespace, request: Request) -> Result<(), NoJob> {
         let left = self.clock.until(Some(self.deadline())).unwrap_or(self.time_max);
         match link.call(Call::ExchangeWithin(request, left)) {
-            Ok(Outcome::Reply(Reply::JobInfo { namespace: told, entries })) => {
-                if told.as_bytes() != namespace.as_str().as_bytes() {
-                    return Err(NoJob::OtherJob(told.to_string_lossy()));
+            Ok(Outcome::Reply(Reply::JobInfo { namespace: described, entries })) => {
+                if described.as_bytes() != namespace.as_str().as_bytes() {
+                    return Err(NoJob::OtherJob(described.to_string_lossy()));
                 }
                 let proc = ProcId::new(namespace.clone(), Rank::Wildcard);
                 link.with(|state| state.received.receive(&[RankData { proc, entries }]));

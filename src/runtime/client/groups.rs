@@ -112,7 +112,7 @@ impl Groups {
     }
 
     /// Notes the current members of a group, as our server sent them.
-    pub(super) fn told(&self, namespace: &Namespace, members: &[ProcId]) {
+    pub(super) fn note_members(&self, namespace: &Namespace, members: &[ProcId]) {
         if let Some(Members::AskServer(known)) = self.noted.lock().get_mut(namespace.as_str().as_bytes()) {
             *known = members.to_vec();
         }

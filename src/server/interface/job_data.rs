@@ -21,7 +21,7 @@ impl JobData {
     #[must_use]
     pub fn description(&self, mut entries: Vec<Kval>) -> RankData {
         if !self.is_whole {
-            entries.retain(proto::is_told);
+            entries.retain(proto::is_for_peers);
         }
         RankData { proc: ProcId::new(self.namespace.clone(), Rank::Wildcard), entries }
     }

@@ -206,7 +206,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
             Asker::Peer(ticket) => {
-                let with_job = self.told_with_job(ticket.peer(), wanted);
+                let with_job = self.described_with_job(ticket.peer(), wanted);
                 match (self.payload(ticket.peer(), wanted), with_job) {
                     (Ok(rest), Some(is_whole)) => {
                         let namespace = wanted.proc.namespace.clone();
@@ -237,7 +237,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
     /// job in every answer about it.
-    fn told_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
+    fn described_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
         let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
         let is_of_job = wanted.proc.rank == Rank::Wildcard;
         match &wanted.key {
@@ -279,17 +279,16 @@ impl<S: Datastore> ServerCore<S> {
         if posts_at_most(TOLD_ALL_BYTES.min(self.config.limits.reply_bytes_max)) {
             return true;
         }
-        let is_possible = self
-            .peers
-            .get(id)
-            .is_some_and(|peer| !peer.told_all.contains(proc) && posts_at_most(self.config.limits.reply_bytes_max));
-        self.peers.get_mut(id).is_some_and(|peer| peer.told_all.insert(proc.clone())) && is_possible
+        let is_possible = self.peers.get(id).is_some_and(|peer| {
+            !peer.fully_described.contains(proc) && posts_at_most(self.config.limits.reply_bytes_max)
+        });
+        self.peers.get_mut(id).is_some_and(|peer| peer.fully_described.insert(proc.clone())) && is_possible
     }
 
     /// The description of a job for peers.
-    pub(super) fn told_job(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
+    pub(super) fn job_for_peers(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.job_entries(namespace)?;
-        entries.retain(proto::is_told);
+        entries.retain(proto::is_for_peers);
         Ok(entries)
     }
 
@@ -343,20 +342,20 @@ impl<S: Datastore> ServerCore<S> {
         if reader == For::Host || wanted.directives.scope.is_some() {
             return Ok(entries);
         }
-        for told in self.told_process(wanted, rank)? {
-            match entries.iter_mut().find(|entry| is_same_place(entry, &told)) {
-                Some(entry) if told.key.is_reserved() => *entry = told,
+        for registered in self.process_for_peers(wanted, rank)? {
+            match entries.iter_mut().find(|entry| is_same_place(entry, &registered)) {
+                Some(entry) if registered.key.is_reserved() => *entry = registered,
                 Some(_) => {}
-                None => entries.push(told),
+                None => entries.push(registered),
             }
         }
         Ok(entries)
     }
 
     /// The description of a process for peers.
-    fn told_process(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
+    fn process_for_peers(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
         let mut entries = self.store.described(&wanted.proc.namespace, rank)?;
-        entries.retain(proto::is_told);
+        entries.retain(proto::is_for_peers);
         Ok(entries)
     }
 
@@ -365,7 +364,7 @@ impl<S: Datastore> ServerCore<S> {
         match &wanted.key {
             Some(key) => self.find(wanted, key, For::Peer).is_ok(),
             None if wanted.directives.scope.is_some() => false,
-            None => self.told_process(wanted, rank).is_ok_and(|entries| !entries.is_empty()),
+            None => self.process_for_peers(wanted, rank).is_ok_and(|entries| !entries.is_empty()),
         }
     }
 

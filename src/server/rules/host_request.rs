@@ -136,7 +136,7 @@ impl<S: Datastore> ServerCore<S> {
                 if is_incomplete(status) || (status == Status::SUCCESS && asked.is_withheld) =>
             {
                 let status = if status == Status::SUCCESS { Status::ERR_PARTIAL_SUCCESS } else { status };
-                return self.answer_queries(ticket, Questions { verdict: Some(status), told: info, ..*asked });
+                return self.answer_queries(ticket, Questions { verdict: Some(status), host_answers: info, ..*asked });
             }
             (Expected::Answer(AnswerForm::Namespace), HostReply::Spawned(namespace)) => {
                 self.spawned(ticket.peer(), &namespace)
@@ -160,7 +160,7 @@ impl<S: Datastore> ServerCore<S> {
         if job.is_none_or(|job| job.job_size.is_some_and(|size| size > JOB_DATA_RANKS_MAX)) {
             return Vec::new();
         }
-        let entries = self.told_job(namespace).unwrap_or_default();
+        let entries = self.job_for_peers(namespace).unwrap_or_default();
         let sizes = entries.iter().map(|entry| footprint(&entry.value).unwrap_or(usize::MAX));
         let is_small = sizes.fold(0, usize::saturating_add) <= self.config.limits.reply_bytes_max;
         if is_small { entries } else { Vec::new() }

@@ -20,28 +20,28 @@ impl<S: Datastore> ServerCore<S> {
         if name.as_bytes().is_empty() {
             return refused(Status::ERR_BAD_PARAM, "its name is empty; give it one".to_owned());
         }
-        let told = name.to_string_lossy();
+        let printed = name.to_string_lossy();
         if members.is_empty() {
-            let reason = format!("set {told:?} has no members; name one at least, or delete the set");
+            let reason = format!("set {printed:?} has no members; name one at least, or delete the set");
             return refused(Status::ERR_BAD_PARAM, reason);
         }
         let is_somebody = |proc: &&ProcId| matches!(proc.rank, Rank::Process(_) | Rank::Wildcard);
         if let Some(nobody) = members.iter().find(|proc| !is_somebody(proc)) {
             let reason = format!(
-                "{nobody} in set {told:?} is not a process; give its rank, or * for all ranks of its namespace"
+                "{nobody} in set {printed:?} is not a process; give its rank, or * for all ranks of its namespace"
             );
             return refused(Status::ERR_BAD_PARAM, reason);
         }
         if members.len() > limits.participants_max {
             let (found, max) = (members.len(), limits.participants_max);
             let reason =
-                format!("set {told:?} has {found} members, this server accepts {max}; name whole namespaces by *");
+                format!("set {printed:?} has {found} members, this server accepts {max}; name whole namespaces by *");
             return refused(Status::ERR_OUT_OF_RESOURCE, reason);
         }
         if self.process_sets.members(&name).is_none() && self.process_sets.len() >= limits.groups_max {
             let max = limits.groups_max;
             let reason =
-                format!("set {told:?} would be one more than the {max} that this server accepts; delete others");
+                format!("set {printed:?} would be one more than the {max} that this server accepts; delete others");
             return refused(Status::ERR_OUT_OF_RESOURCE, reason);
         }
         self.process_sets.insert(name.clone(), members.clone());

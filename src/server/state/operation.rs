@@ -234,9 +234,9 @@ impl Collective {
 
     /// The directives for the host.
     pub(crate) fn directives_for_host(&self, status: Status) -> Vec<Info> {
-        let told = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
-        let told = told.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
-        self.directives.iter().cloned().chain(told).collect()
+        let local_status = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
+        let local_status = local_status.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
+        self.directives.iter().cloned().chain(local_status).collect()
     }
 
     /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.

@@ -31,7 +31,7 @@ pub(crate) struct Peer {
     /// Whether it reads job information as entries.
     pub(crate) reads_entries: bool,
     /// Processes with large data whose complete values it has got once.
-    pub(crate) told_all: BTreeSet<ProcId>,
+    pub(crate) fully_described: BTreeSet<ProcId>,
 }
 
 /// All connections.
@@ -46,8 +46,9 @@ pub(crate) struct Peers {
 impl Peers {
     pub(crate) fn insert(&mut self, id: PeerId, hello: Hello) {
         let Hello { proc, credentials, store, version, .. } = hello;
-        let (stage, told_all) = (PeerStage::Arriving, BTreeSet::new());
-        let peer = Peer { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, told_all };
+        let (stage, fully_described) = (PeerStage::Arriving, BTreeSet::new());
+        let peer =
+            Peer { proc, credentials, store, version, stage, is_tool: false, reads_entries: true, fully_described };
         self.of_users.take(credentials.uid, 1);
         if let Some(before) = self.peers.insert(id, peer) {
             self.of_users.give_back(before.credentials.uid, 1);

@@ -14,7 +14,7 @@ pub(crate) struct Questions {
     pub(crate) requester: Requester,
     pub(crate) queries: Vec<Query>,
     /// The host's answers. The server answers the missing ones.
-    pub(crate) told: Vec<Info>,
+    pub(crate) host_answers: Vec<Info>,
     /// The host's status, for queries that neither it nor this server answers.
     pub(crate) verdict: Option<Status>,
     /// Some queries were withheld from the host.
@@ -23,7 +23,7 @@ pub(crate) struct Questions {
 
 impl Questions {
     pub(crate) const fn new(requester: Requester, queries: Vec<Query>) -> Self {
-        Self { requester, queries, told: Vec::new(), verdict: None, is_withheld: false }
+        Self { requester, queries, host_answers: Vec::new(), verdict: None, is_withheld: false }
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct QueryProgress {
     /// Size of the answers, without the host's.
     pub(crate) bytes: usize,
     /// Number of the host's answers for each key.
-    told_of: BTreeMap<Key, usize>,
+    host_answer_counts: BTreeMap<Key, usize>,
     asked: BTreeSet<(QueryScope, Text)>,
     pub(crate) lacks_some: bool,
     understood: bool,
@@ -67,11 +67,11 @@ impl QueryProgress {
     /// Begins with the host's answers. The host does not say which of several queries for one key it has answered, so
     /// the server counts its answers. If the host was asked more often than it answered, one query may get an answer
     /// twice and another none.
-    pub(crate) fn new(told: &[Info]) -> Self {
-        let found = told.iter().cloned().map(QueryAnswer::Info).collect();
+    pub(crate) fn new(host_answers: &[Info]) -> Self {
+        let found = host_answers.iter().cloned().map(QueryAnswer::Info).collect();
         let mut progress = Self { found, ..Self::default() };
-        for info in told {
-            *progress.told_of.entry(info.key.clone()).or_default() += 1;
+        for info in host_answers {
+            *progress.host_answer_counts.entry(info.key.clone()).or_default() += 1;
         }
         progress
     }
@@ -95,7 +95,7 @@ impl QueryProgress {
             return None;
         };
         self.understood |= is_supported(&key);
-        match self.told_of.get_mut(&key) {
+        match self.host_answer_counts.get_mut(&key) {
             Some(0) => self.lacks_some = true,
             Some(answers) => {
                 *answers -= 1;

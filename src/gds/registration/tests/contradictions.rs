@@ -84,7 +84,7 @@ fn more_applications_than_the_job_has_are_refused() {
     let two = || vec![app(0, vec![]), app(1, vec![])];
     let counted = |count: u32| info("pmix.job.napps", count);
     let refused = register(&[two(), vec![counted(1)]].concat()).unwrap_err();
-    assert_eq!(refused.cause(), &RegisterError::AppCount { declared: 1, told: 2 });
+    assert_eq!(refused.cause(), &RegisterError::AppCount { declared: 1, described: 2 });
     assert!(refused.to_string().starts_with("\"pmix.job.napps\": "), "{refused}");
     assert_eq!(later(&[counted(1)], &two()).cause(), refused.cause());
     record(&[two(), vec![counted(2)]].concat());

@@ -38,10 +38,10 @@ impl Session {
         let (name, limit) = (&request.proc.namespace, request.directives.timeout);
         let (job, group) = self.link.call_both(call(who_is_job(name), limit), call(who_is_in(name), limit));
         let spent = self.link.now().since(begun);
-        self.of_told(request, is_job(&reply_of(job)), reply_of(group), spent)
+        self.aimed_by_replies(request, is_job(&reply_of(job)), reply_of(group), spent)
     }
 
-    fn of_told(
+    fn aimed_by_replies(
         &self,
         request: &GetRequest,
         is_job: bool,
@@ -52,7 +52,7 @@ impl Session {
             return in_time(request.clone(), spent);
         }
         let members = members_in(group)?;
-        self.groups.told(&request.proc.namespace, &members);
+        self.groups.note_members(&request.proc.namespace, &members);
         aimed(request, &members, spent)
     }
 }
@@ -80,8 +80,9 @@ pub(super) fn with_member(
             Err(error) => return then(&session, Err(error)),
         };
         let told = move |result| {
-            let of_told = |held: &Session| held.of_told(&request, is_job, reply_of(result), Duration::ZERO);
-            let request = session.upgrade().map_or(Err(FetchError::Dropped), |held| of_told(&held));
+            let aimed_by_replies =
+                |held: &Session| held.aimed_by_replies(&request, is_job, reply_of(result), Duration::ZERO);
+            let request = session.upgrade().map_or(Err(FetchError::Dropped), |held| aimed_by_replies(&held));
             then(&session, request);
         };
         held.link.start_with(group, Box::new(told));

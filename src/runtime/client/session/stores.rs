@@ -180,7 +180,7 @@ fn copied(values: Values<'_>) -> Result<BTreeMap<String, Value>, Miss> {
 fn infos<'a>(values: BTreeMap<String, Value>) -> Result<Fetched<'a>, Miss> {
     let mut entries = Vec::with_capacity(values.len());
     for (name, value) in values {
-        let key = Key::new(qualified::told_name(&name).to_owned()).map_err(|_| Miss::Damaged)?;
+        let key = Key::new(qualified::public_name(&name).to_owned()).map_err(|_| Miss::Damaged)?;
         entries.push(Info::new(key, value));
     }
     entries.sort_by(|a, b| a.key.cmp(&b.key));

@@ -118,7 +118,7 @@ impl Places {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(ToolError::NoServer { places: self.told() }),
+            (None, _) => Err(ToolError::NoServer { places: self.places() }),
             (Some(first), Some(second)) => {
                 let all = [first, second].into_iter().chain(found);
                 Err(ToolError::Ambiguous {
@@ -136,7 +136,7 @@ impl Places {
         if in_session.is_empty() { rendezvous::search(&self.system_tmpdir, belief, is_wanted) } else { in_session }
     }
 
-    fn told(&self) -> Vec<String> {
+    fn places(&self) -> Vec<String> {
         let places = self.session_tmpdir.iter().chain([&self.system_tmpdir]);
         places.map(|place| place.display().to_string()).collect()
     }

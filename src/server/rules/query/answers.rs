@@ -52,7 +52,7 @@ impl<S: Datastore> ServerCore<S> {
         questions: Questions,
         topology: Topology,
     ) {
-        let progress = QueryProgress::new(&questions.told);
+        let progress = QueryProgress::new(&questions.host_answers);
         self.proceed_queries(Box::new(Answering { ticket, questions, topology, progress }));
     }
 
@@ -172,7 +172,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
         if is_open
             && is_known
-            && let Some(value) = self.told(wanted, key)
+            && let Some(value) = self.value_here(wanted, key)
         {
             return Ok(Some(value));
         }
@@ -195,7 +195,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The value that a Get would find under a key without waiting.
-    fn told(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
+    fn value_here(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
         let value = self.value_for_peer(wanted, key).ok()?;
         if wanted.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
     }
