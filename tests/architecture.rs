@@ -35,6 +35,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "gds",
             "proto",
             "bfrops",
+            "regex",
             "shmem",
             "types",
             "keys",

@@ -6,6 +6,7 @@ mod error;
 mod events;
 mod invitations;
 mod iof;
+mod job_setup;
 mod options;
 mod pending;
 mod requests;
@@ -28,10 +29,10 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
-    Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex, EventCall,
-    EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment, PartialAnswer, ProofError,
-    Prover, Responder, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError, ToolSupport,
-    TopologySharing, TopologySource, Work,
+    AllocationError, Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex,
+    EnvironmentChange, EventCall, EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment,
+    PartialAnswer, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer,
+    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, Connect, FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{LongestTurn, ServerHandle, Stopped, Work};
+use crate::runtime::{LongestTurn, Registration, ServerHandle, Stopped, Work};
 use crate::server::{
     Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
@@ -117,8 +117,25 @@ impl Server {
         local_count: u32,
         description: impl Into<Description>,
     ) -> Result<(), ServerError> {
-        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description.into()));
-        self.status("register the namespace", call)
+        self.describe_namespace(namespace, Some(local_count), description.into())
+    }
+
+    /// As [`Server::register_namespace`]. Without a number of local processes the number of a described job stays, and
+    /// a new job has none.
+    ///
+    /// # Errors
+    /// As [`Server::register_namespace`].
+    #[doc(hidden)]
+    pub fn describe_namespace(
+        &self,
+        namespace: &Namespace,
+        local_count: Option<u32>,
+        description: Description,
+    ) -> Result<(), ServerError> {
+        let (registration, doing, call) = self.registration(namespace, local_count, description);
+        let result = self.status(doing, call);
+        registration.conclude(result.is_ok());
+        result
     }
 
     /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the same keys are
@@ -132,7 +149,7 @@ impl Server {
         description: impl Into<Description>,
     ) -> Result<(), ServerError> {
         let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
-        self.status("add to the description of the namespace", call)
+        self.status(EXTENDING, call)
     }
 
     /// As [`Server::extend_namespace`], without waiting; see [`Server::register_namespace_with`].
@@ -146,7 +163,7 @@ impl Server {
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
         let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
-        self.status_with("add to the description of the namespace", call, callback)
+        self.status_with(EXTENDING, call, callback)
     }
 
     /// Removes a job. Its pending operations end with an error, its clients are disconnected.
@@ -154,6 +171,7 @@ impl Server {
     /// # Errors
     /// [`ServerError::Stopped`]; unknown names are harmless.
     pub fn deregister_namespace(&self, namespace: &Namespace) -> Result<(), ServerError> {
+        self.jobs().forget(namespace);
         self.status("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()))
     }
 
@@ -275,8 +293,45 @@ impl Server {
         description: impl Into<Description>,
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
-        let call = HostCall::RegisterNamespace(registration(namespace, local_count, description.into()));
-        self.status_with("register the namespace", call, callback)
+        self.describe_namespace_with(namespace, Some(local_count), description.into(), callback)
+    }
+
+    /// As `describe_namespace`, without waiting.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`]: the callback will not run.
+    #[doc(hidden)]
+    pub fn describe_namespace_with(
+        &self,
+        namespace: &Namespace,
+        local_count: Option<u32>,
+        description: Description,
+        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
+    ) -> Result<(), ServerError> {
+        let (registration, doing, call) = self.registration(namespace, local_count, description);
+        let conclude = move |result: Result<(), ServerError>| {
+            registration.conclude(result.is_ok());
+            callback(result);
+        };
+        self.status_with(doing, call, conclude)
+    }
+
+    fn registration(
+        &self,
+        namespace: &Namespace,
+        local_count: Option<u32>,
+        mut description: Description,
+    ) -> (Registration, &'static str, HostCall) {
+        let registration = self.jobs().begin(namespace, &mut description);
+        if local_count.is_none() && !registration.is_first() {
+            return (registration, EXTENDING, HostCall::ExtendNamespace(namespace.clone(), description));
+        }
+        let is_nodata =
+            |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
+        let nodata = description.infos().iter().any(is_nodata);
+        let (namespace, local_count) = (namespace.clone(), Some(local_count.unwrap_or(0)));
+        let register = RegisterNamespace { namespace, local_count, description, nodata };
+        (registration, "register the namespace", HostCall::RegisterNamespace(register))
     }
 
     /// As [`Server::deregister_namespace`], without waiting; see [`Server::register_namespace_with`].
@@ -288,6 +343,7 @@ impl Server {
         namespace: &Namespace,
         callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
     ) -> Result<(), ServerError> {
+        self.jobs().forget(namespace);
         self.status_with("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()), callback)
     }
 
@@ -434,18 +490,13 @@ impl Server {
     }
 }
 
+const EXTENDING: &str = "add to the description of the namespace";
+
 fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
     match result {
         HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
         failure => Err(refused(doing, failure)),
     }
-}
-
-fn registration(namespace: &Namespace, local_count: u32, description: Description) -> RegisterNamespace {
-    let is_nodata =
-        |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
-    let nodata = description.infos().iter().any(is_nodata);
-    RegisterNamespace { namespace: namespace.clone(), local_count: Some(local_count), description, nodata }
 }
 
 fn refused(doing: &'static str, failure: HostResult) -> ServerError {

@@ -1,104 +1,15 @@
-//! A caller's array of environment variables, and changes of single variables.
+//! A caller's array of environment variables.
 
-use modex::keys;
-use modex::types::{Info, Text, Value};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use modex::{EnvironmentChange, Variable};
 
 use crate::error::CError;
 use crate::form::{Argv, List, Own, Str, Whole};
 use crate::to_c::{self, Single};
 use crate::types::c_char;
 use crate::{memory, pointer};
-
-/// A change of one variable.
-///
-/// Source: RFC0022; PMIx Standard, "Process Management" (`PMIX_SET_ENVAR` and its kin).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Replaces any old value.
-    Set(Text, Text),
-    /// Sets the variable only if it does not exist.
-    Add(Text, Text),
-    Unset(Text),
-    /// Puts the value before the old one, with a separator between.
-    Prepend(Text, Text, u8),
-    /// Puts the value behind the old one, with a separator between.
-    Append(Text, Text, u8),
-    /// Puts the value before the old one and removes its other occurrences.
-    First(Text, Text, u8),
-}
-
-impl Change {
-    /// The change that a directive asks for; `None` for other directives.
-    pub(super) fn of(info: &Info) -> Option<Self> {
-        let key = info.key.as_str();
-        if key == keys::UNSET_ENVAR.name() {
-            return match &info.value {
-                Value::String(name) => Some(Self::Unset(name.clone())),
-                Value::Envar(envar) => envar.name.clone().map(Self::Unset),
-                _ => None,
-            };
-        }
-        let Value::Envar(envar) = &info.value else { return None };
-        let (name, value, separator) = (envar.name.clone()?, envar.value.clone().unwrap_or_default(), envar.separator);
-        match key {
-            _ if key == keys::SET_ENVAR.name() => Some(Self::Set(name, value)),
-            _ if key == keys::ADD_ENVAR.name() => Some(Self::Add(name, value)),
-            _ if key == keys::PREPEND_ENVAR.name() => Some(Self::Prepend(name, value, separator)),
-            _ if key == keys::APPEND_ENVAR.name() => Some(Self::Append(name, value, separator)),
-            _ if key == keys::FIRST_ENVAR.name() => Some(Self::First(name, value, separator)),
-            _ => None,
-        }
-    }
-
-    /// The variable's name.
-    pub(super) const fn name(&self) -> &Text {
-        match self {
-            Self::Set(name, _)
-            | Self::Add(name, _)
-            | Self::Unset(name)
-            | Self::Prepend(name, ..)
-            | Self::Append(name, ..)
-            | Self::First(name, ..) => name,
-        }
-    }
-
-    pub(super) fn apply(&self, environment: &mut Environment<'_>) -> Result<(), CError> {
-        match self {
-            Self::Set(name, value) => environment.set(name.as_bytes(), value.as_bytes()),
-            Self::Add(name, value) => match environment.get(name.as_bytes()) {
-                Some(_) => Ok(()),
-                None => environment.set(name.as_bytes(), value.as_bytes()),
-            },
-            Self::Unset(name) => environment.unset(name.as_bytes()),
-            Self::Prepend(name, value, separator) => {
-                let joined = join(Some(value.as_bytes()), environment.get(name.as_bytes()), *separator);
-                environment.set(name.as_bytes(), &joined)
-            }
-            Self::Append(name, value, separator) => {
-                let joined = join(environment.get(name.as_bytes()), Some(value.as_bytes()), *separator);
-                environment.set(name.as_bytes(), &joined)
-            }
-            Self::First(name, value, separator) => {
-                let old = environment.get(name.as_bytes()).into_iter();
-                let parts = old.flat_map(|old| old.split(|byte| byte == separator));
-                let others = parts.filter(|part| *part != value.as_bytes());
-                let parts: Vec<&[u8]> = [value.as_bytes()].into_iter().chain(others).collect();
-                let joined = joined(&parts, *separator);
-                environment.set(name.as_bytes(), &joined)
-            }
-        }
-    }
-}
-
-fn join(first: Option<&[u8]>, second: Option<&[u8]>, separator: u8) -> Vec<u8> {
-    let parts: Vec<&[u8]> = first.into_iter().chain(second).collect();
-    joined(&parts, separator)
-}
-
-/// The separator 0 stands for no separator: a NUL byte would end the value.
-fn joined(parts: &[&[u8]], separator: u8) -> Vec<u8> {
-    if separator == 0 { parts.concat() } else { parts.join(&separator) }
-}
 
 /// A caller's array of `NAME=value` strings that a NULL ends.
 ///
@@ -152,6 +63,16 @@ impl<'a> Environment<'a> {
         self.push(text)
     }
 
+    /// Changes a variable.
+    pub(super) fn apply(&mut self, change: &EnvironmentChange) -> Result<(), CError> {
+        let name = change.name().as_bytes();
+        match change.apply_to(self.get(name).map(OsStr::from_bytes)) {
+            Variable::Unchanged => Ok(()),
+            Variable::Set(value) => self.set(name, &value),
+            Variable::Unset => self.unset(name),
+        }
+    }
+
     fn push(&mut self, text: Single<Str>) -> Result<(), CError> {
         // SAFETY: the array is a block of libc's or NULL (V1); the new block replaces it at once.
         *self.array = unsafe { memory::resized(*self.array, self.count.saturating_add(2)) }?;
@@ -197,6 +118,9 @@ fn value_of<'a>(entry: Whole<'a, Str>, name: &[u8]) -> Option<&'a [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use modex::keys;
+    use modex::types::{Envar, Info, Key, Text, Value};
+
     use super::*;
 
     /// An environment as a C caller has it, freed at the end.
@@ -215,6 +139,13 @@ mod tests {
         fn open(&mut self) -> Environment<'_> {
             // SAFETY: NULL, or an array that `set` made.
             Environment::open(unsafe { Own::new(&mut self.0) }).unwrap()
+        }
+
+        fn change(&mut self, key: &'static str, name: &str, value: &str, separator: u8) {
+            let (name, value) = (Some(Text::from(name)), Some(Text::from(value)));
+            let envar = Value::Envar(Box::new(Envar { name, value, separator }));
+            let change = EnvironmentChange::read(&Info::new(Key::from_static(key), envar)).unwrap();
+            self.open().apply(&change).unwrap();
         }
 
         fn texts(&self) -> Vec<String> {
@@ -274,34 +205,28 @@ mod tests {
     /// Regression: the separator's NUL ended the value, and the variable's old value was lost.
     #[test]
     fn what_is_joined_without_a_separator_stands_side_by_side() {
-        let text = |text: &str| Text::from(text);
         let mut caller = Caller::with(&["P=/usr"]);
-        for change in [
-            Change::Prepend(text("P"), text("/a"), 0),
-            Change::Append(text("P"), text("/z"), 0),
-            Change::First(text("P"), text("b"), 0),
-        ] {
-            change.apply(&mut caller.open()).unwrap();
-        }
+        caller.change(keys::PREPEND_ENVAR.name(), "P", "/a", 0);
+        caller.change(keys::APPEND_ENVAR.name(), "P", "/z", 0);
+        caller.change(keys::FIRST_ENVAR.name(), "P", "b", 0);
         assert_eq!(caller.texts(), ["P=b/a/usr/z"]);
     }
 
     #[test]
     fn changes_follow_the_standard() {
-        let text = |text: &str| Text::from(text);
         let mut caller = Caller::with(&["P=/usr", "Q=x:y:z"]);
-        for change in [
-            Change::Prepend(text("P"), text("/a"), b':'),
-            Change::Append(text("P"), text("/z"), b':'),
-            Change::Append(text("NEW"), text("n"), b':'),
-            Change::Add(text("P"), text("ignored")),
-            Change::Add(text("R"), text("r")),
-            Change::First(text("Q"), text("y"), b':'),
-            Change::First(text("T"), text("t"), b':'),
-            Change::Set(text("S"), text("s")),
-            Change::Unset(text("R")),
+        for (key, name, value) in [
+            (keys::PREPEND_ENVAR.name(), "P", "/a"),
+            (keys::APPEND_ENVAR.name(), "P", "/z"),
+            (keys::APPEND_ENVAR.name(), "NEW", "n"),
+            (keys::ADD_ENVAR.name(), "P", "ignored"),
+            (keys::ADD_ENVAR.name(), "R", "r"),
+            (keys::FIRST_ENVAR.name(), "Q", "y"),
+            (keys::FIRST_ENVAR.name(), "T", "t"),
+            (keys::SET_ENVAR.name(), "S", "s"),
+            (keys::UNSET_ENVAR.name(), "R", ""),
         ] {
-            change.apply(&mut caller.open()).unwrap();
+            caller.change(key, name, value, b':');
         }
         assert_eq!(caller.texts(), ["P=/a:/usr:/z", "Q=y:x:z", "NEW=n", "T=t", "S=s"]);
     }

@@ -29,7 +29,7 @@ pub extern "C" fn PMIx_server_setup_fork(proc: In<'_, pmix_proc_t>, env: InOut<'
             environment.set(name.as_bytes(), value.as_bytes())?;
         }
         let changes = process.environments.read(|environments| environments.get(&proc.namespace).map(Arc::clone));
-        changes.iter().flat_map(|changes| changes.iter()).try_for_each(|change| change.apply(&mut environment))?;
+        changes.iter().flat_map(|changes| changes.iter()).try_for_each(|change| environment.apply(change))?;
         Ok(())
     })
 }

@@ -10,7 +10,6 @@
 //! - The host's functions are called one at a time on that thread, in the order of the requests. Requests of the host's
 //!   own process run on the thread that makes them.
 
-mod allocation;
 pub mod attributes;
 mod completion;
 mod description;
@@ -18,7 +17,6 @@ pub mod dmodex;
 mod environment;
 pub mod fork;
 mod forkable;
-mod harvest;
 pub mod inventory;
 pub mod iof;
 mod knowledge;
@@ -29,7 +27,6 @@ mod module;
 mod own;
 pub mod psets;
 pub mod registration;
-mod resources;
 pub mod setup;
 mod state;
 mod text;

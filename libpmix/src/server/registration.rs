@@ -1,16 +1,12 @@
 //! Registration of jobs, processes and resources by the host.
 
 use std::cell::Cell;
-use std::sync::Arc;
 
-use modex::ServerError;
 use modex::types::AsStatus;
-use modex::types::Namespace;
 use nix::libc::{self, gid_t, uid_t};
 
 use super::completion::{perform, perform_always, perform_at_once};
-use super::state::{Allotment, ServerProcess};
-use super::{description, misread, resources, state};
+use super::{description, misread, state};
 use crate::argument::{Count, In, Items, NamespaceText};
 use crate::callback::Callback;
 use crate::from_c;
@@ -39,28 +35,17 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
-        let process = state::current()?;
+        state::current()?;
         let namespace = from_c::namespace(nspace, None).inspect_err(|error| {
             tracing::error!(%error, "registration refused: no namespace");
         })?;
         // A negative number marks an update: hosts add data to a job without repeating the number of local processes.
-        let told_count = u32::try_from(nlocalprocs).ok();
-        let local_count = told_count.unwrap_or(0);
+        let local_count = u32::try_from(nlocalprocs).ok();
         let read = description::read(info.counted(ninfo));
-        let mut description = read.inspect_err(|error| {
+        let description = read.inspect_err(|error| {
             let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
-        // A described job keeps the copy of the resources that it has.
-        let is_new = process.described.lock().insert(namespace.clone());
-        let mut taken = Vec::new();
-        if is_new {
-            resources::add(&namespace, &mut description, &process.resources.lock());
-            taken = take(&process, &namespace);
-            resources::add(&namespace, &mut description, &taken.concat());
-        }
-        let taken = is_new.then_some(taken);
-        let adds = !is_new && told_count.is_none();
         // `perform` calls one of the two closures.
         let description = Cell::new(description);
         let is_large = ninfo.get() >= LARGE_DESCRIPTION;
@@ -68,26 +53,15 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
             cbfunc,
             cbdata,
             |server| {
-                let result = match adds {
-                    true => server.extend_namespace(&namespace, description.take()),
-                    false => server.register_namespace(&namespace, local_count, description.take()),
-                };
-                note(&process, &namespace, taken.as_deref(), result.is_ok());
+                let result = server.describe_namespace(&namespace, local_count, description.take());
                 give_back(is_large);
                 result
             },
             |server, done| {
-                let name = namespace.clone();
-                let (process, taken) = (Arc::clone(&process), taken.clone());
-                let conclude = move |result: Result<(), ServerError>| {
-                    note(&process, &name, taken.as_deref(), result.is_ok());
+                server.describe_namespace_with(&namespace, local_count, description.take(), move |result| {
                     done(result);
                     give_back(is_large);
-                };
-                match adds {
-                    true => server.extend_namespace_with(&namespace, description.take(), conclude),
-                    false => server.register_namespace_with(&namespace, local_count, description.take(), conclude),
-                }
+                })
             },
         )
     })
@@ -109,8 +83,6 @@ pub extern "C" fn PMIx_server_deregister_nspace(
         process.environments.change(|environments| {
             environments.remove(&namespace);
         });
-        process.allocated.lock().remove(&namespace);
-        process.described.lock().remove(&namespace);
         perform(
             cbfunc,
             cbdata,
@@ -189,7 +161,7 @@ pub extern "C" fn PMIx_server_register_resources<'a>(
             let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!("resources refused: {reason}");
         })?;
-        resources::keep(&mut process.resources.lock(), infos).map_err(|error| {
+        process.server().register_resources(infos).map_err(|error| {
             tracing::error!("resources refused: {error}");
             Failure(error.status())
         })
@@ -209,33 +181,9 @@ pub extern "C" fn PMIx_server_deregister_resources<'a>(
 ) -> pmix_status_t {
     perform_at_once(cbfunc, cbdata, |process| {
         let infos = from_c::infos(info.counted(ninfo))?;
-        resources::take_back(&mut process.resources.lock(), &infos);
+        process.server().deregister_resources(&infos);
         Ok(())
     })
-}
-
-/// Takes the values allocated for a job, which become part of its description.
-pub(super) fn take(process: &ServerProcess, namespace: &Namespace) -> Vec<Allotment> {
-    process.allocated.lock().remove(namespace).unwrap_or_default()
-}
-
-/// Notes the result of a job's first registration; `taken` holds the allocated values it used, and is `None` for later registrations.
-/// After a refusal the job is not described and gets its allocated values back, unless it was deregistered meanwhile. After a success,
-/// values allocated meanwhile are added under the lock, before any other call adds more.
-pub(super) fn note(process: &ServerProcess, namespace: &Namespace, taken: Option<&[Allotment]>, is_described: bool) {
-    let Some(taken) = taken else { return };
-    let mut allocated = process.allocated.lock();
-    if !is_described {
-        if process.described.lock().remove(namespace) && !taken.is_empty() {
-            allocated.entry(namespace.clone()).or_default().splice(0..0, taken.iter().cloned());
-        }
-        return;
-    }
-    if let Some(left) = allocated.remove(namespace).filter(|left| !left.is_empty())
-        && let Err(error) = process.server().extend_namespace_with(namespace, left.concat(), |_| {})
-    {
-        tracing::warn!(%namespace, %error, "what was allocated for the job can't be added to its description");
-    }
 }
 
 /// Makes libc return free blocks: a large description has used many.

@@ -3,15 +3,14 @@
 //! Forked children of the server keep a copy of it without its threads. Functions that only read this state work there
 //! ([`here_or_in_parent`]); for all others a child is no server ([`current`]). Neither waits for a lock in a child.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use modex::Server;
-use modex::types::{Info, Key, Namespace, ProcId, Status, Value};
+use modex::types::{Key, Namespace, ProcId, Status, Value};
+use modex::{EnvironmentChange, Server};
 use parking_lot::Mutex;
 
-use super::environment::Change;
 use super::forkable::Forkable;
 use super::upcall::Bridge;
 use crate::client::KeptValues;
@@ -26,13 +25,7 @@ pub(super) struct ServerProcess {
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
     /// Changes of the environment that `setup_local_support` prepared, for each namespace.
-    pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[Change]>>>,
-    /// Fabric resources of jobs that are not described yet, call by call; at most [`ALLOTMENTS_MAX`] calls for each job.
-    pub(super) allocated: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
-    /// Part of the description of every namespace registered from now on.
-    pub(super) resources: Mutex<Vec<Info>>,
-    /// Jobs that are described or being described.
-    pub(super) described: Mutex<BTreeSet<Namespace>>,
+    pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[EnvironmentChange]>>>,
     /// Process sets and their members.
     pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
     /// Attributes that the host supports, for each function.
@@ -40,12 +33,6 @@ pub(super) struct ServerProcess {
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
 }
-
-/// Values that one call gave a job.
-pub(super) type Allotment = Arc<[Info]>;
-
-/// Limit of calls that give a job values before it is described; hosts need one.
-pub(super) const ALLOTMENTS_MAX: usize = 1024;
 
 /// Values that this process has stored for itself.
 pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
@@ -66,9 +53,6 @@ impl ServerProcess {
             own: Mutex::default(),
             kept: KeptValues::default(),
             environments: Forkable::new(BTreeMap::new()),
-            allocated: Mutex::default(),
-            resources: Mutex::default(),
-            described: Mutex::default(),
             process_sets: Mutex::default(),
             attributes: Mutex::default(),
             topology,

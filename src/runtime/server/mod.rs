@@ -12,6 +12,7 @@ pub(super) mod host;
 pub(super) mod host_thread;
 pub(super) mod job_info;
 pub(super) mod job_queue;
+pub(super) mod job_setup;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod memory_quota;

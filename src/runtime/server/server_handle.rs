@@ -24,6 +24,7 @@ use super::decoder::Decoder;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::host::Host;
 use super::host_thread::{HostThread, is_host_thread};
+use super::job_setup::JobSetup;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::newcomers::PendingHandshakes;
@@ -126,6 +127,7 @@ pub struct ServerHandle {
     /// Closed when the host's thread has no more jobs.
     drained: Receiver<()>,
     topology: Arc<NodeTopology>,
+    jobs: Arc<JobSetup>,
     work: WorkRecord,
     /// A forked child has no thread to wait for.
     creator_pid: u32,
@@ -163,11 +165,8 @@ impl ServerHandle {
         let outside = Box::new(HostProcess(commands.clone()));
         let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
-        let answers_topology = topology.is_for_clients();
-        // Room for 2^30 commits of a process per second; the highest bit has another meaning.
-        let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
-        let (capabilities, contact) = (host.capabilities(), Some(contact(&environment)));
-        let core = Config { capabilities, tools, answers_topology, commit_base, contact, ..within_descriptors(core) };
+        let core = Config { tools, answers_topology: topology.is_for_clients(), ..core };
+        let core = complete(core, &*host, &environment);
         let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
         let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
         let handshakes = PendingHandshakes::new(connections.handshakes_max, core.limits.peers_max);
@@ -192,6 +191,7 @@ impl ServerHandle {
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
+        let jobs = Arc::new(JobSetup::new(environment.address.server.clone(), commands.clone()));
         Ok(Self {
             commands,
             host,
@@ -202,6 +202,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
+            jobs,
             work,
             creator_pid: process::id(),
         })
@@ -218,6 +219,12 @@ impl ServerHandle {
     #[must_use]
     pub const fn topology(&self) -> &Arc<NodeTopology> {
         &self.topology
+    }
+
+    /// The setup of jobs.
+    #[must_use]
+    pub const fn jobs(&self) -> &Arc<JobSetup> {
+        &self.jobs
     }
 
     /// The work of the server's thread so far.
@@ -298,6 +305,14 @@ impl std::fmt::Debug for ServerHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ServerHandle").field("address", &self.environment.address).finish()
     }
+}
+
+/// The configuration of the core, with what the host and the node contribute.
+fn complete(core: Config, host: &dyn Host, environment: &ServerEnvironment) -> Config {
+    // Room for 2^30 commits of a process per second; the highest bit has another meaning.
+    let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
+    let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
+    Config { capabilities, commit_base, contact, ..within_descriptors(core) }
 }
 
 /// The server's name and address, by which processes find it.

@@ -12,31 +12,52 @@
 //!
 //! Source: PMIx Standard, `PMIx_server_setup_application` and `PMIX_ALLOC_FABRIC_ID`.
 
-use modex::keys;
-use modex::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
-use modex::topo::Inventories;
-use modex::topo::inventory::{Device, Inventory};
-use modex::types::AsStatus;
-use modex::types::codes::device_type;
-use modex::types::{DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
+use crate::keys;
+use crate::regex::{MapError, MapLimits, NodeList, RankMap, expand_nodes, expand_ranks};
+use crate::topo::Inventories;
+use crate::topo::inventory::{Device, Inventory};
+use crate::types::codes::device_type;
+use crate::types::{AsStatus, DataArray, DataType, Endpoint, Info, InfoFlags, Key, Status, Text, Value};
 
 /// Reason of a refused allocation.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AllocationError {
+#[non_exhaustive]
+pub enum AllocationError {
+    /// The answer would have no key.
     #[error("PMIX_ALLOC_FABRIC is no array of infos with PMIX_ALLOC_FABRIC_ID, the key of the answer; add it")]
     Nameless,
+    /// No process could find the answer.
     #[error(
         "PMIX_ALLOC_FABRIC_ID {id:?} is a key of the standard's, under which no process would find what is given; choose another"
     )]
-    Reserved { id: Key },
+    Reserved {
+        /// The given key.
+        id: Key,
+    },
+    /// A part of the wish has the wrong type.
     #[error("{key:?} in PMIX_ALLOC_FABRIC has a value of another type than the standard's")]
-    Mistyped { key: Key },
+    Mistyped {
+        /// The key of the part.
+        key: Key,
+    },
+    /// A required part can't be given.
     #[error("{key:?} is required and can't be given: {reason}")]
-    NotGiven { key: Key, reason: &'static str },
+    NotGiven {
+        /// The key of the part.
+        key: Key,
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// The map of nodes or processes is damaged.
     #[error("the job's layout can't be read: {0}")]
     Layout(#[from] MapError),
+    /// The job would get too many endpoints.
     #[error("{found} endpoints are asked for, more than {ENDPOINTS_MAX} for one job")]
-    TooMany { found: u64 },
+    TooMany {
+        /// Their number.
+        found: u64,
+    },
+    /// The kernel gives no random bytes.
     #[error("the operating system has no random bytes for a key")]
     NoKey,
 }

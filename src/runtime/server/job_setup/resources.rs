@@ -1,8 +1,8 @@
 //! Resources: data that belong to no job and are in every job's description.
 
-use modex::gds::registration::{Description, RegisterError, check_resources, resources_for};
-use modex::keys;
-use modex::types::{Info, Namespace, Value};
+use crate::gds::registration::{Description, RegisterError, check_resources, resources_for};
+use crate::keys;
+use crate::types::{Info, Namespace, Value};
 
 /// Puts the resources for this job before its description, so that the description's values count. Leaves out single values that the
 /// description has itself.
@@ -90,7 +90,7 @@ fn is_identity(info: &Info) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use modex::types::Key;
+    use crate::types::Key;
 
     use super::*;
 

@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use crate::gds::registration::{Description, JobDescription};
+use crate::types::{Info, Key, Namespace, ProcId, Rank};
+use crate::{LocalHost, Server};
+
+use super::{ALLOTMENTS_MAX, JobSetup, Registration, SetupError};
+
+/// A server with a job.
+struct Fixture {
+    server: Server,
+    namespace: Namespace,
+    _directory: tempfile::TempDir,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let server = Server::builder().hostname("n0").tmpdir(directory.path()).start(LocalHost).unwrap();
+        Self { server, namespace: Namespace::new("job").unwrap(), _directory: directory }
+    }
+
+    fn setup(&self) -> &Arc<JobSetup> {
+        self.server.jobs()
+    }
+
+    fn give(&self, name: &'static str, number: u32) -> Result<(), SetupError> {
+        self.setup().give(&self.namespace, value(name, number))
+    }
+
+    /// Values left for the registration.
+    fn left(&self) -> Vec<Info> {
+        self.setup().allotted.lock().get(&self.namespace).map_or_else(Vec::new, |left| left.concat())
+    }
+
+    /// Begins the first registration; returns it and the values that the description got.
+    fn begin(&self) -> (Registration, Vec<Info>) {
+        let mut description = Description::default();
+        let registration = self.setup().begin(&self.namespace, &mut description);
+        (registration, description.infos().to_vec())
+    }
+
+    /// Registers the job with the core, during a registration that has begun.
+    fn register(&self) {
+        let ranks = std::iter::once(0..1);
+        let description = JobDescription::new(&self.namespace).nodes(["n0"]).ranks_by_node(ranks).build().unwrap();
+        self.server.register_namespace(&self.namespace, 1, description).unwrap();
+    }
+
+    fn number(&self, name: &'static str) -> Option<u32> {
+        let job = ProcId { namespace: self.namespace.clone(), rank: Rank::Wildcard };
+        let found = self.server.get(&job, Some(&Key::from_static(name)), Vec::new()).ok()?;
+        found.iter().find(|kval| kval.key.as_str() == name)?.value.as_u32()
+    }
+}
+
+fn value(name: &'static str, number: u32) -> Vec<Info> {
+    vec![Info::new(Key::from_static(name), number)]
+}
+
+/// Regression: values given during a registration created the job in the core, without a size or processes; or they
+/// were lost.
+#[test]
+fn what_a_job_gets_while_it_is_being_registered_waits_for_that_and_is_added() {
+    let fixture = Fixture::new();
+    let (registration, _) = fixture.begin();
+    fixture.give("site.colour", 7).unwrap();
+    assert_eq!(fixture.left(), value("site.colour", 7), "the core knows no such job");
+    fixture.register();
+    // The registration looked before the values were there.
+    registration.conclude(true);
+    assert_eq!(fixture.left(), []);
+    // Calls are served in order, so the value is there when this one is.
+    fixture.give("site.size", 8).unwrap();
+    assert_eq!(["site.colour", "site.size"].map(|name| fixture.number(name)), [Some(7), Some(8)]);
+}
+
+/// Regression: of two calls before the registration only the second call's values were kept. A call that added its
+/// values to the job removed those that another call had left for the registration.
+#[test]
+fn what_several_calls_give_a_job_is_all_added() {
+    let fixture = Fixture::new();
+    fixture.give("site.a", 1).unwrap();
+    fixture.give("site.b", 2).unwrap();
+    fixture.give("site.b", 2).unwrap();
+    let (registration, described) = fixture.begin();
+    assert_eq!(described, [value("site.a", 1), value("site.b", 2), value("site.b", 2)].concat());
+    fixture.give("site.c", 3).unwrap();
+    assert_eq!(fixture.left(), value("site.c", 3), "the others are in the description");
+    // The core has the job now; the registering thread has not yet looked for values that came meanwhile.
+    fixture.register();
+    fixture.give("site.d", 4).unwrap();
+    assert_eq!(fixture.left(), [], "it is all added, in its order");
+    registration.conclude(true);
+    fixture.give("site.e", 5).unwrap();
+    let found = ["site.a", "site.b", "site.c", "site.d", "site.e"].map(|name| fixture.number(name));
+    assert_eq!(found, [None, None, Some(3), Some(4), Some(5)], "what was taken is not added again");
+}
+
+/// Regression: values left during a registration were added last, over newer values of a later call.
+#[test]
+fn the_newest_value_of_a_key_stands_whoever_adds_last() {
+    let fixture = Fixture::new();
+    let (registration, _) = fixture.begin();
+    fixture.give("site.c", 3).unwrap();
+    fixture.register();
+    fixture.give("site.c", 4).unwrap();
+    registration.conclude(true);
+    // Calls are served in order, so the noted values are there when this call returns.
+    fixture.give("site.d", 5).unwrap();
+    assert_eq!(fixture.number("site.c"), Some(4));
+}
+
+/// Regression: after a refused registration, the second registration of the job had none of its allocated values.
+#[test]
+fn what_a_job_was_given_outlives_a_registration_that_is_refused() {
+    let fixture = Fixture::new();
+    fixture.give("site.a", 1).unwrap();
+    let (registration, _) = fixture.begin();
+    fixture.give("site.b", 2).unwrap();
+    registration.conclude(false);
+    assert_eq!(fixture.left(), [value("site.a", 1), value("site.b", 2)].concat());
+    let (registration, _) = fixture.begin();
+    assert!(registration.is_first(), "the job is not described");
+    fixture.register();
+    registration.conclude(true);
+    assert_eq!(fixture.left(), []);
+}
+
+/// Regression: a host that prepared a job again and again without registering it filled memory.
+#[test]
+fn a_job_is_given_so_much_before_it_is_registered_and_no_more() {
+    let fixture = Fixture::new();
+    for _ in 0..ALLOTMENTS_MAX {
+        fixture.give("site.a", 1).unwrap();
+    }
+    assert!(matches!(fixture.give("site.a", 1), Err(SetupError::TooOften)));
+    assert_eq!(fixture.left().len(), ALLOTMENTS_MAX);
+    let (registration, _) = fixture.begin();
+    fixture.register();
+    registration.conclude(true);
+    fixture.give("site.a", 1).unwrap();
+    assert_eq!(fixture.number("site.a"), Some(1));
+}
+
+/// A Rust host gets what the C library's hosts get: resources and fabric values reach the job's description.
+#[test]
+fn resources_and_allotted_values_are_in_the_description_that_a_host_registers() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    server.register_resources(value("site.power", 9)).unwrap();
+    fixture.give("site.net", 1).unwrap();
+    let description = || JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([[0]]).build().unwrap();
+    server.register_namespace(namespace, 1, description()).unwrap();
+    assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [Some(9), Some(1)]);
+    server.deregister_namespace(namespace).unwrap();
+    server.deregister_resources(&value("site.power", 0));
+    server.register_namespace(namespace, 1, description()).unwrap();
+    assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [None, None]);
+}
