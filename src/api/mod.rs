@@ -30,9 +30,9 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     AllocationError, Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex,
-    EnvironmentChange, EventCall, EventError, FenceReply, Fetched, GroupError, Host, LocalHost, LongestTurn, Moment,
-    PartialAnswer, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer,
-    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
+    EnvironmentChange, EventCall, EventError, FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost,
+    LongestTurn, Moment, PartialAnswer, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped,
+    SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, Connect, FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput,

@@ -51,6 +51,7 @@ pub use server::host::{
     Answer, ClientConnected, ClientFinalized, DirectModex, FenceReply, Host, LocalHost, Moment, PartialAnswer,
     Responder,
 };
+pub use server::host_facts::{FactError, HostFacts};
 pub use server::job_setup::{AllocationError, EnvironmentChange, JobSetup, Registration, SetupError, Variable};
 pub use server::own_process::OwnProcess;
 pub use server::server_handle::tool_support::ToolSupport;

@@ -18,11 +18,7 @@ pub extern "C" fn PMIx_Register_attributes(function: CText<'_>, attrs: TextArray
         let process = state::current()?;
         let function = from_c::text(function)?.ok_or(Failure(Status::ERR_BAD_PARAM))?.to_string_lossy();
         let attributes = from_c::argv(attrs)?;
-        let mut known = process.attributes.lock();
-        if known.contains_key(&function) {
-            return Err(Failure(Status::ERR_REPEAT_ATTR_REGISTRATION));
-        }
-        known.insert(function, attributes.iter().map(Text::to_string_lossy).collect());
-        Ok(())
+        let attributes = attributes.iter().map(Text::to_string_lossy).collect();
+        Ok(process.bridge.facts.register_attributes(&function, attributes)?)
     })
 }

@@ -19,7 +19,6 @@ pub mod fork;
 mod forkable;
 pub mod inventory;
 pub mod iof;
-mod knowledge;
 pub mod lifecycle;
 pub mod maps;
 mod misread;

@@ -23,10 +23,7 @@ pub extern "C" fn PMIx_server_define_process_set<'a>(
         let process = state::current()?;
         let name = name_of(pset_name)?;
         let members = from_c::procs(members.counted(nmembers), None)?;
-        if members.is_empty() {
-            return Err(Failure(Status::ERR_BAD_PARAM));
-        }
-        process.process_sets.lock().insert(name.clone(), members.clone());
+        process.bridge.facts.define_process_set(&name, members.clone())?;
         // Does not wait: the host may define sets from inside its functions.
         Ok(process.server().define_process_set_with(&name, &members, report)?)
     })
@@ -41,7 +38,7 @@ pub extern "C" fn PMIx_server_delete_process_set(pset_name: CText<'_>) -> pmix_s
     guard(|| {
         let process = state::current()?;
         let name = name_of(pset_name)?;
-        process.process_sets.lock().remove(&name).ok_or(Failure(Status::ERR_NOT_FOUND))?;
+        process.bridge.facts.delete_process_set(&name)?;
         Ok(process.server().delete_process_set_with(&name, report)?)
     })
 }

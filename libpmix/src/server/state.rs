@@ -26,10 +26,6 @@ pub(super) struct ServerProcess {
     pub(super) kept: KeptValues,
     /// Changes of the environment that `setup_local_support` prepared, for each namespace.
     pub(super) environments: Forkable<BTreeMap<Namespace, Arc<[EnvironmentChange]>>>,
-    /// Process sets and their members.
-    pub(super) process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
-    /// Attributes that the host supports, for each function.
-    pub(super) attributes: Mutex<BTreeMap<String, Vec<String>>>,
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
 }
@@ -53,8 +49,6 @@ impl ServerProcess {
             own: Mutex::default(),
             kept: KeptValues::default(),
             environments: Forkable::new(BTreeMap::new()),
-            process_sets: Mutex::default(),
-            attributes: Mutex::default(),
             topology,
         }
     }

@@ -9,6 +9,7 @@ pub(super) mod decoder;
 pub(super) mod duplicate_rank_check;
 pub(super) mod handshake;
 pub(super) mod host;
+pub(super) mod host_facts;
 pub(super) mod host_thread;
 pub(super) mod job_info;
 pub(super) mod job_queue;

@@ -6,8 +6,8 @@ use modex::proto::exchange::ExchangeForm;
 use modex::types::{Info, Key, ProcId, Status, Text};
 use modex::{
     AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, DirectModex, Event, GetCredential, GroupRequest,
-    IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester, Spawn,
-    ToolUpcall, Unpublish, ValidateCredential,
+    HostFacts, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester,
+    Spawn, ToolUpcall, Unpublish, ValidateCredential,
 };
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -24,6 +24,8 @@ pub(in crate::server) struct Bridge {
     module: RwLock<pmix_server_module_t>,
     /// Format of data for other servers.
     pub(in crate::server) form: ExchangeForm,
+    /// The host's process sets and attributes.
+    pub(in crate::server) facts: HostFacts,
 }
 
 /// A fence as it goes to the other servers.
@@ -225,8 +227,8 @@ entries! {
 }
 
 impl Bridge {
-    pub(in crate::server) const fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
-        Self { module: RwLock::new(module), form }
+    pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {
+        Self { module: RwLock::new(module), form, facts: HostFacts::default() }
     }
 
     pub(in crate::server) fn module(&self) -> RwLockReadGuard<'_, pmix_server_module_t> {

@@ -39,26 +39,6 @@ type BlobTaker = Box<dyn FnOnce(Result<&[u8], Status>) + Send>;
 type FenceTaker = Box<dyn FnOnce(Result<HostBytes, Status>) + Send>;
 
 impl Due {
-    /// Answers with infos, without asking the host.
-    pub(in crate::server) fn give_infos(self, status: Status, infos: Vec<Info>) {
-        match self {
-            Self::Infos(answer) => answer(status, infos),
-            other => other.fail(Status::ERROR),
-        }
-    }
-
-    /// Adds the host's infos to these. Without an answer of the host the result is partial.
-    pub(in crate::server) fn with_infos(self, mut known: Vec<Info>) -> Self {
-        match self {
-            Self::Infos(answer) => Self::Infos(Box::new(move |status, infos| {
-                let is_all = status.is_success() || status == Status::ERR_PARTIAL_SUCCESS;
-                known.extend(infos);
-                answer(if is_all { status } else { Status::ERR_PARTIAL_SUCCESS }, known);
-            })),
-            other => other,
-        }
-    }
-
     /// Fails the request: the host refused, or there is no host function to ask.
     pub(in crate::server) fn fail(self, status: Status) {
         match self {

@@ -11,7 +11,6 @@ use modex::{
     ValidateCredential,
 };
 
-use super::super::knowledge;
 use super::calls::{Bridge, PackedFence};
 use super::due::Due;
 use crate::types::pmix_server_module_t;
@@ -158,7 +157,9 @@ impl Host for ModuleHost {
     }
 
     fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
-        knowledge::query(&self.bridge, requester, request, reply.into());
+        if let Some((request, reply)) = self.bridge.facts.answer(request, reply) {
+            self.bridge.query(requester, request, reply.into());
+        }
     }
 
     fn iof_pull(&self, _: Requester, request: IofPull, reply: Responder<()>) {

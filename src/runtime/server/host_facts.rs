@@ -1,0 +1,343 @@
+//! Facts about a host that queries ask for: its process sets, and the attributes that it supports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parking_lot::Mutex;
+
+use super::host::{Responder, Taker};
+use crate::keys::{self, TypedKey};
+use crate::proto::QueryInfo;
+use crate::server::HostReply;
+use crate::types::{AsStatus, DataArray, DataType, Info, Key, ProcId, Query, Regattr, Status, Text, Value, footprint};
+
+/// Process sets and supported attributes of a host, and the answers to queries about them. A host gives its queries to
+/// [`HostFacts::answer`] first, and answers the rest itself.
+///
+/// A key that is repeated in one query is answered once. An answer above the memory limit is refused. Results are a
+/// flat list of the found keys, as hosts and tools of OpenPMIx expect.
+///
+/// ```
+/// use modex::types::{Info, Status};
+/// use modex::{Capabilities, Host, HostFacts, QueryInfo, Requester, Responder, Server};
+///
+/// struct Launcher(HostFacts);
+///
+/// impl Host for Launcher {
+///     fn capabilities(&self) -> Capabilities {
+///         Capabilities::QUERY
+///     }
+///
+///     fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+///         if let Some((_rest, reply)) = self.0.answer(request, reply) {
+///             reply.fail(Status::ERR_NOT_SUPPORTED); // The server answers the rest.
+///         }
+///     }
+/// }
+///
+/// let facts = HostFacts::default();
+/// facts.register_attributes("PMIx_Spawn", vec!["PMIX_HOST".to_owned()])?;
+/// let server = Server::builder().start(Launcher(facts))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Source: PMIx Standard, `PMIx_Register_attributes` and "Process Sets".
+#[derive(Debug, Default)]
+pub struct HostFacts {
+    process_sets: Mutex<BTreeMap<String, Vec<ProcId>>>,
+    /// For each function.
+    attributes: Mutex<BTreeMap<String, Vec<String>>>,
+}
+
+/// Why a fact was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FactError {
+    /// A process set has neither name nor members.
+    #[error("a process set needs a name and members")]
+    EmptySet,
+    /// No process set has this name.
+    #[error("there is no process set {name:?}")]
+    NoSuchSet {
+        /// The name.
+        name: String,
+    },
+    /// The attributes of a function are registered once.
+    #[error("the attributes of {function:?} are registered already")]
+    Repeated {
+        /// The function.
+        function: String,
+    },
+}
+
+impl AsStatus for FactError {
+    fn status(&self) -> Status {
+        match self {
+            Self::EmptySet => Status::ERR_BAD_PARAM,
+            Self::NoSuchSet { .. } => Status::ERR_NOT_FOUND,
+            Self::Repeated { .. } => Status::ERR_REPEAT_ATTR_REGISTRATION,
+        }
+    }
+}
+
+impl HostFacts {
+    /// Defines a process set; replaces the set of that name.
+    ///
+    /// # Errors
+    /// [`FactError::EmptySet`].
+    pub fn define_process_set(&self, name: &str, members: Vec<ProcId>) -> Result<(), FactError> {
+        if name.is_empty() || members.is_empty() {
+            return Err(FactError::EmptySet);
+        }
+        self.process_sets.lock().insert(name.to_owned(), members);
+        Ok(())
+    }
+
+    /// Removes a process set.
+    ///
+    /// # Errors
+    /// [`FactError::NoSuchSet`].
+    pub fn delete_process_set(&self, name: &str) -> Result<(), FactError> {
+        let removed = self.process_sets.lock().remove(name);
+        removed.map(|_| ()).ok_or_else(|| FactError::NoSuchSet { name: name.to_owned() })
+    }
+
+    /// Notes the attributes that the host supports for one of its functions, by their macros' names or their keys.
+    ///
+    /// # Errors
+    /// [`FactError::Repeated`].
+    pub fn register_attributes(&self, function: &str, attributes: Vec<String>) -> Result<(), FactError> {
+        let mut known = self.attributes.lock();
+        if known.contains_key(function) {
+            return Err(FactError::Repeated { function: function.to_owned() });
+        }
+        known.insert(function.to_owned(), attributes);
+        Ok(())
+    }
+
+    /// Answers queries about these facts. Returns the other queries with a responder for them, which adds the answers
+    /// found here. If those queries get no answer, the result is partial.
+    #[must_use]
+    pub fn answer(&self, request: QueryInfo, reply: Responder<Vec<Info>>) -> Option<(QueryInfo, Responder<Vec<Info>>)> {
+        let (found, rest) = match self.divide(request.queries) {
+            Ok(divided) => divided,
+            Err(status) => {
+                reply.partial(status, Vec::new());
+                return None;
+            }
+        };
+        if rest.is_empty() {
+            reply.succeed(found);
+            return None;
+        }
+        let reply = if found.is_empty() { reply } else { with_known(found, reply) };
+        Some((QueryInfo::new(rest), reply))
+    }
+
+    /// Splits queries into found answers and other queries.
+    fn divide(&self, queries: Vec<Query>) -> Result<(Vec<Info>, Vec<Query>), Status> {
+        let mut found = Answers::default();
+        let mut rest = Vec::new();
+        for Query { mut keys, qualifiers } in queries {
+            let mut seen = BTreeSet::new();
+            keys.retain(|key| seen.insert(key.clone()));
+            if keys.first().is_some_and(|key| is(key, keys::QUERY_ATTRIBUTE_SUPPORT)) {
+                let before = found.infos.len();
+                for function in keys.iter().skip(1) {
+                    self.supported(function).map_or(Ok(()), |info| found.push(info))?;
+                }
+                if found.infos.len() == before {
+                    rest.push(Query { keys, qualifiers });
+                }
+                continue;
+            }
+            let mut open = Vec::new();
+            for key in keys {
+                match self.about_sets(&key, &qualifiers) {
+                    Some(info) => found.push(info)?,
+                    None => open.push(key),
+                }
+            }
+            if !open.is_empty() {
+                rest.push(Query { keys: open, qualifiers });
+            }
+        }
+        Ok((found.infos, rest))
+    }
+
+    /// Facts about process sets. `None` without any set here: another part of the host may know some.
+    fn about_sets(&self, key: &Text, qualifiers: &[Info]) -> Option<Info> {
+        let sets = self.process_sets.lock();
+        if sets.is_empty() {
+            return None;
+        }
+        let info = |key: &'static str, value: Value| Some(Info::new(Key::from_static(key), value));
+        if is(key, keys::QUERY_NUM_PSETS) {
+            return info(keys::QUERY_NUM_PSETS.name(), Value::Size(u64::try_from(sets.len()).unwrap_or(u64::MAX)));
+        }
+        if is(key, keys::QUERY_PSET_NAMES) {
+            let names: Vec<&str> = sets.keys().map(String::as_str).collect();
+            return info(keys::QUERY_PSET_NAMES.name(), Value::from(names.join(",").as_str()));
+        }
+        if is(key, keys::QUERY_PSET_MEMBERSHIP) {
+            let name = qualifiers.iter().find(|info| info.key.as_str() == keys::PSET_NAME.name())?.value.as_str()?;
+            return info(keys::QUERY_PSET_MEMBERSHIP.name(), processes(sets.get(name)?));
+        }
+        None
+    }
+
+    /// The attributes that the host has registered for a function, under the host's level.
+    fn supported(&self, function: &Text) -> Option<Info> {
+        let known = self.attributes.lock();
+        let name = function.to_str().ok()?;
+        let elements =
+            known.get(name)?.iter().map(|attribute| Value::Regattr(Box::new(described(attribute)))).collect();
+        let attributes = Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }));
+        let level = Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), attributes);
+        Some(Info::new(Key::new(name.to_owned()).ok()?, Value::info_array(vec![level])))
+    }
+}
+
+/// A responder whose infos follow the known ones.
+fn with_known(mut known: Vec<Info>, reply: Responder<Vec<Info>>) -> Responder<Vec<Info>> {
+    Responder::new(Taker::Caller(Box::new(move |answer| {
+        let (status, infos) = match answer {
+            HostReply::Infos { status, info } => (status, info),
+            HostReply::Status(status) => (status, Vec::new()),
+            _ => (Status::ERROR, Vec::new()),
+        };
+        let is_all = status.is_success() || status == Status::ERR_PARTIAL_SUCCESS;
+        known.extend(infos);
+        reply.partial(if is_all { status } else { Status::ERR_PARTIAL_SUCCESS }, known);
+    })))
+}
+
+/// Answers so far, and their size in memory.
+#[derive(Default)]
+struct Answers {
+    infos: Vec<Info>,
+    size_bytes: usize,
+}
+
+impl Answers {
+    fn push(&mut self, info: Info) -> Result<(), Status> {
+        let size_bytes = footprint(&info.value).and_then(|size_bytes| self.size_bytes.checked_add(size_bytes));
+        self.size_bytes = size_bytes.filter(|&sum| sum <= ANSWER_BYTES_MAX).ok_or(Status::ERR_OUT_OF_RESOURCE)?;
+        self.infos.push(info);
+        Ok(())
+    }
+}
+
+/// Limit of the answers to one request, in bytes of memory. The core has the same limit.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+
+/// An array of processes.
+fn processes(procs: &[ProcId]) -> Value {
+    let elements = procs.iter().cloned().map(Value::from).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Proc, elements }))
+}
+
+/// An attribute, found by its macro's name or its key string, with the data of our table.
+fn described(attribute: &str) -> Regattr {
+    let known = keys::by_macro(attribute).or_else(|| keys::by_name(attribute));
+    let data_type = known.map_or(DataType::Undefined, |known| known.value_type.data_type());
+    Regattr {
+        name: Some(Text::from(known.map_or(attribute, |known| known.macro_name))),
+        key: Text::from(known.map_or(attribute, |known| known.name)),
+        data_type: data_type.to_raw(),
+        description: known.into_iter().map(|known| Text::from(known.meaning)).collect(),
+    }
+}
+
+fn is<T: ?Sized>(text: &Text, key: TypedKey<T>) -> bool {
+    text.as_bytes() == key.name().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::types::Namespace;
+
+    fn ask(keys: &[&str], qualifiers: Vec<Info>) -> Vec<Query> {
+        vec![Query { keys: keys.iter().map(|key| Text::from(*key)).collect(), qualifiers }]
+    }
+
+    /// Regression: the host's definitions were noted, but no query was answered from them.
+    #[test]
+    fn queries_find_process_sets_and_the_hosts_attributes() {
+        let facts = HostFacts::default();
+        let names = [keys::QUERY_NUM_PSETS.name(), keys::QUERY_PSET_NAMES.name()];
+        let divided = facts.divide(ask(&names, Vec::new())).unwrap();
+        assert_eq!(divided, (Vec::new(), ask(&names, Vec::new())), "the host may know");
+        let members = vec![ProcId::new(Namespace::new("job").unwrap(), 3)];
+        facts.define_process_set("odd", members.clone()).unwrap();
+        facts.define_process_set("even", members.clone()).unwrap();
+        let (found, rest) = facts.divide(ask(&[names[0], "pmix.qry.ns", names[1]], Vec::new())).unwrap();
+        let values: Vec<Value> = found.into_iter().map(|info| info.value).collect();
+        assert_eq!(values, [Value::Size(2), Value::from("even,odd")]);
+        assert_eq!(rest, ask(&["pmix.qry.ns"], Vec::new()));
+        let named = |name: &str| vec![Info::new(Key::from_static(keys::PSET_NAME.name()), name)];
+        let (found, _) = facts.divide(ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("odd"))).unwrap();
+        assert_eq!(found[0].value, processes(&members));
+        let (found, rest) = facts.divide(ask(&[keys::QUERY_PSET_MEMBERSHIP.name()], named("none"))).unwrap();
+        assert_eq!((found.len(), rest.len()), (0, 1));
+        facts.register_attributes("PMIx_Spawn", vec!["PMIX_TIMEOUT".into(), "host.own".into()]).unwrap();
+        let (found, rest) =
+            facts.divide(ask(&[keys::QUERY_ATTRIBUTE_SUPPORT.name(), "PMIx_Spawn"], Vec::new())).unwrap();
+        let regattrs = [described("pmix.timeout"), described("host.own")];
+        assert_eq!((regattrs[0].data_type, regattrs[1].data_type), (DataType::Int.to_raw(), 0));
+        let elements = regattrs.map(|attribute| Value::Regattr(Box::new(attribute))).to_vec();
+        let attributes = Value::DataArray(Box::new(DataArray { element_type: DataType::Regattr, elements }));
+        let level = Info::new(Key::from_static(keys::HOST_ATTRIBUTES.name()), attributes);
+        assert_eq!(found, [Info::new(Key::from_static("PMIx_Spawn"), Value::info_array(vec![level]))]);
+        assert_eq!(rest, []);
+    }
+
+    #[test]
+    fn facts_that_are_empty_unknown_or_repeated_are_refused() {
+        let facts = HostFacts::default();
+        let members = vec![ProcId::new(Namespace::new("job").unwrap(), 3)];
+        assert_eq!(facts.define_process_set("", members.clone()), Err(FactError::EmptySet));
+        assert_eq!(facts.define_process_set("odd", Vec::new()), Err(FactError::EmptySet));
+        facts.define_process_set("odd", members).unwrap();
+        assert_eq!(facts.delete_process_set("odd"), Ok(()));
+        assert_eq!(facts.delete_process_set("odd").unwrap_err().status(), Status::ERR_NOT_FOUND);
+        facts.register_attributes("PMIx_Spawn", Vec::new()).unwrap();
+        let again = facts.register_attributes("PMIx_Spawn", Vec::new());
+        assert_eq!(again.unwrap_err().status(), Status::ERR_REPEAT_ATTR_REGISTRATION);
+    }
+
+    /// Regression: every repetition of a key was answered, and the size was measured only afterwards.
+    #[test]
+    fn repeated_questions_are_answered_once_and_answers_are_bounded() {
+        let facts = HostFacts::default();
+        facts.define_process_set("odd", vec![ProcId::new(Namespace::new("job").unwrap(), 3)]).unwrap();
+        let (found, rest) = facts.divide(ask(&[keys::QUERY_NUM_PSETS.name(); 3], Vec::new())).unwrap();
+        assert_eq!((found.len(), rest.len()), (1, 0));
+        let info = || Info::new(Key::from_static("a"), vec![0_u8; 20]);
+        let size_bytes = footprint(&info().value).unwrap();
+        let mut answers = Answers { infos: Vec::new(), size_bytes: ANSWER_BYTES_MAX - size_bytes };
+        assert_eq!(answers.push(info()), Ok(()));
+        assert_eq!((answers.push(info()), answers.infos.len()), (Err(Status::ERR_OUT_OF_RESOURCE), 1));
+    }
+
+    #[test]
+    fn what_the_host_does_not_know_makes_an_answer_partial() {
+        let facts = HostFacts::default();
+        facts.define_process_set("odd", vec![ProcId::new(Namespace::new("job").unwrap(), 3)]).unwrap();
+        for (said, expected) in
+            [(Status::SUCCESS, Status::SUCCESS), (Status::ERR_NOT_SUPPORTED, Status::ERR_PARTIAL_SUCCESS)]
+        {
+            let (send, receive) = mpsc::channel();
+            let taker = Taker::Caller(Box::new(move |reply| send.send(reply).unwrap()));
+            let queries = ask(&[keys::QUERY_NUM_PSETS.name(), "pmix.qry.ns"], Vec::new());
+            let (rest, reply) = facts.answer(QueryInfo::new(queries), Responder::new(taker)).unwrap();
+            assert_eq!(rest.queries, ask(&["pmix.qry.ns"], Vec::new()));
+            reply.partial(said, Vec::new());
+            let known = vec![Info::new(Key::from_static(keys::QUERY_NUM_PSETS.name()), Value::Size(1))];
+            let HostReply::Infos { status, info } = receive.recv().unwrap() else { panic!("no infos") };
+            assert_eq!((status, info), (expected, known));
+        }
+    }
+}
