@@ -2,7 +2,6 @@
 //! of them.
 
 use std::sync::Arc;
-use std::thread::sleep;
 use std::time::Duration;
 
 use modex::keys;
@@ -140,27 +139,16 @@ pub extern "C" fn PMIx_tool_set_server<'a>(
         let of = |name: &str| infos.iter().find(|info| info.key.as_str() == name).map(|info| &info.value);
         let is_patient = of(keys::WAIT_FOR_CONNECTION.name()).and_then(|value| value.as_bool()) == Some(true);
         let seconds = of(keys::TIMEOUT.name()).and_then(|value| value.as_u64()).filter(|&seconds| seconds > 0);
-        // Without a time limit the wait has no end.
-        let looks_max = seconds.map(|seconds| seconds.saturating_mul(LOOKS_PER_SECOND));
-        let mut looks = 0;
-        loop {
-            {
-                let _changes = process::begin();
-                if process::change(|state| state.roster().choose(&server)) {
-                    return Ok(());
-                }
-                if choose_own(&server)? || follow_back(&server, looks) {
-                    return Ok(());
-                }
-            }
-            if !is_patient {
-                return Err(Failure(Status::ERR_UNREACH));
-            }
-            looks = looks.saturating_add(1);
-            if looks_max == Some(looks) {
-                return Err(Failure(Status::ERR_TIMEOUT));
-            }
-            sleep(LOOK_INTERVAL);
+        let time_max = if is_patient { seconds.map(Duration::from_secs) } else { Some(Duration::ZERO) };
+        let is_found = runtime::wait_for_server(time_max, |may_search| {
+            let _changes = process::begin();
+            let is_attached = process::change(|state| state.roster().choose(&server));
+            Ok::<_, Failure>(is_attached || choose_own(&server)? || (may_search && follow_back(&server)))
+        })?;
+        match (is_found, is_patient) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Failure(Status::ERR_TIMEOUT)),
+            (false, false) => Err(Failure(Status::ERR_UNREACH)),
         }
     })
 }
@@ -196,9 +184,9 @@ fn choose_own(server: &ProcId) -> Result<bool, Failure> {
 
 /// Attaches to a launcher that has attached to the server inside this tool. The launcher is found by its namespace,
 /// under which it has left a file. Returns whether that worked.
-fn follow_back(server: &ProcId, look: u64) -> bool {
+fn follow_back(server: &ProcId) -> bool {
     let may_have_come = process::read(|state| state.server.is_some());
-    if !may_have_come || !look.is_multiple_of(LOOKS_PER_SEARCH) {
+    if !may_have_come {
         return false;
     }
     let directions = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
@@ -265,8 +253,3 @@ fn leave(left: Option<Arc<Membership>>) {
         let _ = left.leave();
     }
 }
-
-const LOOKS_PER_SECOND: u64 = 50;
-/// Directories are searched in every tenth look.
-const LOOKS_PER_SEARCH: u64 = 10;
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);

@@ -67,6 +67,12 @@ pub enum AttachError {
         /// The server.
         server: ProcId,
     },
+    /// The server has not come within the time limit.
+    #[error("this tool was not attached to {server} within the time limit")]
+    TimedOut {
+        /// The server.
+        server: ProcId,
+    },
     /// There is no primary server: the tool left it, or never had one.
     #[error("this tool has no primary server; attach it to one, or choose one of those it has")]
     NoPrimary,
@@ -80,6 +86,7 @@ impl AsStatus for AttachError {
         match self {
             Self::Connect(error) => error.status(),
             Self::NotAttached { .. } => Status::ERR_NOT_FOUND,
+            Self::TimedOut { .. } => Status::ERR_TIMEOUT,
             Self::NoPrimary => Status::ERR_UNREACH,
             Self::Alone(_) => Status::ERR_OUT_OF_RESOURCE,
         }
@@ -156,6 +163,31 @@ impl Tool {
     pub fn set_primary(&self, server: &ProcId) -> Result<(), AttachError> {
         let is_there = self.connections.lock().roster().choose(server);
         is_there.then_some(()).ok_or_else(|| AttachError::NotAttached { server: server.clone() })
+    }
+
+    /// As [`Tool::set_primary`], and waits until the server is there: another thread attaches this tool to it, or it
+    /// leaves a rendezvous file under its namespace. A launcher does so that has attached to the server inside this tool.
+    /// Without a time limit the wait has no end.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # use modex::types::{Namespace, ProcId};
+    /// let tool = modex::Tool::builder().alone().connect()?;
+    /// let launcher = ProcId::new(Namespace::new("launcher-4711")?, 0);
+    /// tool.wait_for_primary(&launcher, Some(Duration::from_secs(10)))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`AttachError::TimedOut`].
+    pub fn wait_for_primary(&self, server: &ProcId, time_max: Option<Duration>) -> Result<(), AttachError> {
+        let by_namespace = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
+        let is_found = runtime::wait_for_server(time_max, |may_search| {
+            let is_there = self.set_primary(server).is_ok();
+            let may_be_found = !is_there && may_search && self.attach(&by_namespace).is_ok();
+            Ok::<_, AttachError>(is_there || (may_be_found && self.set_primary(server).is_ok()))
+        })?;
+        is_found.then_some(()).ok_or_else(|| AttachError::TimedOut { server: server.clone() })
     }
 
     /// Leaves a server. If it was the primary one, there is none until another is chosen.

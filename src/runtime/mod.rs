@@ -44,7 +44,7 @@ pub use client::invite::{Formed, GroupCallback};
 pub use client::session::Session;
 pub use client::started_fence::StartedFence;
 pub use client::tool::{
-    SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address,
+    SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address, wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
 pub use server::host::{

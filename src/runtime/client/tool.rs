@@ -1,6 +1,7 @@
 //! Tools: processes that choose their server themselves, and singletons, which take the node's system server.
 
 mod search;
+mod wait;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use self::search::{Chosen, Places};
+pub use self::wait::wait_for_server;
 use super::attach::{self, Attempt, CONNECT_TIME_MAX, ConnectError, Joined, Newcomer, UnreachableReason};
 use super::session::Session;
 use crate::keys;
