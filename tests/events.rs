@@ -43,7 +43,7 @@ fn settle(node: &TestServer, client: &Client) {
         .unwrap();
     let target = info(keys::EVENT_CUSTOM_RANGE.name(), procs(&[client.proc().clone()]));
     let only = [target, no_cache(), info(keys::EVENT_NON_DEFAULT.name(), true)];
-    node.server.notify_event(mark, None, range::RANGE_CUSTOM, &only).unwrap();
+    node.server.notify_event(mark, None, range::RANGE_CUSTOM, &only).wait().unwrap();
     wait.recv().unwrap();
     client.deregister_event_handler(id);
 }
@@ -371,7 +371,7 @@ fn a_server_that_ends_writes_all_that_it_has_accepted() {
         })
         .collect();
     let large = info("large", vec![7_u8; 100_000]);
-    node.server.notify_event(CODE, None, range::RANGE_LOCAL, &[large]).unwrap();
+    node.server.notify_event(CODE, None, range::RANGE_LOCAL, &[large]).wait().unwrap();
     drop(node);
     let first: Vec<Status> = hearings.iter().map(|heard| heard.recv().unwrap()).collect();
     assert_eq!(first, vec![CODE; CLIENTS as usize]);

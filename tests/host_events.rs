@@ -79,7 +79,7 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     zero.deregister_event_handler(second);
     assert_eq!(asked.recv().unwrap(), format!("deregister {:?}", [down]));
     // The host's events go down only.
-    node.server.notify_event(down, None, range::RANGE_GLOBAL, &[]).unwrap();
+    node.server.notify_event(down, None, range::RANGE_GLOBAL, &[]).wait().unwrap();
     let default_heard: Vec<String> = heard.iter().take(3).collect();
     let expected = [JOB_CODE, JOB_CODE, down].map(|code| format!("default {}", code.to_raw()));
     assert_eq!(default_heard, expected);
@@ -164,7 +164,7 @@ fn handlers_of_the_servers_own_process_run_with_the_hosts_functions() {
     let second = ids.recv().unwrap();
     drop(one);
     assert_eq!(heard.recv().unwrap(), format!("lost {}", Status::ERR_LOST_CONNECTION.to_raw()));
-    node.server.notify_event(CODE, None, range::RANGE_PROC_LOCAL, &[]).unwrap();
+    node.server.notify_event(CODE, None, range::RANGE_PROC_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "code 4711");
     node.server.deregister_event_handler(id);
     let (done, ended) = mpsc::channel();
@@ -173,7 +173,8 @@ fn handlers_of_the_servers_own_process_run_with_the_hosts_functions() {
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let (told, replies) = mpsc::channel();
     node.server
-        .notify_event_with(CODE, None, range::RANGE_LOCAL, &[], move |result| told.send(result).unwrap())
+        .notify_event(CODE, None, range::RANGE_LOCAL, &[])
+        .then(move |result| told.send(result).unwrap())
         .unwrap();
     assert_eq!(replies.recv().unwrap(), Ok(()));
     drop((zero, node, log));

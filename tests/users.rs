@@ -265,7 +265,7 @@ fn a_process_reaches_no_other_users_job_without_a_tie() {
 fn run(node: &TestServer, name: &str, role: &str, uid: u32) {
     let mut process = start(node, name, role, uid);
     process.wait_for_line("listening");
-    node.server.notify_event(MARK, None, range::RANGE_CUSTOM, &[at(name)]).unwrap();
+    node.server.notify_event(MARK, None, range::RANGE_CUSTOM, &[at(name)]).wait().unwrap();
     process.succeed();
 }
 

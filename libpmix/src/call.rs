@@ -3,11 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use modex::types::{AsStatus, Info, ProcId, Status};
-use modex::{Client, FenceOptions, Pending, Pull};
+use modex::{Client, FenceOptions, Pending, Pull, Server};
 
 use super::operation::{Answer, Operation};
 use super::process::{self, Member};
-use super::server_role::Done;
 
 /// Runs an operation and waits.
 ///
@@ -19,11 +18,7 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
             Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
             operation => begin(&client, operation, Waiting),
         },
-        Member::Server(server) => {
-            let (done, answer) = Done::waiter();
-            server.perform(operation, done)?;
-            answer.wait()
-        }
+        Member::Server(role) => begin_in_server(role.server(), operation, Waiting),
     }
 }
 
@@ -31,12 +26,16 @@ pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
 ///
 /// # Errors
 /// The operation was not started, and `done` will not run.
-pub(super) fn start(operation: Operation, done: Done<Answer>) -> Result<(), Status> {
+pub(super) fn start(
+    operation: Operation,
+    done: impl FnOnce(Result<Answer, Status>) + Send + 'static,
+) -> Result<(), Status> {
+    let end = Callback(done);
     match process::member()? {
         // No server will ever answer, so the caller gets the error at once.
         Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
-        Member::Client(client) => begin(&client, operation, done),
-        Member::Server(server) => server.perform(operation, done),
+        Member::Client(client) => begin(&client, operation, end),
+        Member::Server(role) => begin_in_server(role.server(), operation, end),
     }
 }
 
@@ -72,14 +71,16 @@ impl Finish for Waiting {
     }
 }
 
-impl Finish for Done<Answer> {
+struct Callback<F>(F);
+
+impl<F: FnOnce(Result<Answer, Status>) + Send + 'static> Finish for Callback<F> {
     type End = ();
 
     fn finish<O>(self, pending: Pending<O>) -> Result<(), Status>
     where
         O: modex::Operation<Output: Into<Answer>, Error: AsStatus>,
     {
-        let begun = pending.then(move |result| self.give(answer(result)));
+        let begun = pending.then(move |result| self.0(answer(result)));
         begun.map_err(|error| error.status())
     }
 
@@ -87,40 +88,57 @@ impl Finish for Done<Answer> {
         let begun = pending.then(move |result| {
             // This runs once, so the number is set once.
             let _ = result.as_ref().map(|number| id.set(*number));
-            self.give(answer(result));
+            self.0(answer(result));
         });
         begun.map_err(|error| error.status())
     }
 }
 
+/// Begins an operation that a client and a server's own process have alike; `others` begins all others.
+macro_rules! begin {
+    ($operation:ident, $role:ident, $end:ident, $($others:tt)*) => {
+        match $operation {
+            Operation::Fence { procs, directives } => $end.finish($role.fence(&fence_options(procs, directives))),
+            Operation::Service(service) => $end.finish($role.service(service)),
+            Operation::Connect { procs, directives } => $end.finish($role.connect_processes(procs, directives)),
+            Operation::Disconnect { procs, directives } => $end.finish($role.disconnect_processes(procs, directives)),
+            Operation::GroupConstruct { id, procs, directives } => {
+                $end.finish($role.group_construct(&id, procs, directives))
+            }
+            Operation::GroupDestruct { id, directives } => $end.finish($role.group_destruct(&id, directives)),
+            Operation::ResolvePeers { node, namespace } => {
+                $end.finish($role.resolve_peers(node.as_deref(), namespace.as_ref()))
+            }
+            Operation::ResolveNodes { namespace } => $end.finish($role.resolve_nodes(namespace.as_ref())),
+            Operation::Notify { status, source, range, info } => {
+                $end.finish($role.notify_event(status, source.as_ref(), range, &info))
+            }
+            $($others)*
+        }
+    };
+}
+
 fn begin<F: Finish>(client: &Client, operation: Operation, end: F) -> Result<F::End, Status> {
-    match operation {
-        Operation::Fence { procs, directives } => end.finish(client.fence(&fence_options(procs, directives))),
+    begin! { operation, client, end,
         // It has no callback in the standard.
         Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
-        Operation::Service(service) => end.finish(client.service(service)),
-        Operation::Connect { procs, directives } => end.finish(client.connect_processes(procs, directives)),
-        Operation::Disconnect { procs, directives } => end.finish(client.disconnect_processes(procs, directives)),
-        Operation::GroupConstruct { id, procs, directives } => {
-            end.finish(client.group_construct(&id, procs, directives))
-        }
-        Operation::GroupDestruct { id, directives } => end.finish(client.group_destruct(&id, directives)),
         Operation::GroupInvite { id, procs, directives } => end.finish(client.group_invite(&id, procs, directives)),
         Operation::GroupJoin { id, leader, is_accepted, directives } => {
             end.finish(client.group_join(&id, leader.as_ref(), is_accepted, directives))
         }
         Operation::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
-        Operation::ResolvePeers { node, namespace } => {
-            end.finish(client.resolve_peers(node.as_deref(), namespace.as_ref()))
-        }
-        Operation::ResolveNodes { namespace } => end.finish(client.resolve_nodes(namespace.as_ref())),
-        Operation::Notify { status, source, range, info } => {
-            end.finish(client.notify_event(status, source.as_ref(), range, &info))
-        }
         Operation::IofPull { procs, directives, channels, handler, id } => {
             end.finish_pull(client.iof_pull(procs, directives, channels, handler), id)
         }
         Operation::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
+    }
+}
+
+fn begin_in_server<F: Finish>(server: &Server, operation: Operation, end: F) -> Result<F::End, Status> {
+    begin! { operation, server, end,
+        Operation::Abort { status, message, procs } => end.finish(server.abort(status, &message, procs)),
+        // Hosts get output by their own means.
+        _ => Err(Status::ERR_NOT_SUPPORTED),
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use modex::types::{ProcId, Status};
+use modex::types::{AsStatus, ProcId, Status};
 use modex::{Client, Roster};
 use nix::libc;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -111,7 +111,7 @@ impl Member {
     pub(super) fn proc(&self) -> ProcId {
         match self {
             Self::Client(client) => client.proc().clone(),
-            Self::Server(server) => server.proc().clone(),
+            Self::Server(role) => role.server().proc().clone(),
         }
     }
 
@@ -122,7 +122,7 @@ impl Member {
     pub(super) fn defer(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Status> {
         match self {
             Self::Client(client) => client.later(job).map_err(|_| Status::ERR_OUT_OF_RESOURCE),
-            Self::Server(server) => server.defer(Box::new(job)),
+            Self::Server(role) => role.server().defer(job).map_err(|error| error.status()),
         }
     }
 }

@@ -107,7 +107,7 @@ pub extern "C" fn PMIx_tool_get_servers<'a>(
         process::member()?;
         let (servers, nservers) = results.places("place for the servers", "place for their number")?;
         let found = process::change(|state| {
-            let own = state.server.as_ref().map(|server| server.proc().clone());
+            let own = state.server.as_ref().map(|role| role.server().proc().clone());
             let is_alone = state.client.as_ref().is_none_or(|client| client.is_alone());
             let mut found = state.roster().servers();
             // A tool with a server inside uses that one if it has chosen no other.
@@ -173,7 +173,7 @@ pub extern "C" fn PMIx_tool_set_server_module(module: ModulePointer<'_>) -> pmix
 
 /// Makes this tool its own server, if `server` is this tool. Returns whether it is.
 fn choose_own(server: &ProcId) -> Result<bool, Failure> {
-    let own = process::read(|state| state.server.as_ref().map(|server| server.proc().clone()));
+    let own = process::read(|state| state.server.as_ref().map(|role| role.server().proc().clone()));
     if own.as_ref() != Some(server) {
         return Ok(false);
     }

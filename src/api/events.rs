@@ -11,7 +11,8 @@ use crate::types::{Info, ProcId, Status};
 use super::client::Client;
 use super::pending::sealed::Sealed;
 use super::pending::{Operation, Pending};
-use super::server::{Server, ServerError};
+use super::server::{Server, done};
+use super::server_call::{Begun, ServerCall};
 
 /// The four functions about handlers, the same for a client and for the server's own process.
 macro_rules! handler_functions {
@@ -166,50 +167,26 @@ impl Operation for Notification {
 
 impl Server {
     /// Notifies local clients in range (`codes::range`) and this process's own handlers of an event of the host.
-    /// `source` `None` means the host. The host gets no upcall for it.
+    /// `source` `None` means the host. The host gets no upcall for it. An event that must not leave this process goes to
+    /// its handlers alone.
     ///
-    /// # Errors
-    /// [`ServerError`].
+    /// Fails with [`ServerError`](super::ServerError).
     pub fn notify_event(
         &self,
         status: Status,
         source: Option<&ProcId>,
         range: u8,
         info: &[Info],
-    ) -> Result<(), ServerError> {
-        match self.share(status, source, range, info) {
-            Some(call) => self.status(NOTIFYING, call),
-            None => Ok(()),
-        }
-    }
-
-    /// As [`Server::notify_event`], without waiting.
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: `done` will not run.
-    pub fn notify_event_with(
-        &self,
-        status: Status,
-        source: Option<&ProcId>,
-        range: u8,
-        info: &[Info],
-        done: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        match self.share(status, source, range, info) {
-            Some(call) => self.status_with(NOTIFYING, call, done),
-            None => Ok(self.handle.run(Box::new(|| done(Ok(()))))?),
-        }
-    }
-
-    /// Delivers an event that must not leave this process to its handlers; returns the host call for any other event.
-    fn share(&self, status: Status, source: Option<&ProcId>, range: u8, info: &[Info]) -> Option<HostCall> {
-        let event = Event { status, source: source.cloned(), range, info: info.to_vec() };
+    ) -> Pending<ServerCall<()>> {
+        let (event, own) =
+            (Event { status, source: source.cloned(), range, info: info.to_vec() }, self.handle.own_process().clone());
         if range == range::RANGE_PROC_LOCAL {
-            self.handle.raise_event(event);
-            return None;
+            let raiser = own.clone();
+            return Pending(ServerCall::begin(own, move || {
+                raiser.raise_event(event);
+                Begun::Over(())
+            }));
         }
-        Some(HostCall::NotifyEvent(event))
+        Pending(ServerCall::new(own, HostCall::NotifyEvent(event), |result| done("tell of the event", result)))
     }
 }
-
-const NOTIFYING: &str = "tell of the event";

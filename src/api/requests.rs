@@ -58,12 +58,32 @@ macro_rules! services {
 
 with_services!(services);
 
-requests! {
+/// Requests that are the same for a client and for the server's own process.
+macro_rules! common_requests {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        requests! { $($(#[$doc])* $name($($argument: $type),*) -> $result;)* }
+
+        /// Collective operations and questions of the server's own process. No message is made.
+        impl Server {
+            $(
+                $(#[$doc])*
+                ///
+                /// The requester is the server's own process. The host's function, or the job's description, has the
+                /// answer. Fails with [`RequestError`](crate::RequestError).
+                pub fn $name(&self, $($argument: $type),*) -> Pending<RoundTrip<$result>> {
+                    Pending(round_trip::$name(self.link(), $($argument),*))
+                }
+            )*
+        }
+    };
+}
+
+common_requests! {
     /// Connects processes: the host treats them as belonging together. Each of them must call this, and name the same
     /// set in the same way. Job data of all their namespaces is available afterwards.
     connect_processes(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
 
-    /// Undoes [`Client::connect_processes`]. Each of the processes must call this.
+    /// Disconnects processes that were connected. Each of the processes must call this.
     disconnect_processes(procs: Vec<ProcId>, directives: Vec<Info>) -> ();
 
     /// Forms a group. Every member must call this. If members were lost meanwhile, the status may say so.
@@ -72,12 +92,12 @@ requests! {
     /// Dissolves a group. Every member must call this.
     group_destruct(id: &str, directives: Vec<Info>) -> ();
 
-    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). The list may be empty.
+    /// The processes of a namespace (`None`: of all, which a server does not support) on a node (`None`: this one). The
+    /// list may be empty.
     resolve_peers(node: Option<&str>, namespace: Option<&Namespace>) -> Vec<ProcId>;
 
-    /// The nodes of a namespace (`None`: of all), as a list with commas.
+    /// The nodes of a namespace (`None`: of all, which a server does not support), as a list with commas.
     resolve_nodes(namespace: Option<&Namespace>) -> Text;
-
 }
 
 impl Client {
@@ -101,7 +121,7 @@ impl Server {
         Pending(RoundTrip::of_service(self.link(), service, check))
     }
 
-    fn link(&self) -> Link {
-        Link::Host(self.handle.own_process())
+    pub(super) fn link(&self) -> Link {
+        Link::Host(self.handle.own_process().clone())
     }
 }

@@ -85,12 +85,14 @@ impl AsStatus for RequestError {
 }
 
 impl<T> RoundTrip<T> {
-    fn new(
+    pub(super) fn new(
         link: Link,
         request: impl Into<Request>,
         time_limit: Result<Option<Duration>, DirectiveError>,
         read: impl FnOnce(Reply) -> Option<T> + Send + 'static,
     ) -> Self {
+        // Only the host limits the time of the server's own process.
+        let time_limit = if matches!(link, Link::Host(_)) { Ok(None) } else { time_limit };
         Self { link, request: request.into(), time_limit, read: Box::new(read) }
     }
 
@@ -102,7 +104,7 @@ impl<T> RoundTrip<T> {
     ) -> Self {
         let time_limit = match &link {
             Link::Session(_) => check(&service).and(service.time_limit()),
-            // The host checks the requests of its own process, and limits their time.
+            // The host checks the requests of its own process.
             Link::Host(_) => Ok(None),
         };
         Self::new(link, Request::Service(service), time_limit, read)
@@ -180,12 +182,14 @@ pub(super) fn group_construct(
     let is_wanted = |info: &Info| info.key.as_str() == keys::GROUP_ASSIGN_CONTEXT_ID.name();
     let wants_id = directives.iter().any(|info| is_wanted(info) && info.value.as_bool() == Some(true));
     let group = group(proto::Command::GroupConstruct, id, procs, directives);
+    // In the server's own process the host says itself whether there is a number.
+    let keeps_id = wants_id || matches!(link, Link::Host(_));
     let id = Text::from(id);
     RoundTrip::new(link, Request::GroupConstruct(group), limit, move |reply| {
         answered(reply, |results| match results {
             // Our own layout uses 0 for a missing number.
             Reply::Group { members, context_id, info, .. } => {
-                Some(Group { id, members, context_id: context_id.filter(|number| wants_id || *number != 0), info })
+                Some(Group { id, members, context_id: context_id.filter(|number| keeps_id || *number != 0), info })
             }
             _ => None,
         })
@@ -219,7 +223,7 @@ fn group(command: proto::Command, id: &str, procs: Vec<ProcId>, directives: Vec<
     proto::Group { command: command.to_raw(), id: Some(Text::from(id)), procs, directives }
 }
 
-fn done(reply: Reply) -> Option<()> {
+pub(super) fn done(reply: Reply) -> Option<()> {
     matches!(reply, Reply::Status(_)).then_some(())
 }
 

@@ -492,14 +492,14 @@ impl Server {
 
 const EXTENDING: &str = "add to the description of the namespace";
 
-fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
+pub(super) fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
     match result {
         HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
         failure => Err(refused(doing, failure)),
     }
 }
 
-fn refused(doing: &'static str, failure: HostResult) -> ServerError {
+pub(super) fn refused(doing: &'static str, failure: HostResult) -> ServerError {
     match failure {
         HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
         HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },

@@ -53,7 +53,8 @@ pub use server::host::{
 };
 pub use server::host_facts::{FactError, HostFacts};
 pub use server::job_setup::{AllocationError, EnvironmentChange, JobSetup, Registration, SetupError, Variable};
-pub use server::own_process::OwnProcess;
+pub use server::own_process::{OwnProcess, OwnRequest};
+pub use server::own_values::OwnValues;
 pub use server::server_handle::tool_support::ToolSupport;
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError};
 pub use server::topology::{NodeTopology, TopologyOptions, TopologySharing, TopologySource};

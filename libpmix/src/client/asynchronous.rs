@@ -10,7 +10,6 @@ use crate::error::CError;
 use crate::guard::Failure;
 use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
-use crate::server_role::Done;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t};
 
@@ -55,7 +54,7 @@ pub(super) fn start_with(
     operation: Operation,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Failure> {
-    call::start(operation, Done::callback(deliver)).map_err(Failure)
+    call::start(operation, deliver).map_err(Failure)
 }
 
 /// Runs an operation, waits, and stores the resulting infos in the caller's places.

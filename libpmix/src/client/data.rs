@@ -15,7 +15,6 @@ use crate::error::CError;
 use crate::guard::{Failure, guard};
 use crate::pointer::CallerData;
 use crate::process::{self, Member, Membership};
-use crate::server_role::Done;
 use crate::to_c::{self, Single};
 use crate::types::{
     PMIX_MAX_NSLEN, pmix_info_t, pmix_proc_t, pmix_scope_t, pmix_status_t, pmix_value_cbfunc_t, pmix_value_t,
@@ -35,7 +34,8 @@ pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pm
         let value = from_c::value_at(val)?;
         match member {
             Member::Client(client) => Ok(client.put_any(scope, key, value)?),
-            Member::Server(server) => Ok(server.put(scope, key, value)?),
+            // No other process can ask for values of a server, so the scope has no effect.
+            Member::Server(role) => Ok(role.server().store_internal(role.server().proc(), key, value)?),
         }
     })
 }
@@ -47,7 +47,7 @@ pub extern "C" fn PMIx_Put(scope: pmix_scope_t, key: KeyText<'_>, val: In<'_, pm
 pub extern "C" fn PMIx_Commit() -> pmix_status_t {
     guard(|| match process::member()? {
         Member::Client(client) => Ok(client.commit()?),
-        Member::Server(server) => Ok(server.commit()?),
+        Member::Server(_) => Ok(()),
     })
 }
 
@@ -67,7 +67,7 @@ pub extern "C" fn PMIx_Store_internal(
         let value = from_c::value_at(val)?;
         match member {
             Member::Client(client) => Ok(client.store_internal(&proc, key, value)?),
-            Member::Server(server) => Ok(server.store_internal(&proc, key, value)?),
+            Member::Server(role) => Ok(role.server().store_internal(&proc, key, value)?),
         }
     })
 }
@@ -127,9 +127,13 @@ pub extern "C" fn PMIx_Get_nb<'a>(
             Member::Client(client) => Ok(client.pending_find(proc, key, &directives).then(move |result| {
                 deliver(result.map_err(|error: GetError| error.status()), callback);
             })?),
-            Member::Server(server) => {
-                let done = Done::callback(move |result| deliver(result, callback));
-                Ok(server.get(proc, key, directives, done)?)
+            Member::Server(role) => {
+                if let Some(value) = role.topology_value(proc.as_ref(), key.as_ref(), &directives) {
+                    return Ok(role.server().defer(move || deliver(Ok(value), callback))?);
+                }
+                Ok(role.server().find(proc, key, directives).then(move |result| {
+                    deliver(result.map_err(|error| error.status()), callback);
+                })?)
             }
         }
     })
@@ -293,14 +297,16 @@ fn get(
             }
             Ok(())
         }
-        Member::Server(server) => {
-            let (done, answer) = Done::waiter();
-            let number = number_of(wanted.proc.as_ref(), wanted.key.as_ref());
-            server.get(wanted.proc, wanted.key, wanted.directives, done)?;
-            let value = answer.wait()?;
+        Member::Server(role) => {
+            let Wanted { proc, key, directives, place } = wanted;
+            let number = number_of(proc.as_ref(), key.as_ref());
+            let value = match role.topology_value(proc.as_ref(), key.as_ref(), &directives) {
+                Some(value) => value,
+                None => role.server().find(proc, key, directives).wait()?,
+            };
             match target {
-                Target::Pointer(val) if wanted.place == Place::Library => {
-                    *val = server.kept().pointer_to_value(number, value)?;
+                Target::Pointer(val) if place == Place::Library => {
+                    *val = role.kept().pointer_to_value(number, value)?;
                     Ok(())
                 }
                 target => Ok(target.take(&value)?),

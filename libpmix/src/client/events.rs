@@ -19,7 +19,6 @@ use crate::guard::{Failure, guard_or, guard_status};
 use crate::operation::Operation;
 use crate::pointer::CallerData;
 use crate::process::{self, Member};
-use crate::server_role::{Done, EventHandler};
 use crate::to_c::{self, Array};
 use crate::types::{
     c_void, pmix_data_range_t, pmix_hdlr_reg_cbfunc_t, pmix_info_t, pmix_notification_fn_t, pmix_op_cbfunc_t,
@@ -57,19 +56,17 @@ pub extern "C" fn PMIx_Register_event_handler<'a>(
         let Some(registered) = cbfunc.with(cbdata) else {
             return id_as_status(register_and_wait(&member, &codes, &directives, handler)?);
         };
-        let done = move |id: Result<usize, Status>| registered.call(id);
+        let done = move |id: Result<usize, EventError>| registered.call(id.map_err(|error| error.status()));
         match member {
-            Member::Client(client) => {
-                let done = move |id: Result<usize, EventError>| done(id.map_err(|error| error.status()));
-                client.register_event_handler_with(&codes, &directives, handler, done)?;
-            }
-            Member::Server(server) => {
-                server.register_event_handler(&codes, &directives, handler, Done::callback(done))?;
-            }
+            Member::Client(client) => client.register_event_handler_with(&codes, &directives, handler, done)?,
+            Member::Server(role) => role.server().register_event_handler_with(&codes, &directives, handler, done)?,
         }
         Ok(Status::SUCCESS)
     })
 }
+
+/// The handler of an event.
+type EventHandler = Box<dyn Fn(EventCall) + Send + Sync>;
 
 fn register_and_wait(
     member: &Member,
@@ -79,11 +76,7 @@ fn register_and_wait(
 ) -> Result<usize, Failure> {
     match member {
         Member::Client(client) => Ok(client.register_event_handler(codes, directives, handler)?),
-        Member::Server(server) => {
-            let (done, number) = Done::waiter();
-            server.register_event_handler(codes, directives, handler, done)?;
-            Ok(number.wait()?)
-        }
+        Member::Server(role) => Ok(role.server().register_event_handler(codes, directives, handler)?),
     }
 }
 
@@ -210,33 +203,22 @@ pub extern "C" fn PMIx_Deregister_event_handler(
     guard_status(|| {
         let member = process::member()?;
         let Some(callback) = cbfunc.with(cbdata) else {
-            return deregister_and_wait(&member, evhdlr_ref).map(|()| Status::SUCCESS);
+            deregister_and_wait(&member, evhdlr_ref);
+            return Ok(Status::SUCCESS);
         };
-        let done = move |status: Status| callback.call(status);
+        let done = move || callback.call(Status::SUCCESS);
         match member {
-            Member::Client(client) => {
-                client.deregister_event_handler_with(evhdlr_ref, move || done(Status::SUCCESS))?;
-            }
-            Member::Server(server) => server.deregister_event_handler(
-                evhdlr_ref,
-                Done::callback(move |result| done(result.map_or_else(|status| status, |()| Status::SUCCESS))),
-            )?,
+            Member::Client(client) => client.deregister_event_handler_with(evhdlr_ref, done)?,
+            Member::Server(role) => role.server().deregister_event_handler_with(evhdlr_ref, done)?,
         }
         Ok(Status::SUCCESS)
     })
 }
 
-fn deregister_and_wait(member: &Member, id: usize) -> Result<(), Failure> {
+fn deregister_and_wait(member: &Member, id: usize) {
     match member {
-        Member::Client(client) => {
-            client.deregister_event_handler(id);
-            Ok(())
-        }
-        Member::Server(server) => {
-            let (done, ended) = Done::waiter();
-            server.deregister_event_handler(id, done)?;
-            Ok(ended.wait()?)
-        }
+        Member::Client(client) => client.deregister_event_handler(id),
+        Member::Server(role) => role.server().deregister_event_handler(id),
     }
 }
 

@@ -15,7 +15,6 @@ use modex::{
 use nix::unistd::{geteuid, getpid};
 
 use super::module::ModulePointer;
-use super::own::Own;
 use super::state::{self, ServerProcess};
 use super::text;
 use super::topology_options::TopologyOptions;
@@ -353,8 +352,7 @@ fn start(mut options: Options, module: pmix_server_module_t) -> Result<(), Failu
     )?;
     let process = Arc::new(ServerProcess::new(server, bridge, topology));
     state::replace(Some(Arc::clone(&process)));
-    let role = Arc::new(Own::new(process));
-    process::change(|state| state.server = Some(role));
+    process::change(|state| state.server = Some(process));
     Ok(())
 }
 

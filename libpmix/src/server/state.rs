@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use modex::types::{Key, Namespace, ProcId, Status, Value};
+use modex::types::{Namespace, Status};
 use modex::{EnvironmentChange, Server};
-use parking_lot::Mutex;
 
 use super::forkable::Forkable;
 use super::upcall::Bridge;
@@ -21,7 +20,6 @@ use crate::topology::HostTopology;
 pub(super) struct ServerProcess {
     server: Server,
     pub(super) bridge: Arc<Bridge>,
-    pub(super) own: Mutex<OwnValues>,
     /// Values that callers look at without owning them.
     pub(super) kept: KeptValues,
     /// Changes of the environment that `setup_local_support` prepared, for each namespace.
@@ -29,9 +27,6 @@ pub(super) struct ServerProcess {
     /// Source of the node's topology.
     pub(super) topology: Arc<HostTopology>,
 }
-
-/// Values that this process has stored for itself.
-pub(super) type OwnValues = BTreeMap<ProcId, BTreeMap<Key, Value>>;
 
 /// This process's server, or none.
 type Current = Forkable<Option<Arc<ServerProcess>>>;
@@ -43,14 +38,7 @@ static OF_PARENT: AtomicPtr<Current> = AtomicPtr::new(std::ptr::null_mut());
 
 impl ServerProcess {
     pub(super) fn new(server: Server, bridge: Arc<Bridge>, topology: Arc<HostTopology>) -> Self {
-        Self {
-            server,
-            bridge,
-            own: Mutex::default(),
-            kept: KeptValues::default(),
-            environments: Forkable::new(BTreeMap::new()),
-            topology,
-        }
+        Self { server, bridge, kept: KeptValues::default(), environments: Forkable::new(BTreeMap::new()), topology }
     }
 
     pub(super) const fn server(&self) -> &Server {
@@ -103,11 +91,12 @@ fn make() -> &'static Current {
 
 /// Lock of the tests that make this process a server: it can be one server at a time.
 #[cfg(test)]
-pub(super) static ONLY_SERVER: Mutex<()> = Mutex::new(());
+pub(super) static ONLY_SERVER: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 #[cfg(test)]
 mod tests {
     use modex::proto::exchange::ExchangeForm;
+    use modex::types::ProcId;
 
     use super::super::upcall::ModuleHost;
     use super::*;

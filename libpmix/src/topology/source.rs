@@ -130,7 +130,7 @@ fn as_object(topology: &'static RawTopology) -> *mut c_void {
 /// The topology for this library's own use.
 pub(super) fn machine() -> Result<Known, TopologyError> {
     match process::member() {
-        Ok(Member::Server(server)) => server.shared_topology().map(Known::Server),
+        Ok(Member::Server(role)) => role.server().topology().map(Known::Server),
         Ok(Member::Client(client)) => match client.topology() {
             Ok(machine) => Ok(Known::Client(machine)),
             Err(error) if client.reads_segment() => Err(error),

@@ -18,25 +18,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::sync::Arc;
 
-use crossbeam::channel::bounded;
 use parking_lot::Mutex;
 
 pub use self::allocation::AllocationError;
 use self::allocation::{Layout, allocate, values_of};
 use self::environment::forwarded;
 pub use self::environment::{EnvironmentChange, Variable};
-use super::commands::{Command, CommandSender, Completion};
+use super::own_process::OwnProcess;
 use crate::gds::registration::{Description, RegisterError};
 use crate::keys::{self, TypedKey};
 use crate::runtime::shared::event_error::Stopped;
 use crate::server::{HostCall, HostResult, INVENTORY, OwnGet};
 use crate::topo::Inventories;
-use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, ProcId, Status, Text, Value};
+use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Value};
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
-    server: ProcId,
-    commands: CommandSender,
+    own: OwnProcess,
     /// Part of the description of every job registered from now on.
     resources: Mutex<Vec<Info>>,
     /// Values of jobs that are not described yet, call by call; at most [`ALLOTMENTS_MAX`] calls for each job.
@@ -100,9 +98,9 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(server: ProcId, commands: CommandSender) -> Self {
+    pub(super) fn new(own: OwnProcess) -> Self {
         let (resources, allotted, described) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { server, commands, resources, allotted, described }
+        Self { own, resources, allotted, described }
     }
 
     /// Adds resources to the description of every job registered from now on.
@@ -170,8 +168,8 @@ impl JobSetup {
     /// The inventories that were delivered to this server.
     fn delivered(&self) -> Inventories {
         let directives = vec![Info::new(Key::from_static(keys::IMMEDIATE.name()), true)];
-        let get = OwnGet { proc: self.server.clone(), key: Some(Key::from_static(INVENTORY)), directives };
-        let found = match self.call(HostCall::Get(get)) {
+        let get = OwnGet { proc: self.own.values.proc.clone(), key: Some(Key::from_static(INVENTORY)), directives };
+        let found = match self.own.call(HostCall::Get(get)) {
             Ok(HostResult::Entries(entries)) => entries,
             _ => Vec::new(),
         };
@@ -205,7 +203,7 @@ impl JobSetup {
         if !self.described.lock().contains(namespace) {
             return Ok(());
         }
-        let error = match self.call(HostCall::ExtendNamespace(namespace.clone(), left.concat().into())) {
+        let error = match self.own.call(HostCall::ExtendNamespace(namespace.clone(), left.concat().into())) {
             Ok(HostResult::Status(Status::SUCCESS) | HostResult::Entries(_)) => {
                 allotted.remove(namespace);
                 return Ok(());
@@ -220,12 +218,6 @@ impl JobSetup {
         // Values left by other calls stay.
         left.pop();
         Err(error)
-    }
-
-    fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
-        let (waiter, result) = bounded(1);
-        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
-        result.recv().map_err(|_| Stopped)
     }
 
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
@@ -285,8 +277,7 @@ impl Registration {
         let Some(left) = allotted.remove(&namespace).filter(|left| !left.is_empty()) else { return };
         let call = HostCall::ExtendNamespace(namespace.clone(), left.concat().into());
         // The result is not needed.
-        let ignored = Completion::Callback(Box::new(drop));
-        if setup.commands.send(Command::Call(call, ignored)).is_err() {
+        if setup.own.call_with(call, Box::new(drop)).is_err() {
             tracing::warn!(%namespace, "what was allocated for the job can't be added: the server has ended");
         }
     }

@@ -18,8 +18,8 @@ pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod memory_quota;
 pub(super) mod newcomers;
-#[doc(hidden)] // For the command.
 pub(super) mod own_process;
+pub(super) mod own_values;
 #[doc(hidden)] // For the command.
 pub mod poller;
 pub(super) mod process_ends;

@@ -1,4 +1,12 @@
-//! Services for the server's own process. No message is made: the host's function runs on the caller's thread.
+//! The server's own process: its calls of the core, and its requests. No message is made. The host's functions run on the
+//! caller's thread.
+//!
+//! ```text
+//! api::Server ── Request ──┬─ services, abort, connect, groups ──> host
+//!                          ├─ fence ──> the process is alone
+//!                          └─ peers and nodes ──┐
+//! api::Server ── find ──────> own values ──> core
+//! ```
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,66 +14,303 @@ use std::sync::Arc;
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
 
-use super::commands::{Command, CommandSender};
-use super::host::{Host, Taker, call_service};
+use super::commands::{Callback, Command, CommandSender, Completion};
+use super::host::{Answer, Host, Responder, Taker, call_service};
+use super::own_values::{OwnValues, Rest};
 use crate::client::CallError;
-use crate::proto::{Reply, Request};
-use crate::server::Requester;
-use crate::types::{ProcId, Status};
+use crate::events::Event;
+use crate::gds::qualified;
+use crate::keys;
+use crate::proto::{self, Reply, Request, Service};
+use crate::ptl::ServerEnvironment;
+use crate::runtime::shared::event_error::Stopped;
+use crate::runtime::shared::events::EventHub;
+use crate::server::{
+    AbortUpcall, AnswerForm, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet, Requester,
+};
+use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
 
-/// The server's own process, as a requester at its host.
+/// The server's own process, as a requester.
+#[derive(Clone)]
 pub struct OwnProcess {
     pub(super) host: Arc<dyn Host>,
-    pub(super) proc: ProcId,
     pub(super) commands: CommandSender,
+    pub(super) events: Arc<EventHub>,
+    pub(super) values: Arc<OwnValues>,
+}
+
+/// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
+/// all values of the process.
+#[derive(Clone, Debug)]
+pub struct OwnRequest {
+    /// The process.
+    pub proc: Option<ProcId>,
+    /// The key.
+    pub key: Option<Key>,
+    /// Directives and qualifiers.
+    pub directives: Vec<Info>,
+}
+
+/// Takes the reply to a request.
+type Take = Box<dyn FnOnce(Result<Reply, CallError>) + Send>;
+
+/// The first step of a Get.
+enum Step {
+    /// The value is known here.
+    Known(Value),
+    /// The core may know the value.
+    Ask(HostCall, Rest),
 }
 
 impl OwnProcess {
-    /// Asks the host and waits for its answer.
+    pub(super) fn new(
+        host: Arc<dyn Host>,
+        commands: CommandSender,
+        events: Arc<EventHub>,
+        environment: &ServerEnvironment,
+    ) -> Self {
+        let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
+        let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
+        Self { host, commands, events, values }
+    }
+
+    /// Makes a call of the core and waits for its result.
     ///
     /// # Errors
-    /// [`CallError`]: the host's status, or "not supported" for a request that is no service.
-    pub fn exchange(self, request: Request) -> Result<Reply, CallError> {
+    /// [`Stopped`].
+    pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
+        let (waiter, result) = bounded(1);
+        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        result.recv().map_err(|_| Stopped)
+    }
+
+    /// Makes a call whose result goes to `callback`, on the thread that calls the host.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the callback will not run.
+    pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
+        self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+    }
+
+    /// Runs a job on the thread that calls the host.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the job will not run.
+    pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
+        self.commands.send(Command::Run(job)).map_err(|_| Stopped)
+    }
+
+    /// Raises an event for the handlers of this process only.
+    pub fn raise_event(&self, event: Event) {
+        self.events.raise(event);
+    }
+
+    /// Values that this process stores for itself.
+    #[must_use]
+    pub const fn values(&self) -> &Arc<OwnValues> {
+        &self.values
+    }
+
+    /// Makes a request and waits for its answer.
+    ///
+    /// # Errors
+    /// [`CallError`]: the host's status, or "not supported" for a request that a server does not make.
+    pub fn exchange(&self, request: Request) -> Result<Reply, CallError> {
         let (sender, answer) = bounded(1);
         let command = request.command();
         let take = move |reply| {
             // If no thread waits any more, the answer is dropped.
             let _ = sender.send(reply);
         };
-        self.ask(request, take);
+        self.ask(request, Box::new(take));
         // The host's answer is never lost: a dropped responder answers with an error.
         answer.recv().unwrap_or(Err(CallError::Refused { command, status: Status::ERROR }))
     }
 
-    /// Asks the host. The answer goes to `callback`, on the thread of the host's functions. If the server has ended
+    /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server has ended
     /// meanwhile, that thread is gone, and the thread with the answer calls.
-    pub fn exchange_with(self, request: Request, callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static) {
+    pub fn exchange_with(&self, request: Request, callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static) {
         let commands = self.commands.clone();
-        self.ask(request, move |reply| {
+        let take = move |reply| {
             if let Err(late) = commands.give(Command::Run(Box::new(move || callback(reply))))
                 && let Command::Run(job) = *late
             {
                 job();
             }
-        });
+        };
+        self.ask(request, Box::new(take));
     }
 
-    fn ask(self, request: Request, take: impl FnOnce(Result<Reply, CallError>) + Send + 'static) {
+    fn ask(&self, request: Request, take: Take) {
         let command = request.command();
-        let Request::Service(service) = request else {
-            return take(Err(CallError::Refused { command, status: Status::ERR_NOT_SUPPORTED }));
-        };
-        let requester = Requester { proc: self.proc, object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let form = service.form();
-        let taker = Taker::Caller(Box::new(move |reply| {
-            take(match form.reply(reply) {
-                Reply::Status(status) if status != Status::SUCCESS => Err(CallError::Refused { command, status }),
-                reply => Ok(reply),
-            });
-        }));
+        let refused = |status| Err(CallError::Refused { command, status });
+        match request {
+            Request::Service(service) => self.ask_service(service, take),
+            Request::Fence(fence) if self.is_alone(&fence.procs) => take(Ok(Reply::Status(Status::SUCCESS))),
+            Request::Abort(proto::Abort { status, message, procs }) => {
+                let request = AbortUpcall { requester: self.values.proc.clone(), object: 0, status, message, procs };
+                let reply = responder(AnswerForm::Status, command, take);
+                self.guarded(|host| host.abort(request, reply));
+            }
+            Request::Connect(proto::Collective { procs, directives }) => {
+                let reply = responder(AnswerForm::Status, command, take);
+                self.guarded(|host| host.connect(Connect { procs, directives }, reply));
+            }
+            Request::Disconnect(proto::Collective { procs, directives }) => {
+                let reply = responder(AnswerForm::Status, command, take);
+                self.guarded(|host| host.disconnect(Connect { procs, directives }, reply));
+            }
+            Request::GroupConstruct(group) => {
+                let members = group.procs.clone();
+                let take = move |reply: Result<Reply, CallError>| take(reply.map(|reply| formed(members, reply)));
+                let reply = responder(AnswerForm::Infos, command, Box::new(take));
+                self.guarded(|host| host.group(group_request(GroupOperation::Construct, group), reply));
+            }
+            Request::GroupDestruct(group) => {
+                let take = move |reply: Result<Reply, CallError>| {
+                    take(reply.and_then(|reply| match reply {
+                        Reply::Partial { status, .. } => Err(CallError::Refused { command, status }),
+                        _ => Ok(Reply::Status(Status::SUCCESS)),
+                    }));
+                };
+                let reply = responder(AnswerForm::Infos, command, Box::new(take));
+                self.guarded(|host| host.group(group_request(GroupOperation::Destruct, group), reply));
+            }
+            Request::ResolvePeers(question) => take(self.resolve_peers(&question).or_else(refused)),
+            Request::ResolveNode(namespace) => take(self.resolve_nodes(namespace.as_ref()).or_else(refused)),
+            _ => take(refused(Status::ERR_NOT_SUPPORTED)),
+        }
+    }
+
+    fn ask_service(&self, service: Service, take: Take) {
+        let requester =
+            Requester { proc: self.values.proc.clone(), object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() };
+        let taker = taker(service.form(), service.command(), take);
         let service = service.of_server(&requester);
-        let host = self.host;
-        // A panic fails this one request: its responder is dropped and answers with an error. The panic hook reports it.
-        let _ = catch_unwind(AssertUnwindSafe(|| call_service(&*host, requester, service, taker)));
+        self.guarded(|host| call_service(host, requester, service, taker));
+    }
+
+    /// Calls a function of the host. A panic fails this one request: its responder is dropped and answers with an error.
+    /// The panic hook reports it.
+    fn guarded(&self, call: impl FnOnce(&dyn Host)) {
+        let _ = catch_unwind(AssertUnwindSafe(|| call(&*self.host)));
+    }
+
+    /// Whether a fence names this process alone. Other processes are in other jobs, so a fence with them is refused.
+    fn is_alone(&self, procs: &[ProcId]) -> bool {
+        procs.iter().all(|proc| *proc == self.values.proc)
+    }
+
+    /// The processes of a job on one node.
+    fn resolve_peers(&self, question: &proto::ResolvePeers) -> Result<Reply, Status> {
+        let namespace = named(question.namespace.as_ref())?;
+        let node = question.node.clone().unwrap_or_else(|| Text::from(self.values.hostname.as_str()));
+        let directives = vec![
+            Info::new(Key::from_static(keys::NODE_INFO.name()), true),
+            Info::new(Key::from_static(keys::HOSTNAME.name()), Value::String(node)),
+        ];
+        let value = self.fact(&namespace, keys::LOCAL_PEERS.name(), directives)?;
+        let ranks = ranks_in(value.as_str().ok_or(Status::ERR_TYPE_MISMATCH)?);
+        Ok(Reply::Procs(ranks.map(|rank| ProcId::new(namespace.clone(), rank)).collect()))
+    }
+
+    /// The nodes of a job, from its description.
+    fn resolve_nodes(&self, namespace: Option<&Text>) -> Result<Reply, Status> {
+        match self.fact(&named(namespace)?, keys::NODE_LIST.name(), Vec::new())? {
+            Value::String(text) => Ok(Reply::Nodes(text)),
+            _ => Err(Status::ERR_TYPE_MISMATCH),
+        }
+    }
+
+    /// A fact about a job.
+    fn fact(&self, namespace: &Namespace, key: &'static str, directives: Vec<Info>) -> Result<Value, Status> {
+        let proc = Some(ProcId { namespace: namespace.clone(), rank: Rank::Wildcard });
+        let found = self.find(OwnRequest { proc, key: Some(Key::from_static(key)), directives });
+        found.map_err(|Stopped| Status::ERR_INIT)?.map_err(|failure| status_of(&failure))
+    }
+
+    /// Finds a value and waits for the core.
+    ///
+    /// # Errors
+    /// [`Stopped`]. The inner error is the core's.
+    pub fn find(&self, request: OwnRequest) -> Result<Result<Value, HostResult>, Stopped> {
+        match self.step(request) {
+            Step::Known(value) => Ok(Ok(value)),
+            Step::Ask(call, rest) => Ok(rest.finish(self.call(call)?)),
+        }
+    }
+
+    /// As [`OwnProcess::find`]; the result goes to `callback`, on the thread of the host's functions.
+    ///
+    /// # Errors
+    /// [`Stopped`]: the callback will not run.
+    pub fn find_with(
+        &self,
+        request: OwnRequest,
+        callback: impl FnOnce(Result<Value, HostResult>) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        match self.step(request) {
+            Step::Known(value) => self.run(Box::new(move || callback(Ok(value)))),
+            Step::Ask(call, rest) => self.call_with(call, Box::new(move |result| callback(rest.finish(result)))),
+        }
+    }
+
+    fn step(&self, request: OwnRequest) -> Step {
+        let OwnRequest { proc, key, mut directives } = request;
+        let qualifiers = qualified::qualifiers(&directives);
+        if let Some(value) = key.as_ref().and_then(|key| self.values.known(proc.as_ref(), key, &qualifiers)) {
+            return Step::Known(value);
+        }
+        let proc = proc.unwrap_or_else(|| ProcId::new(self.values.proc.namespace.clone(), Rank::Undefined));
+        let rest = self.values.rest(&proc, key.clone(), qualifiers);
+        // An unknown value fails at once. A server has no other server to ask, and hosts look for values that may not
+        // exist yet (orted: the address of another daemon).
+        directives.push(Info::new(Key::from_static(keys::IMMEDIATE.name()), true));
+        Step::Ask(HostCall::Get(OwnGet { proc, key, directives }), rest)
+    }
+}
+
+/// Takes the host's answer as a reply.
+fn taker(form: AnswerForm, command: proto::Command, take: Take) -> Taker {
+    Taker::Caller(Box::new(move |reply: HostReply| {
+        take(match form.reply(reply) {
+            Reply::Status(status) if status != Status::SUCCESS => Err(CallError::Refused { command, status }),
+            reply => Ok(reply),
+        });
+    }))
+}
+
+fn responder<T: Answer>(form: AnswerForm, command: proto::Command, take: Take) -> Responder<T> {
+    Responder::new(taker(form, command, take))
+}
+
+fn group_request(operation: GroupOperation, group: proto::Group) -> GroupRequest {
+    let proto::Group { id, procs, directives, .. } = group;
+    GroupRequest { operation, id: id.unwrap_or_default(), procs, directives }
+}
+
+/// The reply for a new group, from the host's infos.
+fn formed(members: Vec<ProcId>, reply: Reply) -> Reply {
+    match reply {
+        Reply::Infos(info) => {
+            let context_id = info.iter().find(|info| info.key.as_str() == keys::GROUP_CONTEXT_ID.name());
+            let context_id = context_id.and_then(|info| info.value.as_u64());
+            Reply::Group { members, context_id, info, jobs: Vec::new() }
+        }
+        Reply::Partial { status, results } => Reply::Partial { status, results: Box::new(formed(members, *results)) },
+        reply => reply,
+    }
+}
+
+/// A job is named. The server's own process is in no job.
+fn named(namespace: Option<&Text>) -> Result<Namespace, Status> {
+    let namespace = namespace.ok_or(Status::ERR_NOT_SUPPORTED)?;
+    Namespace::from_bytes(namespace.as_bytes()).map_err(|_| Status::ERR_BAD_PARAM)
+}
+
+fn status_of(failure: &HostResult) -> Status {
+    match failure {
+        HostResult::Status(status) | HostResult::Failed { status, .. } => *status,
+        HostResult::Entries(_) => Status::ERROR,
     }
 }

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use self::events::{FIRST_HANDLER, HostProcess};
 use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
-use super::commands::{Callback, Command, CommandSender, Completion};
+use super::commands::{Callback, Command, CommandSender};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
@@ -116,7 +116,7 @@ pub enum StartError {
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
     pub(super) commands: CommandSender,
-    host: Arc<dyn Host>,
+    own: OwnProcess,
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
@@ -191,10 +191,9 @@ impl ServerHandle {
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
-        let jobs = Arc::new(JobSetup::new(environment.address.server.clone(), commands.clone()));
+        let own = OwnProcess::new(host, commands.clone(), Arc::clone(&events), &environment);
         Ok(Self {
             commands,
-            host,
             environment,
             events,
             asks_host,
@@ -202,7 +201,8 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs,
+            jobs: Arc::new(JobSetup::new(own.clone())),
+            own,
             work,
             creator_pid: process::id(),
         })
@@ -210,9 +210,8 @@ impl ServerHandle {
 
     /// The server's own process, as a requester.
     #[must_use]
-    pub fn own_process(&self) -> OwnProcess {
-        let (host, commands) = (Arc::clone(&self.host), self.commands.clone());
-        OwnProcess { host, proc: self.environment.address.server.clone(), commands }
+    pub const fn own_process(&self) -> &OwnProcess {
+        &self.own
     }
 
     /// The topology of this node.
@@ -249,9 +248,7 @@ impl ServerHandle {
     /// # Errors
     /// [`Stopped`].
     pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
-        let (waiter, result) = bounded(1);
-        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
-        result.recv().map_err(|_| Stopped)
+        self.own.call(call)
     }
 
     /// Changes the capabilities of the host.
@@ -269,7 +266,7 @@ impl ServerHandle {
     /// # Errors
     /// [`Stopped`]: the callback will not run.
     pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
-        self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+        self.own.call_with(call, callback)
     }
 
     /// Ends the server; pending calls get an error. Later calls do nothing.

@@ -1,9 +1,9 @@
 //! Calls of the host's functions, and the callbacks that bring their answers.
 //!
 //! ```text
-//! server core ── Host ──┐
-//!                       ├─ calls: Rust request -> C arguments ── host's function ──> status
-//! own process ── own ───┘                              slot ──────── callback ─────> answer
+//! server core ──┐
+//!               ├─ Host ── calls: Rust request -> C arguments ── host's function ──> status
+//! own process ──┘                                       slot ──────── callback ─────> answer
 //! ```
 //!
 //! - **U1** The memory behind an upcall's pointers belongs to its slot until the host has answered *and* its function
@@ -19,5 +19,5 @@ mod host;
 mod host_bytes;
 
 pub(super) use calls::Bridge;
-pub(super) use due::{Due, abandon_all};
+pub(super) use due::abandon_all;
 pub(super) use host::ModuleHost;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use crossbeam::channel::{Receiver, bounded};
 
 use super::ServerHandle;
-use crate::events::{Event, is_of_environment};
+use crate::events::is_of_environment;
 use crate::runtime::server::commands::{Command, CommandSender, Completion};
 use crate::runtime::server::host_thread::is_host_thread;
 use crate::runtime::shared::event_error::{EventError, Stopped};
@@ -81,12 +81,7 @@ impl ServerHandle {
     /// # Errors
     /// [`Stopped`]: the job will not run.
     pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
-        self.commands.send(Command::Run(job)).map_err(|_| Stopped)
-    }
-
-    /// Raises an event for the handlers of this process only.
-    pub fn raise_event(&self, event: Event) {
-        self.events.raise(event);
+        self.own.run(job)
     }
 }
 
