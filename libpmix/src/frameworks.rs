@@ -5,8 +5,8 @@ type Name = Option<&'static [u8; 16]>;
 
 /// The names of OpenPMIx 5's frameworks, with a null pointer after the last.
 ///
-/// Open MPI 5 does not load without this object: it compares the names of parameters with these, to tell those for the
-/// PMIx library from its own. modex has no such parameters, but a job's daemons may be of OpenPMIx.
+/// Open MPI 5 does not load without this object. It compares the names of parameters with these names, to find the
+/// parameters for the PMIx library. modex has no such parameters, but a job's daemons may be of OpenPMIx.
 #[expect(unsafe_code, reason = "an exported name is a promise that no other object of the process has it")]
 #[unsafe(no_mangle)]
 pub(super) static pmix_framework_names: [Name; 17] = [

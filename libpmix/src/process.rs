@@ -9,8 +9,8 @@
 //!   state's number (its generation). A change of the state changes the number.
 //! - **P2** The lock of the state is held for assignments only, never during a wait or a callback. [`begin`] gives the
 //!   right to change the state over a longer time; only Init and Finalize wait for it.
-//! - **P3** A forked child is not initialized: `pthread_atfork` gives it a new, empty state, whatever locks the
-//!   parent's threads held. The child's copies hold the parent's client but never drop the last reference to it. The
+//! - **P3** A forked child is not initialized: `pthread_atfork` gives it a new, empty state. It does not matter which
+//!   locks the parent's threads held. The child's copies hold the parent's client but never drop the last reference to it. The
 //!   child may initialize itself.
 
 use std::cell::RefCell;

@@ -87,7 +87,7 @@ pub extern "C" fn PMIx_Get<'a>(
 ) -> pmix_status_t {
     let infos = info.counted(ninfo);
     let status = guard(|| {
-        // What is found must have a place to go to.
+        // A value that is found needs a place to go to.
         let found = if val.is_null() { None } else { peek(proc, key, infos) };
         if let Some(found) = found {
             val.put(found);

@@ -29,8 +29,8 @@ use crate::types::{
 /// the handler's number. Without, the call waits and returns it. Handlers run one at a time on the library's thread and may call any
 /// function. Each handler calls its completion function once, at any time.
 ///
-/// A NULL handler takes no action, and the event goes on to the next handler. (OpenPMIx registers it, too, and crashes at the first
-/// event.) Events of the host's environment need a request to the host. A function of the host can't wait for it and gets
+/// A NULL handler takes no action, and the event goes on to the next handler. OpenPMIx registers it, too, and crashes at the first
+/// event. Events of the host's environment need a request to the host. A function of the host can't wait for it and gets
 /// `PMIX_ERR_WOULD_BLOCK`. See the standard's function of the same name.
 ///
 /// Support: implemented.

@@ -56,7 +56,7 @@ impl<'a, F: Form> Whole<'a, F> {
     }
 }
 
-/// A copy of a whole structure. What its pointers name still belongs to the owner of the original.
+/// A copy of a whole structure. The targets of its pointers still belong to the owner of the original.
 #[derive(Debug)]
 pub struct Shallow<'a, F: Form>(F::C, PhantomData<&'a F::C>);
 

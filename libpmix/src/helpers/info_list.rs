@@ -247,7 +247,7 @@ pub extern "C" fn PMIx_Info_list_get_info(
     })
 }
 
-/// Adds an info with a new key. Of two infos with one key, the superfluous one is released here.
+/// Adds an info with a new key. If the list has the key already, the superfluous info is released here.
 fn add_unique(list: &mut List, mut info: Entry, overwrite: bool) {
     let name = pointer::fixed_text(&info.get().key, "key").unwrap_or_default().to_vec();
     let same = |other: &&mut Entry| pointer::fixed_text(&other.get().key, "key") == Ok(name.as_slice());

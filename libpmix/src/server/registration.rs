@@ -118,9 +118,9 @@ pub extern "C" fn PMIx_server_register_client(
     })
 }
 
-/// Says that a local process has ended. Unknown processes are harmless. If a process ends while a copy of it lives (a `fork` without
-/// `exec`), the server waits for this call where the kernel can't report the end: over TCP, out of another pid namespace, before Linux
-/// 5.3. See the standard's function of the same name.
+/// Says that a local process has ended. Unknown processes are harmless. The kernel can't report an end
+/// over TCP, out of another pid namespace, and before Linux 5.3. There the server waits for this call if a copy of the process lives
+/// on (a `fork` without `exec`). See the standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]

@@ -67,7 +67,7 @@ impl OwnValues {
         }
     }
 
-    /// What remains to be done when the core has answered. A Get without a key takes all stored values.
+    /// The rest of a Get, for the core's answer. A Get without a key takes all stored values.
     pub(super) fn rest(&self, proc: &ProcId, wanted: Option<Key>, qualifiers: Vec<Info>) -> Rest {
         let stored = if wanted.is_none() { self.stored(proc) } else { Vec::new() };
         Rest { stored, wanted, qualifiers }

@@ -123,7 +123,7 @@ pub enum ToolAdmission {
 }
 
 /// Bounds on the state that peers and the host can make the server hold. A request beyond a bound is refused with "out
-/// of resource". Of a resource shared by all processes, one user gets only part of the rest; root and the server's user
+/// of resource". A user gets only a part of the rest of a resource that all processes share. Root and the server's user
 /// may take all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

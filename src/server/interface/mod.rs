@@ -1,4 +1,4 @@
-//! What the outside names.
+//! The types that other modules name: inputs, outputs, requests, configuration.
 //!
 //! | file | owns |
 //! |---|---|

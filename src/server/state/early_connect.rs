@@ -13,7 +13,7 @@ pub(crate) struct EarlyConnect {
     is_short: bool,
     /// Bounds the wait for registrations: after the host's answer, or before the request to the host.
     until: Option<Time>,
-    /// That wait is over: unregistered jobs are on other nodes.
+    /// The wait for registrations is over: unregistered jobs are on other nodes.
     has_waited: bool,
 }
 

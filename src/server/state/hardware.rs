@@ -1,4 +1,4 @@
-//! What is known of the topology while a request is answered.
+//! The state of the topology while a request is answered.
 
 use std::sync::Arc;
 

@@ -249,8 +249,8 @@ fn a_group_stands_for_its_members_in_other_operations() {
     assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS), (peers[2], Status::SUCCESS)]);
 }
 
-/// A client could form a group of itself alone under the name of another job. That job's fences were then the group's,
-/// and its own processes no members.
+/// A client could form a group of itself alone under the name of another job. Fences of the job were then fences of
+/// the group, and the job's own processes were no members.
 #[test]
 fn a_group_does_not_take_the_name_of_a_job() {
     let mut rig = Rig::new(Capabilities::empty());

@@ -280,7 +280,7 @@ fn what_is_not_built_yet_is_answered_as_not_supported() {
     assert_eq!(rig.request(peer, Request::DeregisterEvents(Vec::new())), [], "has no reply");
 }
 
-/// Found by fuzzing: a client that deregistered from events after it had finalized got a refusal. That command has no
+/// Found by fuzzing: a client that deregistered from events after it had finalized got a refusal. The command has no
 /// reply, and peers of release 6.1 complain about an unexpected one.
 #[test]
 fn a_request_without_a_reply_has_none_after_finalizing_either() {

@@ -45,7 +45,7 @@ pub enum AllocationError {
     NotGiven {
         /// The key of the part.
         key: Key,
-        /// What is missing.
+        /// The missing resource.
         reason: &'static str,
     },
     /// The map of nodes or processes is damaged.
