@@ -27,7 +27,7 @@ fn job(words: &[String]) -> Ended {
     let ended = Consumer::new(&Library::stock(), &program).arg("2").args(words).run().success();
     let lines = ended.sorted();
     let checked = lines.iter().filter(|line| line.contains(" checked ")).count();
-    assert_eq!(checked, 2 * words.len(), "not every process has finished\n{}", ended.told());
+    assert_eq!(checked, 2 * words.len(), "not every process has finished\n{}", ended.transcript());
     // A Get of everything returns the posted keys, from servers of either library.
     let keys: Vec<BTreeSet<&str>> = lines
         .iter()
@@ -35,7 +35,7 @@ fn job(words: &[String]) -> Ended {
         .map(|(_, keys)| keys.split(' ').filter(|key| !is_described(key)).collect())
         .collect();
     let posted = ["chain", "g.array", "g.float", "g.number", "g.proc", "g.size", "g.text", "r.bytes", "r.long"];
-    assert_eq!(keys, vec![BTreeSet::from(posted); 2 * words.len()], "{}", ended.told());
+    assert_eq!(keys, vec![BTreeSet::from(posted); 2 * words.len()], "{}", ended.transcript());
     for (node, word) in words.iter().enumerate() {
         let mark = format!("node {node} library ");
         let loaded: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix(&mark)).collect();
@@ -79,7 +79,7 @@ fn a_form_that_no_release_has_is_refused() {
     library().headers()[0].compile(&[repository().join("tests/interop/mixed_nodes.c")], &program);
     let refused = format!("{},MODEX_EXCHANGE=7", ours());
     let ended = Consumer::new(&Library::stock(), &program).args(["1", &refused, &refused]).run().code(1);
-    assert!(ended.err.contains("server_init"), "{}", ended.told());
+    assert!(ended.err.contains("server_init"), "{}", ended.transcript());
 }
 
 /// `pmixbench` simulates nodes, too; the wrapper chooses the library of a node's server at its start.
@@ -99,11 +99,11 @@ fn pmixbench_runs_over_nodes_of_both_kinds() {
             .run()
             .success();
         let lines = ended.sorted();
-        assert!(lines.iter().any(|line| line.contains("remote")), "nothing crossed\n{}", ended.told());
-        assert!(!lines.iter().any(|line| line.contains("failed")), "{}", ended.told());
+        assert!(lines.iter().any(|line| line.contains("remote")), "nothing crossed\n{}", ended.transcript());
+        assert!(!lines.iter().any(|line| line.contains("failed")), "{}", ended.transcript());
         for (node, word) in words.iter().enumerate() {
             let note = format!("node {node} library {word}");
-            assert!(ended.err.lines().any(|line| line == note), "no {note:?}\n{}", ended.told());
+            assert!(ended.err.lines().any(|line| line == note), "no {note:?}\n{}", ended.transcript());
         }
     }
 }

@@ -43,8 +43,8 @@ fn chapter(name: &str, clients_at_least: usize) {
         .map(|path| std::fs::canonicalize(path).unwrap())
         .collect();
     let of_us = libraries.iter().filter(|file| **file == library().file).count();
-    assert_eq!(of_us, 1, "the host alone is on our library\n{}", ended.told());
-    assert!(libraries.len() > clients_at_least, "{} processes reported\n{}", libraries.len(), ended.told());
+    assert_eq!(of_us, 1, "the host alone is on our library\n{}", ended.transcript());
+    assert!(libraries.len() > clients_at_least, "{} processes reported\n{}", libraries.len(), ended.transcript());
 }
 
 /// Put, commit, fence with and without data, Get of own, peers', wildcard and missing values, direct modex.
@@ -108,14 +108,14 @@ fn open_mpi_runs_with_our_library_in_the_launcher_only() {
     for (who, file) in [("mpirun", &library().file), ("rank", &stock)] {
         let line = format!("whose {who} {}", file.display());
         let found = whose.sorted().iter().filter(|found| **found == line).count();
-        assert!(found == 2 || who == "rank" && !peer().is_empty(), "{line}\n{}", whose.told());
+        assert!(found == 2 || who == "rank" && !peer().is_empty(), "{line}\n{}", whose.transcript());
     }
     assert_eq!(mpi(&["-n", "8"], "ring", &[]).sorted(), ["ring size=8 token=84"]);
     assert_eq!(mpi(&["-n", "8"], "allreduce", &[]).sorted(), ["allreduce size=8 most=7"]);
     let hello = mpi(&["-n", "4"], "hello", &["x"]).sorted();
     assert_eq!(hello.len(), 4, "{hello:?}");
     let ports = mpi(&["-n", "2"], "ports", &[]);
-    assert_eq!(ports.sorted(), ["connected", "gone", "published", "served"], "{}", ports.told());
+    assert_eq!(ports.sorted(), ["connected", "gone", "published", "served"], "{}", ports.transcript());
     let spawned = mpi(&["-n", "2"], "spawn", &[]);
     let expected = [
         "child merged=2 size=4 remote=2",
@@ -123,7 +123,7 @@ fn open_mpi_runs_with_our_library_in_the_launcher_only() {
         "parent merged=0 size=4 remote=2",
         "parent merged=1 size=4 remote=2",
     ];
-    assert_eq!(spawned.sorted(), expected, "{}", spawned.told());
+    assert_eq!(spawned.sorted(), expected, "{}", spawned.transcript());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn settings_of_the_other_library_in_the_servers_environment_do_no_harm() {
         let job = Consumer::new(library(), modex).args(["run", "-n", "2", "--", "sh", "-c"]);
         let job = job.arg("LD_LIBRARY_PATH=$THEIRS exec $PROGRAM").env("THEIRS", peer()).env("PROGRAM", &program);
         let ended = settings.iter().fold(job, |job, (name, value)| job.env(name, value)).run().success();
-        assert!(ended.text().lines().count() > 2 * 30, "{}", ended.told());
+        assert!(ended.text().lines().count() > 2 * 30, "{}", ended.transcript());
         ended.sorted()
     };
     let expected = answers(&[]);
@@ -174,7 +174,7 @@ fn modex_run_serves_processes_of_both_libraries_in_one_job() {
             .run()
             .success();
         let lines = ended.sorted();
-        assert!(lines.len() > 4 * 30, "{}", ended.told());
+        assert!(lines.len() > 4 * 30, "{}", ended.transcript());
         lines
     };
     let mixed = "LD_LIBRARY_PATH=$([ $((PMIX_RANK % 2)) = 0 ] && echo $OURS || echo $THEIRS) exec $PROGRAM";

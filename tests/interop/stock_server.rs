@@ -51,9 +51,9 @@ fn ranks_load_ours_and_mpirun_and_its_daemons_the_systems() {
     for (options, daemons) in [(&["-n", "3"][..], 0), (&["--host", "nodeA:2,nodeB:1", "-n", "3"], 3)] {
         let ended = run(options, "whose", &[]);
         let count = |line: String| ended.sorted().iter().filter(|found| **found == line).count();
-        assert_eq!(count(format!("whose rank {own}")), 3, "{}", ended.told());
-        assert_eq!(count(format!("whose mpirun {stock}")), 3, "{}", ended.told());
-        assert_eq!(count(format!("whose orted {stock}")), daemons, "{}", ended.told());
+        assert_eq!(count(format!("whose rank {own}")), 3, "{}", ended.transcript());
+        assert_eq!(count(format!("whose mpirun {stock}")), 3, "{}", ended.transcript());
+        assert_eq!(count(format!("whose orted {stock}")), daemons, "{}", ended.transcript());
     }
 }
 
@@ -101,7 +101,7 @@ fn children_are_spawned_and_joined() {
     ];
     for hosts in [&["-n", "2"][..], &["--host", "nodeA:2,nodeB:2", "-n", "2"]] {
         let ended = run(hosts, "spawn", &[]);
-        assert_eq!(ended.sorted(), expected, "{}", ended.told());
+        assert_eq!(ended.sorted(), expected, "{}", ended.transcript());
     }
 }
 
@@ -109,7 +109,7 @@ fn children_are_spawned_and_joined() {
 fn names_are_published_looked_up_connected_to_and_withdrawn() {
     for hosts in [&["-n", "2"][..], &["--host", "nodeA:1,nodeB:1", "-n", "2"]] {
         let ended = run(hosts, "ports", &[]);
-        assert_eq!(ended.sorted(), ["connected", "gone", "published", "served"], "{}", ended.told());
+        assert_eq!(ended.sorted(), ["connected", "gone", "published", "served"], "{}", ended.transcript());
     }
 }
 
@@ -145,9 +145,9 @@ fn the_clients_of_the_c_suite_run_under_the_systems_server() {
         let source = repository().join("tests/capi").join(format!("{chapter}.c"));
         library().headers()[0].compile(&[source], &program);
         let ended = host(&program, &client_starter(&program, "\"$0.program\"")).run();
-        println!("{chapter}\n{}", ended.told());
+        println!("{chapter}\n{}", ended.transcript());
         let ended = ended.success();
-        assert!(!ended.text().contains("FAILED"), "{}", ended.told());
+        assert!(!ended.text().contains("FAILED"), "{}", ended.transcript());
         loaded_one_and_many(&ended);
     }
 }
@@ -161,7 +161,7 @@ fn python_clients_exchange_data() {
     let ended = host.env("PYTHON_CLIENT", directory.join("client.py")).run().success();
     for rank in 0..2 {
         let line = format!("python client {rank} done");
-        assert!(ended.text().lines().any(|found| found == line), "no {line:?} in {}", ended.told());
+        assert!(ended.text().lines().any(|found| found == line), "no {line:?} in {}", ended.transcript());
     }
     loaded_one_and_many(&ended);
 }
@@ -190,7 +190,11 @@ fn loaded_one_and_many(ended: &Ended) {
     let files =
         text.lines().filter_map(|line| line.strip_prefix("library ")).map(|path| fs::canonicalize(path).unwrap());
     let (own, other): (Vec<PathBuf>, Vec<PathBuf>) = files.partition(|file| *file == library().file);
-    assert!(!own.is_empty() && other == [Library::stock().file], "ours: {own:?}, others: {other:?}\n{}", ended.told());
+    assert!(
+        !own.is_empty() && other == [Library::stock().file],
+        "ours: {own:?}, others: {other:?}\n{}",
+        ended.transcript()
+    );
 }
 
 #[test]

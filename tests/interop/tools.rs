@@ -123,11 +123,11 @@ fn debians_tools_ask_a_job_of_modex_run() {
         consumer(&Library::stock(), format!("/usr/bin/{name}"), server.path()).args(words).run()
     };
     let ended = run("pps", &[]).success();
-    assert!(ended.told().lines().any(|line| line == format!("Active nspaces: {job}")), "{}", ended.told());
+    assert!(ended.transcript().lines().any(|line| line == format!("Active nspaces: {job}")), "{}", ended.transcript());
     run("pps", &["--pid", &server.pid().to_string(), "--nodes"]).success();
     // A request without support fails with that status.
     let ended = run("pattrs", &["--host", "all"]);
-    assert!(ended.told().contains("NOT-SUPPORTED"), "{}", ended.told());
+    assert!(ended.transcript().contains("NOT-SUPPORTED"), "{}", ended.transcript());
     server.stop();
 }
 
@@ -138,7 +138,7 @@ fn an_event_that_debians_tool_raises_reaches_the_servers_handler() {
     tool.args(["--event", "-117", "--range", "5"]).run().success();
     server.running.wait_for_line("event -117 of assigned-1.0");
     let ended = server.stop();
-    assert!(ended.text().contains("event -117 of assigned-1.0\n"), "{}", ended.told());
+    assert!(ended.text().contains("event -117 of assigned-1.0\n"), "{}", ended.transcript());
 }
 
 /// Two of Debian's tools crash by themselves, at any server: `pquery` before it connects, `plookup` after its reply.
@@ -152,7 +152,7 @@ fn tools_that_crash_cost_nobody_anything() {
     for (name, words) in [("pquery", "pmix.qry.ns"), ("plookup", "missing"), ("pattrs", "--server=all")] {
         run(name, &[words]);
         let ended = run("pps", &[]).success();
-        assert!(ended.told().contains("Active nspaces: interop\n"), "after {name}: {}", ended.told());
+        assert!(ended.transcript().contains("Active nspaces: interop\n"), "after {name}: {}", ended.transcript());
     }
     server.stop();
 }
@@ -174,7 +174,7 @@ fn tools_of_both_libraries_get_answers_from_servers_of_both() {
             ];
             assert_eq!(lines, expected, "server {}, tool {}", of_server.file.display(), of_tool.file.display());
             let ended = server.stop();
-            assert!(ended.text().contains("tool assigned-1.0 mine\n"), "{}", ended.told());
+            assert!(ended.text().contains("tool assigned-1.0 mine\n"), "{}", ended.transcript());
         }
     }
 }
@@ -208,8 +208,8 @@ fn a_tool_keeps_its_name_and_nobody_else_gets_it_while_it_lives() {
         let name = ["pmix.tool.nspace=mine", "pmix.tool.rank=4", "--"];
         let words = |more: &[&'static str]| name.iter().chain(more).copied().collect::<Vec<_>>();
         let first = consumer(&library, program("tool"), server.path()).args(words(&["wait"])).input_open().start();
-        wait_for(|| first.told().contains("init"));
-        assert!(first.told().contains("mine.4"), "{}", first.told());
+        wait_for(|| first.transcript().contains("init"));
+        assert!(first.transcript().contains("mine.4"), "{}", first.transcript());
         assert_eq!(tool(&library, server.path(), &words(&[])).len(), 1, "the name is taken");
         first.close_input();
         first.wait().success();
@@ -256,7 +256,7 @@ fn what_a_killed_server_left_misleads_nobody_and_makes_room_for_the_next() {
     }
     // A node has at most one system server.
     let second = consumer(&libraries()[0], program("tool_server"), next.path()).args(["system"]).run().code(1);
-    assert!(second.text().contains("init"), "{}", second.told());
+    assert!(second.text().contains("init"), "{}", second.transcript());
     assert_eq!(
         tool(&libraries()[0], next.path(), &["pmix.cnct.sys", "--", "namespaces"])[1],
         "namespaces SUCCESS interop"
@@ -348,7 +348,7 @@ fn a_process_that_nobody_launched_joins_the_system_server() {
         let ended = consumer(&library, program("lone"), server.path()).run().success();
         let text = ended.text().replace("PMIX_", "");
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].starts_with("init SUCCESS singleton."), "{}", ended.told());
+        assert!(lines[0].starts_with("init SUCCESS singleton."), "{}", ended.transcript());
         let rest = [
             "size SUCCESS 1",
             "put SUCCESS",
@@ -360,5 +360,5 @@ fn a_process_that_nobody_launched_joins_the_system_server() {
         assert_eq!(lines[1..], rest);
     }
     let ended = server.stop();
-    assert_eq!(ended.text().matches("tool singleton.").count(), 2, "{}", ended.told());
+    assert_eq!(ended.text().matches("tool singleton.").count(), 2, "{}", ended.transcript());
 }
