@@ -1,8 +1,7 @@
 //! The standard's rules of registration and retrieval in a simple form. Each registered value is filed under its
 //! subject, and a Get looks where the rules say. The model shares only data types with the library.
 //!
-//! Sources: PMIx Standard, "Reserved Keys", "Data Access and Sharing" (`PMIx_Get`), "Server-specific Interfaces"
-//! (registration).
+//! Sources: PMIx Standard, "Reserved Keys", "Data Access and Sharing" and "Server-specific Interfaces".
 
 use std::collections::{BTreeMap, BTreeSet};
 
