@@ -702,7 +702,7 @@ pub(super) const ROWS: [Attribute; 702] = [
     row("PMIX_TOPOLOGY2", "pmix.topo2", Kind::Topology, "4.0", Current, Node, "pointer to a topology object"),
     row("PMIX_TOPOLOGY_SIGNATURE", "pmix.toposig", Kind::String, "2.0", Deprecated, Job, "short topology fingerprint"),
     row("PMIX_TIMESTAMP_OUTPUT", "pmix.tsout", Kind::Bool, "2.1", Deprecated, Other("directive"), "old form of IOF_TIMESTAMP_OUTPUT"),
-    row("PMIX_ATTR_UNDEF", "pmix.undef", Kind::None, "4.0", Current, Other("directive"), "placeholder key for \"no attribute\""), // complete: it stands for no attribute
+    row("PMIX_ATTR_UNDEF", "pmix.undef", Kind::None, "4.0", Current, Other("directive"), "key that stands for \"no attribute\""),
     row("PMIX_UNIV_SIZE", "pmix.univ.size", Kind::Uint32, "1.1", Current, Session, "slots in the session"),
     row("PMIX_USOCK_DISABLE", "pmix.usock.disable", Kind::Bool, "2.0", Deprecated, Other("directive"), "no legacy Unix socket"),
     row("PMIX_VERSION_NUMERIC", "pmix.vers.num", Kind::Uint32, "4.2.x", Current, Other("directive"), "library version as a number"),

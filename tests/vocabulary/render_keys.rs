@@ -84,11 +84,9 @@ fn table(rows: &[AttributeRow]) -> String {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;
         let (kind, _) = kind_and_type(&row.value_type);
         let (standing, realm) = (standing(&row.standing), realm(&row.realm));
-        // The attribute that stands for no attribute: its comment avoids the impression of a gap.
-        let word = if macro_name == "PMIX_ATTR_UNDEF" { " // complete: it stands for no attribute" } else { "" };
         writeln!(
             text,
-            "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),{word}"
+            "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),"
         )
         .expect("writing to a string");
     }

@@ -92,7 +92,7 @@
 #define PMIX_ALLOW_CLIENT_CLONES "pmix.allow.clones" /* bool: several processes forked from one client may connect */
 #define PMIX_ALL_CLONES_PARTICIPATE "pmix.clone.part" /* bool: every clone of the caller must take part */
 #define PMIX_APP_INFO "pmix.app.info" /* bool: the key belongs to the application realm */
-#define PMIX_ATTR_UNDEF "pmix.undef" /* none: placeholder key for "no attribute" */
+#define PMIX_ATTR_UNDEF "pmix.undef" /* none: key that stands for "no attribute" */
 #define PMIX_BFROPS_MODULE "pmix.bfrops.mod" /* char*: internal; buffer module of a namespace */
 #define PMIX_BIND_PROGRESS_THREAD "pmix.bind.pt" /* char*: CPU ranges to pin the library thread to */
 #define PMIX_BIND_REQUIRED "pmix.bind.reqd" /* bool: fail if the library thread cannot be pinned */

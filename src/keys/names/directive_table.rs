@@ -34,7 +34,7 @@ pub const ALL_CLONES_PARTICIPATE: TypedKey<bool> = TypedKey::new("pmix.clone.par
 /// The key belongs to the application realm (`PMIX_APP_INFO`, since PMIx 2.2).
 pub const APP_INFO: TypedKey<bool> = TypedKey::new("pmix.app.info");
 
-/// Placeholder key for "no attribute" (`PMIX_ATTR_UNDEF`, since PMIx 4.0).
+/// Key that stands for "no attribute" (`PMIX_ATTR_UNDEF`, since PMIx 4.0).
 pub const ATTR_UNDEF: TypedKey<marker::Any> = TypedKey::new("pmix.undef");
 
 /// Buffer module of a namespace (`PMIX_BFROPS_MODULE`, since PMIx 4.1, internal).
