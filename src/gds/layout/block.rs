@@ -12,6 +12,7 @@ use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
 use super::memory::{CHAIN_MAX, Damage, Memory, root};
 use super::value_ref::ValueRef;
+use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Origin};
 
 /// Bytes of a block's head; its entries follow.
@@ -170,40 +171,38 @@ pub(crate) fn absorb(newer: &mut Vec<Entry>, older: &[Entry]) {
 
 /// Decides which blocks of a rank a new block absorbs: copies, so that readers follow fewer blocks.
 ///
-/// A small block is absorbed if the new one has more than half as many entries. A large block is absorbed only if the
-/// rank has too many blocks. Thus one step of the server copies a bounded number of entries.
+/// A small block is absorbed if the new one has more than half as many entries. A large block is absorbed only while the
+/// rank has too many blocks. So a step copies a few times [`SMALL_ENTRIES_MAX`] entries, and rarely a few times the
+/// rank's keys.
 #[derive(Debug)]
 pub(crate) struct Absorption {
-    /// Number of large blocks that the new block may still absorb.
-    large_left: usize,
+    /// Number of the rank's older blocks that are left.
+    depth: usize,
 }
 
 impl Absorption {
     /// For a rank with `depth` blocks.
     pub(crate) fn new(depth: usize) -> Self {
-        Self { large_left: depth.saturating_sub(DEPTH_MAX) }
+        Self { depth }
     }
 
     /// Whether the new block, with `entry_count` entries so far, absorbs the block before it.
     pub(crate) fn takes(&mut self, entry_count: usize, previous_entry_count: usize) -> bool {
-        if previous_entry_count >= entry_count.saturating_mul(2) {
-            return false;
-        }
-        if previous_entry_count <= SMALL_ENTRIES_MAX {
-            return true;
-        }
-        let is_permitted = self.large_left > 0;
-        self.large_left = self.large_left.saturating_sub(1);
-        is_permitted
+        let is_smaller_than_twice = previous_entry_count < entry_count.saturating_mul(2);
+        let takes = is_smaller_than_twice && (previous_entry_count <= SMALL_ENTRIES_MAX || self.depth > DEPTH_MAX);
+        self.depth = self.depth.saturating_sub(usize::from(takes));
+        takes
     }
 }
 
 /// Number of entries of a small block: a copy of them takes about a millisecond.
 const SMALL_ENTRIES_MAX: usize = 1 << 15;
-/// Number of blocks of a rank beyond which large ones are absorbed, too: one for each block beyond it. Small blocks on
-/// top of them stay within [`CHAIN_MAX`].
+/// Number of blocks of a rank beyond which large ones are absorbed, too.
 const DEPTH_MAX: usize = 40;
-const _: () = assert!(DEPTH_MAX + (SMALL_ENTRIES_MAX.ilog2() as usize) < CHAIN_MAX);
+/// Entries of the largest block: at most two for each key. Blocks on top of [`DEPTH_MAX`] at least halve from one to the
+/// next, so a chain stays within [`CHAIN_MAX`].
+const BLOCK_ENTRIES_MAX: u32 = 2 * StoreLimits::KEYS_MAX;
+const _: () = assert!(DEPTH_MAX + BLOCK_ENTRIES_MAX.ilog2() as usize + 2 <= CHAIN_MAX);
 
 #[cfg(test)]
 mod tests {
@@ -263,19 +262,20 @@ mod tests {
         }
     }
 
-    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all
-    /// clients. The rule: one step copies a bounded number of entries, unless a reader would have to follow too many
-    /// blocks.
+    /// Regression: a rank with a million keys had them all copied at once, time and again. Each copy delayed all clients.
+    /// The rule: one step copies a bounded number of entries, unless a reader would have to follow too many blocks.
     #[test]
     fn large_blocks_are_copied_seldom_and_chains_stay_bounded() {
+        let key_count = 1 << 20;
         let mut chain: Vec<usize> = Vec::new();
         let mut large_copies = 0;
         for total in (1..=40_000_usize).map(|piece| piece * 256) {
-            let copied = add(&mut chain, 256, usize::MAX);
+            let copied = add(&mut chain, 256, key_count);
             large_copies += usize::from(copied > 4 * SMALL_ENTRIES_MAX);
             assert!(chain.len() < CHAIN_MAX, "{chain:?}");
             assert!(large_copies <= total / (2 * SMALL_ENTRIES_MAX), "{large_copies} after {total}");
             assert!(copied <= 4 * SMALL_ENTRIES_MAX || total >= DEPTH_MAX * SMALL_ENTRIES_MAX, "{copied} at {total}");
+            assert!(copied <= 3 * key_count, "{copied} at {total}");
         }
         assert!(large_copies > 0);
     }
@@ -287,5 +287,20 @@ mod tests {
         let mut chain: Vec<usize> = Vec::new();
         let copied_max = (1..=40_000).map(|_| add(&mut chain, 256, key_count)).max().unwrap();
         assert!(copied_max <= 4 * key_count, "{copied_max}");
+    }
+
+    /// Regression: the number of large blocks to absorb was fixed before the small ones on top were absorbed. One commit of
+    /// one key then copied all 40 large blocks of a rank again and again.
+    #[test]
+    fn halving_blocks_on_many_large_ones_cost_no_step_a_copy_of_everything() {
+        let largest = BLOCK_ENTRIES_MAX as usize;
+        let mut chain = vec![SMALL_ENTRIES_MAX + 1; DEPTH_MAX];
+        let halves = std::iter::successors(Some(largest), |size| Some(size / 2).filter(|size| *size > 0));
+        for size in halves {
+            assert_eq!(add(&mut chain, size, usize::MAX), 0, "none is less than twice as large");
+        }
+        assert!(chain.len() <= CHAIN_MAX, "{}", chain.len());
+        let copied = add(&mut chain, 1, usize::MAX);
+        assert!(copied <= 4 * largest, "{copied}");
     }
 }

@@ -75,7 +75,7 @@ impl NamespaceData {
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
-    pub(super) fn tell(&mut self, notices: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.completion_table.as_ref().map_or(Ok(()), |table| table.tell(&mut self.writer.segment, notices))
+    pub(super) fn complete_waits(&mut self, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+        self.completion_table.as_ref().map_or(Ok(()), |table| table.complete_waits(&mut self.writer.segment, notices))
     }
 }

@@ -71,6 +71,7 @@ const SLOTS_MIN: u64 = 128;
 impl NamespaceWriter {
     /// Makes an empty segment.
     pub(crate) fn create(options: &SegmentOptions, limits: StoreLimits) -> Result<Self, StoreError> {
+        let limits = StoreLimits { keys_max: limits.keys_max.min(StoreLimits::KEYS_MAX), ..limits };
         let mut segment = SegmentWriter::create(options, format::layout())?;
         let reader = Arc::new(NamespaceReader::attach(segment.handle()?)?);
         let statistics = segment.alloc_table(STATISTICS_CELLS)?;
@@ -443,8 +444,8 @@ impl NamespaceWriter {
         self.move_keys(u64::MAX)
     }
 
-    /// Replaces the dictionary's table in small steps, one for each new key, before it is full. Thus no single commit
-    /// has to allocate the larger table or to move all keys.
+    /// Replaces the dictionary's table in small steps, one for each new key of a commit, before it is full. Thus usually
+    /// no single commit has to allocate the larger table or to move all keys.
     ///
     /// | keys / cells | step |
     /// |---|---|
@@ -455,8 +456,8 @@ impl NamespaceWriter {
         let (keys, cells) = (u64::from(self.key_count), self.keys.cell_count());
         if cells >= CELLS_MOVED_MIN {
             let sixteenths = keys.saturating_mul(16);
-            if sixteenths >= cells.saturating_mul(6) {
-                self.begin_growth()?;
+            // Without room for a larger table, keys go into the present one until it is full.
+            if sixteenths >= cells.saturating_mul(6) && self.begin_growth().is_ok() {
                 self.move_keys(CELLS_MOVED_PER_KEY)?;
             } else if sixteenths >= cells.saturating_mul(5) {
                 self.prepare_growth(sixteenths - cells.saturating_mul(5));
