@@ -83,7 +83,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Reply(peer, tag, reply) => [4, peer.0, u64::from(tag.0), words_of_reply(reply)],
         Output::ReplyJobInfo(peer, tag, _) => [5, peer.0, u64::from(tag.0), 0],
         Output::ReplyJobData(peer, tag, _) => [19, peer.0, u64::from(tag.0), 0],
-        Output::ReplyQueries(peer, tag, _) => [22, peer.0, u64::from(tag.0), 0],
+        Output::ReplyQueries(peer, tag, answers) => [22, peer.0, u64::from(tag.0), words_of_status(answers.status())],
         Output::Described(_) => [6, 0, 0, 0],
         Output::Forward(peer, _) => [7, peer.0, 0, 0],
         Output::SendSegment(peer, _) => [8, peer.0, 0, 0],

@@ -6,7 +6,7 @@
 //!
 //! | room | owns |
 //! |---|---|
-//! | `interface` | what the outside names: inputs, outputs, calls and upcalls of the host, configuration |
+//! | `interface` | the types that other modules name: inputs, outputs, calls and upcalls of the host, configuration |
 //! | `state` | the [`ServerCore`] and its parts, each with the methods that change it; no policy |
 //! | `rules` | the decisions, as further methods of the server, one family in a file |
 //! | `dispatch` | the doors: each input goes to its rule, and outputs come out; checks of the whole state |
@@ -55,6 +55,8 @@ pub use interface::host::{
 pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub use interface::job_data::JobData;
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
+#[cfg(test)]
+pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};

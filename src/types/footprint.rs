@@ -10,6 +10,12 @@ pub fn footprint(value: &Value) -> Option<usize> {
     measure(value, Levels { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX })
 }
 
+/// The [`footprint`] of data about a process ([`ProcInfo`]) with these texts.
+pub(crate) fn process_footprint(hostname: Option<&Text>, executable: Option<&Text>) -> usize {
+    let texts = optional(hostname).saturating_add(optional(executable));
+    texts.saturating_add(size_of::<ProcInfo>()).saturating_add(size_of::<Value>())
+}
+
 /// Deepest nesting measured; no real value is deeper.
 const DEPTH_MAX: u32 = NESTING_MAX;
 
@@ -58,10 +64,7 @@ fn measure(value: &Value, depth: Levels) -> Option<usize> {
         Value::Query(query) => {
             query.keys.iter().map(text_size).fold(infos_size(&query.qualifiers, depth)?, usize::saturating_add)
         }
-        Value::ProcInfo(info) => {
-            let texts = optional(info.hostname.as_ref()).saturating_add(optional(info.executable.as_ref()));
-            size_of::<ProcInfo>().saturating_add(texts)
-        }
+        Value::ProcInfo(info) => return Some(process_footprint(info.hostname.as_ref(), info.executable.as_ref())),
         // All other types have a fixed size, or hold a few names.
         _ => 0,
     };

@@ -26,6 +26,7 @@ mod value;
 pub use data_type::DataType;
 pub(crate) use deep::with_stack;
 pub use deep::{BARE_NESTING_MAX, NESTING_MAX, descend};
+pub(crate) use footprint::process_footprint;
 pub use footprint::{IntoValue, footprint};
 pub use key::{Key, KeyError};
 pub use lent::{LentEntry, LentKey, LentText, LentValue};

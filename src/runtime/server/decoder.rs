@@ -49,7 +49,7 @@ pub(super) struct UnencodedReply {
 /// The content of a reply.
 pub(super) enum Content {
     Reply(Reply),
-    /// Answers that become a reply only on the thread: in this form they are small.
+    /// Answers that become a reply when they are written. Before, their tables are compact.
     Queries(QueryAnswers),
 }
 
@@ -58,7 +58,10 @@ impl Content {
     pub(super) fn is_large(&self) -> bool {
         match self {
             Self::Reply(reply) => is_large(reply),
-            Self::Queries(answers) => answers.row_count() >= LARGE_ROWS_MIN,
+            Self::Queries(answers) => {
+                let mut left = LARGE_BYTES_MIN.saturating_sub(answers.table_bytes());
+                left == 0 || answers.infos().any(|info| exceeds(&info.value, &mut left))
+            }
         }
     }
 
@@ -222,13 +225,12 @@ fn decoded(frame: OwnedFrame, codec: &MessageCodec, clock: Clock) -> Decoded {
 
 /// Smallest message for the thread, in bytes. A smaller one is faster without it.
 pub(super) const LARGE_BYTES_MIN: usize = 512 << 10;
-/// Fewest rows of tables for the thread: their values have about as many bytes.
-const LARGE_ROWS_MIN: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::proto::RankData;
+    use crate::server::QueryAnswer;
     use crate::types::{DataArray, DataType, Info, Key, Kval, Namespace, Status, Text};
 
     /// The list of a large job's members, and the data of a large process, were encoded on the server's thread. The
@@ -254,6 +256,12 @@ mod tests {
             for reply in replies {
                 assert_eq!(is_large(&reply), count > 10, "{count} in {:?}", std::mem::discriminant(&reply));
             }
+        }
+        for count in [10, 200_000] {
+            let Reply::Infos(infos) = infos(count) else { panic!("no infos") };
+            let answers = infos.into_iter().map(QueryAnswer::Info).collect();
+            let content = Content::Queries(QueryAnswers::new(Status::SUCCESS, answers));
+            assert_eq!(content.is_large(), count > 10, "{count} in answers to queries");
         }
         let Reply::Infos(infos) = infos(200_000) else { panic!("no infos") };
         let mut left = 1000;

@@ -73,7 +73,7 @@ pub enum Output {
     /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
     /// dialect, until [`Output::Described`].
     ReplyJobData(PeerId, Tag, JobData),
-    /// Answer queries with tables of processes: [`QueryAnswers::into_reply`] takes long for a large job.
+    /// Answer queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job.
     ReplyQueries(PeerId, Tag, QueryAnswers),
     /// Answer a question about the node's topology.
     ReplyTopology(PeerId, Tag, TopologyQuestion),

@@ -39,7 +39,7 @@ pub(super) use host::{
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub(super) use job_data::JobData;
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};
-pub(super) use query_answers::{QueryAnswer, QueryAnswers, QueryTable};
+pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};
 pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};
 pub(super) use services::AnswerForm;

@@ -6,17 +6,28 @@
 use rustc_hash::FxHashMap;
 
 use crate::proto::Reply;
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint};
+use crate::types::{
+    DataArray, DataType, Info, Key, Namespace, ProcId, ProcInfo, Status, Text, Value, footprint, process_footprint,
+};
 
 /// The rows of a table, by rank.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(in crate::server) struct QueryTable {
+pub(crate) struct QueryTable {
     rows: Vec<Row>,
     /// Names of nodes and programs, each once.
     texts: Vec<Text>,
     places: FxHashMap<Text, u32>,
     /// Size of the rows as values.
     values_bytes: usize,
+}
+
+/// A process for a table.
+pub(in crate::server) struct ProcessRow {
+    pub(in crate::server) rank: u32,
+    pub(in crate::server) pid: u32,
+    pub(in crate::server) hostname: Option<Text>,
+    pub(in crate::server) executable: Option<Text>,
+    pub(in crate::server) state: u8,
 }
 
 /// A process; texts by their place.
@@ -30,13 +41,12 @@ struct Row {
 }
 
 impl QueryTable {
-    pub(in crate::server) fn push(&mut self, info: ProcInfo) {
-        let Some(rank) = info.proc.rank.process() else { return };
-        let (pid, state) = (info.pid, info.state);
-        let texts = [info.hostname.clone(), info.executable.clone()];
-        let bytes = footprint(&Value::ProcInfo(Box::new(info)));
-        self.values_bytes = self.values_bytes.saturating_add(bytes.unwrap_or(usize::MAX));
-        let [hostname, executable] = texts.map(|text| text.and_then(|text| self.place_of(text)));
+    /// Adds a process.
+    pub(in crate::server) fn push(&mut self, process: ProcessRow) {
+        let ProcessRow { rank, pid, hostname, executable, state } = process;
+        let bytes = process_footprint(hostname.as_ref(), executable.as_ref());
+        self.values_bytes = self.values_bytes.saturating_add(bytes);
+        let [hostname, executable] = [hostname, executable].map(|text| self.place_of(text?));
         self.rows.push(Row { rank, pid, hostname, executable, state });
     }
 
@@ -77,7 +87,7 @@ fn table_of(elements: Vec<Value>) -> Value {
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::server) enum QueryAnswer {
+pub(crate) enum QueryAnswer {
     Info(Info),
     Table(Key, Namespace, QueryTable),
 }
@@ -90,18 +100,32 @@ pub struct QueryAnswers {
 }
 
 impl QueryAnswers {
-    pub(in crate::server) fn new(status: Status, answers: Vec<QueryAnswer>) -> Self {
+    pub(crate) fn new(status: Status, answers: Vec<QueryAnswer>) -> Self {
         Self { status, answers }
     }
 
-    /// Number of rows of all tables.
+    /// The status that goes with the answers.
     #[must_use]
-    pub fn row_count(&self) -> usize {
-        let rows = |answer: &QueryAnswer| match answer {
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Size of all tables as values, in bytes.
+    #[must_use]
+    pub fn table_bytes(&self) -> usize {
+        let bytes = |answer: &QueryAnswer| match answer {
             QueryAnswer::Info(_) => 0,
-            QueryAnswer::Table(_, _, table) => table.rows.len(),
+            QueryAnswer::Table(_, _, table) => table.value_bytes().unwrap_or(usize::MAX),
         };
-        self.answers.iter().map(rows).fold(0, usize::saturating_add)
+        self.answers.iter().map(bytes).fold(0, usize::saturating_add)
+    }
+
+    /// The answers that are no tables.
+    pub fn infos(&self) -> impl Iterator<Item = &Info> {
+        self.answers.iter().filter_map(|answer| match answer {
+            QueryAnswer::Info(info) => Some(info),
+            QueryAnswer::Table(..) => None,
+        })
     }
 
     /// The reply. Its size grows with the number of rows.
@@ -112,10 +136,5 @@ impl QueryAnswers {
             QueryAnswer::Table(key, namespace, table) => Info { key, flags: 0, value: table.into_value(&namespace) },
         };
         Reply::Infos(self.answers.into_iter().map(info).collect()).with_status(self.status)
-    }
-
-    /// Whether a table is among the answers.
-    pub(in crate::server) fn has_table(&self) -> bool {
-        self.answers.iter().any(|answer| matches!(answer, QueryAnswer::Table(..)))
     }
 }

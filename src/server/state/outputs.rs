@@ -68,7 +68,7 @@ impl Outputs {
         self.forget(ticket);
     }
 
-    /// Lets the runtime write answers with tables of processes.
+    /// Lets the runtime write answers to queries, which may have large tables.
     pub(crate) fn reply_queries(&mut self, ticket: Ticket, answers: QueryAnswers) {
         self.queue.push_back(Output::ReplyQueries(ticket.peer, ticket.tag, answers));
         self.forget(ticket);

@@ -4,7 +4,7 @@ use super::asking::{Asking, about_self};
 use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::{INVENTORY, Output, QueryAnswer, Requester};
+use crate::server::interface::{INVENTORY, Output, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
@@ -12,7 +12,7 @@ use crate::server::state::{
     Ticket, Topology, Wanted,
 };
 use crate::topo::derived::Derivable;
-use crate::types::{Info, Key, Namespace, ProcId, ProcInfo, Query, Rank, Status, Text, Value, footprint};
+use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value, footprint};
 
 /// Reasons for missing answers.
 enum Unanswered {
@@ -70,11 +70,7 @@ impl<S: Datastore> ServerCore<S> {
         let Answering { ticket, questions, progress, .. } = *answering;
         match outcome {
             Ok(_) => {
-                let answers = progress.end(questions.verdict);
-                match answers.has_table() {
-                    true => self.outputs.reply_queries(ticket, answers),
-                    false => self.outputs.reply(ticket, answers.into_reply()),
-                }
+                self.outputs.reply_queries(ticket, progress.end(questions.verdict));
             }
             Err(_) => self.defer_queries(ticket, questions),
         }
@@ -267,14 +263,13 @@ impl<S: Datastore> ServerCore<S> {
             }
             *units -= 1;
             let client = job.clients.get(&rank);
-            let info = ProcInfo {
-                proc: ProcId::new(namespace.clone(), rank),
+            progress.table.push(ProcessRow {
+                rank,
+                pid: client.and_then(|client| client.pid).unwrap_or(0),
                 hostname: self.text_of(namespace, rank, keys::HOSTNAME),
                 executable: client.and_then(|client| client.executable.clone()),
-                pid: client.and_then(|client| client.pid).unwrap_or(0),
                 state: client.map_or(STATE_UNKNOWN, state),
-            };
-            progress.table.push(info);
+            });
         }
         true
     }
