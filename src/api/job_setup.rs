@@ -58,7 +58,7 @@ impl Server {
     ///
     /// ```
     /// use modex::types::{Envar, Info, Key, Namespace, Text, Value};
-    /// use modex::{LocalHost, Server, Variable, keys};
+    /// use modex::{EnvironmentChange, LocalHost, Server, keys};
     ///
     /// let server = Server::builder().start(LocalHost)?;
     /// let (name, value) = (Some(Text::from("PATH")), Some(Text::from("/opt/bin")));
@@ -66,11 +66,11 @@ impl Server {
     /// let infos = server.setup_application(vec![Info::new(Key::new(keys::PREPEND_ENVAR.name())?, prepend)])?;
     /// // On each node of the job:
     /// let mut command = std::process::Command::new("./rank");
-    /// for change in server.setup_local_support(&Namespace::new("job-1")?, &infos)? {
-    ///     match change.apply_to(std::env::var_os(change.name()).as_deref()) {
-    ///         Variable::Set(value) => command.env(change.name(), &*String::from_utf8_lossy(&value)),
-    ///         Variable::Unset => command.env_remove(change.name()),
-    ///         Variable::Unchanged => &mut command,
+    /// let changes = server.setup_local_support(&Namespace::new("job-1")?, &infos)?;
+    /// for (name, value) in EnvironmentChange::merged(&changes, |name| std::env::var_os(name)) {
+    ///     match value {
+    ///         Some(value) => command.env(name, value),
+    ///         None => command.env_remove(name),
     ///     };
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())

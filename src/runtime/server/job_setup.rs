@@ -14,7 +14,7 @@ mod allocation;
 mod environment;
 mod resources;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -37,10 +37,26 @@ pub struct JobSetup {
     own: OwnProcess,
     /// Part of the description of every job registered from now on.
     resources: Mutex<Vec<Info>>,
-    /// Values of jobs that are not described yet, call by call; at most [`ALLOTMENTS_MAX`] calls for each job.
-    allotted: Mutex<BTreeMap<Namespace, Vec<Allotment>>>,
-    /// Jobs that are described or being described.
-    described: Mutex<BTreeSet<Namespace>>,
+    /// Jobs that got values or a description. The lock is held for no call of the core.
+    jobs: Mutex<BTreeMap<Namespace, Job>>,
+}
+
+#[derive(Default)]
+struct Job {
+    stage: Stage,
+    /// Values for a later description, call by call; at most [`ALLOTMENTS_MAX`] calls.
+    left: Vec<Allotment>,
+}
+
+/// How far a job's first description is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Unknown,
+    /// The end of the registration hands over the values that the job gets meanwhile.
+    Registering,
+    /// The core has the job and all values of earlier calls.
+    Described,
 }
 
 /// Values that one call gave a job.
@@ -99,8 +115,7 @@ impl AsStatus for SetupError {
 
 impl JobSetup {
     pub(super) fn new(own: OwnProcess) -> Self {
-        let (resources, allotted, described) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { own, resources, allotted, described }
+        Self { own, resources: Mutex::default(), jobs: Mutex::default() }
     }
 
     /// Adds resources to the description of every job registered from now on.
@@ -186,63 +201,85 @@ impl JobSetup {
         inventories
     }
 
-    /// Makes values part of a job's description, now or when it is described. During a registration the state is
-    /// unknown: the values stay in `allotted`, and the registration looks there last. Each caller that adds takes all
-    /// values left, in the order of the calls. It holds the lock until the core has them, so that no older value
-    /// follows a newer one.
+    /// Makes values part of a job's description, now or when it is described.
     fn give(&self, namespace: &Namespace, values: Vec<Info>) -> Result<(), SetupError> {
-        if values.is_empty() {
+        if values.is_empty() || self.keep_for_description(namespace, &values)? {
             return Ok(());
         }
-        let mut allotted = self.allotted.lock();
-        let left = allotted.entry(namespace.clone()).or_default();
-        if left.len() >= ALLOTMENTS_MAX {
+        match self.own.call(HostCall::ExtendNamespace(namespace.clone(), values.into()))? {
+            HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
+            // The job was deregistered meanwhile.
+            HostResult::Status(Status::ERR_NOT_FOUND) | HostResult::Failed { status: Status::ERR_NOT_FOUND, .. } => {
+                Ok(())
+            }
+            HostResult::Status(status) => Err(SetupError::Refused { status, reason: status.to_string() }),
+            HostResult::Failed { status, reason } => Err(SetupError::Refused { status, reason }),
+        }
+    }
+
+    /// Keeps values for a job's first description. Returns false if the job has it already.
+    fn keep_for_description(&self, namespace: &Namespace, values: &[Info]) -> Result<bool, SetupError> {
+        let mut jobs = self.jobs.lock();
+        let job = jobs.entry(namespace.clone()).or_default();
+        if job.stage == Stage::Described {
+            return Ok(false);
+        }
+        if job.left.len() >= ALLOTMENTS_MAX {
             return Err(SetupError::TooOften);
         }
-        left.push(Allotment::from(values));
-        if !self.described.lock().contains(namespace) {
-            return Ok(());
-        }
-        let error = match self.own.call(HostCall::ExtendNamespace(namespace.clone(), left.concat().into())) {
-            Ok(HostResult::Status(Status::SUCCESS) | HostResult::Entries(_)) => {
-                allotted.remove(namespace);
-                return Ok(());
-            }
-            Ok(
-                HostResult::Status(Status::ERR_NOT_FOUND) | HostResult::Failed { status: Status::ERR_NOT_FOUND, .. },
-            ) => return Ok(()),
-            Ok(HostResult::Status(status)) => SetupError::Refused { status, reason: status.to_string() },
-            Ok(HostResult::Failed { status, reason }) => SetupError::Refused { status, reason },
-            Err(stopped) => stopped.into(),
-        };
-        // Values left by other calls stay.
-        left.pop();
-        Err(error)
+        job.left.push(Allotment::from(values));
+        Ok(true)
     }
 
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
     /// [`Registration::conclude`] ends it.
     pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> Registration {
         // A described job keeps the copy of the resources that it has.
-        let is_first = self.described.lock().insert(namespace.clone());
-        let mut taken = Vec::new();
-        if is_first {
+        let taken = self.take_for_description(namespace);
+        if let Some(taken) = &taken {
             resources::add(namespace, description, &self.resources.lock());
-            taken = self.take(namespace);
             resources::add(namespace, description, &taken.concat());
         }
-        Registration { setup: Arc::clone(self), namespace: namespace.clone(), taken: is_first.then_some(taken) }
+        Registration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
+    }
+
+    /// Takes the values for a job's first description; `None` for later descriptions.
+    fn take_for_description(&self, namespace: &Namespace) -> Option<Vec<Allotment>> {
+        let mut jobs = self.jobs.lock();
+        let job = jobs.entry(namespace.clone()).or_default();
+        if job.stage != Stage::Unknown {
+            return None;
+        }
+        job.stage = Stage::Registering;
+        Some(std::mem::take(&mut job.left))
     }
 
     /// Forgets a job.
     pub fn forget(&self, namespace: &Namespace) {
-        self.allotted.lock().remove(namespace);
-        self.described.lock().remove(namespace);
+        self.jobs.lock().remove(namespace);
     }
 
-    /// Takes the values given to a job.
-    fn take(&self, namespace: &Namespace) -> Vec<Allotment> {
-        self.allotted.lock().remove(namespace).unwrap_or_default()
+    /// Takes the values that a job got during its registration. Without any, the job is described from now on.
+    fn take_left(&self, namespace: &Namespace) -> Option<Vec<Allotment>> {
+        let mut jobs = self.jobs.lock();
+        let job = jobs.get_mut(namespace)?;
+        if job.left.is_empty() {
+            job.stage = Stage::Described;
+            return None;
+        }
+        Some(std::mem::take(&mut job.left))
+    }
+
+    /// A refused registration gives a job its values back, unless it was deregistered meanwhile.
+    fn give_back(&self, namespace: &Namespace, taken: Vec<Allotment>) {
+        let mut jobs = self.jobs.lock();
+        if let Some(job) = jobs.get_mut(namespace) {
+            job.stage = Stage::Unknown;
+            job.left.splice(0..0, taken);
+            if job.left.is_empty() {
+                jobs.remove(namespace);
+            }
+        }
     }
 }
 
@@ -262,23 +299,19 @@ impl Registration {
         self.taken.is_some()
     }
 
-    /// Notes the end of the registration. After a refusal the job is not described and gets its values back, unless it
-    /// was deregistered meanwhile. After a success, values given meanwhile are added under the lock, before any other
-    /// call adds more.
+    /// Notes the end of the registration. After a success, the core gets the values given meanwhile, in the order of the
+    /// calls and before those of any later call.
     pub fn conclude(self, is_described: bool) {
         let Self { setup, namespace, taken: Some(taken) } = self else { return };
-        let mut allotted = setup.allotted.lock();
         if !is_described {
-            if setup.described.lock().remove(&namespace) && !taken.is_empty() {
-                allotted.entry(namespace).or_default().splice(0..0, taken);
-            }
-            return;
+            return setup.give_back(&namespace, taken);
         }
-        let Some(left) = allotted.remove(&namespace).filter(|left| !left.is_empty()) else { return };
-        let call = HostCall::ExtendNamespace(namespace.clone(), left.concat().into());
-        // The result is not needed.
-        if setup.own.call_with(call, Box::new(drop)).is_err() {
-            tracing::warn!(%namespace, "what was allocated for the job can't be added: the server has ended");
+        while let Some(left) = setup.take_left(&namespace) {
+            let call = HostCall::ExtendNamespace(namespace.clone(), left.concat().into());
+            // The result is not needed.
+            if setup.own.call_with(call, Box::new(drop)).is_err() {
+                return tracing::warn!(%namespace, "allocated values can't be added to the job: the server has ended");
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Changes of the environment that a job's processes start with.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
@@ -104,6 +105,30 @@ impl EnvironmentChange {
         }
     }
 
+    /// The variables after all changes, in order. `old` gives a variable's value before. A variable without a value is
+    /// removed.
+    ///
+    /// ```
+    /// use modex::EnvironmentChange;
+    ///
+    /// let changes: Vec<EnvironmentChange> = Vec::new();
+    /// assert!(EnvironmentChange::merged(&changes, |name| std::env::var_os(name)).is_empty());
+    /// ```
+    #[must_use]
+    pub fn merged(changes: &[Self], old: impl Fn(&OsStr) -> Option<OsString>) -> BTreeMap<OsString, Option<OsString>> {
+        let mut variables: BTreeMap<OsString, Option<OsString>> = BTreeMap::new();
+        for change in changes {
+            let name = change.name();
+            let value = variables.entry(name.to_owned()).or_insert_with(|| old(name));
+            match change.apply_to(value.as_deref()) {
+                Variable::Unchanged => {}
+                Variable::Set(new) => *value = Some(OsStr::from_bytes(&new).to_owned()),
+                Variable::Unset => *value = None,
+            }
+        }
+        variables
+    }
+
     /// The name, if no variable can have it.
     pub(super) fn impossible_name(&self) -> Option<&Text> {
         Some(&self.name).filter(|name| name.as_bytes().is_empty() || name.as_bytes().contains(&b'='))
@@ -169,5 +194,20 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(found, [pair("A", ""), pair("AX", "1=2"), pair("B1C", "x")]);
         assert_eq!(forwarded(&variables[1..]), []);
+    }
+
+    /// The rule: each change applies to the result of the changes before it.
+    #[test]
+    fn several_changes_of_a_variable_add_up() {
+        let change = |kind| EnvironmentChange { name: Text::from("PATH"), kind };
+        let (one, two) = (Kind::Prepend(Text::from("/1"), b':'), Kind::Append(Text::from("/2"), b':'));
+        let merged = |kinds: Vec<Kind>| {
+            let changes: Vec<EnvironmentChange> = kinds.into_iter().map(change).collect();
+            let merged = EnvironmentChange::merged(&changes, |_| Some(OsString::from("/usr")));
+            merged.into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(merged(vec![one.clone(), two.clone()]), [Some(OsString::from("/1:/usr:/2"))]);
+        assert_eq!(merged(vec![Kind::Unset, two.clone()]), [Some(OsString::from("/2"))]);
+        assert_eq!(merged(vec![two, one, Kind::Unset]), [None]);
     }
 }

@@ -30,7 +30,7 @@ impl Fixture {
 
     /// Values left for the registration.
     fn left(&self) -> Vec<Info> {
-        self.setup().allotted.lock().get(&self.namespace).map_or_else(Vec::new, |left| left.concat())
+        self.setup().jobs.lock().get(&self.namespace).map_or_else(Vec::new, |job| job.left.concat())
     }
 
     /// Begins the first registration; returns it and the values that the description got.
@@ -90,8 +90,9 @@ fn what_several_calls_give_a_job_is_all_added() {
     // The core has the job now; the registering thread has not yet looked for values that came meanwhile.
     fixture.register();
     fixture.give("site.d", 4).unwrap();
-    assert_eq!(fixture.left(), [], "it is all added, in its order");
+    assert_eq!(fixture.left(), [value("site.c", 3), value("site.d", 4)].concat(), "the registration hands them over");
     registration.conclude(true);
+    assert_eq!(fixture.left(), []);
     fixture.give("site.e", 5).unwrap();
     let found = ["site.a", "site.b", "site.c", "site.d", "site.e"].map(|name| fixture.number(name));
     assert_eq!(found, [None, None, Some(3), Some(4), Some(5)], "what was taken is not added again");
