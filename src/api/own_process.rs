@@ -1,7 +1,7 @@
 //! Values and collective operations of the server's own process.
 
 use crate::proto::{Abort, Collective, Request};
-use crate::runtime::{OwnProcess, OwnRequest};
+use crate::runtime::{FindRequest, OwnProcess};
 use crate::types::{Info, Key, ProcId, Status, Text, Value};
 
 use super::options::FenceOptions;
@@ -43,7 +43,7 @@ impl Server {
     ///
     /// Fails with [`ServerError`].
     pub fn find(&self, proc: Option<ProcId>, key: Option<Key>, directives: Vec<Info>) -> Pending<Find> {
-        Pending(Find { own: self.handle.own_process().clone(), request: OwnRequest { proc, key, directives } })
+        Pending(Find { own: self.handle.own_process().clone(), request: FindRequest { proc, key, directives } })
     }
 
     /// Whether the server's own process has stored a value under a key.
@@ -74,7 +74,7 @@ impl Server {
 /// A Get of the server's own process, as an operation.
 pub struct Find {
     own: OwnProcess,
-    request: OwnRequest,
+    request: FindRequest,
 }
 
 impl Sealed for Find {}
@@ -178,6 +178,20 @@ mod tests {
         let refused = server.fence(&FenceOptions::new().procs(vec![other])).wait();
         assert_eq!(outcome(refused), Status::ERR_NOT_SUPPORTED);
         assert_eq!(outcome(server.resolve_nodes(None).wait()), Status::ERR_NOT_SUPPORTED);
+    }
+
+    /// Regression: after the end of the server, callbacks ran inside `then`. The rule: `then` fails instead.
+    #[test]
+    fn an_ended_server_begins_no_request_of_its_own_process() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(directory.path());
+        let fence = server.fence(&FenceOptions::new());
+        let job = Namespace::new("job").unwrap();
+        let nodes = server.resolve_nodes(Some(&job));
+        server.shutdown();
+        let refusal = |begun: Result<(), crate::RequestError>| begun.unwrap_err().status();
+        assert_eq!(refusal(fence.then(|_| panic!("there is no thread for callbacks"))), Status::ERR_INIT);
+        assert_eq!(refusal(nodes.then(|_| panic!("there is no thread for callbacks"))), Status::ERR_INIT);
     }
 
     #[test]

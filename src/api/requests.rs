@@ -92,11 +92,11 @@ common_requests! {
     /// Dissolves a group. Every member must call this.
     group_destruct(id: &str, directives: Vec<Info>) -> ();
 
-    /// The processes of a namespace (`None`: of all, which a server does not support) on a node (`None`: this one). The
-    /// list may be empty.
+    /// The processes of a namespace (`None`: of all) on a node (`None`: this one). The list may be empty. A [`Server`] asks
+    /// for one namespace only.
     resolve_peers(node: Option<&str>, namespace: Option<&Namespace>) -> Vec<ProcId>;
 
-    /// The nodes of a namespace (`None`: of all, which a server does not support), as a list with commas.
+    /// The nodes of a namespace (`None`: of all), as a list with commas. A [`Server`] asks for one namespace only.
     resolve_nodes(namespace: Option<&Namespace>) -> Text;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::{CallError, DirectiveError, time_limit};
 use crate::keys;
 use crate::proto::{self, Command, Credential, Reply, Request, Service, with_services};
-use crate::runtime::{OwnProcess, Session};
+use crate::runtime::{OwnProcess, Session, Stopped};
 use crate::types::AsStatus;
 use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
 
@@ -46,7 +46,7 @@ pub struct Group {
     pub id: Text,
     /// Its members; the position of each is its rank in the group.
     pub members: Vec<ProcId>,
-    /// The number that the host assigned, if it was asked to.
+    /// The number that the host assigned: for a client if it asked for one, in a server's own process if there is one.
     pub context_id: Option<u64>,
     /// Details.
     pub info: Vec<Info>,
@@ -137,8 +137,8 @@ impl<T: Send + 'static> Operation for RoundTrip<T> {
                 begun.map_err(|error| RequestError::Thread(error.kind()))
             }
             Link::Host(own) => {
-                own.exchange_with(self.request, deliver);
-                Ok(())
+                let begun = own.exchange_with(self.request, deliver);
+                begun.map_err(|Stopped| CallError::Refused { command, status: Status::ERR_INIT }.into())
             }
         }
     }

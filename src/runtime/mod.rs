@@ -5,6 +5,8 @@
 //!
 //! - A server has one thread (`server_loop`), which waits for sockets, deadlines and calls of other threads. It does a
 //!   bounded amount of work for each per turn.
+//! - The server's own process asks without messages (`own_process`, `own_values`). `job_setup` and `host_facts` keep
+//!   data for the host: what jobs get beside their description, and answers to queries about it.
 //! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
 //! - While the first thread waits, a call of the host takes a turn on the caller's thread (`commands`).
 //! - A server that gets a large message has a third thread, which decodes and encodes large messages (`decoder`).
@@ -53,7 +55,7 @@ pub use server::host::{
 };
 pub use server::host_facts::{FactError, HostFacts};
 pub use server::job_setup::{AllocationError, EnvironmentChange, JobSetup, Registration, SetupError, Variable};
-pub use server::own_process::{OwnProcess, OwnRequest};
+pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;
 pub use server::server_handle::tool_support::ToolSupport;
 pub use server::server_handle::{ServerHandle, ServerOptions, StartError};

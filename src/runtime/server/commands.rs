@@ -109,6 +109,11 @@ impl CommandSender {
         self.give(command).map_err(|_| LoopEnded)
     }
 
+    /// Whether the loop takes no more commands.
+    pub(super) fn is_closed(&self) -> bool {
+        *self.is_closed.read()
+    }
+
     /// As [`CommandSender::send`]; a late command is returned.
     pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
         let may_take_turn = command.may_take_turn();

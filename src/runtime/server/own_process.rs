@@ -42,7 +42,7 @@ pub struct OwnProcess {
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
 /// all values of the process.
 #[derive(Clone, Debug)]
-pub struct OwnRequest {
+pub struct FindRequest {
     /// The process.
     pub proc: Option<ProcId>,
     /// The key.
@@ -116,20 +116,44 @@ impl OwnProcess {
     /// # Errors
     /// [`CallError`]: the host's status, or "not supported" for a request that a server does not make.
     pub fn exchange(&self, request: Request) -> Result<Reply, CallError> {
-        let (sender, answer) = bounded(1);
         let command = request.command();
+        if let Some(question) = Question::of(&request, &self.values.hostname) {
+            let refused = |status| CallError::Refused { command, status };
+            let Question { find, read } = question.map_err(refused)?;
+            return answer(command, read, self.find(find).map_err(|Stopped| refused(Status::ERR_INIT))?);
+        }
+        let (sender, reply) = bounded(1);
         let take = move |reply| {
             // If no thread waits any more, the answer is dropped.
             let _ = sender.send(reply);
         };
         self.ask(request, Box::new(take));
         // The host's answer is never lost: a dropped responder answers with an error.
-        answer.recv().unwrap_or(Err(CallError::Refused { command, status: Status::ERROR }))
+        reply.recv().unwrap_or(Err(CallError::Refused { command, status: Status::ERROR }))
     }
 
-    /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server has ended
+    /// Makes a request. The answer goes to `callback`, on the thread of the host's functions. If the server ends
     /// meanwhile, that thread is gone, and the thread with the answer calls.
-    pub fn exchange_with(&self, request: Request, callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static) {
+    ///
+    /// # Errors
+    /// [`Stopped`]: the callback will not run.
+    pub fn exchange_with(
+        &self,
+        request: Request,
+        callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let command = request.command();
+        if let Some(question) = Question::of(&request, &self.values.hostname) {
+            return match question {
+                Ok(Question { find, read }) => {
+                    self.find_with(find, move |found| callback(answer(command, read, found)))
+                }
+                Err(status) => self.run(Box::new(move || callback(Err(CallError::Refused { command, status })))),
+            };
+        }
+        if self.commands.is_closed() {
+            return Err(Stopped);
+        }
         let commands = self.commands.clone();
         let take = move |reply| {
             if let Err(late) = commands.give(Command::Run(Box::new(move || callback(reply))))
@@ -139,11 +163,11 @@ impl OwnProcess {
             }
         };
         self.ask(request, Box::new(take));
+        Ok(())
     }
 
     fn ask(&self, request: Request, take: Take) {
         let command = request.command();
-        let refused = |status| Err(CallError::Refused { command, status });
         match request {
             Request::Service(service) => self.ask_service(service, take),
             Request::Fence(fence) if self.is_alone(&fence.procs) => take(Ok(Reply::Status(Status::SUCCESS))),
@@ -176,9 +200,7 @@ impl OwnProcess {
                 let reply = responder(AnswerForm::Infos, command, Box::new(take));
                 self.guarded(|host| host.group(group_request(GroupOperation::Destruct, group), reply));
             }
-            Request::ResolvePeers(question) => take(self.resolve_peers(&question).or_else(refused)),
-            Request::ResolveNode(namespace) => take(self.resolve_nodes(namespace.as_ref()).or_else(refused)),
-            _ => take(refused(Status::ERR_NOT_SUPPORTED)),
+            _ => take(Err(CallError::Refused { command, status: Status::ERR_NOT_SUPPORTED })),
         }
     }
 
@@ -201,39 +223,11 @@ impl OwnProcess {
         procs.iter().all(|proc| *proc == self.values.proc)
     }
 
-    /// The processes of a job on one node.
-    fn resolve_peers(&self, question: &proto::ResolvePeers) -> Result<Reply, Status> {
-        let namespace = named(question.namespace.as_ref())?;
-        let node = question.node.clone().unwrap_or_else(|| Text::from(self.values.hostname.as_str()));
-        let directives = vec![
-            Info::new(Key::from_static(keys::NODE_INFO.name()), true),
-            Info::new(Key::from_static(keys::HOSTNAME.name()), Value::String(node)),
-        ];
-        let value = self.fact(&namespace, keys::LOCAL_PEERS.name(), directives)?;
-        let ranks = ranks_in(value.as_str().ok_or(Status::ERR_TYPE_MISMATCH)?);
-        Ok(Reply::Procs(ranks.map(|rank| ProcId::new(namespace.clone(), rank)).collect()))
-    }
-
-    /// The nodes of a job, from its description.
-    fn resolve_nodes(&self, namespace: Option<&Text>) -> Result<Reply, Status> {
-        match self.fact(&named(namespace)?, keys::NODE_LIST.name(), Vec::new())? {
-            Value::String(text) => Ok(Reply::Nodes(text)),
-            _ => Err(Status::ERR_TYPE_MISMATCH),
-        }
-    }
-
-    /// A fact about a job.
-    fn fact(&self, namespace: &Namespace, key: &'static str, directives: Vec<Info>) -> Result<Value, Status> {
-        let proc = Some(ProcId { namespace: namespace.clone(), rank: Rank::Wildcard });
-        let found = self.find(OwnRequest { proc, key: Some(Key::from_static(key)), directives });
-        found.map_err(|Stopped| Status::ERR_INIT)?.map_err(|failure| status_of(&failure))
-    }
-
     /// Finds a value and waits for the core.
     ///
     /// # Errors
     /// [`Stopped`]. The inner error is the core's.
-    pub fn find(&self, request: OwnRequest) -> Result<Result<Value, HostResult>, Stopped> {
+    pub fn find(&self, request: FindRequest) -> Result<Result<Value, HostResult>, Stopped> {
         match self.step(request) {
             Step::Known(value) => Ok(Ok(value)),
             Step::Ask(call, rest) => Ok(rest.finish(self.call(call)?)),
@@ -246,7 +240,7 @@ impl OwnProcess {
     /// [`Stopped`]: the callback will not run.
     pub fn find_with(
         &self,
-        request: OwnRequest,
+        request: FindRequest,
         callback: impl FnOnce(Result<Value, HostResult>) + Send + 'static,
     ) -> Result<(), Stopped> {
         match self.step(request) {
@@ -255,8 +249,8 @@ impl OwnProcess {
         }
     }
 
-    fn step(&self, request: OwnRequest) -> Step {
-        let OwnRequest { proc, key, mut directives } = request;
+    fn step(&self, request: FindRequest) -> Step {
+        let FindRequest { proc, key, mut directives } = request;
         let qualifiers = qualified::qualifiers(&directives);
         if let Some(value) = key.as_ref().and_then(|key| self.values.known(proc.as_ref(), key, &qualifiers)) {
             return Step::Known(value);
@@ -268,6 +262,65 @@ impl OwnProcess {
         directives.push(Info::new(Key::from_static(keys::IMMEDIATE.name()), true));
         Step::Ask(HostCall::Get(OwnGet { proc, key, directives }), rest)
     }
+}
+
+/// A question for peers or nodes, which a Get of the job's description answers.
+struct Question {
+    find: FindRequest,
+    read: Read,
+}
+
+/// Makes the reply from the value.
+type Read = Box<dyn FnOnce(&Value) -> Option<Reply> + Send>;
+
+impl Question {
+    /// `None`: it is another request. The error refuses it.
+    fn of(request: &Request, hostname: &str) -> Option<Result<Self, Status>> {
+        match request {
+            Request::ResolvePeers(question) => Some(named(question.namespace.as_ref()).map(|namespace| {
+                let node = question.node.clone().unwrap_or_else(|| Text::from(hostname));
+                Self::peers(namespace, node)
+            })),
+            Request::ResolveNode(namespace) => Some(named(namespace.as_ref()).map(|namespace| Self::nodes(&namespace))),
+            _ => None,
+        }
+    }
+
+    /// The processes of a job on one node.
+    fn peers(namespace: Namespace, node: Text) -> Self {
+        let directives = vec![
+            Info::new(Key::from_static(keys::NODE_INFO.name()), true),
+            Info::new(Key::from_static(keys::HOSTNAME.name()), Value::String(node)),
+        ];
+        let find = fact(&namespace, keys::LOCAL_PEERS.name(), directives);
+        let read = move |value: &Value| {
+            let ranks = ranks_in(value.as_str()?);
+            Some(Reply::Procs(ranks.map(|rank| ProcId::new(namespace.clone(), rank)).collect()))
+        };
+        Self { find, read: Box::new(read) }
+    }
+
+    /// The nodes of a job, from its description.
+    fn nodes(namespace: &Namespace) -> Self {
+        let read = |value: &Value| match value {
+            Value::String(text) => Some(Reply::Nodes(text.clone())),
+            _ => None,
+        };
+        Self { find: fact(namespace, keys::NODE_LIST.name(), Vec::new()), read: Box::new(read) }
+    }
+}
+
+/// A Get of a fact about a job.
+fn fact(namespace: &Namespace, key: &'static str, directives: Vec<Info>) -> FindRequest {
+    let proc = Some(ProcId { namespace: namespace.clone(), rank: Rank::Wildcard });
+    FindRequest { proc, key: Some(Key::from_static(key)), directives }
+}
+
+/// The answer to a question, from the result of its Get.
+fn answer(command: proto::Command, read: Read, found: Result<Value, HostResult>) -> Result<Reply, CallError> {
+    let reply = found.map_err(|failure| status_of(&failure));
+    let reply = reply.and_then(|value| read(&value).ok_or(Status::ERR_TYPE_MISMATCH));
+    reply.map_err(|status| CallError::Refused { command, status })
 }
 
 /// Takes the host's answer as a reply.
