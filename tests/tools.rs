@@ -10,6 +10,7 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use modex::types::{Info, Key, ProcId, Query, Status};
 use modex::{AddressReport, AsStatus, AttachError, LocalHost, Server, Tool, ToolAdmission, ToolDirections, ToolError};
@@ -78,6 +79,22 @@ fn requests_go_to_the_server_that_was_chosen_last() {
     assert_eq!(tool.disconnect(&two).unwrap_err().status(), Status::ERR_NOT_FOUND);
     tool.set_primary(&one).unwrap();
     assert_eq!(primary(&tool).unwrap(), one);
+    tool.finalize().unwrap();
+}
+
+/// The rule: a wait for one server of a namespace attaches no other server of it.
+#[test]
+fn a_tool_waits_for_the_very_server_that_it_names() {
+    let place = tempfile::tempdir().unwrap();
+    let named = ToolSupport { admission: ToolAdmission::Named, ..ToolSupport::default() };
+    let server = serve(place.path(), "launcher", named);
+    let environment = [("HOME", "/"), ("TMPDIR", place.path().to_str().unwrap())];
+    let tool = Tool::builder().env(environment).alone().connect().unwrap();
+    let late = tool.wait_for_primary(&proc("launcher", 1), Some(Duration::ZERO));
+    assert!(matches!(late, Err(AttachError::TimedOut { .. })), "{late:?}");
+    assert_eq!(tool.servers(), []);
+    tool.wait_for_primary(server.proc(), None).unwrap();
+    assert_eq!(tool.client().unwrap().server(), server.proc());
     tool.finalize().unwrap();
 }
 

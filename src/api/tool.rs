@@ -166,8 +166,8 @@ impl Tool {
     }
 
     /// As [`Tool::set_primary`], and waits until the server is there: another thread attaches this tool to it, or it
-    /// leaves a rendezvous file under its namespace. A launcher does so that has attached to the server inside this tool.
-    /// Without a time limit the wait has no end.
+    /// leaves a rendezvous file under its namespace. A launcher that has attached to this tool's server leaves such a file.
+    /// Other servers of that namespace are not attached. Without a time limit the wait has no end.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -182,10 +182,12 @@ impl Tool {
     /// [`AttachError::TimedOut`].
     pub fn wait_for_primary(&self, server: &ProcId, time_max: Option<Duration>) -> Result<(), AttachError> {
         let by_namespace = ToolDirections { namespace: Some(server.namespace.clone()), ..ToolDirections::default() };
+        let environment = environment(self.environment.as_ref());
+        let is_located = || matches!(runtime::locate(&by_namespace, &environment), Ok(Some(found)) if found == *server);
         let is_found = runtime::wait_for_server(time_max, |may_search| {
             let is_there = self.set_primary(server).is_ok();
-            let may_be_found = !is_there && may_search && self.attach(&by_namespace).is_ok();
-            Ok::<_, AttachError>(is_there || (may_be_found && self.set_primary(server).is_ok()))
+            let is_attached = !is_there && may_search && is_located() && self.attach(&by_namespace).is_ok();
+            Ok::<_, AttachError>(is_there || (is_attached && self.set_primary(server).is_ok()))
         })?;
         is_found.then_some(()).ok_or_else(|| AttachError::TimedOut { server: server.clone() })
     }
