@@ -127,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// Nobody waits at an operation after every possible participant has come.
+    /// No process waits at an operation after all possible participants have arrived.
     pub(super) fn operations_lack_somebody(&mut self, server: ServerId, complete: Option<String>) {
         if let Some(what) = complete {
             self.breaks(Rule::NoWaitInVain, || {

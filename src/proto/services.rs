@@ -18,8 +18,8 @@
 //! | the request's type and its bytes | [`service`](super::service) |
 //! | the reply's bytes | [`reply`](super::reply) |
 //! | random requests for the tests of the codec | `strategies` |
-//! | the capability of a host | `server::config` |
-//! | the upcall and the form of its answer | `server::host_request` |
+//! | the capability of a host | `server::interface::config` |
+//! | the upcall and the form of its answer | `server::interface::services` |
 //! | the method of `Host`, and its call | `runtime::host` |
 //! | the methods of `Client` | `api::requests` |
 //!

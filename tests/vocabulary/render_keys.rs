@@ -84,11 +84,8 @@ fn table(rows: &[AttributeRow]) -> String {
         let AttributeRow { macro_name, key, since, meaning, .. } = row;
         let (kind, _) = kind_and_type(&row.value_type);
         let (standing, realm) = (standing(&row.standing), realm(&row.realm));
-        writeln!(
-            text,
-            "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),"
-        )
-        .expect("writing to a string");
+        writeln!(text, "    row({macro_name:?}, {key:?}, Kind::{kind}, {since:?}, {standing}, {realm}, {meaning:?}),")
+            .expect("writing to a string");
     }
     text.push_str("];\n\n/// Positions in `ROWS`, sorted by macro name.\n");
     text.push_str("pub(super) static BY_MACRO: &[u16] = &[\n");

@@ -24,7 +24,7 @@ fn one_with_slot() -> (Store, NamespaceReader) {
 }
 
 fn tell(store: &mut Store, connection: u32, request: u32, verdict: CompletionStatus) {
-    store.tell(&namespace(), &[CompletionNotice { connection, request, verdict }]).unwrap();
+    store.complete_waits(&namespace(), &[CompletionNotice { connection, request, verdict }]).unwrap();
 }
 
 fn sleep(slot: CompletionSlot<'_>, request: u32) -> Option<CompletionStatus> {

@@ -103,7 +103,11 @@ impl CompletionTable {
     }
 
     /// Writes verdicts, and wakes their connections if they sleep.
-    pub(super) fn tell(&self, segment: &mut SegmentWriter, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+    pub(super) fn complete_waits(
+        &self,
+        segment: &mut SegmentWriter,
+        notices: &[CompletionNotice],
+    ) -> Result<(), StoreError> {
         let mut classes = None;
         for notice in notices.iter().filter(|notice| self.owners.contains(&notice.connection)) {
             segment.store(self.slots, slot_of(notice.connection, self.slots.cell_count()), notice.word())?;

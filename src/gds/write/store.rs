@@ -196,8 +196,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]; some or all verdicts were not written.
-    pub fn tell(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.tell(notices)
+    pub fn complete_waits(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
+        self.namespaces.get_mut(namespace).ok_or_else(|| unknown(namespace))?.complete_waits(notices)
     }
 
     /// All namespaces, in order.

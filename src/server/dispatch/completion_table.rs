@@ -32,6 +32,6 @@ impl ServerCore<Store> {
     /// # Errors
     /// As [`Store::tell`].
     pub fn complete_waits(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
-        self.store.tell(namespace, notices)
+        self.store.complete_waits(namespace, notices)
     }
 }

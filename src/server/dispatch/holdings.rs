@@ -50,7 +50,7 @@ impl<S: Datastore> ServerCore<S> {
             ("invitation", invitations.len()),
             ("group that waits for leaders", bootstraps.len()),
             ("invitation without a leader", vacancies.len()),
-            ("end to be told of", mourning.len()),
+            ("unannounced end of a process", mourning.len()),
             ("remembered exchange", exchanges.len()),
             ("fence to catch up with", missed_fences.len()),
             ("process set", process_sets.len()),

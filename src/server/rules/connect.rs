@@ -63,8 +63,9 @@ impl<S: Datastore> ServerCore<S> {
         let own = peer.map(|peer| &peer.proc.namespace);
         // OpenPMIx clients expect only the status of a fence.
         let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
-        let is_told = |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
-        let others = ending.jobs.iter().filter(is_told);
+        let is_for_peer =
+            |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
+        let others = ending.jobs.iter().filter(is_for_peer);
         let results = match &ending.results {
             Results::Nothing => return Reply::Status(ending.status),
             Results::Missing(_) if !is_own_client => return Reply::Status(ending.status),

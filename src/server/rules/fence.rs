@@ -105,7 +105,7 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// A fence has ended after the host was asked. It is unknown which data of a failed one the other servers got.
+    /// A fence has ended after the host was asked. After a failed fence it is unknown which data the other servers have.
     pub(super) fn note_missed(&mut self, operation: &Collective, status: Status) {
         let is_good = brings_about(status);
         if !is_good && operation.stage != OperationStage::Gathering && operation.collects() {

@@ -174,7 +174,7 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    pub(super) fn answer_wait(&mut self, id: WaitId) {
+    fn answer_wait(&mut self, id: WaitId) {
         if let Some(waiter) = self.take_wait(id) {
             self.answer(waiter.asker, &waiter.wanted);
         }
@@ -397,7 +397,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The value in a session, from any job that the reader may read: in the named session, else in the namespace's
     /// own.
-    pub(super) fn find_in_session(&self, wanted: &Wanted, lookup: &Lookup<'_>) -> Option<Value> {
+    fn find_in_session(&self, wanted: &Wanted, lookup: &Lookup<'_>) -> Option<Value> {
         let (own, realm) = (&wanted.proc.namespace, &wanted.directives.realm);
         let key = KeyRef::new(keys::SESSION_ID.name());
         let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };

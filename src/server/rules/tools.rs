@@ -7,7 +7,7 @@ use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
     Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
-    ToolKind, ToolUpcall, Upcall, set, settled,
+    ToolKind, ToolUpcall, Upcall, set,
 };
 use crate::server::state::{PeerStage, Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
@@ -132,8 +132,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn settle_tool(&mut self, now: Time, id: PeerId, reply: HostReply) {
         let (status, assigned) = match reply {
             HostReply::Tool(assigned) => (Status::SUCCESS, assigned),
-            HostReply::Status(status) => (settled(status), None),
-            _ => (Status::ERROR, None),
+            other => (other.status(), None),
         };
         if status != Status::SUCCESS {
             let refusal = Refusal::HostForTool { status };

@@ -124,8 +124,8 @@ impl MissedFences {
         self.running.get(&id).is_some_and(|running| running.patience == 0)
     }
 
-    /// The wait of a fence ends. Returns its results, and whether it has all values.
-    pub(crate) fn end(&mut self, id: OperationId) -> Option<(Vec<Info>, bool)> {
+    /// The results of a fence, and whether it has all values.
+    pub(crate) fn take_results(&mut self, id: OperationId) -> Option<(Vec<Info>, bool)> {
         let running = self.running.get_mut(&id)?;
         Some((std::mem::take(&mut running.info), running.is_complete()))
     }

@@ -1,5 +1,6 @@
-//! The state of a server, without policy. Each part owns its fields and the methods that change them. No part knows the
-//! whole.
+//! The state of a server, without policy. Most parts own their fields and the methods that change them. The
+//! rules change the fields of a collective, of a registered job and process, and of a query in progress. No part knows
+//! the whole.
 //!
 //! | file | owns |
 //! |---|---|

@@ -201,7 +201,7 @@ impl Collective {
             && members.local.iter().all(|proc| self.contributed.contains(proc) || self.departed.contains(proc))
     }
 
-    pub(crate) fn note_departures(&mut self, registry: &Registry, table: TransitionTable, local: &BTreeSet<ProcId>) {
+    fn note_departures(&mut self, registry: &Registry, table: TransitionTable, local: &BTreeSet<ProcId>) {
         let departs = |proc: &&ProcId| {
             let presence = registry.client(proc).map(|client| client.presence);
             let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));

@@ -1,4 +1,4 @@
-//! The state of a server, of which each part is a file of its own. The rules add the server's methods.
+//! The state of a server. Each part has a file. The rules add the server's methods.
 
 use super::cleanups::Cleanups;
 use super::collectives::Collectives;

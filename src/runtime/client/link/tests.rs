@@ -60,8 +60,10 @@ impl ByHand {
         }
     }
 
-    fn tell(&mut self, tag: Tag, verdict: CompletionStatus) {
-        self.store.tell(&job(), &[CompletionNotice { connection: CONNECTION, request: tag.0, verdict }]).unwrap();
+    fn complete_waits(&mut self, tag: Tag, verdict: CompletionStatus) {
+        self.store
+            .complete_waits(&job(), &[CompletionNotice { connection: CONNECTION, request: tag.0, verdict }])
+            .unwrap();
     }
 
     fn answer(&mut self, tag: Tag, status: Status) {
@@ -115,7 +117,7 @@ fn what_is_told_needs_no_message() {
     let (_, fenced) = fence(None, LONG, |server| {
         let (tag, mark) = server.next();
         assert!(!mark.unwrap().has_forerunner && mark.unwrap().has_received(0));
-        server.tell(tag, CompletionStatus::Succeeded);
+        server.complete_waits(tag, CompletionStatus::Succeeded);
     });
     assert!(fenced.is_ok());
     let (committed, fenced) = fence(Some(commit_call()), LONG, |server| {
@@ -123,7 +125,7 @@ fn what_is_told_needs_no_message() {
         assert!(commit.is_deferred() && mark.is_none());
         let (tag, mark) = server.next();
         assert!(mark.unwrap().has_forerunner);
-        server.tell(tag, CompletionStatus::Succeeded);
+        server.complete_waits(tag, CompletionStatus::Succeeded);
     });
     assert!(committed.unwrap().is_ok() && fenced.is_ok());
 }
@@ -133,7 +135,7 @@ fn a_failure_is_read() {
     let (_, fenced) = fence(None, LONG, |server| {
         let (tag, _) = server.next();
         server.answer(tag, Status::ERR_TIMEOUT);
-        server.tell(tag, CompletionStatus::InMessage);
+        server.complete_waits(tag, CompletionStatus::InMessage);
     });
     assert_eq!(fenced.unwrap_err().status(), Status::ERR_TIMEOUT);
 }
@@ -187,7 +189,7 @@ fn what_a_server_has_told_before_its_end_counts() {
             }
             let (tag, _) = server.next();
             server.next();
-            server.tell(tag, CompletionStatus::Succeeded);
+            server.complete_waits(tag, CompletionStatus::Succeeded);
             server.stream.shutdown();
         });
         assert!(fenced.is_ok());
@@ -224,7 +226,7 @@ fn one_thread_sleeps_at_a_time() {
         let requests = [server.next(), server.next()];
         assert!(requests[0].1.is_some() && requests[1].1.is_none());
         server.answer(requests[1].0, Status::SUCCESS);
-        server.tell(requests[0].0, CompletionStatus::Succeeded);
+        server.complete_waits(requests[0].0, CompletionStatus::Succeeded);
         assert!(callers.into_iter().all(|caller| caller.join().unwrap().1.is_ok()));
     });
 }
@@ -244,7 +246,7 @@ fn commits_without_a_sleeping_fence_are_forgotten() {
         let (tag, mark) = server.next();
         let sent_bytes = server.stream.sent_bytes();
         assert!(mark.is_some_and(|mark| !mark.has_forerunner && mark.has_received(sent_bytes)));
-        server.tell(tag, CompletionStatus::Succeeded);
+        server.complete_waits(tag, CompletionStatus::Succeeded);
         let ((committed, fenced), later) = caller.join().unwrap();
         assert!(committed.unwrap().is_ok() && fenced.is_ok() && later.1.is_ok());
     });

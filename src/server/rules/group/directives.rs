@@ -25,11 +25,11 @@ pub(super) fn group_of(event: &Event) -> Option<Text> {
 
 /// Whether a group is formed of the remaining members.
 pub(super) fn tolerates_deaths(directives: &[Info]) -> bool {
-    is_told_of_deaths(directives) || flag(directives, keys::GROUP_OPTIONAL)
+    wants_notice_of_deaths(directives) || flag(directives, keys::GROUP_OPTIONAL)
 }
 
 /// Whether processes that form a group are informed about members that end before they arrive.
-pub(super) fn is_told_of_deaths(directives: &[Info]) -> bool {
+pub(super) fn wants_notice_of_deaths(directives: &[Info]) -> bool {
     flag(directives, keys::GROUP_FT_COLLECTIVE) || flag(directives, keys::GROUP_NOTIFY_TERMINATION)
 }
 

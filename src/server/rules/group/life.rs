@@ -312,7 +312,7 @@ impl<S: Datastore> ServerCore<S> {
         let peer = origin.and_then(|origin| self.peers.get(origin));
         // Our own clients state that they inform the members; their first releases mapped segments.
         let leader_tells = event.info.iter().any(|info| info.key.as_str() == proto::GROUP_LEADER_TELLS);
-        let is_told_here = peer.is_some_and(|peer| {
+        let is_notified_here = peer.is_some_and(|peer| {
             let tells = leader_tells || peer.store == StoreOffer::Segment || peer.version.major >= TELLS_ITSELF_SINCE;
             !tells
         });
@@ -322,7 +322,7 @@ impl<S: Datastore> ServerCore<S> {
                 .is_some_and(|client| client.presence.is_gone() || client.presence == Presence::Finalized)
         };
         let gone: Vec<ProcId> = invited.iter().filter(is_gone).cloned().collect();
-        self.invitations.open(id, leader.clone(), invited, is_told_here);
+        self.invitations.open(id, leader.clone(), invited, is_notified_here);
         for proc in gone {
             self.end_invitations_of(now, &proc);
         }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::directives::is_told_of_deaths;
+use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
 use crate::server::state::{CollectiveKind, Loss, OperationId, OperationStage, ServerCore, Timer};
@@ -70,7 +70,7 @@ impl<S: Datastore> ServerCore<S> {
         let name = name.clone();
         let was_leader = operation.leaders.contains(proc);
         let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
-        if !was_leader && !is_told_of_deaths(&operation.directives) {
+        if !was_leader && !wants_notice_of_deaths(&operation.directives) {
             return;
         }
         let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();

@@ -135,7 +135,8 @@ impl Bootstraps {
         Some(std::mem::replace(&mut open.deadline, deadline))
     }
 
-    /// Takes back the tickets of a connection. Returns whether the group can't be formed any more, without a leader.
+    /// Takes back the tickets of a connection. Returns whether the group
+    /// has lost a leader or its last process, and so can't be formed.
     pub(crate) fn withdraw(&mut self, id: BootstrapId, peer: PeerId, tickets: &mut Vec<Ticket>) -> bool {
         let Some(open) = self.open.get_mut(&id) else { return false };
         let leaders = open.leaders().len();

@@ -7,7 +7,7 @@ use super::{Bounds, Pair, RANKS, Step};
 use crate::types::Status;
 
 /// Replies: process, number of the request, and status.
-pub(super) type CompletionNotice = BTreeSet<(u32, u32, i32)>;
+pub(super) type Replies = BTreeSet<(u32, u32, i32)>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Life {
@@ -113,8 +113,8 @@ impl Model {
         fingerprint(&model)
     }
 
-    pub(super) fn apply(&mut self, step: Step, number: u32) -> CompletionNotice {
-        let mut told = CompletionNotice::new();
+    pub(super) fn apply(&mut self, step: Step, number: u32) -> Replies {
+        let mut told = Replies::new();
         match step {
             Step::Arrive(rank, kind) => self.arrive(rank, kind, number),
             Step::Finalize(rank) => {
@@ -180,7 +180,7 @@ impl Model {
     }
 
     /// Operations whose participants have all arrived or ended go up or end; answered ones end, in order.
-    fn settle(&mut self, told: &mut CompletionNotice) {
+    fn settle(&mut self, told: &mut Replies) {
         for index in 0..self.operations.len() {
             let lives = self.lives;
             let operation = &mut self.operations[index];
@@ -219,6 +219,6 @@ impl Model {
     }
 }
 
-fn tell(told: &mut CompletionNotice, operation: &ModelOperation, status: Status) {
+fn tell(told: &mut Replies, operation: &ModelOperation, status: Status) {
     told.extend(operation.waiting.iter().map(|(rank, number)| (*rank, *number, status.to_raw())));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::fingerprint::fingerprint;
-use super::model::{CompletionNotice, Model};
+use super::model::{Model, Replies};
 use super::{Pair, RANKS, Step};
 use crate::gds::model::MapStore;
 use crate::proto::{Reply, Request, Tag};
@@ -126,8 +126,8 @@ impl World {
     }
 
     /// The replies since the last call.
-    fn told(&mut self) -> Result<CompletionNotice, String> {
-        let mut told = CompletionNotice::new();
+    fn told(&mut self) -> Result<Replies, String> {
+        let mut told = Replies::new();
         while let Some(output) = self.server.poll_output() {
             match output {
                 Output::Reply(_, tag, reply) if tag.0 < 1_000_000 => {
