@@ -18,8 +18,8 @@
 //! | [`Data`], [`TypeCode`] | `void *`, `pmix_data_type_t` | P2: an element of this type, or the direct form of one |
 //! | [`Data`], [`DataCount`] | `void *`, `int32_t` | as [`Data`], for so many elements in a row |
 //! | [`DataPlace`], [`TypeCode`], [`DataCount`] | `void *` ... | P2: storage for elements of this type, for so many in a row |
-//! | [`DataOut`] | `void **` | as [`Out`]; for data that is copied out, the pointer there is NULL or names storage for it |
-//! | [`ValueOut`] | `pmix_value_t **` | as [`Out`]; with static values, the pointer there is NULL or names storage for one |
+//! | [`DataOut`] | `void **` | as [`Out`]; for data that is copied out, the pointer there is NULL, plainly wrong, or names storage for it |
+//! | [`ValueOut`] | `pmix_value_t **` | as [`Out`]; with static values, the pointer there is NULL, plainly wrong, or names storage for one |
 //! | [`Given`], [`Count`] | `char *`, `size_t` | NULL or a block of libc's with so many bytes, which the function takes over |
 //! | [`Callback`](crate::callback::Callback), [`CallerData`](crate::pointer::CallerData) | function, `void *` | the function may be called on any thread with the data |
 //!
@@ -602,17 +602,20 @@ impl DataOut<'_> {
         self.0.place(what)
     }
 
-    /// The caller's storage for data that is copied out.
+    /// The storage that the pointer at the place names.
     ///
     /// # Errors
     /// As [`Out::place`], and when there is none.
-    pub fn storage(&mut self, data_type: DataType) -> Result<Place<'_>, CError> {
+    ///
+    /// # Safety
+    /// Data of this type is copied out by the call, or the function has stored a pointer to a block of its own for it.
+    pub unsafe fn storage(&mut self, data_type: DataType) -> Result<Place<'_>, CError> {
         let what = "place for data";
         let at = *self.0.place(what)?;
         if at.is_null() {
             return Err(CError::Null { what });
         }
-        // SAFETY: the pointer names storage for an element of this type (the promise of this type).
+        // SAFETY: storage for an element of this type: the caller's, by the promise of `DataOut`, or the function's block.
         Ok(unsafe { Place::new(data_type, at) })
     }
 }
@@ -651,9 +654,12 @@ impl ValueOut<'_> {
     ///
     /// # Errors
     /// As [`Out::place`], and when there is none.
-    pub fn storage(&mut self) -> Result<&mut pmix_value_t, CError> {
+    ///
+    /// # Safety
+    /// The directives of the call ask for a static value.
+    pub unsafe fn storage(&mut self) -> Result<&mut pmix_value_t, CError> {
         let at = *self.place()?;
-        // SAFETY: with static values the pointer names storage that is the caller's alone (the promise of this type).
+        // SAFETY: with static values the pointer names storage that is the caller's alone (the promise of `ValueOut`).
         unsafe { pointer::unique(at, "storage for the value") }
     }
 }

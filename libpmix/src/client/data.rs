@@ -280,7 +280,8 @@ fn get(
     val.place()?;
     let wanted = wanted(&member, proc, key, infos)?;
     let target = match wanted.place {
-        Place::Caller => Target::Storage(val.storage()?),
+        // SAFETY: the directives ask for a static value (`wanted`).
+        Place::Caller => Target::Storage(unsafe { val.storage() }?),
         Place::New | Place::Library => Target::Pointer(val.place()?),
     };
     if is_version(wanted.key.as_ref()) {
