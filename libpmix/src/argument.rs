@@ -189,11 +189,18 @@ impl<'a, T> Out<'a, T> {
         if self.is_null() { Ok(None) } else { self.into_place(what).map(Some) }
     }
 
-    /// Stores a value at any address; NULL takes none.
+    /// Whether [`Out::put`] stores: the pointer is neither NULL nor in the first page.
+    #[inline]
+    #[must_use]
+    pub fn is_possible(&self) -> bool {
+        pointer::is_possible(self.pointer)
+    }
+
+    /// Stores a value, aligned or not. NULL and impossible addresses take none.
     #[inline]
     pub fn put(&mut self, value: T) {
-        if !self.is_null() {
-            // SAFETY: not NULL (checked), so it is storage for a `T` (`new`).
+        if self.is_possible() {
+            // SAFETY: not plainly wrong (checked), so it is storage for a `T` (`new`).
             unsafe { self.pointer.write_unaligned(value) };
         }
     }
@@ -237,13 +244,19 @@ impl<'a, T> OutArray<'a, T> {
     }
 
     /// Hands an array over. A caller without a place for it does not want it.
-    pub fn put<F: Form<C = T>>(&mut self, array: Array<F>) {
+    ///
+    /// # Errors
+    /// When a place is an impossible address; the array is then released.
+    pub fn put<F: Form<C = T>>(&mut self, array: Array<F>) -> Result<(), CError> {
         if self.first.is_null() || self.count.is_null() {
-            return;
+            return Ok(());
         }
+        pointer::check_address(self.first.pointer, "place for an array")?;
+        pointer::check_address(self.count.pointer, "place for a count")?;
         let (first, count) = array.into_raw();
         self.first.put(first);
         self.count.put(count);
+        Ok(())
     }
 }
 
@@ -625,13 +638,14 @@ impl DataOut<'_> {
 pub struct ValueOut<'a>(Out<'a, *mut pmix_value_t>);
 
 impl ValueOut<'_> {
-    /// Whether the caller gave none.
+    /// As [`Out::is_possible`].
+    #[inline]
     #[must_use]
-    pub const fn is_null(&self) -> bool {
-        self.0.is_null()
+    pub fn is_possible(&self) -> bool {
+        self.0.is_possible()
     }
 
-    /// Stores the value at any address.
+    /// As [`Out::put`].
     #[inline]
     pub fn put(&mut self, value: *mut pmix_value_t) {
         self.0.put(value);
@@ -676,6 +690,30 @@ impl<'a> Given<'a> {
     #[must_use]
     pub const fn into_block(self, size_bytes: Count<'a, u8>) -> (*mut c_char, usize) {
         (self.block, size_bytes.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::pmix_info_t;
+
+    /// Regression: `PMIx_Get` and functions with an array of results stored in the first page, and the caller crashed.
+    #[test]
+    fn an_impossible_place_takes_no_result() {
+        // SAFETY: the address is in the first page, so no promise is needed (P1).
+        let mut place = unsafe { Out::<*mut pmix_value_t>::new(std::ptr::without_provenance_mut(8)) };
+        assert!(!place.is_possible());
+        place.put(std::ptr::null_mut());
+        place.clear();
+        let mut count = 7;
+        // SAFETY: as above.
+        let first = unsafe { Out::<*mut pmix_info_t>::new(std::ptr::without_provenance_mut(8)) };
+        // SAFETY: the test's own number.
+        let mut places = OutArray::cleared(first, unsafe { Out::new(&raw mut count) });
+        let array = Array::<pmix_info_t>::constructed(1).unwrap();
+        assert_eq!(places.put(array), Err(CError::BadPointer { what: "place for an array", address: 8 }));
+        assert_eq!(count, 0);
     }
 }
 

@@ -26,14 +26,21 @@ pub fn check<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
     if pointer.is_aligned() { Ok(()) } else { Err(CError::BadPointer { what, address: pointer.addr() }) }
 }
 
-fn check_address<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
-    if pointer.is_null() {
-        return Err(CError::Null { what });
+/// As [`check`], without the alignment.
+///
+/// # Errors
+/// When the pointer is NULL or in the first page; `what` names it.
+pub fn check_address<T>(pointer: *const T, what: &'static str) -> Result<(), CError> {
+    if is_possible(pointer) {
+        return Ok(());
     }
-    if pointer.addr() < FIRST_PAGE_BYTES {
-        return Err(CError::BadPointer { what, address: pointer.addr() });
-    }
-    Ok(())
+    Err(if pointer.is_null() { CError::Null { what } } else { CError::BadPointer { what, address: pointer.addr() } })
+}
+
+/// Whether a pointer is neither NULL nor in the first page.
+#[inline]
+pub fn is_possible<T>(pointer: *const T) -> bool {
+    pointer.addr() >= FIRST_PAGE_BYTES
 }
 
 /// Refuses a pointer that can't be the address of so many `T`.
@@ -59,6 +66,21 @@ pub unsafe fn shared<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a
     check(pointer, what)?;
     // SAFETY: not null and aligned (checked); alive and unchanged (P1).
     Ok(unsafe { &*pointer })
+}
+
+/// The target of a pointer; `None` for NULL.
+///
+/// # Errors
+/// When the pointer is an impossible address; `what` names it.
+///
+/// # Safety
+/// P1.
+pub unsafe fn optional<'a, T>(pointer: *const T, what: &'static str) -> Result<Option<&'a T>, CError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: P1 (the contract of this function).
+    unsafe { shared(pointer, what) }.map(Some)
 }
 
 /// The target of a pointer, for writing.
@@ -200,10 +222,8 @@ pub unsafe fn text_within<'a>(
 /// # Safety
 /// P1: a string, or as many bytes as the limit says; alive and unchanged as long as the result.
 pub unsafe fn text_up_to<'a>(pointer: *const c_char, limit: usize, what: &'static str) -> Option<&'a [u8]> {
-    if pointer.is_null() {
-        return None;
-    }
-    // SAFETY: strnlen looks no further than the NUL or the limit.
+    check(pointer, what).ok()?;
+    // SAFETY: not null (checked); strnlen looks no further than the NUL or the limit.
     let length = unsafe { nix::libc::strnlen(pointer, limit) };
     // SAFETY: strnlen has seen so many bytes.
     unsafe { slice(pointer.cast::<u8>(), length, what) }.ok()
@@ -304,9 +324,13 @@ mod tests {
     fn what_cannot_be_an_address_is_refused_unfollowed() {
         // SAFETY: none of these addresses passes the checks, so none is followed.
         let target = |address| unsafe { shared::<u64>(std::ptr::without_provenance(address), "number") };
+        // SAFETY: as above.
+        let optional = |address| unsafe { optional::<u64>(std::ptr::without_provenance(address), "number") };
         assert_eq!(target(0), Err(CError::Null { what: "number" }));
+        assert_eq!(optional(0), Ok(None));
         for address in [64, 0x10001] {
-            assert_eq!(target(address), Err(CError::BadPointer { what: "number", address }));
+            let error = CError::BadPointer { what: "number", address };
+            assert_eq!((target(address), optional(address)), (Err(error.clone()), Err(error)));
         }
         // SAFETY: the count is impossible, so the address is not followed.
         let huge = unsafe { slice::<u64>(std::ptr::without_provenance(0x10000), usize::MAX, "numbers") };

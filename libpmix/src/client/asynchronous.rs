@@ -60,7 +60,7 @@ pub(super) fn start_with(
 /// Runs an operation, waits, and stores the resulting infos in the caller's places.
 pub(super) fn run_for_infos(operation: Operation, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
     let answer = call::run(operation).map_err(Failure)?;
-    results.put(to_c::infos(&infos_of(answer.results))?);
+    results.put(to_c::infos(&infos_of(answer.results))?)?;
     Ok(answer.status)
 }
 

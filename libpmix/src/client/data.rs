@@ -88,7 +88,7 @@ pub extern "C" fn PMIx_Get<'a>(
     let infos = info.counted(ninfo);
     let status = guard(|| {
         // A value that is found needs a place to go to.
-        let found = if val.is_null() { None } else { peek(proc, key, infos) };
+        let found = if val.is_possible() { peek(proc, key, infos) } else { None };
         if let Some(found) = found {
             val.put(found);
             return Ok(());

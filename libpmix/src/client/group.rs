@@ -59,7 +59,7 @@ pub extern "C" fn PMIx_Group_construct_nb<'a>(
 pub(super) fn form(operation: Operation, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
     let answer = call::run(operation)?;
     let array = to_c::infos(&description(answer.results))?;
-    results.put(array);
+    results.put(array)?;
     Ok(answer.status)
 }
 

@@ -32,7 +32,7 @@ pub extern "C" fn PMIx_Query_info<'a>(
     guard_status(|| {
         let queries = questions(queries.counted(nqueries))?;
         let (known, rest) = divide(queries);
-        results.put(Array::<pmix_info_t>::empty());
+        results.put(Array::<pmix_info_t>::empty())?;
         let answer = match rest.is_empty() {
             true => Answer::complete(Results::Infos(known)),
             false => {
@@ -40,7 +40,7 @@ pub extern "C" fn PMIx_Query_info<'a>(
                 with_known(known, call::run(QueryInfo::new(rest).into())).map_err(Failure)?
             }
         };
-        results.put(to_c::infos(&infos_of(answer.results))?);
+        results.put(to_c::infos(&infos_of(answer.results))?)?;
         Ok(answer.status)
     })
 }

@@ -30,14 +30,17 @@ pub extern "C" fn PMIx_Spawn<'a>(
     ninfo: Count<'a, pmix_info_t>,
     apps: Items<'a, pmix_app_t>,
     napps: Count<'a, pmix_app_t>,
-    mut nspace: Out<'a, pmix_nspace_t>,
+    nspace: Out<'a, pmix_nspace_t>,
 ) -> pmix_status_t {
     guard(|| {
         let operation = job(job_info.counted(ninfo), apps.counted(napps))?;
+        let place = nspace.optional("place for the namespace")?;
         let channels = forwarded(&operation);
         let namespace = namespace_of(call::run(operation)?)?;
         show_output(&namespace, channels);
-        nspace.put(to_c::namespace(&namespace));
+        if let Some(place) = place {
+            *place = to_c::namespace(&namespace);
+        }
         Ok(())
     })
 }

@@ -5,8 +5,8 @@ use modex::types::{Text, Topology};
 use super::{Depth, Form, Own, Str, Whole};
 use crate::error::CError;
 use crate::hwloc::{self, Bitmap, RawTopology};
-use crate::memory;
 use crate::types::{pmix_cpuset_t, pmix_topology_t};
+use crate::{memory, pointer};
 
 /// The provider that the members name.
 const SOURCE: &[u8] = b"hwloc";
@@ -17,7 +17,7 @@ impl Form for pmix_cpuset_t {
     type Owned = Option<Text>;
 
     fn read(from: Whole<'_, Self>, _: Depth) -> Result<Option<Text>, CError> {
-        from.bitmap().map(hwloc::list_of).transpose()
+        from.bitmap()?.map(hwloc::list_of).transpose()
     }
 
     fn write(owned: &Option<Text>, to: &mut Self) -> Result<(), CError> {
@@ -29,7 +29,7 @@ impl Form for pmix_cpuset_t {
 
     fn copy(from: Whole<'_, Self>, to: &mut Self, depth: Depth) -> Result<(), CError> {
         Str::copy(from.source(), &mut to.source, depth)?;
-        if let Some(bitmap) = from.bitmap() {
+        if let Some(bitmap) = from.bitmap()? {
             to.bitmap = hwloc::duplicate_bitmap(bitmap)?;
         }
         Ok(())
@@ -53,7 +53,7 @@ impl Form for pmix_topology_t {
     type Owned = Topology;
 
     fn read(from: Whole<'_, Self>, _: Depth) -> Result<Topology, CError> {
-        from.topology().map_or_else(|| Ok(Topology { xml: None, support: Vec::new() }), hwloc::exported)
+        from.topology()?.map_or_else(|| Ok(Topology { xml: None, support: Vec::new() }), hwloc::exported)
     }
 
     fn write(owned: &Topology, to: &mut Self) -> Result<(), CError> {
@@ -65,7 +65,7 @@ impl Form for pmix_topology_t {
 
     fn copy(from: Whole<'_, Self>, to: &mut Self, depth: Depth) -> Result<(), CError> {
         Str::copy(from.source(), &mut to.source, depth)?;
-        if let Some(topology) = from.topology() {
+        if let Some(topology) = from.topology()? {
             to.topology = hwloc::duplicate_topology(topology)?;
         }
         Ok(())
@@ -85,10 +85,12 @@ impl Form for pmix_topology_t {
 
 impl<'a> Whole<'a, pmix_cpuset_t> {
     /// The set; `None` when there is none.
-    #[must_use]
-    pub fn bitmap(self) -> Option<&'a Bitmap> {
-        // SAFETY: P1 holds for the member, which is NULL or a bitmap of libhwloc.
-        unsafe { self.get().bitmap.cast::<Bitmap>().as_ref() }
+    ///
+    /// # Errors
+    /// When the pointer is an impossible address.
+    pub fn bitmap(self) -> Result<Option<&'a Bitmap>, CError> {
+        // SAFETY: P1 holds for the member, which names a bitmap of libhwloc.
+        unsafe { pointer::optional(self.get().bitmap.cast::<Bitmap>(), "set of processors") }
     }
 
     /// The name of the provider.
@@ -101,10 +103,12 @@ impl<'a> Whole<'a, pmix_cpuset_t> {
 
 impl<'a> Whole<'a, pmix_topology_t> {
     /// The topology; `None` when there is none.
-    #[must_use]
-    pub fn topology(self) -> Option<&'a RawTopology> {
-        // SAFETY: P1 holds for the member, which is NULL or a topology of libhwloc.
-        unsafe { self.get().topology.cast::<RawTopology>().as_ref() }
+    ///
+    /// # Errors
+    /// When the pointer is an impossible address.
+    pub fn topology(self) -> Result<Option<&'a RawTopology>, CError> {
+        // SAFETY: P1 holds for the member, which names a topology of libhwloc.
+        unsafe { pointer::optional(self.get().topology.cast::<RawTopology>(), "topology") }
     }
 
     /// The name of the provider.

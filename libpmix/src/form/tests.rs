@@ -230,6 +230,19 @@ fn a_set_of_processors_is_libhwlocs() {
     }
 }
 
+/// Regression: libhwloc followed such addresses, and the program crashed.
+#[test]
+fn an_impossible_address_is_no_object_of_libhwloc() {
+    let at = std::ptr::without_provenance_mut(8);
+    let set = pmix_cpuset_t { source: std::ptr::null_mut(), bitmap: at };
+    let topology = pmix_topology_t { source: std::ptr::null_mut(), topology: at };
+    // SAFETY: the address is plainly wrong, which P1 permits.
+    let (set, topology) = unsafe { (Whole::new(&set), Whole::new(&topology)) };
+    let refused = |what| CError::BadPointer { what, address: 8 };
+    assert_eq!(pmix_cpuset_t::read(set, Depth::TOP), Err(refused("set of processors")));
+    assert_eq!(pmix_topology_t::read(topology, Depth::TOP), Err(refused("topology")));
+}
+
 #[test]
 fn a_topology_is_libhwlocs() {
     let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n\

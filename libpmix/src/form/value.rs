@@ -63,14 +63,10 @@ impl<'a> Whole<'a, pmix_value_t> {
     /// When the value has another type, or the pointer is an impossible address.
     pub fn topology(self) -> Result<Option<Whole<'a, pmix_topology_t>>, CError> {
         self.expect(DataType::Topology)?;
-        let topology = self.get().data.topo();
-        if topology.is_null() {
-            return Ok(None);
-        }
         // SAFETY: the type says that the value points to a topology, and P1 holds for it.
-        let topology = unsafe { pointer::shared(topology, "topology") }?;
+        let topology = unsafe { pointer::optional(self.get().data.topo(), "topology") }?;
         // SAFETY: P1 holds for the members of the topology, too.
-        Ok(Some(unsafe { Whole::new(topology) }))
+        Ok(topology.map(|topology| unsafe { Whole::new(topology) }))
     }
 
     fn expect(self, expected: DataType) -> Result<(), CError> {

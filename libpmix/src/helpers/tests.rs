@@ -296,6 +296,10 @@ fn names_in_place_are_cut_and_compared() {
     assert_eq!(key, [0; 512]);
     assert!(as_c!(PMIx_Check_key(c"a".as_ptr(), c"a".as_ptr())));
     assert!(!as_c!(PMIx_Check_key(c"a".as_ptr(), std::ptr::null())));
+    // Regression: the bytes at this address were counted before it was checked.
+    let impossible: *const c_char = std::ptr::without_provenance(8);
+    assert!(!as_c!(PMIx_Check_key(impossible, c"a".as_ptr())));
+    assert!(as_c!(PMIx_Nspace_invalid(impossible)));
     assert!(as_c!(PMIx_Check_nspace(c"a".as_ptr(), c"".as_ptr())));
     assert!(!as_c!(PMIx_Check_nspace(c"a".as_ptr(), c"b".as_ptr())));
     assert!(PMIx_Check_rank(3, Rank::Wildcard.to_raw()) && !PMIx_Check_rank(3, 4));

@@ -111,7 +111,7 @@ fn unload(value: Whole<'_, pmix_value_t>, mut data: DataOut<'_>, size: &mut usiz
             if element::is_pointed(data_type) && !is_copied_out {
                 *data.place(what)? = memory::zeroed::<u8>(width)?.cast();
             }
-            // SAFETY: `PMIx_Value_unload` copies data of this type out, or the block for it was stored above.
+            // SAFETY: data of this type is copied out (see `PMIx_Value_unload`), or a block for it was stored above.
             let mut place = unsafe { data.storage(data_type) }?;
             place.construct();
             place.copy(value.element()?, Depth::TOP)?;

@@ -5,11 +5,11 @@ use modex::keys;
 use modex::types::{DataType, Status};
 
 use crate::form::Whole;
-use crate::from_c;
 use crate::guard::Failure;
 use crate::hwloc::RawTopology;
 use crate::topology::{Given, is_forbidden};
 use crate::types::pmix_value_t;
+use crate::{from_c, pointer};
 
 /// Our own info: "none" forbids reading the machine, "discover" allows it. Has precedence over the variable
 /// `MODEX_TOPOLOGY`.
@@ -32,8 +32,10 @@ impl TopologyOptions {
             self.give(object_of(value)?);
         } else if name == keys::TOPOLOGY.name() {
             if value.type_ == DataType::Pointer.to_raw() && !matches!(self.given, Given::Described(_)) {
-                // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which `PMIx_server_init` may read.
-                self.give(unsafe { value.data.ptr().cast::<RawTopology>().as_ref() });
+                let object = value.data.ptr().cast::<RawTopology>();
+                // SAFETY: the standard's attribute holds NULL or a loaded topology of libhwloc, which `PMIx_server_init` may read
+                // (P1).
+                self.give(unsafe { pointer::optional(object, "topology") }?);
             }
         } else if name == keys::SERVER_SHARE_TOPOLOGY.name() || name == keys::HWLOC_SHARE_TOPO.name() {
             let value = from_c::value(value)?;
@@ -90,5 +92,22 @@ fn object_of(value: Whole<'_, pmix_value_t>) -> Result<Option<&RawTopology>, Fai
         tracing::warn!(?source, "the host's topology is another provider's and is not used");
         return Ok(None);
     }
-    Ok(topology.topology())
+    Ok(topology.topology()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::empty;
+
+    /// Regression: an address in the first page was followed, and the host crashed.
+    #[test]
+    fn an_impossible_address_is_no_topology() {
+        let mut value = empty::<pmix_value_t>();
+        value.type_ = DataType::Pointer.to_raw();
+        value.data.ptr = std::ptr::without_provenance_mut(8);
+        // SAFETY: values of this type have no pointer that the form follows.
+        let taken = TopologyOptions::default().take(keys::TOPOLOGY.name(), unsafe { Whole::new(&value) });
+        assert_eq!(taken.unwrap_err().0, Status::ERR_BAD_PARAM);
+    }
 }

@@ -61,7 +61,7 @@ fn compute(
     let topology = topo.get("topology")?;
     is_ours(topology.source(), "topology")?;
     let bitmap = locality::bitmap(cpuset)?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
-    let object = topology.topology().ok_or(Failure(Status::ERR_BAD_PARAM))?;
+    let object = topology.topology()?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
     let wanted = Wanted::of(&from_c::infos(infos)?)?;
     let set = locality::set_of(bitmap)?;
     let found = match hwloc::is_kept(topology.get().topology) {

@@ -118,7 +118,7 @@ pub(super) fn bitmap(cpuset: In<'_, pmix_cpuset_t>) -> Result<Option<&Bitmap>, F
     }
     let set = cpuset.get("processor set")?;
     is_ours(set.source(), "processor set")?;
-    Ok(set.bitmap())
+    Ok(set.bitmap()?)
 }
 
 /// The set of a bitmap. An infinite bitmap means every possible processor, because its list has no end.
