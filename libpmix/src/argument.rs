@@ -8,7 +8,8 @@
 //! | [`In`] | `const T *` | P1: NULL, plainly wrong, or a structure; P1 for every pointer inside, too |
 //! | [`Items`], [`Count`] | `const T *`, `size_t` | as [`In`], for so many structures in a row |
 //! | [`Out`] | `T *` | P1: storage for a `T` with any content, which nobody else uses |
-//! | [`OutItems`], [`Count`] | `T *`, `size_t` | as [`Out`], for so many in a row |
+//! | [`Filled`] | `T *` | as [`Out`], but its members have values; pointers among them are not followed |
+//! | [`FilledItems`], [`Count`] | `T *`, `size_t` | as [`Filled`], for so many in a row |
 //! | [`InOut`] | `T *` | as [`In`] and as [`Out`], and F1 for the content |
 //! | [`Freed`] | `T *` | as [`InOut`]; the block itself is libc's, too, and not used afterwards |
 //! | [`CText`] | `const char *` | P1: NULL or a string that a NUL ends |
@@ -260,14 +261,28 @@ impl<'a, T> OutArray<'a, T> {
     }
 }
 
-/// The first of several places to write.
+/// Storage to change: its numbers and texts may be read first.
 #[repr(transparent)]
-pub struct OutItems<'a, T> {
+pub struct Filled<'a, T>(Out<'a, T>);
+
+impl<T> Filled<'_, T> {
+    /// The storage with its content.
+    ///
+    /// # Errors
+    /// As [`Out::place`].
+    pub fn place(&mut self, what: &'static str) -> Result<&mut T, CError> {
+        self.0.place(what)
+    }
+}
+
+/// The first of several places to change.
+#[repr(transparent)]
+pub struct FilledItems<'a, T> {
     first: *mut T,
     call: Call<'a>,
 }
 
-impl<'a, T> OutItems<'a, T> {
+impl<'a, T> FilledItems<'a, T> {
     /// Whether the caller gave none.
     #[must_use]
     pub const fn is_null(&self) -> bool {
@@ -750,7 +765,8 @@ pub(crate) mod as_c {
         [T: ?Sized, const N: u8] usize => Count<'a, T, N>: |number| Self { number, call: PhantomData, of: PhantomData };
         [T] *mut T => Out<'a, T>: |pointer| Self { pointer, call: PhantomData };
         [const SIZE: usize] *mut c_char => Out<'a, [c_char; SIZE]>: |text| Self { pointer: text.cast(), call: PhantomData };
-        [T] *mut T => OutItems<'a, T>: |first| Self { first, call: PhantomData };
+        [T] *mut T => Filled<'a, T>: |pointer| Self(Out { pointer, call: PhantomData });
+        [T] *mut T => FilledItems<'a, T>: |first| Self { first, call: PhantomData };
         [F: Form] *mut F::C => InOut<'a, F>: |pointer| Self { pointer, call: PhantomData };
         [F: Form] *mut F::C => Freed<'a, F>: |first| Self { first, call: PhantomData };
         [] *const c_char => CText<'a>: |pointer| Self { pointer, call: PhantomData };
@@ -766,7 +782,7 @@ pub(crate) mod as_c {
         [] *mut c_void => CallerData: |data| Self::of(data);
         [C] Option<C> => Callback<C>: |function| Self::of(function);
         [] i32 => DataCount<'a>: |number| Self { number, call: PhantomData };
-        [] *mut i32 => Out<'a, DataCount<'a>>: |pointer| Self { pointer: pointer.cast(), call: PhantomData };
+        [] *mut i32 => Filled<'a, DataCount<'a>>: |number| Self(Out { pointer: number.cast(), call: PhantomData });
         [] *mut *mut c_void => DataOut<'a>: |pointer| Self(Out { pointer, call: PhantomData });
     }
 

@@ -5,7 +5,7 @@ use modex::types::{Key, Pdata, Status};
 use modex::{Lookup, Publish, Unpublish};
 
 use super::asynchronous::{run, start, start_with};
-use crate::argument::{Count, Counted, Items, OutItems, TextArray};
+use crate::argument::{Count, Counted, FilledItems, Items, TextArray};
 use crate::call;
 use crate::callback::{Bound, Callback};
 use crate::form::Form;
@@ -49,7 +49,7 @@ fn publication(info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
 /// Support: passed to the host.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Lookup<'a>(
-    data: OutItems<'a, pmix_pdata_t>,
+    data: FilledItems<'a, pmix_pdata_t>,
     ndata: Count<'a, pmix_pdata_t>,
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,

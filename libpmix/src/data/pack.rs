@@ -4,7 +4,7 @@ use modex::bfrops::{Codec, DecodeError, DecodeLimits, DecodeProblem, EncodeError
 use modex::types::{DataType, Status, Value};
 
 use super::buffer;
-use crate::argument::{Data, DataCount, DataPlace, In, InOut, Out, TypeCode};
+use crate::argument::{Data, DataCount, DataPlace, Filled, In, InOut, TypeCode};
 use crate::error::CError;
 use crate::form::element::{self, Element, Place};
 use crate::form::{Depth, bare_regex};
@@ -47,7 +47,7 @@ pub extern "C" fn PMIx_Data_unpack<'a>(
     _source: In<'a, pmix_proc_t>,
     buffer: InOut<'a, pmix_data_buffer_t>,
     dest: DataPlace<'a>,
-    mut max_num_values: Out<'a, DataCount<'a>>,
+    mut max_num_values: Filled<'a, DataCount<'a>>,
     type_: TypeCode<'a>,
 ) -> pmix_status_t {
     guard(|| {

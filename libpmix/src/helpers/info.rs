@@ -4,7 +4,7 @@ use modex::types::codes::boolean::NON_BOOL;
 use modex::types::{Info, InfoFlags};
 
 use super::value;
-use crate::argument::{Data, In, KeyText, Out, TypeCode};
+use crate::argument::{Data, Filled, In, KeyText, Out, TypeCode};
 use crate::error::CError;
 use crate::form::{Form, Whole};
 use crate::guard::{guard, guard_or};
@@ -119,7 +119,7 @@ pub extern "C" fn PMIx_Info_string(info: In<'_, pmix_info_t>) -> *mut c_char {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_required(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_required(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::REQUIRED, with);
 }
 
@@ -127,7 +127,7 @@ pub extern "C" fn PMIx_Info_required(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_optional(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_optional(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::REQUIRED, without);
 }
 
@@ -135,7 +135,7 @@ pub extern "C" fn PMIx_Info_optional(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_processed(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_processed(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::PROCESSED, with);
 }
 
@@ -143,7 +143,7 @@ pub extern "C" fn PMIx_Info_processed(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_qualifier(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_qualifier(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::QUALIFIER, with);
 }
 
@@ -151,7 +151,7 @@ pub extern "C" fn PMIx_Info_qualifier(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_persistent(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_persistent(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::PERSISTENT, with);
 }
 
@@ -159,7 +159,7 @@ pub extern "C" fn PMIx_Info_persistent(p: Out<'_, pmix_info_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Info_set_end(p: Out<'_, pmix_info_t>) {
+pub extern "C" fn PMIx_Info_set_end(p: Filled<'_, pmix_info_t>) {
     change(p, InfoFlags::ARRAY_END, with);
 }
 
@@ -218,7 +218,7 @@ fn has(at: In<'_, pmix_info_t>, flag: InfoFlags) -> bool {
 
 /// Changes the flags.
 fn change(
-    mut at: Out<'_, pmix_info_t>,
+    mut at: Filled<'_, pmix_info_t>,
     flag: InfoFlags,
     change: fn(pmix_info_directives_t, pmix_info_directives_t) -> pmix_info_directives_t,
 ) {

@@ -4,7 +4,7 @@ use modex::topo::{CpuSet, relative_locality};
 
 use super::binding::binding;
 use super::*;
-use crate::argument::{CText, In, InOut, Out};
+use crate::argument::{CText, Filled, In, InOut, Out};
 use crate::hwloc::Bitmap;
 
 /// The hardware that two processes of a node share, from their locality strings.
@@ -66,13 +66,14 @@ pub extern "C" fn PMIx_server_generate_cpuset_string(
     })
 }
 
-/// The set of processors that a string names. `cpuset` holds no set yet; the caller destructs it.
+/// The set of processors that a string names. `cpuset` holds no set yet, but is constructed: a source is kept. The caller
+/// destructs it.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Parse_cpuset_string(
     cpuset_string: CText<'_>,
-    mut cpuset: Out<'_, pmix_cpuset_t>,
+    mut cpuset: Filled<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
     guard(|| {
         let text = cpuset_string.get("string")?.ok_or(Failure(Status::ERR_BAD_PARAM))?;
@@ -88,7 +89,7 @@ pub extern "C" fn PMIx_Parse_cpuset_string(
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_server_generate_cpuset(
     cpuset_string: CText<'_>,
-    cpuset: Out<'_, pmix_cpuset_t>,
+    cpuset: Filled<'_, pmix_cpuset_t>,
 ) -> pmix_status_t {
     PMIx_Parse_cpuset_string(cpuset_string, cpuset)
 }
