@@ -4,8 +4,11 @@
 //! values and lends them to C for as long as the standard says. So each kind of callback is called in one place.
 //!
 //! - **B1** The function is NULL, or it may be called once on any thread with the data that came with it (rule of every
-//!   contract with a callback). [`Bound`] is used up by the call.
+//!   contract with a callback). A [`Bound`] is used up by the call. A [`Callback`] is bound again only if its first [`Bound`]
+//!   was dropped without a call.
 //! - **B2** Arguments live until the callback returns, or until it calls the release function (`lent`).
+//! - **B3** Handlers are the exception to B1. Functions for output ([`OutputFunction`]) and for events (`client::events`) may be
+//!   called any number of times, and with other data than the caller's.
 
 use modex::types::Status;
 
@@ -44,7 +47,7 @@ impl<C> Callback<C> {
         self.0.map(|function| Bound { function, data })
     }
 
-    /// The function alone, for calls with other data than the caller's.
+    /// The function alone, for the calls of a handler (B3).
     #[must_use]
     pub fn function(self) -> Option<C> {
         self.0
@@ -56,6 +59,16 @@ impl<C> Callback<C> {
 pub struct Bound<C> {
     function: C,
     data: CallerData,
+}
+
+impl<C> Bound<C> {
+    /// Asserts B1 for a function that is no argument of an exported function.
+    ///
+    /// # Safety
+    /// B1: the function may be called once on any thread with this data.
+    pub(crate) const unsafe fn new(function: C, data: CallerData) -> Self {
+        Self { function, data }
+    }
 }
 
 /// Reports a status, for functions with no other result.
@@ -179,12 +192,12 @@ impl Bound<pmix_dmodex_response_fn_t> {
     }
 }
 
-/// A function for output, which is called for every piece.
+/// A function for output, which is called for every piece (B3).
 #[derive(Debug)]
 pub struct OutputFunction(pmix_iof_cbfunc_t);
 
 impl Callback<pmix_iof_cbfunc_t> {
-    /// The function; it has no data, and may be called more than once.
+    /// The function; it has no data.
     pub(crate) fn for_output(self) -> Option<OutputFunction> {
         self.0.map(OutputFunction)
     }
@@ -201,7 +214,7 @@ impl OutputFunction {
         mut infos: Array<pmix_info_t>,
     ) {
         let (first, count) = (infos.as_mut_ptr(), infos.len());
-        // SAFETY: the arguments live until the function returns (B2); it may be called for every piece.
+        // SAFETY: the arguments live until the function returns (B2); it may be called for every piece (B3).
         unsafe { (self.0)(id, channel, &raw mut source, bytes.as_mut_ptr(), first, count) };
     }
 }

@@ -306,7 +306,6 @@ unsafe impl Send for CallerData {}
 unsafe impl Sync for CallerData {}
 
 impl CallerData {
-    #[cfg(test)]
     pub(crate) const fn of(data: *mut c_void) -> Self {
         Self(data)
     }

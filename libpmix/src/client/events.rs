@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::asynchronous::start_or_wait;
 use crate::argument::{Count, Counted, In, Items};
-use crate::callback::Callback;
+use crate::callback::{Bound, Callback};
 use crate::error::CError;
 use crate::form::Plain;
 use crate::from_c;
@@ -129,7 +129,7 @@ fn call_handler(callback: pmix_notification_fn_t, object: Option<LocalAddress>, 
         number
     };
     let data = std::ptr::without_provenance_mut(number);
-    // SAFETY: the caller gave the function for this; what it gets lives until it completes the call.
+    // SAFETY: the function is a handler (B3 of `callback`); what it gets lives until it completes the call.
     unsafe {
         callback(handler, status.to_raw(), source, info, ninfo, results, nresults, Some(complete), data);
     }
@@ -176,15 +176,13 @@ unsafe extern "C" fn complete(
             }
             None => tracing::warn!("an event handler has completed a call twice, or one that never was"),
         }
-        let (Some(callback), data) = (cbfunc, thiscbdata.expose_provenance()) else { return };
-        let released = move || {
-            let data = std::ptr::with_exposed_provenance_mut(data);
-            // SAFETY: the handler passes the function with its data, and it is called once: here or later.
-            unsafe { callback(Status::SUCCESS.to_raw(), data) };
-        };
+        let (Some(function), data) = (cbfunc, CallerData::of(thiscbdata)) else { return };
+        // SAFETY: the handler passes the function with its data, for one call on any thread (the standard's rule for this
+        // function). The copy of this closure runs only if the first one does not.
+        let release = move || unsafe { Bound::new(function, data) }.call(Status::SUCCESS);
         // Without a thread of the library, the caller's thread may run it.
-        if process::member().and_then(|member| member.defer(released)).is_err() {
-            released();
+        if process::member().and_then(|member| member.defer(release)).is_err() {
+            release();
         }
     });
 }
