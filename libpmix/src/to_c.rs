@@ -59,7 +59,8 @@ impl<F: Form> Array<F> {
     /// When there is no memory.
     pub fn constructed(count: usize) -> Result<Self, CError> {
         let mut array = Self { first: memory::zeroed(count)?, count };
-        array.as_mut_slice().iter_mut().for_each(F::construct);
+        // SAFETY: an empty structure owns nothing.
+        unsafe { array.as_mut_slice() }.iter_mut().for_each(F::construct);
         Ok(array)
     }
 
@@ -86,8 +87,11 @@ impl<F: Form> Array<F> {
         self.count == 0
     }
 
-    /// The elements.
-    pub fn as_mut_slice(&mut self) -> &mut [F::C] {
+    /// The elements to change.
+    ///
+    /// # Safety
+    /// The change keeps F1: the array still owns all that its elements name, and nobody else does.
+    pub unsafe fn as_mut_slice(&mut self) -> &mut [F::C] {
         // SAFETY: the block has so many elements and belongs to nobody else.
         unsafe { pointer::slice_mut(self.first, self.count, "array") }.unwrap_or_default()
     }
@@ -123,18 +127,26 @@ impl<F: Form> Drop for Array<F> {
     }
 }
 
-/// Infos in one block. Only the last one has the end mark, for releases that look for it.
+/// Infos in one block, with the end mark.
 ///
 /// # Errors
 /// As [`Array::new`].
 pub fn infos(infos: &[Info]) -> Result<Array<pmix_info_t>, CError> {
     let mut array = Array::<pmix_info_t>::new(infos)?;
-    if let [others @ .., last] = array.as_mut_slice() {
-        // The infos may come from an array with another end.
-        others.iter_mut().for_each(|info| info.flags &= !InfoFlags::ARRAY_END.bits());
-        last.flags |= InfoFlags::ARRAY_END.bits();
-    }
+    array.mark_end();
     Ok(array)
+}
+
+impl Array<pmix_info_t> {
+    /// Marks the last info, and no other, as the end, for releases that look for it.
+    pub fn mark_end(&mut self) {
+        // SAFETY: this mark says nothing about the owner of a value.
+        if let [others @ .., last] = unsafe { self.as_mut_slice() } {
+            // The infos may come from an array with another end.
+            others.iter_mut().for_each(|info| info.flags &= !InfoFlags::ARRAY_END.bits());
+            last.flags |= InfoFlags::ARRAY_END.bits();
+        }
+    }
 }
 
 /// Processes in one block.
@@ -217,9 +229,17 @@ impl<F: Form> Single<F> {
         &self.0
     }
 
-    /// The structure, for changes that keep F1.
-    pub const fn get_mut(&mut self) -> &mut F::C {
+    /// The structure to change.
+    ///
+    /// # Safety
+    /// The change keeps F1: this value still owns all that the structure names, and nobody else does.
+    pub const unsafe fn get_mut(&mut self) -> &mut F::C {
         &mut self.0
+    }
+
+    /// Puts the structure in place of another, whose memory is released.
+    pub fn replace(mut self, old: Own<'_, F>) {
+        std::mem::swap(&mut self.0, old.into_place());
     }
 
     /// The structure, for a caller who releases its memory.
@@ -445,8 +465,8 @@ mod tests {
     fn the_last_info_alone_is_marked_as_such() {
         let end = InfoFlags::ARRAY_END.bits();
         let info = |flags| Info { key: Key::from_static("k"), flags, value: Value::Bool(true) };
-        let mut array = infos(&[info(end), info(InfoFlags::REQUIRED.bits())]).unwrap();
-        let flags: Vec<u32> = array.as_mut_slice().iter().map(|info| info.flags).collect();
+        let array = infos(&[info(end), info(InfoFlags::REQUIRED.bits())]).unwrap();
+        let flags: Vec<u32> = array.whole().iter().map(|info| info.flags).collect();
         assert_eq!(flags, [0, InfoFlags::REQUIRED.bits() | end]);
     }
 }

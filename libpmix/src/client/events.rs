@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modex::keys;
 use modex::runtime::EventError;
 use modex::types::AsStatus;
-use modex::types::{DataType, Info, Key, LocalAddress, Status};
+use modex::types::{DataType, Info, Key, LocalAddress, Status, Value};
 use modex::{Client, Completion, EventCall};
 use parking_lot::Mutex;
 
@@ -135,19 +135,14 @@ fn call_handler(callback: pmix_notification_fn_t, object: Option<LocalAddress>, 
     }
 }
 
-fn prepare(object: Option<LocalAddress>, call: EventCall) -> Result<Running, CError> {
-    let mut info = to_c::infos(&call.info)?;
-    for entry in info.as_mut_slice() {
-        if let Some(object) = object
-            && from_c::key_in_place(&entry.key)? == keys::EVENT_RETURN_OBJECT.name()
-        {
-            entry.value.type_ = DataType::Pointer.to_raw();
-            entry.value.data.ptr = std::ptr::with_exposed_provenance_mut(object.get());
-        }
+fn prepare(object: Option<LocalAddress>, mut call: EventCall) -> Result<Running, CError> {
+    if let Some(object) = object {
+        let entries = call.info.iter_mut().filter(|info| info.key.as_str() == keys::EVENT_RETURN_OBJECT.name());
+        entries.for_each(|entry| entry.value = Value::Pointer(object));
     }
     Ok(Running {
         source: Box::new(to_c::optional_proc(call.source.as_ref())),
-        info,
+        info: to_c::infos(&call.info)?,
         results: to_c::infos(&call.results)?,
         completion: call.completion,
     })

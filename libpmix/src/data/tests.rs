@@ -49,7 +49,8 @@ proptest! {
                 prop_assert_eq!(pack(&mut buffer, first, number, element_type), SUCCESS);
                 prop_assert_eq!(pack(&mut buffer, address(&7i32), 1, DataType::Int32), SUCCESS);
                 let mut back = Single::<pmix_data_array_t>::constructed();
-                drop(data_array::allocate(element_type, count, back.get_mut()).unwrap());
+                // SAFETY: the array gets a block of its own (F1).
+                drop(data_array::allocate(element_type, count, unsafe { back.get_mut() }).unwrap());
                 let first = back.get().array;
                 let mut room = number;
                 prop_assert_eq!(unpack(&mut buffer, first, &mut room, element_type), SUCCESS);
@@ -68,7 +69,8 @@ proptest! {
         let mut buffer = Single::<pmix_data_buffer_t>::new(&bytes).unwrap();
         let Some(element_type) = DataType::from_raw(code) else { return Ok(()) };
         let mut array = Single::<pmix_data_array_t>::constructed();
-        if data_array::allocate(element_type, 2, array.get_mut()).is_err() {
+        // SAFETY: the array gets a block of its own (F1).
+        if data_array::allocate(element_type, 2, unsafe { array.get_mut() }).is_err() {
             return Ok(());
         }
         let first = array.get().array;

@@ -81,7 +81,8 @@ fn copy_of<F: Form>(single: &Single<F>) -> Array<F> {
 #[test]
 fn a_persistent_value_is_not_released_with_its_info() {
     let mut array = to_c::infos(&[Info::new(Key::from_static("k"), "text")]).unwrap();
-    let info = &mut array.as_mut_slice()[0];
+    // SAFETY: below, the info gives its text up, and the test releases it.
+    let info = unsafe { &mut array.as_mut_slice()[0] };
     let text = info.value.data.string();
     info.flags |= InfoFlags::PERSISTENT.bits();
     // SAFETY: the info was made just now, and is empty afterwards.
@@ -95,18 +96,21 @@ fn a_persistent_value_is_not_released_with_its_info() {
 fn what_c_owns_is_never_persistent() {
     let info = Info { key: Key::from_static("k"), flags: 0x11, value: Value::Bool(true) };
     let mut array = to_c::infos(std::slice::from_ref(&info)).unwrap();
-    let foreign = &mut array.as_mut_slice()[0];
+    // SAFETY: the value is a boolean, which owns nothing.
+    let foreign = unsafe { &mut array.as_mut_slice()[0] };
     assert_eq!(foreign.flags, 0x1 | InfoFlags::ARRAY_END.bits());
     foreign.flags = 0x11;
     let read = from_c::info(array.whole().at(0).unwrap()).unwrap();
     assert_eq!(Single::<pmix_info_t>::new(&read).unwrap().get().flags, 0x1);
-    array.as_mut_slice()[0].flags = 0;
+    // SAFETY: as above.
+    unsafe { array.as_mut_slice() }[0].flags = 0;
 }
 
 #[test]
 fn members_that_never_travel_survive_a_copy() {
     let mut from = Single::<pmix_proc_info_t>::constructed();
-    from.get_mut().exit_code = 7;
+    // SAFETY: the member is a number.
+    unsafe { from.get_mut() }.exit_code = 7;
     assert_eq!(copy_of(&from).whole().get()[0].exit_code, 7);
 }
 

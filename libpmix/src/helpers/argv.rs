@@ -181,13 +181,13 @@ fn set_in_array(name: &[u8], value: &[u8], overwrite: bool, array: Own<'_, Argv>
     if found.is_some() && !overwrite {
         return Err(Failure(Status::ERR_EXISTS));
     }
-    let mut string = to_c::string(&assignment)?;
+    let string = to_c::string(&assignment)?;
     let Some(index) = found else { return insert_block(array, string, Place::Back) };
     // SAFETY: so many strings precede the NULL of the array, which is ours alone (F1).
     let entries = unsafe { pointer::slice_mut(*array.into_place(), count, WHAT) }?;
     if let Some(entry) = entries.get_mut(index) {
-        // The old string is a block of its own (F1) and is released with `string`.
-        std::mem::swap(entry, string.get_mut());
+        // SAFETY: the old string is a block of its own (F1).
+        string.replace(unsafe { Own::new(entry) });
     }
     Ok(())
 }

@@ -44,7 +44,8 @@ pub extern "C" fn PMIx_Data_array_create(n: usize, type_: pmix_data_type_t) -> *
             return std::ptr::null_mut();
         }
         let Ok(mut arrays) = Array::<pmix_data_array_t>::constructed(1) else { return std::ptr::null_mut() };
-        arrays.as_mut_slice().iter_mut().for_each(|array| fill(array, n, type_));
+        // SAFETY: the elements of the array are a new block of its own (F1).
+        unsafe { arrays.as_mut_slice() }.iter_mut().for_each(|array| fill(array, n, type_));
         arrays.into_raw().0
     })
 }

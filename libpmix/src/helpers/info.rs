@@ -19,9 +19,7 @@ use crate::{from_c, memory, pointer};
 pub extern "C" fn PMIx_Info_create(n: usize) -> *mut pmix_info_t {
     guard_or(std::ptr::null_mut(), || {
         let Ok(mut infos) = Array::<pmix_info_t>::constructed(n) else { return std::ptr::null_mut() };
-        if let Some(last) = infos.as_mut_slice().last_mut() {
-            last.flags |= InfoFlags::ARRAY_END.bits();
-        }
+        infos.mark_end();
         infos.into_raw().0
     })
 }

@@ -197,7 +197,8 @@ pub extern "C" fn PMIx_Info_list_insert(ptr: ListPointer<'_>, info: In<'_, pmix_
         let mut lent = *info.get("info")?;
         lent.flags |= InfoFlags::PERSISTENT.bits();
         let mut entry = new_entry();
-        *entry.get_mut() = lent;
+        // SAFETY: a persistent value is not released with its info, and lives as long as the list (the caller's promise).
+        unsafe { *entry.get_mut() = lent };
         list.0.push(entry);
         Ok(())
     })
@@ -264,21 +265,25 @@ fn new_entry() -> Entry {
 
 fn loaded<'a>(key: KeyText<'a>, data: Data<'a>, code: TypeCode<'a>) -> Result<Entry, CError> {
     let mut new = new_entry();
-    info::load(new.get_mut(), key, data, code)?;
+    // SAFETY: the info gets copies of its own (F1).
+    info::load(unsafe { new.get_mut() }, key, data, code)?;
     Ok(new)
 }
 
 fn with_value(key: KeyText<'_>, value: In<'_, pmix_value_t>) -> Result<Entry, CError> {
     let mut new = new_entry();
     let name = from_c::key_text(key)?;
-    pointer::put_fixed_text(name.as_bytes(), &mut new.get_mut().key, "key")?;
-    super::value::copy_over(value.get("value")?, &mut new.get_mut().value)?;
+    // SAFETY: the info gets copies of its own (F1).
+    let info = unsafe { new.get_mut() };
+    pointer::put_fixed_text(name.as_bytes(), &mut info.key, "key")?;
+    super::value::copy_over(value.get("value")?, &mut info.value)?;
     Ok(new)
 }
 
 fn copied(source: In<'_, pmix_info_t>) -> Result<Entry, CError> {
     let mut new = new_entry();
-    info::copy_over(source.get("info")?, new.get_mut())?;
+    // SAFETY: the info gets copies of its own (F1), or a persistent value, which is not released with it.
+    info::copy_over(source.get("info")?, unsafe { new.get_mut() })?;
     Ok(new)
 }
 

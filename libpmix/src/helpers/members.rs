@@ -189,7 +189,8 @@ pub extern "C" fn PMIx_Coord_create(dims: usize, number: usize) -> *mut pmix_coo
         let Ok(mut coords) = Array::<pmix_coord_t>::constructed(number) else {
             return std::ptr::null_mut();
         };
-        for coord in coords.as_mut_slice() {
+        // SAFETY: the positions of each are a new block of its own (F1).
+        for coord in unsafe { coords.as_mut_slice() } {
             coord.coord = memory::zeroed_array(dims);
             coord.dims = if coord.coord.is_null() { 0 } else { dims };
         }

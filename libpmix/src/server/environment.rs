@@ -52,12 +52,12 @@ impl<'a> Environment<'a> {
     /// Sets a variable and removes its other entries: some programs take the first entry of a variable, others the
     /// last.
     pub(super) fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), CError> {
-        let mut text = to_c::string(&[name, b"=", value].concat())?;
+        let text = to_c::string(&[name, b"=", value].concat())?;
         if let Some(index) = self.position(name, 0)
             && let Some(place) = self.entries_and_end()?.get_mut(index)
         {
-            // The old string is released with `text`.
-            std::mem::swap(place, text.get_mut());
+            // SAFETY: the old string is a block of libc's (V1).
+            text.replace(unsafe { Own::new(place) });
             return self.unset_from(name, index.saturating_add(1));
         }
         self.push(text)

@@ -54,7 +54,7 @@ mod tests {
     use modex::types::{DataType, Info, Key, Value};
 
     use super::*;
-    use crate::to_c;
+    use crate::to_c::{self, Array};
     use crate::types::pmix_data_array_t;
 
     fn info(key: &'static str, value: impl Into<Value>) -> Info {
@@ -69,53 +69,55 @@ mod tests {
         unsafe { pointer::slice_mut(array.array.cast(), array.size, "infos") }.unwrap()
     }
 
-    fn said(infos: &[pmix_info_t]) -> String {
-        // SAFETY: the tests pass infos made by `to_c`, some of them with invalid members.
-        place(unsafe { List::new(infos) }).to_string()
+    fn said(infos: List<'_, pmix_info_t>) -> String {
+        place(infos).to_string()
+    }
+
+    /// The second entry of the first entry of the second info of an array.
+    fn entry(array: &mut Array<pmix_info_t>) -> &mut pmix_info_t {
+        // SAFETY: the tests change no pointer.
+        let infos = unsafe { array.as_mut_slice() };
+        &mut inside(&mut inside(&mut infos[1])[0])[1]
     }
 
     #[test]
     fn what_can_be_read_has_no_place() {
-        let mut array = to_c::infos(&[info("a", 1_u8), info("b", Value::info_array(vec![info("c", "x")]))]).unwrap();
-        assert_eq!(said(array.as_mut_slice()), "");
+        let array = to_c::infos(&[info("a", 1_u8), info("b", Value::info_array(vec![info("c", "x")]))]).unwrap();
+        assert_eq!(said(array.whole()), "");
     }
 
     #[test]
     fn the_way_leads_to_the_entry_that_can_not_be_read() {
         let node = info("pmix.node.arr", Value::info_array(vec![info("pmix.hname", "n"), info("x", 1_u8)]));
         let mut array = to_c::infos(&[info("a", 1_u8), info("pmix.job.arr", Value::info_array(vec![node]))]).unwrap();
-        let entry = &mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1];
-        entry.value.type_ = 999;
-        assert_eq!(said(array.as_mut_slice()), "job.arr[1].node.arr[0] \"x\"");
-        let entry = &mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1];
-        entry.value.type_ = DataType::Uint8.to_raw();
-        entry.key.fill(b'k'.cast_signed());
-        assert_eq!(said(array.as_mut_slice()), format!("job.arr[1].node.arr[0] {:?}", "k".repeat(32)));
+        entry(&mut array).value.type_ = 999;
+        assert_eq!(said(array.whole()), "job.arr[1].node.arr[0] \"x\"");
+        entry(&mut array).value.type_ = DataType::Uint8.to_raw();
+        entry(&mut array).key.fill(b'k'.cast_signed());
+        assert_eq!(said(array.whole()), format!("job.arr[1].node.arr[0] {:?}", "k".repeat(32)));
         // Ends the key again before the array is released.
-        entry_end(&mut inside(&mut inside(&mut array.as_mut_slice()[1])[0])[1]);
-        array.as_mut_slice()[0].key[0] = -1;
-        assert_eq!(said(array.as_mut_slice()), "\"\u{fffd}\"");
-    }
-
-    fn entry_end(info: &mut pmix_info_t) {
-        info.key[1] = 0;
+        entry(&mut array).key[1] = 0;
+        // SAFETY: no pointer is changed.
+        unsafe { array.as_mut_slice() }[0].key[0] = -1;
+        assert_eq!(said(array.whole()), "\"\u{fffd}\"");
     }
 
     #[test]
     fn what_is_too_deep_has_a_place_that_ends() {
-        let mut innermost = to_c::infos(&[info("x", 1_u8)]).unwrap();
+        let innermost = to_c::infos(&[info("x", 1_u8)]).unwrap();
         let mut arrays: Vec<Box<(pmix_data_array_t, pmix_info_t)>> = Vec::new();
-        let mut entries: *mut pmix_info_t = innermost.as_mut_slice().as_mut_ptr();
+        let mut entries: *mut pmix_info_t = innermost.as_ptr().cast_mut();
         for _ in 0..100_000 {
             let array = pmix_data_array_t { type_: DataType::Info.to_raw(), size: 1, array: entries.cast() };
-            let mut level = Box::new((array, innermost.as_mut_slice()[0]));
+            let mut level = Box::new((array, innermost.whole().get()[0]));
             level.1.value.type_ = DataType::DataArray.to_raw();
             level.1.value.data.darray = &raw mut level.0;
             entries = &raw mut level.1;
             arrays.push(level);
         }
         let outermost = std::slice::from_ref(&arrays[arrays.len() - 1].1);
-        let said = said(outermost);
+        // SAFETY: each level has the array of the next one, and all of them are alive.
+        let said = said(unsafe { List::new(outermost) });
         assert!(said.starts_with("x[0].x[0].x[0].") && said.len() < 100, "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! Distances of devices from a process.
 
-use modex::topo::DeviceDistance;
-use modex::types::{Info, Value};
+use modex::topo;
+use modex::types::{DeviceDistance, Info, Value};
 
 use super::*;
 use crate::argument::{Count, Counted, In, Items, Out, OutArray};
@@ -68,21 +68,17 @@ fn compute(
         true => source::machine()?.distances(&set),
         false => source::machine_of(object)?.distances(&set),
     };
-    let found: Vec<DeviceDistance> = found.into_iter().filter(|device| wanted.includes(device)).collect();
-    let mut array = Array::<pmix_device_distance_t>::constructed(found.len())?;
-    for (place, device) in array.as_mut_slice().iter_mut().zip(&found) {
-        *place = to_c(device);
-    }
-    Ok(array)
+    let found: Vec<DeviceDistance> = found.iter().filter(|device| wanted.includes(device)).map(owned).collect();
+    Ok(Array::new(&found)?)
 }
 
-fn to_c(device: &DeviceDistance) -> pmix_device_distance_t {
-    pmix_device_distance_t {
-        uuid: memory::string(device.uuid.as_bytes()),
-        osname: memory::string(device.name.as_bytes()),
-        type_: device.device_types,
-        mindist: device.nearest,
-        maxdist: device.farthest,
+fn owned(device: &topo::DeviceDistance) -> DeviceDistance {
+    DeviceDistance {
+        uuid: Some(Text::from(device.uuid.as_str())),
+        os_name: Some(Text::from(device.name.as_str())),
+        device_type: device.device_types,
+        minimum: device.nearest,
+        maximum: device.farthest,
     }
 }
 
@@ -106,7 +102,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    fn includes(&self, device: &DeviceDistance) -> bool {
+    fn includes(&self, device: &topo::DeviceDistance) -> bool {
         let is_kind = self.kinds.is_none_or(|kinds| kinds & device.device_types != 0);
         is_kind && self.identity.as_ref().is_none_or(|identity| identity.as_bytes() == device.uuid.as_bytes())
     }
