@@ -39,7 +39,9 @@ pub struct RawTopology {
     opaque: Opaque,
 }
 
-// SAFETY: a loaded topology does not change, so any thread may read it.
+// SAFETY: any number of threads may read a loaded topology while nobody changes it (hwloc's documentation, "Thread Safety").
+// The library changes none. Callers must not change one either: those that they get here are read-only (the standard's
+// `PMIx_Load_topology`), and those that they pass stay as they are during the call (P1).
 unsafe impl Sync for RawTopology {}
 
 /// Declares functions of a library, which are looked up together.
@@ -225,18 +227,6 @@ pub fn exported(topology: &RawTopology) -> Result<Topology, CError> {
     let support = (hwloc.topology_get_support)(topology);
     let flags = [&support.discovery[..], support.cpubind, support.membind].concat();
     Ok(Topology { xml: Some(xml), support: flags })
-}
-
-/// As [`exported`].
-///
-/// # Errors
-/// As [`exported`].
-///
-/// # Safety
-/// `topology` is a loaded topology of some libhwloc.
-pub unsafe fn export(topology: *mut c_void) -> Result<Topology, CError> {
-    // SAFETY: a live topology (the contract of this function).
-    exported(unsafe { &*topology.cast::<RawTopology>() })
 }
 
 /// A new topology from XML, to be destroyed with [`destroy_topology`].

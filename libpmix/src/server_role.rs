@@ -5,7 +5,7 @@ use modex::topo::TopologyError;
 use modex::types::{Info, Key, ProcId, Value};
 
 use super::client::KeptValues;
-use super::types::c_void;
+use super::hwloc::RawTopology;
 
 /// A server process in the place of a client. [`Server`] has the client functions of its own process.
 pub(super) trait ServerRole: Send + Sync {
@@ -16,7 +16,7 @@ pub(super) trait ServerRole: Send + Sync {
     fn server(&self) -> &Server;
 
     /// The topology of the node as an object for callers.
-    fn topology_object(&self) -> Result<*mut c_void, TopologyError>;
+    fn topology_object(&self) -> Result<&'static RawTopology, TopologyError>;
 
     /// The value of a Get for the topology that the host gave this process. `None` for other Gets.
     fn topology_value(&self, proc: Option<&ProcId>, key: Option<&Key>, directives: &[Info]) -> Option<Value>;

@@ -8,9 +8,8 @@ use modex::types::{Info, Key, ProcId, Value};
 
 use super::state::ServerProcess;
 use crate::client::KeptValues;
-use crate::hwloc;
+use crate::hwloc::{self, RawTopology};
 use crate::server_role::ServerRole;
-use crate::types::c_void;
 
 impl ServerRole for ServerProcess {
     fn kept(&self) -> &KeptValues {
@@ -21,7 +20,7 @@ impl ServerRole for ServerProcess {
         Self::server(self)
     }
 
-    fn topology_object(&self) -> Result<*mut c_void, TopologyError> {
+    fn topology_object(&self) -> Result<&'static RawTopology, TopologyError> {
         // If the machine can't be read, this fails after the same time as for other callers.
         match Self::server(self).topology() {
             Err(error @ (TopologyError::TooSlow | TopologyError::Unreachable { .. })) => Err(error),
@@ -36,8 +35,6 @@ impl ServerRole for ServerProcess {
             return None;
         }
         let topology = self.topology_object().ok()?;
-        // SAFETY: it is a loaded topology of libhwloc, and lives as long as the process (P1).
-        let exported = unsafe { hwloc::export(topology) };
-        Some(Value::Topology(Box::new(exported.ok()?)))
+        Some(Value::Topology(Box::new(hwloc::exported(topology).ok()?)))
     }
 }

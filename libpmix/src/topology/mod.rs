@@ -30,8 +30,9 @@ use super::{hwloc, memory};
 /// The provider's name in structures and strings.
 const SOURCE: &[u8] = b"hwloc";
 
-/// The topology of this machine, which the library keeps: destructing the structure does not free it. A client gets its
-/// server's topology. It reads the machine only if its server is another library's and shares nothing.
+/// The topology of this machine, which the library keeps: destructing the structure does not free it. Callers share the
+/// object and must not change it. A client gets its server's topology. It reads the machine only if its server is another
+/// library's and shares nothing.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
@@ -39,7 +40,7 @@ pub extern "C" fn PMIx_Load_topology(topo: InOut<'_, pmix_topology_t>) -> pmix_s
     guard(|| {
         let place = topo.own("place for the topology")?;
         is_ours(place.whole().source(), "topology")?;
-        let topology = source::object()?;
+        let topology = source::as_object(source::object()?);
         let place = place.into_place();
         if place.source.is_null() {
             place.source = memory::new_string(SOURCE)?;

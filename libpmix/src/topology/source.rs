@@ -61,12 +61,11 @@ impl HostTopology {
     }
 
     /// The object for callers.
-    pub fn object(&self) -> Result<*mut c_void, TopologyError> {
+    pub fn object(&self) -> Result<&'static RawTopology, TopologyError> {
         match self.told()? {
             Some(told) => kept(&told.xml.unwrap_or_default()),
             None => discovered(),
         }
-        .map(as_object)
     }
 
     /// The host's topology; `None` means that the machine is to be read.
@@ -108,9 +107,9 @@ fn as_loaded(told: Topology) -> Topology {
 }
 
 /// The topology as an object for callers.
-pub(super) fn object() -> Result<*mut c_void, TopologyError> {
+pub(super) fn object() -> Result<&'static RawTopology, TopologyError> {
     match process::member() {
-        Ok(Member::Server(server)) => return server.topology_object(),
+        Ok(Member::Server(server)) => server.topology_object(),
         Ok(Member::Client(client)) => match client.topology() {
             Ok(machine) => kept(&Text::from(machine.xml())),
             Err(error) if client.reads_segment() => Err(error),
@@ -119,11 +118,10 @@ pub(super) fn object() -> Result<*mut c_void, TopologyError> {
         },
         Err(_) => discovered(),
     }
-    .map(as_object)
 }
 
 /// A topology of the library's as callers take it.
-fn as_object(topology: &'static RawTopology) -> *mut c_void {
+pub(super) fn as_object(topology: &'static RawTopology) -> *mut c_void {
     std::ptr::from_ref(topology).cast_mut().cast()
 }
 
