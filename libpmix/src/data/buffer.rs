@@ -64,7 +64,7 @@ pub(super) fn append(buffer: Own<'_, pmix_data_buffer_t>, bytes: &[u8]) -> Resul
 /// # Safety
 /// `block` is NULL or a block of libc's with so many bytes, and belongs to nobody else.
 pub(super) unsafe fn load(buffer: Own<'_, pmix_data_buffer_t>, block: *mut c_char, size_bytes: usize) {
-    let buffer = emptied(buffer);
+    let buffer = buffer.emptied();
     let size_bytes = if block.is_null() { 0 } else { size_bytes };
     *buffer = pmix_data_buffer_t {
         base_ptr: block,
@@ -101,13 +101,4 @@ pub(super) fn unload(buffer: Own<'_, pmix_data_buffer_t>) -> Result<(*mut c_char
     let (copy, size_bytes) = (memory::new_bytes(rest)?, rest.len());
     pmix_data_buffer_t::destruct(buffer);
     Ok((copy, size_bytes))
-}
-
-/// The buffer after the release of its block.
-fn emptied(buffer: Own<'_, pmix_data_buffer_t>) -> &mut pmix_data_buffer_t {
-    let buffer = buffer.into_place();
-    // SAFETY: the block is libc's or NULL (F1), and the buffer gets another one.
-    unsafe { memory::release(buffer.base_ptr) };
-    pmix_data_buffer_t::construct(buffer);
-    buffer
 }

@@ -95,6 +95,14 @@ impl<'a, F: Form> Own<'a, F> {
         unsafe { Whole::new(self.0) }
     }
 
+    /// The structure after the release of its content: empty (F2).
+    #[must_use]
+    pub fn emptied(self) -> &'a mut F::C {
+        let Self(structure) = self;
+        F::destruct(Own(&mut *structure));
+        structure
+    }
+
     /// The structure without the promise.
     #[must_use]
     pub const fn into_place(self) -> &'a mut F::C {
