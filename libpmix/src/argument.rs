@@ -21,7 +21,7 @@
 //! | [`DataPlace`], [`TypeCode`], [`DataCount`] | `void *` ... | P2: storage for elements of this type, for so many in a row |
 //! | [`DataOut`] | `void **` | as [`Out`]; for data that is copied out, the pointer there is NULL, plainly wrong, or names storage for it |
 //! | [`ValueOut`] | `pmix_value_t **` | as [`Out`]; with static values, the pointer there is NULL, plainly wrong, or names storage for one |
-//! | [`Given`], [`Count`] | `char *`, `size_t` | NULL or a block of libc's with so many bytes, which the function takes over |
+//! | [`GivenBlock`], [`Count`] | `char *`, `size_t` | NULL or a block of libc's with so many bytes, which the function takes over |
 //! | [`Callback`](crate::callback::Callback), [`CallerData`](crate::pointer::CallerData) | function, `void *` | the function may be called on any thread with the data |
 //!
 //! - **A1** The promise holds until the exported function returns: the lifetime `'a`.
@@ -695,12 +695,12 @@ impl ValueOut<'_> {
 
 /// Bytes that a function takes over.
 #[repr(transparent)]
-pub struct Given<'a> {
+pub struct GivenBlock<'a> {
     block: *mut c_char,
     call: Call<'a>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenBlock<'a> {
     /// The block and its size. The receiver owns the block.
     #[must_use]
     pub const fn into_block(self, size_bytes: Count<'a, u8>) -> (*mut c_char, usize) {

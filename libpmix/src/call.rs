@@ -30,7 +30,7 @@ pub(super) fn start(
     operation: Operation,
     done: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Status> {
-    let end = Callback(done);
+    let end = Calling(done);
     match process::member()? {
         // No server will ever answer, so the caller gets the error at once.
         Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
@@ -71,9 +71,9 @@ impl Finish for Waiting {
     }
 }
 
-struct Callback<F>(F);
+struct Calling<F>(F);
 
-impl<F: FnOnce(Result<Answer, Status>) + Send + 'static> Finish for Callback<F> {
+impl<F: FnOnce(Result<Answer, Status>) + Send + 'static> Finish for Calling<F> {
     type End = ();
 
     fn finish<O>(self, pending: Pending<O>) -> Result<(), Status>

@@ -115,9 +115,9 @@ pub extern "C" fn PMIx_Get_nb<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let member = process::member()?;
-        let Wanted { proc, key, directives, place } = wanted(&member, proc, key, info.counted(ninfo))?;
+        let Wanted { proc, key, directives } = wanted(&member, proc, key, info.counted(ninfo))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        if place == Place::Caller {
+        if says(&directives, keys::GET_STATIC_VALUES.name()) {
             return Err(Failure(Status::ERR_NOT_SUPPORTED));
         }
         if is_version(key.as_ref()) {
@@ -235,18 +235,6 @@ struct Wanted {
     proc: Option<ProcId>,
     key: Option<Key>,
     directives: Vec<Info>,
-    place: Place,
-}
-
-/// Destination of the value.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// Into new memory.
-    New,
-    /// Into the caller's storage.
-    Caller,
-    /// None: the caller gets a pointer to the library's value.
-    Library,
 }
 
 fn wanted(
@@ -257,17 +245,12 @@ fn wanted(
 ) -> Result<Wanted, Failure> {
     let proc = from_c::proc(proc, Some(&member.proc().namespace))?;
     let key = if key.is_null() { None } else { Some(from_c::key(key)?) };
-    let directives = from_c::infos(infos)?;
-    let says =
-        |name: &str| directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true));
-    let place = if says(keys::GET_STATIC_VALUES.name()) {
-        Place::Caller
-    } else if says(keys::GET_POINTER_VALUES.name()) {
-        Place::Library
-    } else {
-        Place::New
-    };
-    Ok(Wanted { proc, key, directives, place })
+    Ok(Wanted { proc, key, directives: from_c::infos(infos)? })
+}
+
+/// Whether a flag is among the directives, and set.
+fn says(directives: &[Info], name: &str) -> bool {
+    directives.iter().any(|info| info.key.as_str() == name && info.value.as_bool() == Some(true))
 }
 
 fn get(
@@ -278,60 +261,65 @@ fn get(
 ) -> Result<(), Failure> {
     let member = process::member()?;
     val.place()?;
-    let wanted = wanted(&member, proc, key, infos)?;
-    let target = match wanted.place {
-        // SAFETY: the directives ask for a static value (`wanted`).
-        Place::Caller => Target::Storage(unsafe { val.storage() }?),
-        Place::New | Place::Library => Target::Pointer(val.place()?),
-    };
-    if is_version(wanted.key.as_ref()) {
-        return Ok(target.take(&version())?);
+    let Wanted { proc, key, directives } = wanted(&member, proc, key, infos)?;
+    let place = Place::of(val, &directives)?;
+    if is_version(key.as_ref()) {
+        return Ok(place.take(&version())?);
     }
     match member {
         Member::Client(membership) => {
-            let Wanted { proc, key, directives, place } = wanted;
             let fetched = membership.find(proc.clone(), key.clone(), &directives)?;
-            match target {
-                Target::Pointer(val) if place == Place::Library => *val = keep(&membership, proc, key, &fetched)?,
-                Target::Pointer(val) => *val = to_c::new_fetched(&fetched)?,
-                Target::Storage(storage) => to_c::fetched(&fetched, storage)?,
+            match place {
+                Place::New(val) => *val = to_c::new_fetched(&fetched)?,
+                Place::Kept(val) => *val = keep(&membership, proc, key, &fetched)?,
+                Place::Static(storage) => to_c::fetched(&fetched, storage)?,
             }
             Ok(())
         }
         Member::Server(role) => {
-            let Wanted { proc, key, directives, place } = wanted;
             let number = number_of(proc.as_ref(), key.as_ref());
             let value = match role.topology_value(proc.as_ref(), key.as_ref(), &directives) {
                 Some(value) => value,
                 None => role.server().find(proc, key, directives).wait()?,
             };
-            match target {
-                Target::Pointer(val) if place == Place::Library => {
-                    *val = role.kept().pointer_to_value(number, value)?;
-                    Ok(())
-                }
-                target => Ok(target.take(&value)?),
+            match place {
+                Place::Kept(val) => *val = role.kept().pointer_to_value(number, value)?,
+                place => place.take(&value)?,
             }
+            Ok(())
         }
     }
 }
 
-/// Destination of the value in the caller's memory.
-enum Target<'a> {
+/// Destination of the value.
+enum Place<'a> {
+    /// New memory. The caller gets the pointer to it.
+    New(&'a mut *mut pmix_value_t),
+    /// Memory of the library, which keeps the value. The caller gets the pointer to it.
+    Kept(&'a mut *mut pmix_value_t),
     /// The caller's storage.
-    Storage(&'a mut pmix_value_t),
-    /// The place for a pointer to the value.
-    Pointer(&'a mut *mut pmix_value_t),
+    Static(&'a mut pmix_value_t),
 }
 
-impl Target<'_> {
+impl<'a> Place<'a> {
+    /// The destination that the directives name.
+    fn of(val: &'a mut ValueOut<'_>, directives: &[Info]) -> Result<Self, CError> {
+        if says(directives, keys::GET_STATIC_VALUES.name()) {
+            // SAFETY: the directives of this call ask for a static value.
+            return unsafe { val.storage() }.map(Self::Static);
+        }
+        let is_kept = says(directives, keys::GET_POINTER_VALUES.name());
+        val.place().map(if is_kept { Self::Kept } else { Self::New })
+    }
+
+    /// Takes a value that the library does not keep.
     fn take(self, value: &Value) -> Result<(), CError> {
         match self {
-            Self::Storage(storage) => to_c::value(value, storage),
-            Self::Pointer(val) => {
+            Self::New(val) | Self::Kept(val) => {
                 *val = to_c::new_value(value)?;
                 Ok(())
             }
+            Self::Static(storage) => to_c::value(value, storage),
         }
     }
 }

@@ -7,7 +7,7 @@ use flate2::write::ZlibEncoder;
 use modex::bfrops::inflate;
 
 use super::buffer;
-use crate::argument::{Count, Freed, Given, In, InOut, Items, Out, OutArray};
+use crate::argument::{Count, Freed, GivenBlock, In, InOut, Items, Out, OutArray};
 use crate::form::{Form, Plain, write_bytes};
 use crate::guard::{guard, guard_or};
 use crate::memory;
@@ -61,11 +61,11 @@ pub extern "C" fn PMIx_Data_buffer_release(b: Freed<'_, pmix_data_buffer_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_load<'a>(b: InOut<'a, pmix_data_buffer_t>, bytes: Given<'a>, sz: Count<'a, u8>) {
+pub extern "C" fn PMIx_Data_buffer_load<'a>(b: InOut<'a, pmix_data_buffer_t>, bytes: GivenBlock<'a>, sz: Count<'a, u8>) {
     guard_or((), || {
         if let Ok(buffer) = b.own("buffer") {
             let (block, size_bytes) = bytes.into_block(sz);
-            // SAFETY: NULL or a block of libc's with so many bytes, which the caller gives up (the promise of `Given`).
+            // SAFETY: NULL or a block of libc's with so many bytes, which the caller gives up (the promise of `GivenBlock`).
             unsafe { buffer::load(buffer, block, size_bytes) };
         }
     });
