@@ -132,6 +132,8 @@ pub extern "C" fn PMIx_Argv_split_inter(
 /// Sets a variable in an environment: of the process when `env` is its `environ`, else of the array. A NULL value means
 /// an empty one. `PMIX_ERR_EXISTS` when the variable exists and may not be overwritten.
 ///
+/// `&environ` is permitted although its type demands libc's blocks: the blocks of `environ` are only read here.
+///
 /// Support: implemented.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Setenv(

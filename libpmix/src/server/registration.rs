@@ -118,9 +118,10 @@ pub extern "C" fn PMIx_server_register_client(
     })
 }
 
-/// Says that a local process has ended. Unknown processes are harmless. The kernel can't report an end
-/// over TCP, out of another pid namespace, and before Linux 5.3. There the server waits for this call if a copy of the process lives
-/// on (a `fork` without `exec`). See the standard's function of the same name.
+/// Reports that a local process has ended. Unknown processes are harmless. Usually the kernel or the connection reports it, too. Neither
+/// does if a copy of the process lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked. The kernel can't
+/// be asked over TCP, from another pid namespace, or before Linux 5.3. Then other processes wait until the host calls this. See the
+/// standard's function of the same name.
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
