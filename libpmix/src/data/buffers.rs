@@ -61,7 +61,11 @@ pub extern "C" fn PMIx_Data_buffer_release(b: Freed<'_, pmix_data_buffer_t>) {
 ///
 /// Support: implemented.
 #[unsafe(no_mangle)]
-pub extern "C" fn PMIx_Data_buffer_load<'a>(b: InOut<'a, pmix_data_buffer_t>, bytes: GivenBlock<'a>, sz: Count<'a, u8>) {
+pub extern "C" fn PMIx_Data_buffer_load<'a>(
+    b: InOut<'a, pmix_data_buffer_t>,
+    bytes: GivenBlock<'a>,
+    sz: Count<'a, u8>,
+) {
     guard_or((), || {
         if let Ok(buffer) = b.own("buffer") {
             let (block, size_bytes) = bytes.into_block(sz);

@@ -103,7 +103,8 @@ fn what_c_owns_is_never_persistent() {
     let read = from_c::info(array.whole().at(0).unwrap()).unwrap();
     assert_eq!(Single::<pmix_info_t>::new(&read).unwrap().get().flags, 0x1);
     // SAFETY: as above.
-    unsafe { array.as_mut_slice() }[0].flags = 0;
+    let infos = unsafe { array.as_mut_slice() };
+    infos[0].flags = 0;
 }
 
 #[test]
@@ -241,7 +242,9 @@ fn an_impossible_address_is_no_object_of_libhwloc() {
     let set = pmix_cpuset_t { source: std::ptr::null_mut(), bitmap: at };
     let topology = pmix_topology_t { source: std::ptr::null_mut(), topology: at };
     // SAFETY: the address is plainly wrong, which P1 permits.
-    let (set, topology) = unsafe { (Whole::new(&set), Whole::new(&topology)) };
+    let set = unsafe { Whole::new(&set) };
+    // SAFETY: as above.
+    let topology = unsafe { Whole::new(&topology) };
     let refused = |what| CError::BadPointer { what, address: 8 };
     assert_eq!(pmix_cpuset_t::read(set, Depth::TOP), Err(refused("set of processors")));
     assert_eq!(pmix_topology_t::read(topology, Depth::TOP), Err(refused("topology")));

@@ -221,7 +221,8 @@ mod tests {
     fn a_key_without_an_end_is_refused() {
         let mut array = to_c::infos(&[usual(0)]).unwrap();
         // SAFETY: no pointer is changed.
-        unsafe { array.as_mut_slice() }[0].key.fill(b'x'.cast_signed());
+        let infos = unsafe { array.as_mut_slice() };
+        infos[0].key.fill(b'x'.cast_signed());
         assert!(read(array.counted()).is_err());
     }
 

@@ -98,7 +98,8 @@ mod tests {
         // Ends the key again before the array is released.
         entry(&mut array).key[1] = 0;
         // SAFETY: no pointer is changed.
-        unsafe { array.as_mut_slice() }[0].key[0] = -1;
+        let infos = unsafe { array.as_mut_slice() };
+        infos[0].key[0] = -1;
         assert_eq!(said(array.whole()), "\"\u{fffd}\"");
     }
 
