@@ -69,11 +69,11 @@ impl Node {
         let job = Namespace::new("bench")?;
         let description = JobDescription::new(&job).nodes(["node0", "node1"]);
         let description = description.ranks_by_node([0..CLIENTS, CLIENTS..RANKS]).build()?;
-        server.register_namespace(&job, CLIENTS, description)?;
+        server.register_namespace(&job, CLIENTS, description).wait()?;
         let mut clients = Vec::new();
         for rank in 0..CLIENTS {
             let proc = ProcId::new(job.clone(), rank);
-            server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+            server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw()).wait()?;
             clients.push(Client::builder().env(server.setup_fork(&proc)?).connect()?);
         }
         Ok(Self { clients, asked, next: AtomicU32::new(CLIENTS), _server: server })

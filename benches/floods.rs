@@ -51,15 +51,15 @@ fn measure(beside: Beside) -> Result<(), Failure> {
     for (name, size) in [(JOB, 2), (OTHER_JOB, 1)] {
         let job = Namespace::new(name)?;
         let description = JobDescription::new(&job).nodes(["node0"]).ranks_by_node(std::iter::once(0..size));
-        server.register_namespace(&job, size, description.build()?)?;
+        server.register_namespace(&job, size, description.build()?).wait()?;
         for rank in 0..size {
             let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-            server.register_client(&ProcId::new(job.clone(), rank), uid, gid)?;
+            server.register_client(&ProcId::new(job.clone(), rank), uid, gid).wait()?;
         }
     }
     let large = Namespace::new(LARGE_JOB)?;
     let description = JobDescription::new(&large).nodes(["node0", "node1"]).ranks_by_node([0..0, 0..LARGE_JOB_SIZE]);
-    server.register_namespace(&large, 0, description.build()?)?;
+    server.register_namespace(&large, 0, description.build()?).wait()?;
     let job = Namespace::new(JOB)?;
     let victim = Client::builder().env(server.setup_fork(&ProcId::new(job.clone(), 1))?).connect()?;
     let path = floods::socket_path(server.setup_fork(&ProcId::new(job, 0))?).ok_or("the server has no socket")?;

@@ -139,9 +139,9 @@ fn node(job: &str, ranks: u32, elsewhere: Elsewhere) -> Result<(Client, Server),
     let server = Server::builder().hostname("node0").start(elsewhere)?;
     let job = Namespace::new(job)?;
     let description = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([0..1, 1..ranks]);
-    server.register_namespace(&job, 1, description.build()?)?;
+    server.register_namespace(&job, 1, description.build()?).wait()?;
     let proc = ProcId::new(job, 0);
-    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw()).wait()?;
     let client = Client::builder().env(server.setup_fork(&proc)?).connect()?;
     Ok((client, server))
 }

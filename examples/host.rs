@@ -25,22 +25,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let job = Namespace::new("job-1")?;
     let description =
         JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node(std::iter::once(0..size)).build()?;
-    server.register_namespace(&job, size, description)?;
+    server.register_namespace(&job, size, description).wait()?;
 
     let user = std::fs::metadata("/proc/self")?; // The processes run as this user.
     let mut children = Vec::new();
     for rank in 0..size {
         let proc = ProcId::new(job.clone(), rank);
-        server.register_client(&proc, user.uid(), user.gid())?;
+        server.register_client(&proc, user.uid(), user.gid()).wait()?;
         let child = Command::new(&program).args(&arguments).envs(server.setup_fork(&proc)?).spawn()?;
         children.push((proc, child));
     }
     let mut failed = 0;
     for (proc, mut child) in children {
         failed += i32::from(!child.wait()?.success());
-        server.deregister_client(&proc)?;
+        server.deregister_client(&proc).wait()?;
     }
-    server.deregister_namespace(&job)?;
+    server.deregister_namespace(&job).wait()?;
     println!("{size} processes have ended, {failed} of them with an error");
     std::process::exit(failed)
 }

@@ -243,8 +243,8 @@ fn a_process_of_another_user_can_not_claim_a_rank() {
     let directory = tempfile::tempdir().unwrap();
     let builder = Server::builder().tmpdir(directory.path()).access(SocketAccess::RegisteredUsers).hostname("node0");
     let server = builder.start(LocalHost).unwrap();
-    server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).unwrap();
-    server.register_client(&proc("job", 0), 0, 0).unwrap();
+    server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).wait().unwrap();
+    server.register_client(&proc("job", 0), 0, 0).wait().unwrap();
     let node = TestServer { server: server.into(), directory };
     node.spawn_as("job", 0, "claim the rank of another user", NOBODY).succeed();
     wait_for_log("claims to be user 0, but its socket belongs to user 65534");
@@ -401,7 +401,7 @@ fn a_rank_that_speaks_in_every_tongue_holds_no_more_than_others() {
     let node = node(ConnectionLimits { held_bytes_max: 32 << 20, ..Default::default() });
     let mut described = description(2, &[("node0", "0,1")]);
     described.push(Info::new(Key::from_static("site.table"), Value::from(vec![0xa5; 6 << 20])));
-    node.server.register_namespace(&namespace("large"), 2, described).unwrap();
+    node.server.register_namespace(&namespace("large"), 2, described).wait().unwrap();
     (0..2).for_each(|rank| node.register_client("large", rank));
     let mut deaf = Vec::new();
     for (codec, ask) in [("v3", &[0, 0, 0, 1, 0][..]), ("v4", &[2, 0]), ("v41", &[2, 0]), ("v51", &[2, 0])] {

@@ -54,7 +54,7 @@ fn a_child_knows_who_has_started_it_and_reads_that_job() {
     post(&parent, "address", "of the parent");
     let mut child = description(1, &[("node0", "0")]);
     child.push(Info::new(Key::from_static(modex::keys::PARENT_ID.name()), Value::from(proc("a", 0))));
-    node.server.register_namespace(&namespace("child"), 1, child).unwrap();
+    node.server.register_namespace(&namespace("child"), 1, child).wait().unwrap();
     node.register_client("child", 0);
     let child = node.connect("child", 0);
     let own = ProcId::new(namespace("child"), Rank::Wildcard);

@@ -62,9 +62,9 @@ fn receiving_a_fence_takes_the_same_little_memory_however_much_it_brings() -> Re
     let bytes = Arc::new(contributions(&job)?);
     let server = Server::builder().hostname("node0").start(Echo(Arc::clone(&bytes)))?;
     let description = JobDescription::new(&job).nodes(["node0", "node1"]).ranks_by_node([0..1, 1..RANKS + 1]);
-    server.register_namespace(&job, 1, description.build()?)?;
+    server.register_namespace(&job, 1, description.build()?).wait()?;
     let proc = ProcId::new(job.clone(), 0);
-    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+    server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw()).wait()?;
     let client = Client::builder().env(server.setup_fork(&proc)?).connect()?;
     client.put(Scope::Global, "small", 1_u32)?;
     client.commit()?;

@@ -107,7 +107,7 @@ fn of_several_realms_in_one_get_one_counts() {
         array(keys::APP_INFO_ARRAY.name(), vec![number(keys::APPNUM.name(), 0), number(KEY, 5)]),
         array(keys::NODE_INFO_ARRAY.name(), vec![name, number(KEY, 3)]),
     ]);
-    node.server.register_namespace(&namespace("job"), 1, told).unwrap();
+    node.server.register_namespace(&namespace("job"), 1, told).wait().unwrap();
     node.register_client("job", 0);
     let (reader, asker) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
     let realms = [keys::SESSION_INFO, keys::NODE_INFO, keys::APP_INFO, keys::JOB_INFO].map(|key| key.name());
@@ -122,7 +122,7 @@ fn of_several_realms_in_one_get_one_counts() {
                         let found = client.get_value(&proc, KEY, &options).unwrap();
                         assert_eq!(found.as_u64(), Some(expected), "{both:?} of {rank}");
                     }
-                    let found = node.server.get(&proc, Some(&Key::from_static(KEY)), flags.to_vec()).unwrap();
+                    let found = node.server.get(&proc, Some(&Key::from_static(KEY)), flags.to_vec()).wait().unwrap();
                     assert_eq!(
                         found.first().and_then(|kval| kval.value.as_u64()),
                         Some(expected),
@@ -253,7 +253,7 @@ fn what_a_process_stores_for_a_peer_stands_before_what_the_peer_published() {
 fn the_local_peers_of_every_node_are_found_as_text() {
     let node = TestServer::local();
     let layout = [("node0", "0,1"), ("node1", "2,3"), ("node2", "4")];
-    node.server.register_namespace(&namespace("job"), 2, description(5, &layout)).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, description(5, &layout)).wait().unwrap();
     node.register_client("job", 0);
     let client = node.connect("job", 0);
     let whole = ProcId::new(namespace("job"), Rank::Wildcard);

@@ -173,7 +173,7 @@ fn a_groups_name_that_a_job_has_means_the_job() {
     assert_eq!(read("door"), Ok(Some(9)), "the process's of that job");
     assert_eq!(read("port"), Err(Status::ERR_NOT_FOUND), "not the member's");
     process.group_construct("alone", vec![proc("late", 0)], Vec::new()).wait().unwrap();
-    node.server.deregister_namespace(&namespace("late")).unwrap();
+    node.server.deregister_namespace(&namespace("late")).wait().unwrap();
     assert_eq!(read("port"), Ok(Some(70)), "the job is gone");
 }
 

@@ -181,7 +181,7 @@ fn the_end_of_an_invitee_and_of_a_leader_ends_the_wait_for_them() {
     // The other way round.
     let end = answering(&zero, true);
     let failures = hearing(&zero, &[Status::GROUP_LEADER_FAILED]);
-    node.server.deregister_client(&proc("job", 1)).unwrap();
+    node.server.deregister_client(&proc("job", 1)).wait().unwrap();
     node.register_client("job", 1);
     let mut leader = node.spawn("job", 1, "invites three");
     leader.wait_for_line("accepted");
@@ -269,7 +269,7 @@ fn without_leader(clients: &[Arc<Client>], node: &TestServer) -> Vec<Result<Vec<
         client.resolve_peers(None, None).wait().unwrap();
     }
     leader.kill();
-    node.server.deregister_client(&proc("job", 0)).unwrap();
+    node.server.deregister_client(&proc("job", 0)).wait().unwrap();
     clients.iter().map(|_| outcome.recv().unwrap()).collect()
 }
 

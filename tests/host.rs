@@ -113,7 +113,7 @@ impl Host for NetworkHost {
             Err(ServerError::Refused { status, .. }) => reply.fail(status),
             Err(_) => reply.fail(Status::ERR_LOST_CONNECTION),
         };
-        owner.upgrade().unwrap().direct_modex_with(&request.proc, None, None, answer).unwrap();
+        owner.upgrade().unwrap().direct_modex(&request.proc, None, None).then(answer).unwrap();
     }
 }
 
@@ -130,7 +130,7 @@ fn two_nodes_on(network: Network) -> [TestServer; 2] {
     assert!(network.servers.set(servers).is_ok());
     for (node, ranks) in nodes.iter().zip(ranks) {
         let description = description(4, &[("node0", "0,1"), ("node1", "2,3")]);
-        node.server.register_namespace(&namespace("job"), 2, description).unwrap();
+        node.server.register_namespace(&namespace("job"), 2, description).wait().unwrap();
         for rank in ranks {
             node.register_client("job", rank);
         }
@@ -258,7 +258,7 @@ impl Host for Shared {
         self.0.note(format!("abort {} {:?}", request.status.to_raw(), request.message.map(|m| m.to_string())));
         // Waits for the server inside a function that the server called.
         let server = self.0.server.get().unwrap().upgrade().unwrap();
-        server.register_namespace(&namespace("another"), 0, description(1, &[("node0", "0")])).unwrap();
+        server.register_namespace(&namespace("another"), 0, description(1, &[("node0", "0")])).wait().unwrap();
         reply.succeed(());
     }
 
@@ -277,7 +277,7 @@ fn the_host_hears_of_clients_that_come_and_go_with_their_object() {
         Scripted::start(Capabilities::CLIENT_CONNECTED | Capabilities::CLIENT_FINALIZED, Status::SUCCESS);
     node.register_local_job("job", 1);
     let (uid, gid) = support::ids();
-    node.server.register_client_object(&proc("job", 0), uid, gid, 42).unwrap();
+    node.server.register_client_object(&proc("job", 0), uid, gid, 42).wait().unwrap();
     node.connect("job", 0).finalize().unwrap();
     assert_eq!(heard.recv().unwrap(), "connected job:0 42");
     assert_eq!(heard.recv().unwrap(), "finalized job:0 42");
@@ -306,7 +306,10 @@ fn a_host_function_may_wait_for_the_server_that_called_it() {
 #[test]
 fn an_answer_that_is_dropped_or_lost_in_a_panic_is_a_failure_and_the_server_goes_on() {
     let (node, _heard) = Scripted::start(Capabilities::FENCE | Capabilities::DIRECT_MODEX, Status::SUCCESS);
-    node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
+    node.server
+        .register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")]))
+        .wait()
+        .unwrap();
     node.register_client("job", 0);
     let client = node.connect("job", 0);
     assert!(client.fence(&FenceOptions::new()).wait().is_err());
@@ -318,7 +321,10 @@ fn an_answer_that_is_dropped_or_lost_in_a_panic_is_a_failure_and_the_server_goes
 #[test]
 fn a_host_that_can_do_nothing_leaves_clients_with_a_clear_answer() {
     let node = TestServer::local();
-    node.server.register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")])).unwrap();
+    node.server
+        .register_namespace(&namespace("job"), 1, description(2, &[("node0", "0"), ("node1", "1")]))
+        .wait()
+        .unwrap();
     node.register_client("job", 0);
     let client = node.connect("job", 0);
     assert_eq!(client.fence(&FenceOptions::new()).wait().unwrap_err().status(), Status::ERR_NOT_SUPPORTED);
@@ -338,6 +344,7 @@ fn direct_modex_gives_what_other_nodes_may_see() {
     let mut keys: Vec<String> = node
         .server
         .direct_modex(&proc("job", 0), None, None)
+        .wait()
         .unwrap()
         .into_iter()
         // Servers also send each other the number of the commit.
@@ -354,7 +361,7 @@ fn a_request_still_open_when_the_server_ends_is_answered() {
     node.register_local_job("job", 1);
     let (done, answers) = mpsc::channel();
     let answer = move |result: Result<Vec<Kval>, ServerError>| done.send(result.is_err()).unwrap();
-    node.server.direct_modex_with(&proc("job", 0), None, None, answer).unwrap();
+    node.server.direct_modex(&proc("job", 0), None, None).then(answer).unwrap();
     drop(node);
     assert_eq!(answers.iter().collect::<Vec<_>>(), [true]);
 }

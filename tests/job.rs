@@ -345,7 +345,7 @@ fn a_refused_registration_says_which_value_is_wrong() {
     // The host got only a number and had to look into the server's log.
     let node = TestServer::local();
     let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), "four")];
-    let error = node.server.register_namespace(&namespace("job"), 1, description).unwrap_err();
+    let error = node.server.register_namespace(&namespace("job"), 1, description).wait().unwrap_err();
     assert!(matches!(error, ServerError::Refused { status, .. } if status.is_error()), "{error}");
     assert!(error.to_string().contains(keys::JOB_SIZE.name()), "{error}");
 }

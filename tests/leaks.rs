@@ -36,9 +36,9 @@ fn held() -> Held {
 /// A job with two clients that use their namespace: one of our own, and one over TCP, which leaves without finalize.
 fn run_a_job(node: &TestServer, name: &str) {
     let (uid, gid) = ids();
-    node.server.register_namespace(&namespace(name), 2, description(2, &[("node0", "0,1")])).unwrap();
+    node.server.register_namespace(&namespace(name), 2, description(2, &[("node0", "0,1")])).wait().unwrap();
     for rank in [0, 1] {
-        node.server.register_client(&proc(name, rank), uid, gid).unwrap();
+        node.server.register_client(&proc(name, rank), uid, gid).wait().unwrap();
     }
     let clients = [node.connect(name, 0), node.connect_over_tcp(name, 1)];
     for client in &clients {
@@ -62,9 +62,9 @@ fn run_a_job(node: &TestServer, name: &str) {
     first.finalize().unwrap();
     drop(second);
     for rank in [0, 1] {
-        node.server.deregister_client(&proc(name, rank)).unwrap();
+        node.server.deregister_client(&proc(name, rank)).wait().unwrap();
     }
-    node.server.deregister_namespace(&namespace(name)).unwrap();
+    node.server.deregister_namespace(&namespace(name)).wait().unwrap();
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_thousand_jobs_and_the_server_itself_leave_nothing_behind() {
 /// Two calls, because the first may share a turn with the last connection's end.
 fn held_when_quiet(node: &TestServer) -> Held {
     for _ in 0..2 {
-        node.server.deregister_namespace(&namespace("nobody")).unwrap();
+        node.server.deregister_namespace(&namespace("nobody")).wait().unwrap();
     }
     held()
 }

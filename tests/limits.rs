@@ -100,7 +100,7 @@ impl Node {
     }
 
     fn forget(&self, job: &str) {
-        self.0.server.deregister_namespace(&namespace(job)).unwrap();
+        self.0.server.deregister_namespace(&namespace(job)).wait().unwrap();
     }
 }
 
@@ -113,12 +113,13 @@ fn serve_many_jobs() {
     let node = TestServer::local();
     for job in 0..JOBS {
         let ranks = [("node0", "0"), ("node1", "1-63")];
-        node.server.register_namespace(&namespace(&format!("job-{job}")), 0, description(64, &ranks)).unwrap();
+        node.server.register_namespace(&namespace(&format!("job-{job}")), 0, description(64, &ranks)).wait().unwrap();
     }
     let [first, last] = ["job-0".to_owned(), format!("job-{}", JOBS - 1)];
     for job in [&first, &last] {
         node.server
             .register_namespace(&namespace(job), 1, description(64, &[("node0", "0"), ("node1", "1-63")]))
+            .wait()
             .unwrap();
         node.register_client(job, 0);
         let client = node.connect(job, 0);
@@ -257,7 +258,7 @@ fn serve_with_small_files() {
     // A POSIX object is as large as its span before it is cut back, so it can't even be created.
     let node = Node::start(BackingKind::Posix);
     let job = namespace("job");
-    match node.0.server.register_namespace(&job, 1, description(1, &[("node0", "0")])) {
+    match node.0.server.register_namespace(&job, 1, description(1, &[("node0", "0")])).wait() {
         Err(ServerError::Refused { status, .. }) => assert_eq!(status, Status::ERR_OUT_OF_RESOURCE),
         other => panic!("{other:?}"),
     }

@@ -154,7 +154,7 @@ fn a_process_that_is_killed_while_a_copy_of_it_lives_has_ended_for_everybody() {
 #[test]
 fn one_that_came_over_tcp_is_no_longer_waited_for_once_the_host_says_that_it_has_ended() {
     end_while_a_copy_lives("leaves a copy over TCP", |node| {
-        node.server.deregister_client(&proc("job", VICTIM)).unwrap();
+        node.server.deregister_client(&proc("job", VICTIM)).wait().unwrap();
     });
 }
 

@@ -116,7 +116,7 @@ impl Job {
         for (owner, index, value) in self.of_processes.clone() {
             description = description.process_value(owner, key(index), value);
         }
-        node.server.register_namespace(&namespace("job"), self.nodes[0], description.build().unwrap()).unwrap();
+        node.server.register_namespace(&namespace("job"), self.nodes[0], description.build().unwrap()).wait().unwrap();
         (0..self.nodes[0]).for_each(|rank| node.register_client("job", rank));
     }
 
@@ -255,9 +255,9 @@ fn values_that_differ_in_their_qualifiers_come_back_separately() {
         info("pmix.job.arr", Value::info_array(vec![array(2, qualifiers(2, None)), info("several", 9_u32.into())])),
         info("pmix.pdata", Value::info_array(of_process)),
     ];
-    node.server.register_namespace(&namespace("job"), 3, description).unwrap();
+    node.server.register_namespace(&namespace("job"), 3, description).wait().unwrap();
     // A new value with the same qualifiers leaves the others.
-    node.server.register_namespace(&namespace("job"), 3, vec![array(11, qualifiers(1, None))]).unwrap();
+    node.server.register_namespace(&namespace("job"), 3, vec![array(11, qualifiers(1, None))]).wait().unwrap();
     (0..3).for_each(|rank| node.register_client("job", rank));
     let writer = node.connect("job", 1);
     writer.put_qualified(Scope::Global, several.clone(), 101_u32, qualifiers(1, None)).unwrap();

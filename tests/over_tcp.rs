@@ -17,7 +17,7 @@ fn client_process() {}
 fn two_nodes() -> TestServer {
     let node = TestServer::start("node0", LocalHost);
     let description = description(5, &[("node0", "0,2,4"), ("node1", "1,3")]);
-    node.server.register_namespace(&namespace("job"), 2, description).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, description).wait().unwrap();
     [0, 2].into_iter().for_each(|rank| node.register_client("job", rank));
     node
 }
@@ -33,7 +33,7 @@ fn the_clients_of_a_large_job_get_their_job_information_over_tcp() {
     let node = TestServer::start("node0", LocalHost);
     let elsewhere = (2..5000).map(|rank| rank.to_string()).collect::<Vec<_>>().join(",");
     let description = description(5000, &[("node0", "0,1"), ("node1", &elsewhere)]);
-    node.server.register_namespace(&namespace("job"), 2, description).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, description).wait().unwrap();
     [0, 1].into_iter().for_each(|rank| node.register_client("job", rank));
     let clients = [0, 1].map(|rank| Client::builder().env(environment_elsewhere(&node, rank)).connect().unwrap());
     for client in &clients {
@@ -141,7 +141,7 @@ fn a_refresh_that_finds_nothing_leaves_the_rest_of_another_job() {
         assert_eq!(client.get_value(proc, key, &optional).unwrap().as_u64(), Some(value), "{key}");
     }
     // For a new job of that name, neither a value of the old job nor its old description is found.
-    node.server.deregister_namespace(&namespace("other")).unwrap();
+    node.server.deregister_namespace(&namespace("other")).wait().unwrap();
     node.register_local_job("other", 1);
     for (proc, key, _) in kept {
         let gone = client.get_value(proc, key, &optional);

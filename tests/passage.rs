@@ -91,7 +91,7 @@ impl Host for Everything {
             return reply.fail(Status::ERR_BAD_PARAM);
         };
         let child = namespace("child");
-        self.server().register_namespace(&child, 0, description(size, &[("node1", "0-1")])).unwrap();
+        self.server().register_namespace(&child, 0, description(size, &[("node1", "0-1")])).wait().unwrap();
         reply.succeed(child);
     }
 
@@ -322,7 +322,7 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
         bytes: text.as_bytes().to_vec(),
         info: Vec::new(),
     };
-    node.server.iof_deliver(output("kept")).unwrap();
+    node.server.iof_deliver(output("kept")).wait().unwrap();
     let (seen, outputs) = mpsc::channel();
     let everybody = || vec![ProcId::new(namespace("job"), Rank::Wildcard)];
     let take = {
@@ -332,18 +332,18 @@ fn output_is_handed_to_who_pulled_it_until_it_ends_that() {
     let first = client.iof_pull(everybody(), Vec::new(), stdout, take).wait().unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("kept")));
     // This client waits for nothing, so it reads unrequested messages.
-    node.server.iof_deliver(output("live")).unwrap();
+    node.server.iof_deliver(output("live")).wait().unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("live")));
     let take = move |output: IofOutput| seen.send(("second", output)).unwrap();
     let second =
         called_back(|done| client.iof_pull(everybody(), Vec::new(), stdout, take).then(done).unwrap()).unwrap();
     assert_ne!(first, second);
-    called_back(|done| node.server.iof_deliver_with(output("both"), done).unwrap()).unwrap();
+    called_back(|done| node.server.iof_deliver(output("both")).then(done).unwrap()).unwrap();
     assert_eq!(outputs.recv().unwrap(), ("first", output("both")));
     assert_eq!(outputs.recv().unwrap(), ("second", output("both")));
     client.iof_deregister(first, Vec::new()).wait().unwrap();
     assert_eq!(client.iof_deregister(first, Vec::new()).wait().unwrap_err().status(), Status::ERR_NOT_FOUND);
-    node.server.iof_deliver(output("end")).unwrap();
+    node.server.iof_deliver(output("end")).wait().unwrap();
     assert_eq!(outputs.recv().unwrap(), ("second", output("end")));
     called_back(|done| client.iof_deregister(second, Vec::new()).then(done).unwrap()).unwrap();
     // Both handlers are dropped, and their senders with them.
@@ -372,7 +372,7 @@ fn a_client_that_pulls_output_ends_in_order() {
 fn the_server_tells_who_runs_where() {
     let (node, _host, [client, _]) = start();
     let far = description(3, &[("node0", "0"), ("node1", "1,2")]);
-    node.server.register_namespace(&namespace("far"), 1, far).unwrap();
+    node.server.register_namespace(&namespace("far"), 1, far).wait().unwrap();
     let far = namespace("far");
     assert_eq!(client.resolve_peers(None, Some(&namespace("job"))).wait().unwrap(), [proc("job", 0), proc("job", 1)]);
     assert_eq!(client.resolve_peers(Some("node1"), Some(&far)).wait().unwrap(), [proc("far", 1), proc("far", 2)]);

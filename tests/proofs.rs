@@ -64,9 +64,9 @@ fn node(prover: Option<Arc<Fake>>) -> TestServer {
         None => builder,
     };
     let node = TestServer { server: builder.start(LocalHost).unwrap().into(), directory };
-    node.server.register_namespace(&namespace("job"), 2, description(2, &[("node0", "0,1")])).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, description(2, &[("node0", "0,1")])).wait().unwrap();
     let (uid, gid) = ids();
-    (0..2).for_each(|rank| node.server.register_client(&proc("job", rank), uid, gid).unwrap());
+    (0..2).for_each(|rank| node.server.register_client(&proc("job", rank), uid, gid).wait().unwrap());
     node
 }
 
@@ -170,9 +170,9 @@ fn one_that_claims_nothing_is_who_the_kernel_says() {
     let node = node(None);
     assert!(is_admitted(&answer(&node, &introduction("4.2.2", SECURITY_NONE, b""))));
     assert_eq!(answer(&node, &introduction("4.2.2", SECURITY_NONE, b"x")), b"");
-    node.server.deregister_client(&proc("job", 0)).unwrap();
+    node.server.deregister_client(&proc("job", 0)).wait().unwrap();
     let (uid, gid) = ids();
-    node.server.register_client(&proc("job", 0), uid + 1, gid).unwrap();
+    node.server.register_client(&proc("job", 0), uid + 1, gid).wait().unwrap();
     assert_eq!(answer(&node, &introduction("4.2.2", SECURITY_NONE, b"")), b"");
 }
 

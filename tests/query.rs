@@ -45,13 +45,13 @@ fn server() -> TestServer {
             .process_value(1, key(keys::CPUSET.name()), "0")
             .process_value(3, key(keys::CPUSET.name()), "0")
             .process_value(1, key(keys::PSET_NAMES.name()), "told");
-        server.server.register_namespace(&job, 3, description.build().unwrap()).unwrap();
+        server.server.register_namespace(&job, 3, description.build().unwrap()).wait().unwrap();
         (0..3).for_each(|rank| server.register_client(name, rank));
     }
     let own = server.server.collect_inventory().unwrap();
     let other = Inventory { node: "node1".to_owned(), ..own.clone() };
-    server.server.deliver_inventory([own, other].map(|inventory| inventory.encode().unwrap()).to_vec()).unwrap();
-    server.server.define_process_set("set", &[proc("one", 0), proc("one", 1)]).unwrap();
+    server.server.deliver_inventory([own, other].map(|inventory| inventory.encode().unwrap()).to_vec()).wait().unwrap();
+    server.server.define_process_set("set", &[proc("one", 0), proc("one", 1)]).wait().unwrap();
     server
 }
 
@@ -192,7 +192,7 @@ fn who_runs_on_other_nodes_is_got_queried_and_resolved_alike() {
     for (job, lists) in maps {
         let size = lists.join(",").split(',').count().try_into().unwrap();
         let nodes: Vec<(&str, &str)> = names.into_iter().zip(lists).collect();
-        node.server.register_namespace(&namespace(job), 1, description(size, &nodes)).unwrap();
+        node.server.register_namespace(&namespace(job), 1, description(size, &nodes)).wait().unwrap();
         node.register_client(job, 0);
     }
     let near = maps.map(|(job, _)| node.connect(job, 0));
@@ -232,7 +232,7 @@ fn peers_that_are_told_in_runs_are_all_of_them() {
     });
     let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 6_u32);
     let described: Vec<Info> = std::iter::once(size).chain(told).collect();
-    node.server.register_namespace(&namespace("job"), 1, described).unwrap();
+    node.server.register_namespace(&namespace("job"), 1, described).wait().unwrap();
     node.register_client("job", 0);
     let (near, far) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
     for client in [&near, &far] {
@@ -252,8 +252,8 @@ fn where_each_process_says_it_is_is_resolved_without_maps() {
     };
     let mut told = vec![info(keys::JOB_SIZE.name(), 3_u32)];
     told.extend([(0, "n0"), (2, "n0")].map(process));
-    node.server.register_namespace(&namespace("job"), 2, told).unwrap();
-    node.server.register_namespace(&namespace("job"), 2, vec![process((1, "n1"))]).unwrap();
+    node.server.register_namespace(&namespace("job"), 2, told).wait().unwrap();
+    node.server.register_namespace(&namespace("job"), 2, vec![process((1, "n1"))]).wait().unwrap();
     node.register_client("job", 0);
     for client in [node.connect("job", 0), node.connect_over_tcp("job", 0)] {
         let job = namespace("job");
@@ -287,13 +287,14 @@ fn the_host_gets_what_follows_from_the_topology_as_clients_do() {
             let by_client = client.get_value(&target, name, &GetOptions::new().immediate());
             let by_client = by_client.map(|value| value.into_value().unwrap()).ok();
             let get = |directives| {
-                let entries = server.server.get(&target, Some(&key(name)), directives).ok()?;
+                let entries = server.server.get(&target, Some(&key(name)), directives).wait().ok()?;
                 entries.into_iter().find(|entry| entry.key.as_str() == name).map(|entry| entry.value)
             };
             assert_eq!(get(vec![info(keys::IMMEDIATE.name(), true)]), by_client, "{name} of {target}");
             assert_eq!(get(vec![info(keys::OPTIONAL.name(), true)]), None, "{name} of {target} looked for here alone");
         }
     }
-    let near = server.server.get(&proc("other", 1), Some(&key(keys::LOCALITY_STRING.name())), Vec::new()).unwrap();
+    let near =
+        server.server.get(&proc("other", 1), Some(&key(keys::LOCALITY_STRING.name())), Vec::new()).wait().unwrap();
     assert_eq!(near.first().unwrap().value, Value::from("hwloc:SK0:CR0:HT0"));
 }

@@ -30,7 +30,7 @@ fn client_process() {
 fn held(node: &TestServer) -> (usize, usize, usize) {
     // The end of a connection is mostly noticed before the reply to a call of a later turn.
     for _ in 0..2 {
-        node.server.deregister_namespace(&namespace("nobody")).unwrap();
+        node.server.deregister_namespace(&namespace("nobody")).wait().unwrap();
     }
     (descriptors().len(), shared_mappings().len(), file_size_of_segments())
 }
@@ -101,5 +101,5 @@ fn ten_thousand_lives_of_one_process_leave_nothing_behind() {
     }
     // A process that has left may come back, so others wait for it. The host reports a process that does not come back.
     neighbour.finalize().unwrap();
-    node.server.deregister_namespace(&namespace("job")).unwrap();
+    node.server.deregister_namespace(&namespace("job")).wait().unwrap();
 }

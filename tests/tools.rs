@@ -50,7 +50,7 @@ fn at(directory: &Path) -> ToolDirections {
 fn a_tool_is_named_by_its_server_and_asks_it() {
     let place = tempfile::tempdir().unwrap();
     let server = serve(place.path(), "srv", assigning());
-    server.register_namespace(&namespace("job"), 0, support::description(1, &[("node0", "0")])).unwrap();
+    server.register_namespace(&namespace("job"), 0, support::description(1, &[("node0", "0")])).wait().unwrap();
     let tool = tool().session_tmpdir(place.path()).pid(std::process::id()).connect().unwrap();
     assert!(tool.proc().namespace.as_str().starts_with("tool-srv-0-"), "{}", tool.proc());
     assert_eq!(tool.servers(), [proc("srv", 0)]);

@@ -164,7 +164,7 @@ fn what_a_process_is_near_to_follows_from_its_processors() {
     let description =
         sets.fold(layout, |layout, (rank, set)| layout.process_value(rank, Key::from_static(keys::CPUSET.name()), set));
     let description = description.build().unwrap();
-    server.server.register_namespace(&job, 4, description).unwrap();
+    server.server.register_namespace(&job, 4, description).wait().unwrap();
     (0..2).for_each(|rank| server.register_client("bound", rank));
     for client in [server.connect("bound", 0), over_tcp(&server, "bound", 1)] {
         let get = |rank: u32, key: &str| {
@@ -207,8 +207,8 @@ fn inventories_are_collected_delivered_and_asked_for() {
         client.query(vec![Query { keys: vec![Text::from(key)], qualifiers }]).wait().map(|answered| answered.results)
     };
     assert!(ask(Server::INVENTORY, Vec::new()).is_err(), "nothing has been delivered");
-    server.server.deliver_inventory(blobs.to_vec()).unwrap();
-    let refused = server.server.deliver_inventory(vec![b"none".to_vec()]).unwrap_err();
+    server.server.deliver_inventory(blobs.to_vec()).wait().unwrap();
+    let refused = server.server.deliver_inventory(vec![b"none".to_vec()]).wait().unwrap_err();
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
 
     let found = ask(Server::INVENTORY, vec![hostname("node1")]).unwrap();
@@ -218,7 +218,7 @@ fn inventories_are_collected_delivered_and_asked_for() {
     assert!(ask(Server::INVENTORY, vec![hostname("node2")]).is_err());
 
     let newer = Inventory { model: "newer".to_owned(), ..other };
-    server.server.deliver_inventory(vec![newer.encode().unwrap()]).unwrap();
+    server.server.deliver_inventory(vec![newer.encode().unwrap()]).wait().unwrap();
     for client in [client, over_tcp(&server, "one", 1)] {
         let job = ProcId { rank: Rank::Wildcard, ..proc("one", 0) };
         let options = GetOptions::new().immediate().info(hostname("node1"));

@@ -61,8 +61,8 @@ fn server_for(uid: u32, access: SocketAccess, clients: ForeignClients) -> TestSe
     set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
     let builder = Server::builder().tmpdir(directory.path()).access(access).foreign_clients(clients);
     let server = builder.hostname("node0").start(LocalHost).unwrap();
-    server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).unwrap();
-    server.register_client(&proc("job", 0), uid, uid).unwrap();
+    server.register_namespace(&namespace("job"), 1, description(1, &[("node0", "0")])).wait().unwrap();
+    server.register_client(&proc("job", 0), uid, uid).wait().unwrap();
     TestServer { server: server.into(), directory }
 }
 

@@ -240,8 +240,8 @@ fn a_process_reaches_no_other_users_job_without_a_tie() {
     let jobs =
         [("alices", ALICE), ("strangers", BOB), ("tied", BOB), ("parents", BOB), ("second", ALICE), ("roots", 0)];
     for (name, uid) in jobs {
-        node.server.register_namespace(&namespace(name), 1, description(1, &[("node0", "0")])).unwrap();
-        node.server.register_client(&proc(name, 0), uid, uid).unwrap();
+        node.server.register_namespace(&namespace(name), 1, description(1, &[("node0", "0")])).wait().unwrap();
+        node.server.register_client(&proc(name, 0), uid, uid).wait().unwrap();
     }
     let mut alice = start(&node, "alices", "alice", ALICE);
     run(&node, "tied", "tied", BOB);

@@ -25,11 +25,11 @@ impl Job {
         let job = Namespace::new("bench")?;
         let description =
             JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node(std::iter::once(0..rank_count));
-        server.register_namespace(&job, rank_count, description.build()?)?;
+        server.register_namespace(&job, rank_count, description.build()?).wait()?;
         let mut clients = Vec::new();
         for rank in 0..rank_count {
             let proc = ProcId::new(job.clone(), rank);
-            server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())?;
+            server.register_client(&proc, nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw()).wait()?;
             clients.push(Client::builder().env(server.setup_fork(&proc)?).connect()?);
         }
         Ok(Self { clients, _server: server })

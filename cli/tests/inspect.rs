@@ -478,10 +478,10 @@ fn the_longest_turn_of_a_server_is_shown_with_its_cause() {
     let server = modex::Server::builder().hostname("n0").start(modex::LocalHost).unwrap();
     let job = Namespace::new("turning").unwrap();
     let description = JobDescription::new(&job).nodes(["n0"]).ranks_by_node([vec![0]]).build().unwrap();
-    server.register_namespace(&job, 1, description).unwrap();
+    server.register_namespace(&job, 1, description).wait().unwrap();
     let proc = modex::types::ProcId::new(job, 0);
     let [uid, gid] = [nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw()];
-    server.register_client(&proc, uid, gid).unwrap();
+    server.register_client(&proc, uid, gid).wait().unwrap();
     // The namespace has a segment from then on, and earlier turns have ended.
     let _client = modex::Client::builder().env(server.setup_fork(&proc).unwrap()).connect().unwrap();
     let pid = std::process::id();

@@ -4,8 +4,8 @@ use crate::types::{AsStatus, Status};
 
 use super::client::{FenceError, GetError};
 use super::round_trip::RequestError;
-use super::server::ServerError;
 use super::server_builder::BuildError;
+use super::server_call::ServerError;
 
 /// Any error of a [`Client`](crate::Client) or [`Server`](crate::Server), for callers that treat all alike.
 ///

@@ -11,7 +11,7 @@ use crate::types::{Info, ProcId, Status};
 use super::client::Client;
 use super::pending::sealed::Sealed;
 use super::pending::{Operation, Pending};
-use super::server::{Server, done};
+use super::server::Server;
 use super::server_call::{Begun, ServerCall};
 
 /// The four functions about handlers, the same for a client and for the server's own process.
@@ -178,15 +178,15 @@ impl Server {
         range: u8,
         info: &[Info],
     ) -> Pending<ServerCall<()>> {
-        let (event, own) =
-            (Event { status, source: source.cloned(), range, info: info.to_vec() }, self.handle.own_process().clone());
-        if range == range::RANGE_PROC_LOCAL {
-            let raiser = own.clone();
-            return Pending(ServerCall::begin(own, move || {
-                raiser.raise_event(event);
-                Begun::Over(())
-            }));
+        let event = Event { status, source: source.cloned(), range, info: info.to_vec() };
+        if range != range::RANGE_PROC_LOCAL {
+            return self.call("tell of the event", HostCall::NotifyEvent(event));
         }
-        Pending(ServerCall::new(own, HostCall::NotifyEvent(event), |result| done("tell of the event", result)))
+        let own = self.handle.own_process();
+        let raiser = Arc::clone(own);
+        Pending(ServerCall::begin(Arc::clone(own), move || {
+            raiser.raise_event(event);
+            Begun::Over(())
+        }))
     }
 }

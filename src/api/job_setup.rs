@@ -21,9 +21,9 @@ impl Server {
     /// let server = Server::builder().start(LocalHost)?;
     /// server.register_resources(vec![Info::new(Key::new("site.rack")?, "r7")])?;
     /// let job = Namespace::new("job-1")?;
-    /// server.register_namespace(&job, 0, JobDescription::new(&job).build()?)?;
+    /// server.register_namespace(&job, 0, JobDescription::new(&job).build()?).wait()?;
     /// let of_job = ProcId { namespace: job, rank: Rank::Wildcard };
-    /// let found = server.get(&of_job, Some(&Key::new("site.rack")?), Vec::new())?;
+    /// let found = server.get(&of_job, Some(&Key::new("site.rack")?), Vec::new()).wait()?;
     /// assert_eq!(found[0].value.as_str(), Some("r7"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

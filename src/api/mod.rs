@@ -51,9 +51,9 @@ pub use options::{FenceOptions, GetOptions};
 pub use own_process::Find;
 pub use pending::{Operation, Pending, PendingFuture};
 pub use round_trip::{Answered, Group, RequestError, RoundTrip};
-pub use server::{Server, ServerError};
+pub use server::Server;
 pub use server_builder::{BuildError, ServerBuilder};
-pub use server_call::ServerCall;
+pub use server_call::{ServerCall, ServerError};
 #[doc(hidden)]
 pub use tool::Roster;
 pub use tool::{AttachError, Tool, ToolBuilder};

@@ -1,5 +1,7 @@
 //! Values and collective operations of the server's own process.
 
+use std::sync::Arc;
+
 use crate::proto::{Abort, Collective, Request};
 use crate::runtime::{FindRequest, OwnProcess};
 use crate::types::{Info, Key, ProcId, Status, Text, Value};
@@ -8,7 +10,8 @@ use super::options::FenceOptions;
 use super::pending::sealed::Sealed;
 use super::pending::{Operation, Pending};
 use super::round_trip::{RoundTrip, done};
-use super::server::{Server, ServerError, refused};
+use super::server::Server;
+use super::server_call::{ServerError, refused};
 
 impl Server {
     /// Stores a value about any process, for the server's own process alone. A server has no `put`: no other process
@@ -43,7 +46,7 @@ impl Server {
     ///
     /// Fails with [`ServerError`].
     pub fn find(&self, proc: Option<ProcId>, key: Option<Key>, directives: Vec<Info>) -> Pending<Find> {
-        Pending(Find { own: self.handle.own_process().clone(), request: FindRequest { proc, key, directives } })
+        Pending(Find { own: Arc::clone(self.handle.own_process()), request: FindRequest { proc, key, directives } })
     }
 
     /// Whether the server's own process has stored a value under a key.
@@ -73,7 +76,7 @@ impl Server {
 
 /// A Get of the server's own process, as an operation.
 pub struct Find {
-    own: OwnProcess,
+    own: Arc<OwnProcess>,
     request: FindRequest,
 }
 
@@ -97,7 +100,7 @@ const FINDING: &str = "find the value";
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, mpsc};
+    use std::sync::mpsc;
 
     use super::*;
     use crate::types::{AsStatus, Namespace};

@@ -1,4 +1,4 @@
-//! Operations of a client, written once for callers that wait, that have a callback, and that `await`.
+//! Operations of clients and servers, written once for callers that wait, that have a callback, and that `await`.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 
-/// An operation of a client that has not begun. [`Pending::wait`], [`Pending::then`] or `.await` begins it.
+/// An operation of a client or server that has not begun. [`Pending::wait`], [`Pending::then`] or `.await` begins it.
 ///
 /// ```no_run
 /// # use modex::Client;
@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub struct Pending<O>(pub(super) O);
 
-/// An operation of a client or of a server's own process. Only this library implements it.
+/// An operation of a client or server. Only this library implements it.
 pub trait Operation: sealed::Sealed + Sized + Send + 'static {
     /// The result of success.
     type Output: Send + 'static;
@@ -36,7 +36,7 @@ pub trait Operation: sealed::Sealed + Sized + Send + 'static {
     #[doc(hidden)]
     fn run(self) -> Result<Self::Output, Self::Error>;
 
-    /// Begins the operation; `callback` gets its result on the client's thread.
+    /// Begins the operation; `callback` gets its result on a thread of the library.
     #[doc(hidden)]
     fn run_with(
         self,
@@ -53,8 +53,8 @@ impl<O: Operation> Pending<O> {
         self.0.run()
     }
 
-    /// Begins the operation, without waiting. The result goes to `callback`, on a thread of the library that the first
-    /// callback starts, never from inside this function.
+    /// Begins the operation, without waiting. The result goes to `callback`, never from inside this function. A client
+    /// runs it on a thread that the first callback starts, a server on the thread of the host's functions.
     ///
     /// # Errors
     /// The operation's error: it has not begun, and the callback will not run.

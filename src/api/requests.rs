@@ -122,6 +122,6 @@ impl Server {
     }
 
     pub(super) fn link(&self) -> Link {
-        Link::Host(self.handle.own_process().clone())
+        Link::Host(Arc::clone(self.handle.own_process()))
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum Link {
     /// The server of a client.
     Session(Arc<Session>),
     /// The host, in the server's own process.
-    Host(OwnProcess),
+    Host(Arc<OwnProcess>),
 }
 
 /// Results, and a status that says whether they are complete.

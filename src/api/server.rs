@@ -1,61 +1,30 @@
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gds::registration::Description;
 use crate::keys;
 use crate::ptl::ServerEnvironment;
-use crate::runtime::{LongestTurn, Registration, ServerHandle, Stopped, Work};
+use crate::runtime::{JobSetup, LongestTurn, ServerHandle, Work};
 use crate::server::{
     Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
 };
-use crate::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
+
+use super::pending::Pending;
+use super::server_call::{Begun, ServerCall, ServerError, done, refused};
 
 /// A PMIx server: serves the processes of jobs on this node, on behalf of a [`Host`](crate::Host).
 ///
 /// Every function may be called from any thread, the host's functions included. It does its work there, or waits for the
-/// server's thread if that is busy.
+/// server's thread if that is busy. A function that gives a [`Pending`] does nothing before its `wait`, `then` or `await`.
 /// Dropping the server ends it; see [`Server::shutdown`].
 ///
 /// Source: PMIx Standard, "Server-Specific Interfaces".
 #[derive(Debug)]
 pub struct Server {
     pub(super) handle: ServerHandle,
-}
-
-/// Reason of a failed call to the server.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The server refused.
-    #[error("the server can't {doing}: {reason}")]
-    Refused {
-        /// The refused action.
-        doing: &'static str,
-        /// The reason, as a status of the standard.
-        status: Status,
-        /// The reason for people: the wrong value of an object, and the remedy. Without details it is the status's name.
-        reason: String,
-    },
-    /// The name does not stand for a single process.
-    #[error("{proc} is not one process; name it by namespace and number")]
-    NoProcess {
-        /// The given name.
-        proc: ProcId,
-    },
-    /// The server has ended.
-    #[error(transparent)]
-    Stopped(#[from] Stopped),
-}
-
-impl AsStatus for ServerError {
-    fn status(&self) -> Status {
-        match self {
-            Self::Refused { status, .. } => *status,
-            Self::NoProcess { .. } => Status::ERR_BAD_PARAM,
-            Self::Stopped(_) => Status::ERR_INIT,
-        }
-    }
 }
 
 impl Server {
@@ -109,98 +78,132 @@ impl Server {
     /// Nodes missing in the new map are removed. To describe a job from the beginning, deregister it first.
     /// [`Server::extend_namespace`] treats values alike, but never begins a job and leaves `local_count` unchanged.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
+    /// ```
+    /// use modex::gds::registration::JobDescription;
+    /// use modex::types::Namespace;
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().start(LocalHost)?;
+    /// let job = Namespace::new("job-1")?;
+    /// let description = JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..2]).build()?;
+    /// server.register_namespace(&job, 2, description).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Refused`] for a description that contradicts itself, or when there is no memory for it.
     pub fn register_namespace(
         &self,
         namespace: &Namespace,
         local_count: u32,
         description: impl Into<Description>,
-    ) -> Result<(), ServerError> {
+    ) -> Pending<ServerCall<()>> {
         self.describe_namespace(namespace, Some(local_count), description.into())
     }
 
     /// As [`Server::register_namespace`]. Without a number of local processes the number of a described job stays, and
     /// a new job has none.
-    ///
-    /// # Errors
-    /// As [`Server::register_namespace`].
     #[doc(hidden)]
     pub fn describe_namespace(
         &self,
         namespace: &Namespace,
         local_count: Option<u32>,
         description: Description,
-    ) -> Result<(), ServerError> {
-        let (registration, doing, call) = self.registration(namespace, local_count, description);
-        let result = self.status(doing, call);
-        registration.conclude(result.is_ok());
-        result
+    ) -> Pending<ServerCall<()>> {
+        let (jobs, namespace) = (Arc::clone(self.jobs()), namespace.clone());
+        let begin = move || begin_registration(&jobs, namespace, local_count, description);
+        Pending(ServerCall::begin(Arc::clone(self.handle.own_process()), begin))
     }
 
     /// Extends the description of a registered job, as a second [`Server::register_namespace`] would: values under the same keys are
     /// replaced. It never begins a job, and the number of local processes stays.
     ///
-    /// # Errors
-    /// As [`Server::register_namespace`]; with `NOT_FOUND` for a job that has not been registered.
+    /// ```
+    /// # use modex::gds::registration::JobDescription;
+    /// # use modex::types::{Info, Key, Namespace};
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let job = Namespace::new("job-1")?;
+    /// # server.register_namespace(&job, 0, JobDescription::new(&job).build()?).wait()?;
+    /// server.extend_namespace(&job, vec![Info::new(Key::new("site.rack")?, "r7")]).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails as [`Server::register_namespace`] does; with `NOT_FOUND` for a job that has not been registered.
     pub fn extend_namespace(
         &self,
         namespace: &Namespace,
         description: impl Into<Description>,
-    ) -> Result<(), ServerError> {
-        let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
-        self.status(EXTENDING, call)
+    ) -> Pending<ServerCall<()>> {
+        self.call(EXTENDING, HostCall::ExtendNamespace(namespace.clone(), description.into()))
     }
 
-    /// As [`Server::extend_namespace`], without waiting; see [`Server::register_namespace_with`].
+    /// Removes a job. Its pending operations end with an error, its clients are disconnected. Unknown names are harmless.
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn extend_namespace_with(
-        &self,
-        namespace: &Namespace,
-        description: impl Into<Description>,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        let call = HostCall::ExtendNamespace(namespace.clone(), description.into());
-        self.status_with(EXTENDING, call, callback)
+    /// ```
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let job = modex::types::Namespace::new("job-1")?;
+    /// server.deregister_namespace(&job).then(|result| println!("the job is gone: {result:?}"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Stopped`].
+    pub fn deregister_namespace(&self, namespace: &Namespace) -> Pending<ServerCall<()>> {
+        let (jobs, namespace) = (Arc::clone(self.jobs()), namespace.clone());
+        let begin = move || {
+            jobs.forget(&namespace);
+            let end = |result| done("deregister the namespace", result);
+            Begun::Call(HostCall::DeregisterNamespace(namespace), Box::new(end))
+        };
+        Pending(ServerCall::begin(Arc::clone(self.handle.own_process()), begin))
     }
 
-    /// Removes a job. Its pending operations end with an error, its clients are disconnected.
+    /// Announces a local process, before it starts. The kernel must report these ids for its connections. The namespace
+    /// may be registered later.
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]; unknown names are harmless.
-    pub fn deregister_namespace(&self, namespace: &Namespace) -> Result<(), ServerError> {
-        self.jobs().forget(namespace);
-        self.status("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()))
-    }
-
-    /// Announces a local process, before it starts. The kernel must report these ids for its connections.
+    /// ```
+    /// use std::os::unix::fs::MetadataExt;
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] when the rank is not that of a process of the job. The namespace may be registered later.
-    pub fn register_client(&self, proc: &ProcId, uid: u32, gid: u32) -> Result<(), ServerError> {
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// let user = std::fs::metadata("/proc/self")?;
+    /// let proc = modex::types::ProcId::new(modex::types::Namespace::new("job-1")?, 0);
+    /// server.register_client(&proc, user.uid(), user.gid()).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Refused`] when the rank is not that of a process of the job.
+    pub fn register_client(&self, proc: &ProcId, uid: u32, gid: u32) -> Pending<ServerCall<()>> {
         self.register_client_object(proc, uid, gid, 0)
     }
 
     /// As [`Server::register_client`], with a number that upcalls about the process carry.
     ///
-    /// # Errors
-    /// As [`Server::register_client`].
-    pub fn register_client_object(&self, proc: &ProcId, uid: u32, gid: u32, object: u64) -> Result<(), ServerError> {
+    /// ```
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let proc = modex::types::ProcId::new(modex::types::Namespace::new("job-1")?, 0);
+    /// server.register_client_object(&proc, 1000, 1000, 42).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn register_client_object(&self, proc: &ProcId, uid: u32, gid: u32, object: u64) -> Pending<ServerCall<()>> {
         let registration = RegisterClient { proc: proc.clone(), uid, gid, object };
-        self.status("register the process", HostCall::RegisterClient(registration))
+        self.call("register the process", HostCall::RegisterClient(registration))
     }
 
     /// Reports that a local process has ended. Usually the kernel or the connection reports it, too. Neither does if a
     /// copy of the process lives (a `fork` without `exec` keeps the connection open) and the kernel can't be asked. The
     /// kernel can't be asked over TCP, from another pid namespace, or before Linux 5.3. Then other processes wait until
-    /// the host calls this.
+    /// the host calls this. Unknown processes are harmless.
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]; unknown processes are harmless.
-    pub fn deregister_client(&self, proc: &ProcId) -> Result<(), ServerError> {
-        self.status("deregister the process", HostCall::DeregisterClient(proc.clone()))
+    /// ```no_run
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let proc = modex::types::ProcId::new(modex::types::Namespace::new("job-1")?, 0);
+    /// # let mut child = std::process::Command::new("./rank").spawn()?;
+    /// child.wait()?;
+    /// server.deregister_client(&proc).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Stopped`].
+    pub fn deregister_client(&self, proc: &ProcId) -> Pending<ServerCall<()>> {
+        self.call("deregister the process", HostCall::DeregisterClient(proc.clone()))
     }
 
     /// Environment variables that a process should not inherit. They belong to a server of an outer job, or tune another PMIx library in
@@ -219,58 +222,53 @@ impl Server {
         }
     }
 
-    /// Data that a local process posted for other nodes, or job-level data (wildcard rank). Waits until the process has committed: do
-    /// not call it from a host function that must not wait.
+    /// Data that a local process posted for other nodes, or job-level data (wildcard rank). The result comes once the
+    /// process has committed: a host function that must not wait takes `then`.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] when the process is unknown, has ended, or the time is over.
+    /// ```
+    /// use modex::gds::registration::JobDescription;
+    /// use modex::types::{Namespace, ProcId, Rank};
+    ///
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// let job = Namespace::new("job-1")?;
+    /// server.register_namespace(&job, 0, JobDescription::new(&job).build()?).wait()?;
+    /// let of_job = ProcId { namespace: job, rank: Rank::Wildcard };
+    /// server.direct_modex(&of_job, None, None).then(|result| println!("for the other server: {result:?}"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Refused`] when the process is unknown, has ended, or the time is over.
     pub fn direct_modex(
         &self,
         proc: &ProcId,
         required: Option<&Key>,
         timeout: Option<Duration>,
-    ) -> Result<Vec<Kval>, ServerError> {
-        let call = HostCall::DirectModexRequest(direct_modex_request(proc, required, timeout));
-        entries(self.handle.call(call)?)
-    }
-
-    /// As [`Server::direct_modex`], without waiting: `callback` gets the result, on the thread of the host's functions.
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn direct_modex_with(
-        &self,
-        proc: &ProcId,
-        required: Option<&Key>,
-        timeout: Option<Duration>,
-        callback: impl FnOnce(Result<Vec<Kval>, ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        let call = HostCall::DirectModexRequest(direct_modex_request(proc, required, timeout));
-        Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
+    ) -> Pending<ServerCall<Vec<Kval>>> {
+        let request = DirectModexRequest { proc: proc.clone(), key: required.cloned(), timeout };
+        self.call_for_entries(HostCall::DirectModexRequest(request))
     }
 
     /// The result of a Get by a client on this node: one value or, without a key, all values. Unless the directives say otherwise, it
     /// waits for values of local processes, and for the host to fetch those of remote ones.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] when there is no such value for this process.
-    pub fn get(&self, proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> Result<Vec<Kval>, ServerError> {
-        entries(self.handle.call(own_get(proc, key, directives))?)
-    }
-
-    /// As [`Server::get`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    /// ```
+    /// use modex::gds::registration::JobDescription;
+    /// use modex::types::{Key, Namespace, ProcId, Rank};
+    /// use modex::{LocalHost, Server, keys};
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn get_with(
-        &self,
-        proc: &ProcId,
-        key: Option<&Key>,
-        directives: Vec<Info>,
-        callback: impl FnOnce(Result<Vec<Kval>, ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        let call = own_get(proc, key, directives);
-        Ok(self.handle.call_with(call, Box::new(|result| callback(entries(result))))?)
+    /// let server = Server::builder().start(LocalHost)?;
+    /// let job = Namespace::new("job-1")?;
+    /// let description = JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..2]).build()?;
+    /// server.register_namespace(&job, 2, description).wait()?;
+    /// let of_job = ProcId { namespace: job, rank: Rank::Wildcard };
+    /// let found = server.get(&of_job, Some(&Key::new(keys::JOB_SIZE.name())?), Vec::new()).wait()?;
+    /// assert_eq!(found[0].value.as_u32(), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Refused`] when there is no such value for this process.
+    pub fn get(&self, proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> Pending<ServerCall<Vec<Kval>>> {
+        self.call_for_entries(HostCall::Get(OwnGet { proc: proc.clone(), key: key.cloned(), directives }))
     }
 
     /// Runs a job on the thread of the host's functions, after earlier ones.
@@ -279,100 +277,6 @@ impl Server {
     /// [`ServerError::Stopped`]: the job will not run.
     pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
         Ok(self.handle.run(Box::new(deferred))?)
-    }
-
-    /// As [`Server::register_namespace`], without waiting: `callback` gets the result, on the thread of the host's
-    /// functions.
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn register_namespace_with(
-        &self,
-        namespace: &Namespace,
-        local_count: u32,
-        description: impl Into<Description>,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.describe_namespace_with(namespace, Some(local_count), description.into(), callback)
-    }
-
-    /// As `describe_namespace`, without waiting.
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    #[doc(hidden)]
-    pub fn describe_namespace_with(
-        &self,
-        namespace: &Namespace,
-        local_count: Option<u32>,
-        description: Description,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        let (registration, doing, call) = self.registration(namespace, local_count, description);
-        let conclude = move |result: Result<(), ServerError>| {
-            registration.conclude(result.is_ok());
-            callback(result);
-        };
-        self.status_with(doing, call, conclude)
-    }
-
-    fn registration(
-        &self,
-        namespace: &Namespace,
-        local_count: Option<u32>,
-        mut description: Description,
-    ) -> (Registration, &'static str, HostCall) {
-        let registration = self.jobs().begin(namespace, &mut description);
-        if local_count.is_none() && !registration.is_first() {
-            return (registration, EXTENDING, HostCall::ExtendNamespace(namespace.clone(), description));
-        }
-        let is_nodata =
-            |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
-        let nodata = description.infos().iter().any(is_nodata);
-        let (namespace, local_count) = (namespace.clone(), Some(local_count.unwrap_or(0)));
-        let register = RegisterNamespace { namespace, local_count, description, nodata };
-        (registration, "register the namespace", HostCall::RegisterNamespace(register))
-    }
-
-    /// As [`Server::deregister_namespace`], without waiting; see [`Server::register_namespace_with`].
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn deregister_namespace_with(
-        &self,
-        namespace: &Namespace,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.jobs().forget(namespace);
-        self.status_with("deregister the namespace", HostCall::DeregisterNamespace(namespace.clone()), callback)
-    }
-
-    /// As [`Server::register_client_object`], without waiting; see [`Server::register_namespace_with`].
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn register_client_with(
-        &self,
-        proc: &ProcId,
-        uid: u32,
-        gid: u32,
-        object: u64,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        let registration = RegisterClient { proc: proc.clone(), uid, gid, object };
-        self.status_with("register the process", HostCall::RegisterClient(registration), callback)
-    }
-
-    /// As [`Server::deregister_client`], without waiting; see [`Server::register_namespace_with`].
-    ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn deregister_client_with(
-        &self,
-        proc: &ProcId,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.status_with("deregister the process", HostCall::DeregisterClient(proc.clone()), callback)
     }
 
     /// Replaces the capabilities, after the host has got other functions. [`Host::capabilities`](crate::Host::capabilities) is called
@@ -386,81 +290,71 @@ impl Server {
 
     /// Records facts about a started process, for requests of the table of processes.
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`].
-    pub fn describe_process(&self, proc: &ProcId, pid: u32, executable: &str) -> Result<(), ServerError> {
+    /// ```no_run
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let proc = modex::types::ProcId::new(modex::types::Namespace::new("job-1")?, 0);
+    /// let child = std::process::Command::new("./rank").spawn()?;
+    /// server.describe_process(&proc, child.id(), "./rank").wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Stopped`].
+    pub fn describe_process(&self, proc: &ProcId, pid: u32, executable: &str) -> Pending<ServerCall<()>> {
         let facts = ProcessFacts { proc: proc.clone(), pid, executable: Some(Text::from(executable)) };
-        self.status("describe the process", HostCall::DescribeProcess(facts))
+        self.call("describe the process", HostCall::DescribeProcess(facts))
     }
 
     /// Defines a process set, or redefines the set of that name, and notifies the processes of this node (`PMIX_PROCESS_SET_DEFINE`).
     /// Queries find the set.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] with `BAD_PARAM` for a set without name or members.
-    pub fn define_process_set(&self, name: &str, members: &[ProcId]) -> Result<(), ServerError> {
-        self.status("define the process set", self.definition(name, members))
-    }
-
-    /// As [`Server::define_process_set`], without waiting; see [`Server::register_namespace_with`].
+    /// ```
+    /// # use modex::types::{Namespace, ProcId};
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let job = Namespace::new("job-1")?;
+    /// server.define_process_set("odd", &[ProcId::new(job.clone(), 1), ProcId::new(job, 3)]).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn define_process_set_with(
-        &self,
-        name: &str,
-        members: &[ProcId],
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.status_with("define the process set", self.definition(name, members), callback)
+    /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a set without name or members.
+    pub fn define_process_set(&self, name: &str, members: &[ProcId]) -> Pending<ServerCall<()>> {
+        let (name, members, source) = (Text::from(name), members.to_vec(), self.proc().clone());
+        self.call("define the process set", HostCall::DefineProcessSet(ProcessSet { name, members, source }))
     }
 
     /// Removes a process set, and notifies the processes of this node (`PMIX_PROCESS_SET_DELETE`).
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] with `NOT_FOUND`.
-    pub fn delete_process_set(&self, name: &str) -> Result<(), ServerError> {
-        let call = HostCall::DeleteProcessSet { name: Text::from(name), source: self.proc().clone() };
-        self.status("delete the process set", call)
-    }
-
-    /// As [`Server::delete_process_set`], without waiting; see [`Server::register_namespace_with`].
+    /// ```
+    /// # use modex::types::{Namespace, ProcId};
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # server.define_process_set("odd", &[ProcId::new(Namespace::new("job-1")?, 1)]).wait()?;
+    /// server.delete_process_set("odd").wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn delete_process_set_with(
-        &self,
-        name: &str,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
+    /// Fails with [`ServerError::Refused`] and `NOT_FOUND`.
+    pub fn delete_process_set(&self, name: &str) -> Pending<ServerCall<()>> {
         let call = HostCall::DeleteProcessSet { name: Text::from(name), source: self.proc().clone() };
-        self.status_with("delete the process set", call, callback)
-    }
-
-    fn definition(&self, name: &str, members: &[ProcId]) -> HostCall {
-        let (name, members, source) = (Text::from(name), members.to_vec(), self.proc().clone());
-        HostCall::DefineProcessSet(ProcessSet { name, members, source })
+        self.call("delete the process set", call)
     }
 
     /// Hands over output of a process, for the clients that have pulled it. Without such a client it is kept for the first one, up to a
     /// limit, beyond which it is dropped.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] with `BAD_PARAM` for a channel that is no output channel.
-    pub fn iof_deliver(&self, output: IofOutput) -> Result<(), ServerError> {
-        self.status("deliver output", HostCall::IofDeliver(output))
-    }
-
-    /// As [`Server::iof_deliver`], without waiting; see [`Server::register_namespace_with`].
+    /// ```
+    /// use modex::IofOutput;
+    /// use modex::types::codes::iof_channel;
+    /// # use modex::types::{Namespace, ProcId};
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn iof_deliver_with(
-        &self,
-        output: IofOutput,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.status_with("deliver output", HostCall::IofDeliver(output), callback)
+    /// # let server = modex::Server::builder().start(modex::LocalHost)?;
+    /// # let source = ProcId::new(Namespace::new("job-1")?, 0);
+    /// let (channel, bytes) = (iof_channel::FWD_STDOUT_CHANNEL, b"hello\n".to_vec());
+    /// server.iof_deliver(IofOutput { source, channel, bytes, info: Vec::new() }).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Refused`] and `BAD_PARAM` for a channel that is no output channel.
+    pub fn iof_deliver(&self, output: IofOutput) -> Pending<ServerCall<()>> {
+        self.call("deliver output", HostCall::IofDeliver(output))
     }
 
     /// Ends the server as [`Server::shutdown`] does, while it has other owners: their pending and later calls end with an error. Then
@@ -476,47 +370,42 @@ impl Server {
         drop(self);
     }
 
-    pub(super) fn status(&self, doing: &'static str, call: HostCall) -> Result<(), ServerError> {
-        done(doing, self.handle.call(call)?)
+    pub(super) fn call(&self, doing: &'static str, call: HostCall) -> Pending<ServerCall<()>> {
+        Pending(ServerCall::without_data(Arc::clone(self.handle.own_process()), doing, call))
     }
 
-    pub(super) fn status_with(
-        &self,
-        doing: &'static str,
-        call: HostCall,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        Ok(self.handle.call_with(call, Box::new(move |result| callback(done(doing, result))))?)
+    fn call_for_entries(&self, call: HostCall) -> Pending<ServerCall<Vec<Kval>>> {
+        Pending(ServerCall::new(Arc::clone(self.handle.own_process()), call, entries))
     }
+}
+
+/// Begins the registration of a job, or an extension of its description.
+fn begin_registration(
+    jobs: &Arc<JobSetup>,
+    namespace: Namespace,
+    local_count: Option<u32>,
+    mut description: Description,
+) -> Begun<()> {
+    let registration = jobs.begin(&namespace, &mut description);
+    let (doing, call) = if local_count.is_none() && !registration.is_first() {
+        (EXTENDING, HostCall::ExtendNamespace(namespace, description))
+    } else {
+        let is_nodata =
+            |info: &Info| info.key.as_str() == keys::REGISTER_NODATA.name() && info.value.as_bool() == Some(true);
+        let nodata = description.infos().iter().any(is_nodata);
+        let local_count = Some(local_count.unwrap_or(0));
+        let register = RegisterNamespace { namespace, local_count, description, nodata };
+        ("register the namespace", HostCall::RegisterNamespace(register))
+    };
+    let conclude = move |result| {
+        let result = done(doing, result);
+        registration.conclude(result.is_ok());
+        result
+    };
+    Begun::Call(call, Box::new(conclude))
 }
 
 const EXTENDING: &str = "add to the description of the namespace";
-
-pub(super) fn done(doing: &'static str, result: HostResult) -> Result<(), ServerError> {
-    match result {
-        HostResult::Status(Status::SUCCESS) | HostResult::Entries(_) => Ok(()),
-        failure => Err(refused(doing, failure)),
-    }
-}
-
-pub(super) fn refused(doing: &'static str, failure: HostResult) -> ServerError {
-    match failure {
-        HostResult::Failed { status, reason } => ServerError::Refused { doing, status, reason },
-        HostResult::Status(status) => ServerError::Refused { doing, status, reason: status.to_string() },
-        // Data is no failure, but an error where none is expected.
-        HostResult::Entries(_) => {
-            ServerError::Refused { doing, status: Status::ERROR, reason: "unexpected data".into() }
-        }
-    }
-}
-
-fn direct_modex_request(proc: &ProcId, required: Option<&Key>, timeout: Option<Duration>) -> DirectModexRequest {
-    DirectModexRequest { proc: proc.clone(), key: required.cloned(), timeout }
-}
-
-fn own_get(proc: &ProcId, key: Option<&Key>, directives: Vec<Info>) -> HostCall {
-    HostCall::Get(OwnGet { proc: proc.clone(), key: key.cloned(), directives })
-}
 
 fn entries(result: HostResult) -> Result<Vec<Kval>, ServerError> {
     match result {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Client, Server, ServerBuilder, ServerError};
+use super::{Client, Pending, Server, ServerBuilder, ServerCall};
 use crate::runtime::{TopologySharing, TopologySource, kernel_inventory};
 use crate::server::HostCall;
 use crate::topo::{self, Inventory, Machine, SharedMachine, TopologyError};
@@ -89,22 +89,18 @@ impl Server {
     ///
     /// Source: PMIx Standard, `PMIx_server_deliver_inventory`.
     ///
-    /// # Errors
-    /// [`ServerError::Refused`] for bytes that are no inventory, and for too many nodes.
-    pub fn deliver_inventory(&self, blobs: Vec<Vec<u8>>) -> Result<(), ServerError> {
-        self.status("take the inventories", HostCall::DeliverInventories(blobs))
-    }
-
-    /// As [`Server::deliver_inventory`], without waiting: `callback` gets the result, on the thread of the host's functions.
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().start(LocalHost)?;
+    /// let inventory = server.collect_inventory()?;
+    /// server.deliver_inventory(vec![inventory.encode()?]).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`]: the callback will not run.
-    pub fn deliver_inventory_with(
-        &self,
-        blobs: Vec<Vec<u8>>,
-        callback: impl FnOnce(Result<(), ServerError>) + Send + 'static,
-    ) -> Result<(), ServerError> {
-        self.status_with("take the inventories", HostCall::DeliverInventories(blobs), callback)
+    /// Fails with [`ServerError::Refused`](super::ServerError::Refused) for bytes that are no inventory, and for too
+    /// many nodes.
+    pub fn deliver_inventory(&self, blobs: Vec<Vec<u8>>) -> Pending<ServerCall<()>> {
+        self.call("take the inventories", HostCall::DeliverInventories(blobs))
     }
 
     /// The key of inventories: of the node that `PMIX_HOSTNAME` names, or of all delivered ones.

@@ -229,12 +229,12 @@ fn serve_a_job(server: &Server, directory: &Path, is_over_tcp: bool) -> Outcome 
     let job = namespace("job");
     let said = |what: &str, error: &dyn std::fmt::Display| format!("{what}: {error}");
     let described = description(RANKS, &[("node0", "0,1")]);
-    at_risk(|| server.register_namespace(&job, RANKS, described)).map_err(|error| said("register", &error))?;
+    at_risk(|| server.register_namespace(&job, RANKS, described).wait()).map_err(|error| said("register", &error))?;
     let (uid, gid) = ids();
     let mut clients = Vec::new();
     for rank in 0..RANKS {
         let name = proc("job", rank);
-        at_risk(|| server.register_client(&name, uid, gid)).map_err(|error| said("announce", &error))?;
+        at_risk(|| server.register_client(&name, uid, gid).wait()).map_err(|error| said("announce", &error))?;
     }
     for rank in 0..RANKS {
         let environment = at_risk(|| server.setup_fork(&proc("job", rank))).map_err(|error| said("setup", &error))?;
@@ -250,11 +250,11 @@ fn serve_a_job(server: &Server, directory: &Path, is_over_tcp: bool) -> Outcome 
         let ended: Vec<(u32, Child)> = clients.extract_if(.., has_ended).collect();
         for (rank, client) in ended {
             outcome = outcome.and(outcome_of(rank, client, &words_of(directory, rank)));
-            let told = at_risk(|| server.deregister_client(&proc("job", rank)));
+            let told = at_risk(|| server.deregister_client(&proc("job", rank)).wait());
             outcome = outcome.and(told.map_err(|error| said("end of a client", &error)));
         }
     }
-    outcome.and(at_risk(|| server.deregister_namespace(&job)).map_err(|error| said("deregister", &error)))
+    outcome.and(at_risk(|| server.deregister_namespace(&job).wait()).map_err(|error| said("deregister", &error)))
 }
 
 /// The outcome of a client. It must end in order, with any fault of its server.

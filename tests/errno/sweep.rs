@@ -201,7 +201,7 @@ fn is_killed_everywhere(role: &str) -> bool {
 fn serve_a_fresh_client(node: &TestServer) {
     node.register_local_job("fresh", 1);
     roles::exchange_alone(&node.connect("fresh", 0));
-    node.server.deregister_namespace(&namespace("fresh")).unwrap();
+    node.server.deregister_namespace(&namespace("fresh")).wait().unwrap();
 }
 
 /// A process may panic when it gets no memory for a thread. A backtrace would open files, and the test would take those
@@ -234,14 +234,14 @@ fn run_client(
     // Its peers are children of this thread, too, but the tracer must not wait for them.
     let traced = Tracer::take(traced_thread(&mut victim), fault).run_alone();
     let (end, said) = victim.end();
-    node.server.deregister_client(&proc(job, VICTIM)).unwrap();
+    node.server.deregister_client(&proc(job, VICTIM)).wait().unwrap();
     let mut words = BTreeSet::new();
     for peer in peers {
         let all = peer.said();
         let word = [COMPLETE, BROKEN].into_iter().find(|word| all.contains(word));
         words.insert(word.unwrap_or_else(|| panic!("{role}:{fault}: {all}")));
     }
-    node.server.deregister_namespace(&namespace(job)).unwrap();
+    node.server.deregister_namespace(&namespace(job)).wait().unwrap();
     judge(role, fault, &traced, end, &said);
     (traced, words)
 }
@@ -332,7 +332,7 @@ fn settle(is_settled: impl Fn() -> bool) {
 
 fn held_when_quiet(node: &TestServer) -> (usize, usize) {
     for _ in 0..2 {
-        node.server.deregister_namespace(&namespace("nobody")).unwrap();
+        node.server.deregister_namespace(&namespace("nobody")).wait().unwrap();
     }
     (descriptors().len(), shared_mappings().len())
 }

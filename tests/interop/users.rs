@@ -49,8 +49,8 @@ fn a_stock_client_reads_the_jobs_of_its_user_and_no_others() {
             info(keys::NODE_MAP.name(), Value::from("node0")),
             info(keys::PROC_MAP.name(), Value::from("0")),
         ];
-        server.register_namespace(&proc(name).namespace, 1, description).unwrap();
-        server.register_client(&proc(name), uid, uid).unwrap();
+        server.register_namespace(&proc(name).namespace, 1, description).wait().unwrap();
+        server.register_client(&proc(name), uid, uid).wait().unwrap();
     }
     // A client in this process, and so of root.
     let client = Client::builder().env(server.setup_fork(&proc("alices")).unwrap()).connect().unwrap();

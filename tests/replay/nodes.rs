@@ -63,7 +63,7 @@ fn beside_every_release(carries: Capabilities, check: impl Fn(Version, &Client))
         };
         let server = TestServer::start("node1", host);
         let facts = description(3, &[("node0", "0,1"), ("node1", "2")]);
-        server.server.register_namespace(&namespace(JOB), 1, facts).unwrap();
+        server.server.register_namespace(&namespace(JOB), 1, facts).wait().unwrap();
         server.register_client(JOB, 2);
         let client = server.connect(JOB, 2);
         client.put(Scope::Global, "own", "of rank 2").unwrap();

@@ -27,7 +27,7 @@ fn server() -> TestServer {
         let numbers = vec![info("pmix.rank", rank), info("pmix.grank", rank)];
         facts.push(Info::new(Key::from_static("pmix.pdata"), Value::info_array(numbers)));
     }
-    server.server.register_namespace(&namespace(JOB), 2, facts).unwrap();
+    server.server.register_namespace(&namespace(JOB), 2, facts).wait().unwrap();
     (0..2).for_each(|rank| server.register_client(JOB, rank));
     server
 }

@@ -95,7 +95,7 @@ fn a_client_without_a_segment_knows_of_sessions_what_one_with_a_segment_does() {
         let node = TestServer::start("n0", modex::LocalHost);
         for register in &case.registrations {
             let infos = register.infos.clone();
-            node.server.register_namespace(&namespace(register.namespace), register.local_count, infos).unwrap();
+            node.server.register_namespace(&namespace(register.namespace), register.local_count, infos).wait().unwrap();
         }
         node.register_client("job", 0);
         let (near, far) = (node.connect("job", 0), node.connect_over_tcp("job", 0));
@@ -126,7 +126,7 @@ fn answers_as_the_standard_says(seeds: Range<u64>, connect: impl Fn(&TestServer)
         let mut model = Model { hostname: "n0", ..Model::default() };
         for register in &case.registrations {
             let name = namespace(register.namespace);
-            let registered = node.server.register_namespace(&name, register.local_count, register.infos.clone());
+            let registered = node.server.register_namespace(&name, register.local_count, register.infos.clone()).wait();
             registered.unwrap_or_else(|error| panic!("case {seed}: {error}\n{}", cases::told(&case)));
             model.register(register.namespace, &register.infos);
         }

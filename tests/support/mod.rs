@@ -87,6 +87,7 @@ impl TestServer {
         let nodes = [("node0", ranks.join(","))];
         self.server
             .register_namespace(&namespace(name), size, description(size, &[(nodes[0].0, &nodes[0].1)]))
+            .wait()
             .unwrap();
         (0..size).for_each(|rank| self.register_client(name, rank));
     }
@@ -94,7 +95,7 @@ impl TestServer {
     /// Registers a process of the user that runs the tests.
     pub(crate) fn register_client(&self, name: &str, rank: u32) {
         let (uid, gid) = ids();
-        self.server.register_client(&proc(name, rank), uid, gid).unwrap();
+        self.server.register_client(&proc(name, rank), uid, gid).wait().unwrap();
     }
 
     /// A client in this process.

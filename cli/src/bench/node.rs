@@ -57,9 +57,11 @@ impl Node {
         let server = Server::builder().tmpdir(directory.path()).start(LocalHost)?;
         let job = Namespace::new("bench")?;
         let (here, description) = describe(&job, server.hostname())?;
-        server.register_namespace(&job, here, description)?;
+        server.register_namespace(&job, here, description).wait()?;
         for rank in 0..here {
-            server.register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())?;
+            server
+                .register_client(&ProcId::new(job.clone(), rank), Uid::effective().as_raw(), getegid().as_raw())
+                .wait()?;
         }
         Ok(Self { server, job, _directory: directory, guardian })
     }

@@ -161,10 +161,10 @@ impl LaunchedJob {
     fn register(&self, plan: &Plan) -> Result<(), JobError> {
         let description = describe(plan, &self.server)?;
         let local_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
-        self.server.register_namespace(&plan.namespace, local_count, description)?;
+        self.server.register_namespace(&plan.namespace, local_count, description).wait()?;
         let (uid, gid) = (Uid::effective().as_raw(), Gid::effective().as_raw());
         for rank in 0..local_count {
-            self.server.register_client(&ProcId::new(plan.namespace.clone(), rank), uid, gid)?;
+            self.server.register_client(&ProcId::new(plan.namespace.clone(), rank), uid, gid).wait()?;
         }
         Ok(())
     }
@@ -183,7 +183,7 @@ impl LaunchedJob {
             let place = plan.place(self.children.count());
             let pipes = self.children.spawn(app, &environment, place, with_input)?;
             let proc = ProcId::new(plan.namespace.clone(), rank);
-            self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy())?;
+            self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
             let tag = self.settings.tag_output;
             self.watch(ForwardedStream::new(pipes.out, rank, Channel::Out, tag))?;
             self.watch(ForwardedStream::new(pipes.error, rank, Channel::Error, tag))?;
@@ -281,7 +281,7 @@ impl LaunchedJob {
     /// Tells the server that a rank has ended, so that nobody waits for a rank that never joined.
     fn forget(&self, rank: u32) {
         let proc = ProcId::new(self.namespace.clone(), rank);
-        if let Err(error) = self.server.deregister_client(&proc) {
+        if let Err(error) = self.server.deregister_client(&proc).wait() {
             tracing::warn!(%proc, %error, "the launcher cannot report the end of a rank to the server");
         }
     }

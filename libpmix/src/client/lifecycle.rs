@@ -202,9 +202,9 @@ mod tests {
         let server = Server::builder().tmpdir(directory.path()).start(LocalHost).unwrap();
         let proc = ProcId::new(Namespace::new("job").unwrap(), 0);
         let description = vec![Info::new(Key::from_static(keys::JOB_SIZE.name()), 2_u32)];
-        server.register_namespace(&proc.namespace, 2, description).unwrap();
+        server.register_namespace(&proc.namespace, 2, description).wait().unwrap();
         let (uid, gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-        server.register_client(&proc, uid, gid).unwrap();
+        server.register_client(&proc, uid, gid).wait().unwrap();
         let client = Client::builder().env(server.setup_fork(&proc).unwrap()).connect().unwrap();
         process::change(|state| {
             (state.client, state.client_count) = (Some(Arc::new(Membership::new(client))), 1);

@@ -2,7 +2,7 @@
 
 use modex::types::AsStatus;
 use modex::types::Status;
-use modex::{Server, ServerError};
+use modex::{Pending, Server, ServerCall, ServerError};
 
 use super::state::{self, ServerProcess};
 use crate::callback::{Bound, Callback};
@@ -15,22 +15,34 @@ pub(super) fn status_of<E: AsStatus>(result: &Result<(), E>) -> Status {
     result.as_ref().map_or_else(AsStatus::status, |()| Status::SUCCESS)
 }
 
-/// Receives the result of an operation.
-pub(super) type Done = Box<dyn FnOnce(Result<(), ServerError>) + Send>;
-
-/// Runs an operation of the server: `wait` for callers without a callback, `begin` for the others.
+/// Runs an operation of the server. Callers without a callback wait for its end.
 pub(super) fn perform(
     callback: Callback<pmix_op_cbfunc_t>,
     data: CallerData,
-    wait: impl FnOnce(&Server) -> Result<(), ServerError>,
-    begin: impl FnOnce(&Server, Done) -> Result<(), ServerError>,
+    operation: impl FnOnce(&Server) -> Pending<ServerCall<()>>,
+) -> Result<Status, Failure> {
+    perform_and(callback, data, operation, || ())
+}
+
+/// As [`perform`]; `after` runs at the end, after the callback.
+pub(super) fn perform_and(
+    callback: Callback<pmix_op_cbfunc_t>,
+    data: CallerData,
+    operation: impl FnOnce(&Server) -> Pending<ServerCall<()>>,
+    after: impl FnOnce() + Send + 'static,
 ) -> Result<Status, Failure> {
     let process = state::current()?;
+    let pending = operation(process.server());
     let Some(callback) = callback.with(data) else {
-        wait(process.server())?;
+        let result = pending.wait();
+        after();
+        result?;
         return Ok(Status::OPERATION_SUCCEEDED);
     };
-    begin(process.server(), Box::new(|result| callback.call(status_of(&result))))?;
+    pending.then(|result| {
+        callback.call(status_of(&result));
+        after();
+    })?;
     Ok(Status::SUCCESS)
 }
 

@@ -27,7 +27,7 @@ pub extern "C" fn PMIx_server_dmodex_request(
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
         let proc = from_c::some_proc(proc, None)?;
         let form = process.bridge.form;
-        process.server().direct_modex_with(&proc, None, None, move |result| {
+        process.server().direct_modex(&proc, None, None).then(move |result| {
             callback.call(
                 result
                     .map_err(|error| error.status())

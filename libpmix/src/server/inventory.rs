@@ -77,9 +77,8 @@ pub extern "C" fn PMIx_server_deliver_inventory<'a>(
         let others: Vec<Info> = others.into_iter().filter(|info| info.key.as_str() != keys::HOSTNAME.name()).collect();
         refuse_required(&others)?;
         let blobs: Result<Vec<Vec<u8>>, Failure> = inventories.into_iter().map(blob_of).collect();
-        let (blobs, later) = (blobs?, |blobs| move |server: &Server| server.deliver_inventory(blobs));
-        let begun = blobs.clone();
-        perform(cbfunc, cbdata, later(blobs), move |server, done| server.deliver_inventory_with(begun, done))
+        let blobs = blobs?;
+        perform(cbfunc, cbdata, |server| server.deliver_inventory(blobs))
     })
 }
 

@@ -1,7 +1,5 @@
 //! Output of processes, on its way to the clients that have pulled it.
 
-use std::cell::Cell;
-
 use modex::IofOutput;
 
 use super::completion::perform;
@@ -32,13 +30,6 @@ pub extern "C" fn PMIx_server_IOF_deliver<'a>(
         let source = from_c::some_proc(source, None)?;
         let bytes = from_c::byte_object(bo)?;
         let info = from_c::infos(info.counted(ninfo))?;
-        // `perform` calls one of the two closures.
-        let output = Cell::new(Some(IofOutput { source, channel, bytes, info }));
-        perform(
-            cbfunc,
-            cbdata,
-            |server| output.take().map_or(Ok(()), |output| server.iof_deliver(output)),
-            |server, done| output.take().map_or(Ok(()), |output| server.iof_deliver_with(output, done)),
-        )
+        perform(cbfunc, cbdata, |server| server.iof_deliver(IofOutput { source, channel, bytes, info }))
     })
 }

@@ -25,7 +25,7 @@ pub extern "C" fn PMIx_server_define_process_set<'a>(
         let members = from_c::procs(members.counted(nmembers), None)?;
         process.bridge.facts.define_process_set(&name, members.clone())?;
         // Does not wait: the host may define sets from inside its functions.
-        Ok(process.server().define_process_set_with(&name, &members, report)?)
+        Ok(process.server().define_process_set(&name, &members).then(report)?)
     })
 }
 
@@ -39,7 +39,7 @@ pub extern "C" fn PMIx_server_delete_process_set(pset_name: CText<'_>) -> pmix_s
         let process = state::current()?;
         let name = name_of(pset_name)?;
         process.bridge.facts.delete_process_set(&name)?;
-        Ok(process.server().delete_process_set_with(&name, report)?)
+        Ok(process.server().delete_process_set(&name).then(report)?)
     })
 }
 

@@ -1,11 +1,10 @@
 //! Registration of jobs, processes and resources by the host.
 
-use std::cell::Cell;
-
+use modex::Server;
 use modex::types::AsStatus;
 use nix::libc::{self, gid_t, uid_t};
 
-use super::completion::{perform, perform_always, perform_at_once};
+use super::completion::{perform, perform_always, perform_and, perform_at_once};
 use super::{description, misread, state};
 use crate::argument::{Count, In, Items, NamespaceText};
 use crate::callback::Callback;
@@ -46,24 +45,9 @@ pub extern "C" fn PMIx_server_register_nspace<'a>(
             let reason = misread::reason(info.counted(ninfo), error);
             tracing::error!(%namespace, "registration refused: {reason}");
         })?;
-        // `perform` calls one of the two closures.
-        let description = Cell::new(description);
         let is_large = ninfo.get() >= LARGE_DESCRIPTION;
-        perform(
-            cbfunc,
-            cbdata,
-            |server| {
-                let result = server.describe_namespace(&namespace, local_count, description.take());
-                give_back(is_large);
-                result
-            },
-            |server, done| {
-                server.describe_namespace_with(&namespace, local_count, description.take(), move |result| {
-                    done(result);
-                    give_back(is_large);
-                })
-            },
-        )
+        let describe = |server: &Server| server.describe_namespace(&namespace, local_count, description);
+        perform_and(cbfunc, cbdata, describe, move || give_back(is_large))
     })
 }
 
@@ -83,12 +67,7 @@ pub extern "C" fn PMIx_server_deregister_nspace(
         process.environments.change(|environments| {
             environments.remove(&namespace);
         });
-        perform(
-            cbfunc,
-            cbdata,
-            |server| server.deregister_namespace(&namespace),
-            |server, done| server.deregister_namespace_with(&namespace, done),
-        )
+        perform(cbfunc, cbdata, |server| server.deregister_namespace(&namespace))
     });
 }
 
@@ -109,12 +88,7 @@ pub extern "C" fn PMIx_server_register_client(
         state::current()?;
         let proc = from_c::some_proc(proc, None)?;
         let object = server_object.expose_provenance() as u64;
-        perform(
-            cbfunc,
-            cbdata,
-            |server| server.register_client_object(&proc, uid, gid, object),
-            |server, done| server.register_client_with(&proc, uid, gid, object, done),
-        )
+        perform(cbfunc, cbdata, |server| server.register_client_object(&proc, uid, gid, object))
     })
 }
 
@@ -133,12 +107,7 @@ pub extern "C" fn PMIx_server_deregister_client(
     perform_always(cbfunc, cbdata, || {
         state::current()?;
         let proc = from_c::some_proc(proc, None)?;
-        perform(
-            cbfunc,
-            cbdata,
-            |server| server.deregister_client(&proc),
-            |server, done| server.deregister_client_with(&proc, done),
-        )
+        perform(cbfunc, cbdata, |server| server.deregister_client(&proc))
     });
 }
 

@@ -34,7 +34,7 @@ use crate::types::{AsStatus, Info, InfoFlags, Key, Namespace, Status, Text, Valu
 
 /// Data for jobs that the server core does not hold.
 pub struct JobSetup {
-    own: OwnProcess,
+    own: Arc<OwnProcess>,
     /// Part of the description of every job registered from now on.
     resources: Mutex<Vec<Info>>,
     /// Jobs that got values or a description. The lock is held for no call of the core.
@@ -114,7 +114,7 @@ impl AsStatus for SetupError {
 }
 
 impl JobSetup {
-    pub(super) fn new(own: OwnProcess) -> Self {
+    pub(super) fn new(own: Arc<OwnProcess>) -> Self {
         Self { own, resources: Mutex::default(), jobs: Mutex::default() }
     }
 

@@ -31,7 +31,6 @@ use crate::server::{
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
 
 /// The server's own process, as a requester.
-#[derive(Clone)]
 pub struct OwnProcess {
     pub(super) host: Arc<dyn Host>,
     pub(super) commands: CommandSender,

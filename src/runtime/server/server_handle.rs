@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use self::events::{FIRST_HANDLER, HostProcess};
 use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
-use super::commands::{Callback, Command, CommandSender};
+use super::commands::{Command, CommandSender};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
@@ -44,7 +44,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Capabilities, Config, Contact, HostCall, HostResult, Limits, ServerCore};
+use crate::server::{Capabilities, Config, Contact, HostCall, Limits, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -116,7 +116,7 @@ pub enum StartError {
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
     pub(super) commands: CommandSender,
-    own: OwnProcess,
+    own: Arc<OwnProcess>,
     pub(super) environment: ServerEnvironment,
     pub(super) events: Arc<EventHub>,
     /// Whether the host is asked for events of the environment.
@@ -191,7 +191,7 @@ impl ServerHandle {
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
-        let own = OwnProcess::new(host, commands.clone(), Arc::clone(&events), &environment);
+        let own = Arc::new(OwnProcess::new(host, commands.clone(), Arc::clone(&events), &environment));
         Ok(Self {
             commands,
             environment,
@@ -201,7 +201,7 @@ impl ServerHandle {
             thread: Mutex::new(Some(thread)),
             drained,
             topology,
-            jobs: Arc::new(JobSetup::new(own.clone())),
+            jobs: Arc::new(JobSetup::new(Arc::clone(&own))),
             own,
             work,
             creator_pid: process::id(),
@@ -210,7 +210,7 @@ impl ServerHandle {
 
     /// The server's own process, as a requester.
     #[must_use]
-    pub const fn own_process(&self) -> &OwnProcess {
+    pub const fn own_process(&self) -> &Arc<OwnProcess> {
         &self.own
     }
 
@@ -243,14 +243,6 @@ impl ServerHandle {
         &self.environment
     }
 
-    /// Makes a call and waits for its result.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
-        self.own.call(call)
-    }
-
     /// Changes the capabilities of the host.
     ///
     /// # Errors
@@ -258,15 +250,7 @@ impl ServerHandle {
     pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
         // Relaxed: no other data depends on it. It only shows that a wait would not end.
         self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
-        self.call(HostCall::Capabilities(capabilities)).map(|_| ())
-    }
-
-    /// Makes a call whose result goes to `callback`, on the thread that calls the host.
-    ///
-    /// # Errors
-    /// [`Stopped`]: the callback will not run.
-    pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
-        self.own.call_with(call, callback)
+        self.own.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
     /// Ends the server; pending calls get an error. Later calls do nothing.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use crate::gds::registration::{Description, JobDescription};
 use crate::types::{Info, Key, Namespace, ProcId, Rank};
@@ -44,12 +44,12 @@ impl Fixture {
     fn register(&self) {
         let ranks = std::iter::once(0..1);
         let description = JobDescription::new(&self.namespace).nodes(["n0"]).ranks_by_node(ranks).build().unwrap();
-        self.server.register_namespace(&self.namespace, 1, description).unwrap();
+        self.server.register_namespace(&self.namespace, 1, description).wait().unwrap();
     }
 
     fn number(&self, name: &'static str) -> Option<u32> {
         let job = ProcId { namespace: self.namespace.clone(), rank: Rank::Wildcard };
-        let found = self.server.get(&job, Some(&Key::from_static(name)), Vec::new()).ok()?;
+        let found = self.server.get(&job, Some(&Key::from_static(name)), Vec::new()).wait().ok()?;
         found.iter().find(|kval| kval.key.as_str() == name)?.value.as_u32()
     }
 }
@@ -152,10 +152,36 @@ fn resources_and_allotted_values_are_in_the_description_that_a_host_registers() 
     server.register_resources(value("site.power", 9)).unwrap();
     fixture.give("site.net", 1).unwrap();
     let description = || JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([[0]]).build().unwrap();
-    server.register_namespace(namespace, 1, description()).unwrap();
+    server.register_namespace(namespace, 1, description()).wait().unwrap();
     assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [Some(9), Some(1)]);
-    server.deregister_namespace(namespace).unwrap();
+    server.deregister_namespace(namespace).wait().unwrap();
     server.deregister_resources(&value("site.power", 0));
-    server.register_namespace(namespace, 1, description()).unwrap();
+    server.register_namespace(namespace, 1, description()).wait().unwrap();
     assert_eq!(["site.power", "site.net"].map(|name| fixture.number(name)), [None, None]);
+}
+
+/// An operation that is dropped leaves the job its values. Its `wait` and its `then` both end the registration.
+#[test]
+fn a_registration_begins_with_the_wait_or_the_callback_and_ends_before_their_result() {
+    let fixture = Fixture::new();
+    let Fixture { server, namespace, .. } = &fixture;
+    let description = || JobDescription::new(namespace).nodes(["n0"]).ranks_by_node([[0]]).build().unwrap();
+    fixture.give("site.a", 1).unwrap();
+    drop(server.register_namespace(namespace, 1, description()));
+    assert_eq!(fixture.left(), value("site.a", 1));
+    let refused = || vec![Info::new(Key::from_static(crate::keys::PROC_MAP.name()), 1_u32)];
+    assert!(server.register_namespace(namespace, 1, refused()).wait().is_err());
+    assert_eq!(fixture.left(), value("site.a", 1));
+    let (sender, receiver) = mpsc::channel();
+    let end = |sender: &mpsc::Sender<_>| {
+        let sender = sender.clone();
+        move |result| sender.send(result).unwrap()
+    };
+    server.register_namespace(namespace, 1, refused()).then(end(&sender)).unwrap();
+    assert!(receiver.recv().unwrap().is_err());
+    assert_eq!(fixture.left(), value("site.a", 1));
+    server.register_namespace(namespace, 1, description()).then(end(&sender)).unwrap();
+    assert_eq!((receiver.recv().unwrap(), fixture.number("site.a")), (Ok(()), Some(1)));
+    fixture.give("site.b", 2).unwrap();
+    assert_eq!((fixture.left(), fixture.number("site.b")), (Vec::new(), Some(2)));
 }
