@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::server::rules::get::GetVerdict;
-use crate::server::state::{Asker, Collective, OperationStage, PeerStage, Presence, Purpose, ServerCore, Timer};
+use crate::server::state::{
+    Asker, Collective, GroupProgress, OperationStage, PeerStage, Presence, Purpose, ServerCore, Timer,
+};
+use crate::types::Time;
 
 impl<S: Datastore> ServerCore<S> {
     /// Checks the invariants between two inputs; linear in the size of the state. For tests and simulations.
@@ -68,16 +71,16 @@ impl<S: Datastore> ServerCore<S> {
     fn assert_operations_lack_somebody(&self) {
         let mut gathering = BTreeSet::new();
         for (id, operation) in self.collectives.iter() {
-            let has_elder = gathering.contains(&operation.signature);
+            let has_elder = gathering.contains(operation.signature());
             assert!(
-                operation.stage == OperationStage::Gathering || !has_elder,
+                operation.stage() == OperationStage::Gathering || !has_elder,
                 "{id:?} waits for one that still gathers"
             );
             assert!(!operation.is_ahead() || self.lacks_somebody(operation), "{id:?} is complete but still gathers");
-            match operation.stage {
+            match operation.stage() {
                 OperationStage::Gathering => {
                     assert!(self.lacks_somebody(operation), "{id:?} is complete but still gathers");
-                    gathering.insert(&operation.signature);
+                    gathering.insert(operation.signature());
                 }
                 OperationStage::Answered => {
                     let waits = operation.is_ahead() || !self.collectives.is_oldest(id);
@@ -98,14 +101,16 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn lacks_somebody(&self, operation: &Collective) -> bool {
-        if !operation.unmourned.is_empty() {
-            return self.mourning.is_about(operation.unmourned.iter());
+        if let Some(group) = operation.group() {
+            if !group.unmourned().is_empty() {
+                return self.mourning.is_about(group.unmourned().iter());
+            }
+            if operation.awaits_decisions() {
+                return group.owing().all(|peer| self.peers.get(peer).is_some());
+            }
         }
-        if !operation.verdicts.is_empty() {
-            return operation.verdicts.keys().all(|peer| self.peers.get(*peer).is_some());
-        }
-        let Some(members) = operation.signature.membership(&self.registry) else { return true };
-        let has_come = |proc| operation.contributed.contains(proc) || operation.departed.contains(proc);
+        let Some(members) = operation.signature().membership(&self.registry) else { return true };
+        let has_come = |proc| operation.contributed().contains(proc) || operation.departed().contains(proc);
         !members.local.iter().all(|proc| has_come(proc) || self.registry.is_gone(proc))
     }
 
@@ -113,14 +118,14 @@ impl<S: Datastore> ServerCore<S> {
         for (deadline, timer) in self.timers.iter() {
             let owned = match timer {
                 Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
-                Timer::Operation(id) => self.collectives.get(id).and_then(|operation| operation.deadline),
+                Timer::Operation(id) => self.collectives.get(id).and_then(Collective::deadline),
                 Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
                 Timer::Registration(id) => self
                     .collectives
                     .get(id)
-                    .and_then(|operation| operation.early_connect)
+                    .and_then(Collective::early_connect)
                     .and_then(|early_connect| early_connect.until()),
-                Timer::Verdicts(id) => self.collectives.get(id).and_then(|operation| operation.verdicts_until),
+                Timer::Verdicts(id) => self.collectives.get(id).and_then(decided_until),
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
                 Timer::Mourning => self.mourning.due(),
@@ -128,11 +133,11 @@ impl<S: Datastore> ServerCore<S> {
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
         let waits = self.waiting.iter().filter(|(_, waiter)| waiter.deadline.is_some()).count();
-        let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline.is_some()).count();
+        let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline().is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
-        let verdicts = self.collectives.iter().filter(|(_, operation)| operation.verdicts_until.is_some()).count();
+        let verdicts = self.collectives.iter().filter(|(_, operation)| decided_until(operation).is_some()).count();
         let is_bounded = |operation: &Collective| {
-            operation.early_connect.is_some_and(|early_connect| early_connect.until().is_some())
+            operation.early_connect().is_some_and(|early_connect| early_connect.until().is_some())
         };
         let registrations = self.collectives.iter().filter(|(_, operation)| is_bounded(operation)).count();
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
@@ -155,4 +160,9 @@ impl<S: Datastore> ServerCore<S> {
             }
         }
     }
+}
+
+/// The end of the wait for decisions about ended members.
+fn decided_until(operation: &Collective) -> Option<Time> {
+    operation.group().and_then(GroupProgress::owed_until)
 }

@@ -87,7 +87,7 @@ impl<S: Datastore> ServerCore<S> {
     /// The local processes of an upcall, if it is an operation of many processes.
     pub(crate) fn participants(&self, upcall: UpcallId) -> Option<&BTreeSet<ProcId>> {
         let Purpose::Operation(operation) = self.upcalls.get(upcall)?.purpose else { return None };
-        self.collectives.get(operation).map(|operation| &operation.contributed)
+        self.collectives.get(operation).map(|operation| operation.contributed())
     }
 
     /// The user of a local process.

@@ -41,11 +41,11 @@ impl<S: Datastore> ServerCore<S> {
     /// The effects of an operation that ends with this status.
     pub(super) fn ending(&mut self, operation: &Collective, status: Status, info: Vec<Info>) -> Ending {
         let is_good = brings_about(status);
-        let results = match &operation.signature.kind {
+        let results = match &operation.signature().kind {
             CollectiveKind::Connect if status == Status::SUCCESS => Results::Jobs,
             CollectiveKind::Group(what, id) => self.end_group(*what, id, operation, status, info),
-            CollectiveKind::Fence if status == Status::ERR_PARTIAL_SUCCESS && !operation.departed.is_empty() => {
-                Results::Missing(operation.departed.iter().take(MISSING_NAMED_MAX).cloned().collect())
+            CollectiveKind::Fence if status == Status::ERR_PARTIAL_SUCCESS && !operation.departed().is_empty() => {
+                Results::Missing(operation.departed().iter().take(MISSING_NAMED_MAX).cloned().collect())
             }
             CollectiveKind::Fence | CollectiveKind::Connect | CollectiveKind::Disconnect => Results::Nothing,
         };

@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use crate::gds::Datastore;
 use crate::server::interface::{Capabilities, Connect, Upcall};
-use crate::server::state::{
-    CollectiveKind, EarlyConnect, OperationId, OperationStage, Purpose, ServerCore, Timer, brings_about,
-};
+use crate::server::state::{CollectiveKind, EarlyConnect, OperationId, Purpose, ServerCore, Timer};
 use crate::types::Time;
 
 /// Time that a host has to register jobs that it knows.
@@ -24,13 +22,13 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn ask_ahead(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let needed = operation.signature.kind.capability() | Capabilities::REGISTERS_ON_CONNECT;
+        let needed = operation.signature().kind.capability() | Capabilities::REGISTERS_ON_CONNECT;
         // A fence's data is numbered by the sizes of its jobs, so fences never go ahead.
-        let may_go = operation.signature.kind != CollectiveKind::Fence && self.config.capabilities.contains(needed);
+        let may_go = operation.signature().kind != CollectiveKind::Fence && self.config.capabilities.contains(needed);
         if !may_go || !operation.lacks_only_jobs(&self.registry, table) {
             return;
         }
-        match operation.signature.kind {
+        match operation.signature().kind {
             CollectiveKind::Connect => self.connect_ahead(now, id),
             _ => self.ask_late(now, id),
         }
@@ -38,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
 
     fn ask_late(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let early_connect = operation.early_connect.get_or_insert_default();
+        let early_connect = operation.early_connect_mut().get_or_insert_default();
         if !early_connect.has_waited() {
             if early_connect.until().is_none() {
                 early_connect.wait_until(now + REGISTRATION_WAIT_MAX);
@@ -46,7 +44,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             return;
         }
-        if operation.verdicts.is_empty() {
+        if !operation.awaits_decisions() {
             let status = operation.local_status(&self.registry);
             match self.intolerable(id, status) {
                 Some(failure) => self.give_up(now, id, failure),
@@ -58,14 +56,14 @@ impl<S: Datastore> ServerCore<S> {
     fn connect_ahead(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
         let status = operation.local_status(&self.registry);
-        let departed = operation.departed.len();
-        operation.early_connect = Some(EarlyConnect::at_host(departed));
-        let procs = operation.signature.procs.to_vec();
+        let departed = operation.departed().len();
+        *operation.early_connect_mut() = Some(EarlyConnect::at_host(departed));
+        let procs = operation.signature().procs.to_vec();
         let directives = operation.directives_for_host(status);
         let upcall = Upcall::Connect(Connect { procs, directives });
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
         if let Some(operation) = self.collectives.get_mut(id) {
-            operation.stage = OperationStage::AtHost(upcall);
+            operation.hand_to_host_early(upcall);
         }
     }
 
@@ -73,22 +71,22 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn advance_ahead(&mut self, now: Time, id: OperationId, is_complete: bool) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let Some(early_connect) = operation.early_connect else { return };
+        let Some(early_connect) = operation.early_connect() else { return };
         let lacks_only_jobs = !is_complete && operation.lacks_only_jobs(&self.registry, table);
         if is_complete || early_connect.has_waited() && lacks_only_jobs {
             return self.catch_up_with_host(now, id);
         }
-        let is_agreed = operation.answer.as_ref().is_some_and(|answer| brings_about(answer.status));
-        if is_agreed && lacks_only_jobs && early_connect.until().is_none() {
+        if operation.is_agreed() && lacks_only_jobs && early_connect.until().is_none() {
             let until = now + REGISTRATION_WAIT_MAX;
-            operation.early_connect.iter_mut().for_each(|early_connect| early_connect.wait_until(until));
+            operation.early_connect_mut().iter_mut().for_each(|early_connect| early_connect.wait_until(until));
             self.timers.arm(Some(until), Timer::Registration(id));
         }
     }
 
     /// The host has registered no job in its time.
     pub(in crate::server) fn expire_registration(&mut self, now: Time, id: OperationId) {
-        let Some(early_connect) = self.collectives.get_mut(id).and_then(|operation| operation.early_connect.as_mut())
+        let Some(early_connect) =
+            self.collectives.get_mut(id).and_then(|operation| operation.early_connect_mut().as_mut())
         else {
             return;
         };
@@ -98,9 +96,10 @@ impl<S: Datastore> ServerCore<S> {
 
     fn catch_up_with_host(&mut self, now: Time, id: OperationId) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let Some(early_connect) = &mut operation.early_connect else { return };
-        let (until, deadline) = (early_connect.complete(operation.departed.len()), operation.deadline.take());
-        let signature = operation.signature.clone();
+        let departed = operation.departed().len();
+        let Some(early_connect) = operation.early_connect_mut() else { return };
+        let (until, deadline) = (early_connect.complete(departed), operation.take_deadline());
+        let signature = operation.signature().clone();
         self.timers.disarm(until, Timer::Registration(id));
         self.timers.disarm(deadline, Timer::Operation(id));
         self.settle_answered(now, &signature);

@@ -7,7 +7,7 @@ use crate::gds::{Audience, Datastore};
 use crate::proto;
 use crate::server::interface::FenceData;
 use crate::server::state::{
-    Collective, CollectiveKind, EVERYTHING, Gathered, OperationId, OperationStage, ServerCore, Ticket,
+    Collective, CollectiveKind, EVERYTHING, FenceRequest, Gathered, OperationId, OperationStage, ServerCore, Ticket,
     add_commit_number, brings_about,
 };
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
@@ -47,8 +47,8 @@ impl<S: Datastore> ServerCore<S> {
         if !data.collect {
             return Ok((data, collected));
         }
-        let before = self.exchanges.of(&operation.signature.procs);
-        for proc in &operation.contributed {
+        let before = self.exchanges.of(&operation.signature().procs);
+        for proc in operation.contributed() {
             let (Some(client), Some(rank)) = (self.registry.client(proc), proc.rank.process()) else { continue };
             let since = before.and_then(|exchanged| exchanged.commits.get(proc)).copied().unwrap_or(0);
             let last = client.last_commit();
@@ -83,9 +83,9 @@ impl<S: Datastore> ServerCore<S> {
         if brings_about(status)
             && let Some(operation) = self.collectives.get(id)
         {
-            let has_missed = self.missed_fences.is_missed(&operation.signature.procs);
-            let intake = Intake::new(&mut self.store, &mut self.registry, &operation.signature, has_missed);
-            let taken = intake.take(gathered, &operation.sizes);
+            let has_missed = self.missed_fences.is_missed(&operation.signature().procs);
+            let intake = Intake::new(&mut self.store, &mut self.registry, operation.signature(), has_missed);
+            let taken = intake.take(gathered, operation.fence().map_or(&[], |fence| &fence.sizes));
             (filled, whole) = (taken.filled, taken.whole);
             status = taken.failure.unwrap_or(status);
         }
@@ -100,17 +100,19 @@ impl<S: Datastore> ServerCore<S> {
 
     fn note_collected(&mut self, id: OperationId) {
         let Some(operation) = self.collectives.get(id) else { return };
-        if !operation.collected.is_empty() {
-            self.exchanges.note(&operation.signature.procs, &operation.collected);
+        if let Some(FenceRequest { collected, .. }) = operation.fence()
+            && !collected.is_empty()
+        {
+            self.exchanges.note(&operation.signature().procs, collected);
         }
     }
 
     /// A fence has ended after the host was asked. After a failed fence it is unknown which data the other servers have.
     pub(super) fn note_missed(&mut self, operation: &Collective, status: Status) {
         let is_good = brings_about(status);
-        if !is_good && operation.stage != OperationStage::Gathering && operation.collects() {
-            self.exchanges.note_failed(&operation.signature.procs);
-            self.missed_fences.note(&operation.signature.procs);
+        if !is_good && operation.stage() != OperationStage::Gathering && operation.collects() {
+            self.exchanges.note_failed(&operation.signature().procs);
+            self.missed_fences.note(&operation.signature().procs);
         }
     }
 }

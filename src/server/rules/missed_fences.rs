@@ -29,17 +29,17 @@ impl<S: Datastore> ServerCore<S> {
     ) -> bool {
         let is_good = brings_about(status);
         let operation = self.collectives.get(id).filter(|operation| is_good && operation.collects());
-        let Some(operation) = operation.filter(|operation| self.missed_fences.is_missed(&operation.signature.procs))
+        let Some(operation) = operation.filter(|operation| self.missed_fences.is_missed(&operation.signature().procs))
         else {
             return false;
         };
         let mut left = VecDeque::new();
-        for namespace in operation.signature.procs.namespaces() {
+        for namespace in operation.signature().procs.namespaces() {
             let Some(job) = self.registry.job(namespace) else { continue };
             let known = job.stored.ranks().map(|rank| ProcId::new(namespace.clone(), rank));
             let is_outdated = |proc: &ProcId| {
                 let is_local = self.registry.client(proc).is_some();
-                !is_local && !whole.contains(proc) && operation.signature.covers(proc)
+                !is_local && !whole.contains(proc) && operation.signature().covers(proc)
             };
             left.extend(known.filter(is_outdated));
         }
@@ -97,7 +97,7 @@ impl<S: Datastore> ServerCore<S> {
     fn end_catch_up(&mut self, now: Time, id: OperationId, status: Status) {
         let Some((info, is_complete)) = self.missed_fences.take_results(id) else { return };
         if is_complete && let Some(operation) = self.collectives.get(id) {
-            self.missed_fences.forget(&operation.signature.procs);
+            self.missed_fences.forget(&operation.signature().procs);
         }
         self.finish_with(now, id, status, info);
     }

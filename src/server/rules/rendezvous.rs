@@ -7,8 +7,9 @@ use crate::server::interface::{
     Connect, FenceUpcall, GroupRequest, HostReply, PeerId, Upcall, flag, requires_more_than, settled, timeout,
 };
 use crate::server::state::{
-    Collective, CollectiveKind, CollectivePhase, Gathered, HostAnswer, OperationId, OperationStage, Pool, Purpose,
-    Remote, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos, size_of_procs,
+    Collective, CollectiveKind, CollectivePhase, FenceRequest, Gathered, GroupProgress, HostAnswer, OperationId,
+    OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos,
+    size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Time};
 
@@ -108,8 +109,8 @@ impl<S: Datastore> ServerCore<S> {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
         let timeout = timeout(&directives);
-        if operation.signature.kind.merges_directives() {
-            operation.leaders.extend(leader);
+        if operation.signature().kind.merges_directives() {
+            operation.group_mut().into_iter().zip(leader).for_each(|(group, leader)| group.add_leader(leader));
             self.collectives.merge_directives(id, directives);
         }
         // The first timeout in a contribution bounds the operation for all participants.
@@ -120,9 +121,8 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Bounds the local phase of an operation that has no bound yet.
     pub(super) fn bound(&mut self, id: OperationId, deadline: Time) {
-        if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.deadline.is_none()) {
-            operation.deadline = Some(deadline);
-            self.timers.arm(operation.deadline, Timer::Operation(id));
+        if self.collectives.get_mut(id).is_some_and(|operation| operation.bound(deadline)) {
+            self.timers.arm(Some(deadline), Timer::Operation(id));
         }
     }
 
@@ -143,8 +143,8 @@ impl<S: Datastore> ServerCore<S> {
         }
         let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
         let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives, user);
-        if let Some(operation) = self.collectives.arrive(id, proc, ticket) {
-            operation.written = Some(procs);
+        if let Some(group) = self.collectives.arrive(id, proc, ticket).and_then(Collective::group_mut) {
+            group.write(procs);
         }
         self.hand_over(now, id, Status::SUCCESS);
     }
@@ -160,14 +160,16 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        if operation.phase() != CollectivePhase::Gathering || !operation.unmourned.is_empty() {
+        if operation.phase() != CollectivePhase::Gathering
+            || operation.group().is_some_and(|group| !group.unmourned().is_empty())
+        {
             return;
         }
         let is_complete = operation.is_locally_complete(&self.registry, table);
         if operation.is_ahead() {
             return self.advance_ahead(now, id, is_complete);
         }
-        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        let has_host = self.config.capabilities.contains(operation.signature().kind.capability());
         let needs_host = operation.needs_host(has_host);
         if needs_host && !has_host {
             // Later arrivals can't change that.
@@ -176,12 +178,12 @@ impl<S: Datastore> ServerCore<S> {
         if !is_complete {
             return self.ask_ahead(now, id);
         }
-        if !operation.verdicts.is_empty() {
+        if operation.awaits_decisions() {
             return;
         }
         let status = operation.local_status(&self.registry);
-        let understood = operation.signature.kind.understood();
-        let is_met = !requires_more_than(&operation.directives, understood);
+        let understood = operation.signature().kind.understood();
+        let is_met = !requires_more_than(operation.directives(), understood);
         if let Some(failure) = self.intolerable(id, status) {
             return self.give_up(now, id, failure);
         }
@@ -201,26 +203,25 @@ impl<S: Datastore> ServerCore<S> {
     /// An operation has failed here. Its remote participants learn this from the host.
     pub(super) fn give_up(&mut self, now: Time, id: OperationId, failure: Status) {
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        let has_host = self.config.capabilities.contains(operation.signature.kind.capability());
+        let has_host = self.config.capabilities.contains(operation.signature().kind.capability());
         if !has_host || operation.remote() == Remote::None {
             return self.finish_operation(now, id, failure);
         }
-        operation.failure = Some(failure);
+        operation.fail(failure);
         self.hand_over(now, id, failure);
     }
 
     /// Hands the local contribution to the host. Afterwards losses have no effect, and no process can join.
     pub(super) fn hand_over(&mut self, now: Time, id: OperationId, status: Status) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let procs = operation.written.clone().unwrap_or_else(|| operation.signature.procs.to_vec());
+        let procs = operation.procs_for_host();
         let directives = operation.directives_for_host(status);
-        let (mut collected, mut sizes) = (Vec::new(), Vec::new());
-        let upcall = match operation.signature.kind.clone() {
+        let mut fence = FenceRequest::default();
+        let upcall = match operation.signature().kind.clone() {
             CollectiveKind::Fence => match self.contribution(id) {
-                Ok((data, commits)) => {
-                    collected = commits;
-                    sizes = self.sizes_of(&procs);
-                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces: sizes.clone() })
+                Ok((data, collected)) => {
+                    fence = FenceRequest { collected, sizes: self.sizes_of(&procs) };
+                    Upcall::Fence(FenceUpcall { procs, directives, data, namespaces: fence.sizes.clone() })
                 }
                 Err(status) => return self.finish_operation(now, id, status),
             },
@@ -229,23 +230,19 @@ impl<S: Datastore> ServerCore<S> {
             CollectiveKind::Group(operation, id) => Upcall::Group(GroupRequest { operation, id, procs, directives }),
         };
         let Some(operation) = self.collectives.get_mut(id) else { return };
-        operation.collected = collected;
-        operation.sizes = sizes;
-        let deadline = operation.deadline.take();
-        operation.unmourned.clear();
-        operation.verdicts.clear();
-        let until = operation.verdicts_until.take();
+        let deadline = operation.take_deadline();
+        let until = operation.group_mut().and_then(GroupProgress::close);
         self.timers.disarm(deadline, Timer::Operation(id));
         self.timers.disarm(until, Timer::Verdicts(id));
         let upcall = self.ask_host(now, Purpose::Operation(id), upcall);
-        self.collectives.hand_to_host(id, upcall);
+        self.collectives.hand_to_host(id, upcall, fence);
         self.ask_for_parts(now, id);
     }
 
     /// Handles the host's answer.
     pub(in crate::server) fn complete_operation(&mut self, now: Time, id: OperationId, reply: HostReply) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let signature = operation.signature.clone();
+        let signature = operation.signature().clone();
         let nothing = || Gathered::Blocks(Vec::new());
         let answer = match (&signature.kind, reply) {
             (CollectiveKind::Fence, HostReply::Fence { status, blocks }) => {
@@ -259,7 +256,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             (_, other) => HostAnswer { status: other.status(), gathered: nothing(), info: Vec::new() },
         };
-        let answer = match self.collectives.get(id).and_then(|operation| operation.failure) {
+        let answer = match self.collectives.get(id).and_then(Collective::failure) {
             Some(status) => HostAnswer { status, gathered: nothing(), info: Vec::new() },
             None => answer,
         };
@@ -300,13 +297,14 @@ impl<S: Datastore> ServerCore<S> {
     /// Removes an operation and answers its waiting processes.
     fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
-        let signature = &operation.signature;
+        let signature = &operation.signature();
         tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
-        self.timers.disarm(operation.deadline, Timer::Operation(id));
-        self.timers.disarm(operation.verdicts_until, Timer::Verdicts(id));
+        self.timers.disarm(operation.deadline(), Timer::Operation(id));
+        let until = operation.group().and_then(GroupProgress::owed_until);
+        self.timers.disarm(until, Timer::Verdicts(id));
         self.timers
-            .disarm(operation.early_connect.and_then(|early_connect| early_connect.until()), Timer::Registration(id));
-        if let OperationStage::AtHost(upcall) = operation.stage {
+            .disarm(operation.early_connect().and_then(|early_connect| early_connect.until()), Timer::Registration(id));
+        if let OperationStage::AtHost(upcall) = operation.stage() {
             self.cancel_upcall(upcall);
         }
         self.abandon_catch_up(id);

@@ -30,18 +30,18 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether a disconnect names a set that is not connected.
     pub(super) fn parts_strangers(&self, operation: &Collective) -> bool {
-        operation.signature.kind == CollectiveKind::Disconnect
-            && !self.is_connected(&operation.signature.procs, &operation.contributed)
+        operation.signature().kind == CollectiveKind::Disconnect
+            && !self.is_connected(&operation.signature().procs, operation.contributed())
     }
 
     /// A successful operation: its local participants read each other's jobs from now on, or no longer.
     pub(super) fn tie(&mut self, operation: &Collective) {
-        let procs = &operation.signature.procs;
+        let procs = &operation.signature().procs;
         let namespaces = agreed(operation);
         let is_here =
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
-        let here = &operation.contributed.iter().filter(is_here).cloned().collect();
-        match &operation.signature.kind {
+        let here = &operation.contributed().iter().filter(is_here).cloned().collect();
+        match &operation.signature().kind {
             CollectiveKind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
             CollectiveKind::Group(GroupOperation::Construct, id) => {
                 let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
@@ -52,7 +52,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.bind(&tie, namespaces, here);
             }
             CollectiveKind::Disconnect => {
-                let gone = here.union(&operation.departed).cloned().collect();
+                let gone = here.union(operation.departed()).cloned().collect();
                 let lost = self.ties.part(&gone, |tie, jobs| match tie {
                     Tie::Connection(connected) => connected == procs,
                     Tie::Spawn(_) => jobs.is_subset(&namespaces),
@@ -61,7 +61,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.take_away(lost);
             }
             CollectiveKind::Group(GroupOperation::Destruct, id) => {
-                let gone = here.union(&operation.departed).cloned().collect();
+                let gone = here.union(operation.departed()).cloned().collect();
                 self.untie_group(id, &gone);
             }
             CollectiveKind::Fence => {}
@@ -229,12 +229,12 @@ impl<S: Datastore> ServerCore<S> {
 
 /// The jobs that an operation ties together.
 pub(in crate::server) fn agreed(operation: &Collective) -> BTreeSet<Namespace> {
-    operation.signature.procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
+    operation.signature().procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
 }
 
 /// Whether processes of a job were expected here and none has arrived. They may have refused. The host decides about
 /// remote jobs.
 fn refused(operation: &Collective, namespace: &Namespace) -> bool {
     let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
-    operation.departed.iter().any(is_of_job) && !operation.contributed.iter().any(is_of_job)
+    operation.departed().iter().any(is_of_job) && !operation.contributed().iter().any(is_of_job)
 }

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::operation::{Collective, HostAnswer, OperationId, OperationStage, brings_about};
+use super::operation::{Collective, FenceRequest, HostAnswer, OperationId, OperationStage};
 use super::outputs::Ticket;
 use super::registry::Registry;
 use super::signature::{CollectiveKind, Signature};
@@ -48,11 +48,11 @@ impl Collectives {
         };
         let mut meant = ids.iter().filter_map(|id| Some((*id, self.operations.get(id)?)));
         if let Some((id, operation)) = meant.find(|(_, operation)| self.is_joinable(operation, peer, proc)) {
-            return (Some(id), operation.signature.clone());
+            return (Some(id), operation.signature().clone());
         }
         // Otherwise the next one of that set, so that they end in order, unless it names processes outside this
         // request.
-        let mut earlier = ids.iter().filter_map(|id| self.operations.get(id)).map(|operation| &operation.signature);
+        let mut earlier = ids.iter().filter_map(|id| self.operations.get(id)).map(|operation| operation.signature());
         let is_named = |signature: &&Signature| {
             // Equal lists are the usual case. A search for each of 100,000 entries takes 10 ms.
             **signature == wanted || signature.procs.iter().all(|entry| wanted.encloses(registry, entry))
@@ -82,10 +82,10 @@ impl Collectives {
     fn may_end(&self, id: OperationId, wanted: &Signature) -> bool {
         let Some(operation) = self.operations.get(&id) else { return false };
         let is_one = |entry: &&ProcId| matches!(entry.rank, Rank::Process(_));
-        let stays = |entry: &&ProcId| !operation.left.contains(*entry);
+        let stays = |entry: &&ProcId| !operation.has_left(entry);
         !operation.ends_group()
-            || wanted.procs.iter().filter(is_one).all(|entry| operation.signature.covers(entry))
-                && operation.signature.procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
+            || wanted.procs.iter().filter(is_one).all(|entry| operation.signature().covers(entry))
+                && operation.signature().procs.iter().filter(is_one).filter(stays).all(|entry| wanted.covers(entry))
     }
 
     /// Whether a process has arrived that is of the same user, or that the request names.
@@ -99,7 +99,7 @@ impl Collectives {
         let user = |proc: &ProcId| registry.client(proc).map(|client| client.credentials.uid);
         let own = user(proc);
         let is_known = |other: &ProcId| own.is_some() && user(other) == own || names(other);
-        self.operations.get(&id).is_some_and(|operation| operation.contributed.iter().any(is_known))
+        self.operations.get(&id).is_some_and(|operation| operation.contributed().iter().any(is_known))
     }
 
     /// The oldest operation with exactly these participants that this connection of a process can join.
@@ -110,7 +110,7 @@ impl Collectives {
     /// Whether this connection of a process can join an operation.
     pub(crate) fn takes(&self, id: OperationId, peer: PeerId, proc: &ProcId) -> bool {
         let operation = self.operations.get(&id);
-        operation.is_some_and(|op| op.signature.covers(proc) && self.is_joinable(op, peer, proc))
+        operation.is_some_and(|op| op.signature().covers(proc) && self.is_joinable(op, peer, proc))
     }
 
     fn is_joinable(&self, operation: &Collective, peer: PeerId, proc: &ProcId) -> bool {
@@ -138,51 +138,45 @@ impl Collectives {
     }
 
     /// Closes the operation to newcomers.
-    pub(crate) fn hand_to_host(&mut self, id: OperationId, upcall: UpcallId) {
+    pub(crate) fn hand_to_host(&mut self, id: OperationId, upcall: UpcallId, fence: FenceRequest) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = OperationStage::AtHost(upcall);
-            operation.deadline = None;
+            operation.hand_to_host(upcall, fence);
         }
     }
 
     /// Stores the host's answer to an operation until its turn comes.
     pub(crate) fn keep_answer(&mut self, id: OperationId, answer: HostAnswer) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = OperationStage::Answered;
-            operation.answer = Some(answer);
+            operation.keep_answer(answer);
         }
     }
 
     /// Marks an operation that waits for the values of a missed fence.
     pub(crate) fn catch_up(&mut self, id: OperationId) {
         if let Some(operation) = self.operations.get_mut(&id) {
-            operation.stage = OperationStage::CatchingUp;
+            operation.catch_up();
         }
     }
 
     /// The host's answer to the oldest operation of a signature, if there is one.
     pub(crate) fn take_next_answer(&mut self, signature: &Signature) -> Option<(OperationId, HostAnswer)> {
         let oldest = *self.by_signature.get(signature)?.first()?;
-        let operation = self.operations.get_mut(&oldest)?;
-        let is_ahead = operation.is_ahead();
-        let counts = |answer: &mut HostAnswer| !is_ahead || !brings_about(answer.status);
-        let answer = operation.answer.take_if(counts)?;
-        Some((oldest, answer))
+        Some((oldest, self.operations.get_mut(&oldest)?.take_answer()?))
     }
 
     /// Whether no older operation of the same signature is open.
     pub(crate) fn is_oldest(&self, id: OperationId) -> bool {
-        let signature = self.operations.get(&id).map(|operation| &operation.signature);
+        let signature = self.operations.get(&id).map(|operation| operation.signature());
         signature.and_then(|signature| self.by_signature.get(signature)?.first()) == Some(&id)
     }
 
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
         self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
-        if let Some(ids) = self.by_signature.get_mut(&operation.signature) {
+        if let Some(ids) = self.by_signature.get_mut(operation.signature()) {
             ids.remove(&id);
             if ids.is_empty() {
-                self.by_signature.remove(&operation.signature);
+                self.by_signature.remove(operation.signature());
             }
         }
         Some(operation)
@@ -191,6 +185,12 @@ impl Collectives {
     /// Takes back a connection's tickets. Its contributions stay.
     pub(crate) fn withdraw(&mut self, peer: PeerId) -> Vec<Ticket> {
         self.operations.values_mut().filter_map(|operation| operation.withdraw(peer)).collect()
+    }
+
+    /// A connection has ended, and will not decide. Returns the operations that awaited its decisions, oldest first.
+    pub(crate) fn excuse(&mut self, peer: PeerId) -> Vec<OperationId> {
+        let owed = |operation: &mut Collective| operation.group_mut().is_some_and(|group| group.excuse(peer));
+        self.operations.iter_mut().filter_map(|(id, operation)| owed(operation).then_some(*id)).collect()
     }
 
     pub(crate) fn get(&self, id: OperationId) -> Option<&Collective> {
@@ -209,28 +209,30 @@ impl Collectives {
 
     /// Whether an operation of this kind, with an arrived process of the same user, gathers and waits for this process.
     pub(crate) fn is_gathering(&self, registry: &Registry, kind: &CollectiveKind, proc: &ProcId) -> bool {
-        let is_meant = |op: &Collective| op.signature.kind == *kind && op.signature.covers(proc);
-        let mut meant = self.operations.iter().filter(|(_, op)| op.stage == OperationStage::Gathering && is_meant(op));
+        let is_meant = |op: &Collective| op.signature().kind == *kind && op.signature().covers(proc);
+        let mut meant =
+            self.operations.iter().filter(|(_, op)| op.stage() == OperationStage::Gathering && is_meant(op));
         meant.any(|(id, _)| self.has_company(*id, registry, proc, |_| false))
     }
 
     /// Operations on this group with this process.
     pub(crate) fn about(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let is_about = |op: &Collective| {
-            matches!(&op.signature.kind, CollectiveKind::Group(_, name) if name == id) && op.signature.covers(proc)
+            matches!(&op.signature().kind, CollectiveKind::Group(_, name) if name == id) && op.signature().covers(proc)
         };
         self.operations.iter().filter(|(_, op)| is_about(op)).map(|(id, _)| *id).collect()
     }
 
     /// Operations that still gather and name a namespace, oldest first.
     pub(crate) fn gathering_with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        let is_concerned = |op: &Collective| op.phase() == CollectivePhase::Gathering && op.signature.names(namespace);
+        let is_concerned =
+            |op: &Collective| op.phase() == CollectivePhase::Gathering && op.signature().names(namespace);
         self.operations.iter().filter(|(_, op)| is_concerned(op)).map(|(id, _)| *id).collect()
     }
 
     /// Operations that name a namespace, oldest first.
     pub(crate) fn with(&self, namespace: &Namespace) -> Vec<OperationId> {
-        self.operations.iter().filter(|(_, op)| op.signature.names(namespace)).map(|(id, _)| *id).collect()
+        self.operations.iter().filter(|(_, op)| op.signature().names(namespace)).map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationId, &Collective)> {
@@ -243,7 +245,7 @@ impl Collectives {
 
     /// Number of operations at which a process has arrived. The search visits all operations, because they are few.
     pub(crate) fn count_of_process(&self, proc: &ProcId) -> usize {
-        self.operations.values().filter(|op| op.contributed.contains(proc)).count()
+        self.operations.values().filter(|op| op.contributed().contains(proc)).count()
     }
 
     pub(crate) fn count_of_user(&self, uid: u32) -> usize {

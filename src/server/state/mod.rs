@@ -1,6 +1,5 @@
 //! The state of a server, without policy. Most parts own their fields and the methods that change them. The
-//! rules change the fields of a collective, of a registered job and process, and of a query in progress. No part knows
-//! the whole.
+//! rules change the fields of a registered job and process, and of a query in progress. No part knows the whole.
 //!
 //! | file | owns |
 //! |---|---|
@@ -74,11 +73,11 @@ pub(super) use group::bootstraps::{Bootstrap, BootstrapArrival, BootstrapId};
 pub(super) use group::group_table::Group;
 pub(super) use group::invitations::{Bereaved, Invited};
 pub(super) use group::mourning::Loss;
-pub(super) use group::vacancies::take_if_lower;
+pub(super) use group::progress::GroupProgress;
 pub(super) use hardware::{Hardware, Topology};
 pub(super) use heartbeats::{HeartbeatWatch, WatchId};
 pub(super) use interest::{Codes, Listener};
-pub(super) use operation::{Collective, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
+pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
 pub(super) use outputs::{CallTicket, Ticket};
 pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};

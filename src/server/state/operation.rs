@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::early_connect::EarlyConnect;
+use super::group::progress::GroupProgress;
 use super::outputs::Ticket;
 use super::registry::{Membership, Presence, Registry, Remote};
 use super::signature::{CollectiveKind, Signature};
@@ -17,48 +18,22 @@ use crate::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OperationId(pub(crate) u64);
 
-/// One open operation.
+/// One open operation: the part that all kinds share, and the part of its kind.
 #[derive(Debug)]
 pub(crate) struct Collective {
-    pub(crate) signature: Signature,
-    pub(crate) stage: OperationStage,
-    /// The directives of the first arrival.
-    pub(crate) directives: Vec<Info>,
-    pub(crate) contributed: BTreeSet<ProcId>,
+    signature: Signature,
+    stage: OperationStage,
+    /// The directives of the first arrival. For groups, those of all arrivals.
+    directives: Vec<Info>,
+    contributed: BTreeSet<ProcId>,
     /// Local participants that ended before they arrived.
-    pub(crate) departed: BTreeSet<ProcId>,
-    /// Processes that have left the operation's group, arrived or not.
-    pub(crate) left: BTreeSet<ProcId>,
-    /// It ends a group that survives deaths and has no local member any more.
-    pub(crate) survives_deaths: bool,
-    /// Members in the host's request, if they differ from the participants: for a process that forms a group with
-    /// members it can't name.
-    pub(crate) written: Option<Vec<ProcId>>,
-    /// Processes that declared themselves leaders of a group's construction.
-    pub(crate) leaders: BTreeSet<ProcId>,
-    /// Its only leader has ended and has no successor.
-    pub(crate) is_leaderless: bool,
-    /// The process that has replaced an ended leader.
-    pub(crate) successor: Option<ProcId>,
-    /// The announced new leader, before the end of a leader is known here.
-    pub(crate) foretold: Option<ProcId>,
-    /// Ended processes whose end the others do not know yet.
-    pub(crate) unmourned: BTreeSet<ProcId>,
-    /// Number of decisions about ended members that each connection owes.
-    pub(crate) verdicts: BTreeMap<PeerId, usize>,
-    /// Bounds the wait for these decisions.
-    pub(crate) verdicts_until: Option<Time>,
-    /// The local failure. The host's answer does not change it; the host is asked for the remote participants only.
-    pub(crate) failure: Option<Status>,
+    departed: BTreeSet<ProcId>,
+    failure: Option<Status>,
     /// Bounds the local phase.
-    pub(crate) deadline: Option<Time>,
-    /// Commit numbers of local processes that the others have if this operation succeeds.
-    pub(crate) collected: Vec<(ProcId, u64)>,
-    /// The sizes of its namespaces in the host's request: servers number exchanged data by them.
-    pub(crate) sizes: Vec<(Namespace, Option<u32>)>,
+    deadline: Option<Time>,
     /// The host's answer, kept until the older operations of this signature have ended.
-    pub(crate) answer: Option<HostAnswer>,
-    pub(crate) early_connect: Option<EarlyConnect>,
+    answer: Option<HostAnswer>,
+    early_connect: Option<EarlyConnect>,
     /// The user whose process opened it; none: this server opened it.
     user: Option<u32>,
     /// Memory of its participants and directives, in bytes.
@@ -66,6 +41,25 @@ pub(crate) struct Collective {
     tickets: BTreeMap<PeerId, Ticket>,
     /// The local participants, as of a revision of the registry.
     members: Option<(u64, Membership)>,
+    particular: Particular,
+}
+
+/// The part of an operation that only its kind has.
+#[derive(Debug)]
+enum Particular {
+    Fence(FenceRequest),
+    /// A connect or disconnect has none.
+    Connect,
+    Group(Box<GroupProgress>),
+}
+
+/// The facts about a fence's request to the host that its answer needs.
+#[derive(Debug, Default)]
+pub(crate) struct FenceRequest {
+    /// Commit numbers of local processes that the others have if the fence succeeds.
+    pub(crate) collected: Vec<(ProcId, u64)>,
+    /// The sizes of its namespaces: servers number exchanged data by them.
+    pub(crate) sizes: Vec<(Namespace, Option<u32>)>,
 }
 
 /// The progress of an operation.
@@ -94,33 +88,135 @@ impl Collective {
     /// An operation without any arrived process.
     pub(crate) fn new(signature: Signature, directives: Vec<Info>, user: Option<u32>) -> Self {
         let size_bytes = size_of_procs(&signature.procs).saturating_add(size_of_infos(&directives));
+        let particular = match &signature.kind {
+            CollectiveKind::Fence => Particular::Fence(FenceRequest::default()),
+            CollectiveKind::Connect | CollectiveKind::Disconnect => Particular::Connect,
+            CollectiveKind::Group(..) => Particular::Group(Box::default()),
+        };
         Self {
             signature,
             stage: OperationStage::Gathering,
             directives,
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
-            left: BTreeSet::new(),
-            survives_deaths: false,
-            written: None,
-            leaders: BTreeSet::new(),
-            is_leaderless: false,
-            successor: None,
-            foretold: None,
-            unmourned: BTreeSet::new(),
-            verdicts: BTreeMap::new(),
-            verdicts_until: None,
             failure: None,
             deadline: None,
-            collected: Vec::new(),
-            sizes: Vec::new(),
             answer: None,
             early_connect: None,
             user,
             size_bytes,
             tickets: BTreeMap::new(),
             members: None,
+            particular,
         }
+    }
+
+    /// Its kind and participants.
+    pub(crate) const fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    pub(crate) const fn stage(&self) -> OperationStage {
+        self.stage
+    }
+
+    /// The directives of the first arrival. For groups, those of all arrivals.
+    pub(crate) fn directives(&self) -> &[Info] {
+        &self.directives
+    }
+
+    /// The local participants that have arrived.
+    pub(crate) const fn contributed(&self) -> &BTreeSet<ProcId> {
+        &self.contributed
+    }
+
+    /// Local participants that ended before they arrived.
+    pub(crate) const fn departed(&self) -> &BTreeSet<ProcId> {
+        &self.departed
+    }
+
+    /// The part of an operation on a group.
+    pub(crate) fn group(&self) -> Option<&GroupProgress> {
+        if let Particular::Group(group) = &self.particular { Some(group) } else { None }
+    }
+
+    pub(crate) fn group_mut(&mut self) -> Option<&mut GroupProgress> {
+        if let Particular::Group(group) = &mut self.particular { Some(group) } else { None }
+    }
+
+    /// The part of a fence.
+    pub(crate) const fn fence(&self) -> Option<&FenceRequest> {
+        if let Particular::Fence(fence) = &self.particular { Some(fence) } else { None }
+    }
+
+    /// The end of the local phase, if it is bounded.
+    pub(crate) const fn deadline(&self) -> Option<Time> {
+        self.deadline
+    }
+
+    /// Bounds the local phase. Returns whether it had no bound.
+    pub(crate) fn bound(&mut self, deadline: Time) -> bool {
+        let is_first = self.deadline.is_none();
+        self.deadline.get_or_insert(deadline);
+        is_first
+    }
+
+    /// Takes the bound of the local phase.
+    pub(crate) const fn take_deadline(&mut self) -> Option<Time> {
+        self.deadline.take()
+    }
+
+    /// The local failure. The host's answer does not change it; the host is asked for the remote participants only.
+    pub(crate) const fn failure(&self) -> Option<Status> {
+        self.failure
+    }
+
+    pub(crate) const fn fail(&mut self, failure: Status) {
+        self.failure = Some(failure);
+    }
+
+    pub(crate) const fn early_connect(&self) -> Option<EarlyConnect> {
+        self.early_connect
+    }
+
+    pub(crate) const fn early_connect_mut(&mut self) -> &mut Option<EarlyConnect> {
+        &mut self.early_connect
+    }
+
+    /// The host works on it from now on; the facts about a fence's request are kept.
+    pub(crate) fn hand_to_host(&mut self, upcall: UpcallId, fence: FenceRequest) {
+        self.stage = OperationStage::AtHost(upcall);
+        self.deadline = None;
+        if let Particular::Fence(kept) = &mut self.particular {
+            *kept = fence;
+        }
+    }
+
+    /// The host was asked before all participants arrived. It goes on gathering.
+    pub(crate) const fn hand_to_host_early(&mut self, upcall: UpcallId) {
+        self.stage = OperationStage::AtHost(upcall);
+    }
+
+    /// Keeps the host's answer until the turn of this operation comes.
+    pub(crate) fn keep_answer(&mut self, answer: HostAnswer) {
+        self.stage = OperationStage::Answered;
+        self.answer = Some(answer);
+    }
+
+    /// Whether the host has agreed.
+    pub(crate) fn is_agreed(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| brings_about(answer.status))
+    }
+
+    /// Takes the host's answer if it counts already. An agreement that came early counts when all have arrived.
+    pub(crate) fn take_answer(&mut self) -> Option<HostAnswer> {
+        let is_ahead = self.is_ahead();
+        self.answer.take_if(|answer| !is_ahead || !brings_about(answer.status))
+    }
+
+    /// It waits for the values of a missed fence.
+    pub(crate) const fn catch_up(&mut self) {
+        self.stage = OperationStage::CatchingUp;
     }
 
     /// A participant arrives. Each connection waits at most once.
@@ -213,7 +309,9 @@ impl Collective {
 
     /// A process has left the operation's group.
     pub(crate) fn leave(&mut self, proc: &ProcId, table: TransitionTable) {
-        self.left.insert(proc.clone());
+        if let Some(group) = self.group_mut() {
+            group.note_leave(proc);
+        }
         if (table.0)(self.phase(), self.standing(proc, None), Happening::Leave) == Effect::Depart {
             self.departed.insert(proc.clone());
         }
@@ -230,6 +328,17 @@ impl Collective {
 
     pub(crate) fn into_parts(self) -> (Signature, impl Iterator<Item = Ticket>) {
         (self.signature, self.tickets.into_values())
+    }
+
+    /// Whether decisions about ended members are awaited.
+    pub(crate) fn awaits_decisions(&self) -> bool {
+        self.group().is_some_and(|group| group.owing().len() > 0)
+    }
+
+    /// The participants for the host.
+    pub(crate) fn procs_for_host(&self) -> Vec<ProcId> {
+        let written = self.group().and_then(GroupProgress::written);
+        written.cloned().unwrap_or_else(|| self.signature.procs.to_vec())
     }
 
     /// The directives for the host.
@@ -252,9 +361,19 @@ impl Collective {
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
 
+    /// Processes that have left the operation's group, arrived or not.
+    pub(crate) fn left(&self) -> impl Iterator<Item = &ProcId> {
+        self.group().into_iter().flat_map(GroupProgress::left)
+    }
+
+    /// Whether a process has left the operation's group.
+    pub(crate) fn has_left(&self, proc: &ProcId) -> bool {
+        self.group().is_some_and(|group| group.left().contains(proc))
+    }
+
     /// The participants without those that have left the operation's group.
     pub(crate) fn remaining(&self) -> Vec<ProcId> {
-        self.signature.procs.iter().filter(|proc| !self.left.contains(*proc)).cloned().collect()
+        self.signature.procs.iter().filter(|proc| !self.has_left(proc)).cloned().collect()
     }
 
     /// Whether it ends a group. Members that have left are not missing there.
@@ -264,7 +383,7 @@ impl Collective {
 
     /// Whether a local participant is missing.
     fn lacks_somebody(&self) -> bool {
-        self.departed.iter().any(|proc| !(self.ends_group() && self.left.contains(proc)))
+        self.departed.iter().any(|proc| !(self.ends_group() && self.has_left(proc)))
     }
 
     /// The result of the local phase: whether participants are missing, and whether any arrived one remains.
@@ -300,29 +419,6 @@ impl Collective {
             Some(early) if early.is_short() && status == Status::SUCCESS => Status::ERR_PARTIAL_SUCCESS,
             _ => status,
         }
-    }
-
-    /// A leader has ended.
-    pub(crate) fn lose_leader(&mut self, leader: &ProcId) {
-        self.leaders.remove(leader);
-        for place in [&mut self.successor, &mut self.foretold] {
-            place.take_if(|proc| proc == leader);
-        }
-        self.is_leaderless = self.leaders.is_empty();
-        if self.is_leaderless
-            && let Some(successor) = self.foretold.take()
-        {
-            self.be_led_by(&successor);
-        }
-    }
-
-    /// A process takes the role of an ended leader.
-    pub(crate) fn be_led_by(&mut self, successor: &ProcId) {
-        self.is_leaderless = false;
-        if let Some(earlier) = self.successor.replace(successor.clone()) {
-            self.leaders.remove(&earlier);
-        }
-        self.leaders.insert(successor.clone());
     }
 }
 

@@ -11,7 +11,8 @@ use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, StoreOffer, find, flag};
 use crate::server::rules::ending::{Formed, Results};
 use crate::server::state::{
-    Collective, CollectiveKind, Group, OperationId, OperationStage, Peer, ServerCore, Ticket, Wanted, brings_about,
+    Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, ServerCore, Ticket, Wanted,
+    brings_about,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Text, Time, Value};
 
@@ -55,13 +56,14 @@ impl<S: Datastore> ServerCore<S> {
     /// The failure of an operation if local members are missing and must not be.
     pub(in crate::server::rules) fn intolerable(&self, id: OperationId, status: Status) -> Option<Status> {
         let operation = self.collectives.get(id).filter(|_| status != Status::SUCCESS)?;
-        let CollectiveKind::Group(what, name) = &operation.signature.kind else { return None };
+        let CollectiveKind::Group(what, name) = &operation.signature().kind else { return None };
         match what {
-            GroupOperation::Construct => (!tolerates_deaths(&operation.directives)).then_some(ABORTED),
+            GroupOperation::Construct => (!tolerates_deaths(operation.directives())).then_some(ABORTED),
             GroupOperation::Destruct => {
                 let members = operation.remaining();
                 let mut groups = self.groups.of(name, &members);
-                let survives_deaths = operation.survives_deaths || groups.any(|group| group.survives_deaths);
+                let survives_deaths = operation.group().is_some_and(GroupProgress::survives_deaths)
+                    || groups.any(|group| group.survives_deaths);
                 (!survives_deaths).then_some(status)
             }
         }
@@ -70,9 +72,9 @@ impl<S: Datastore> ServerCore<S> {
     /// The status of a locally successful operation with missing local members.
     pub(in crate::server::rules) fn tolerated(&self, id: OperationId, status: Status) -> Status {
         let Some(operation) = self.collectives.get(id) else { return status };
-        match &operation.signature.kind {
+        match &operation.signature().kind {
             CollectiveKind::Group(GroupOperation::Construct, _)
-                if !flag(&operation.directives, keys::GROUP_OPTIONAL) =>
+                if !flag(operation.directives(), keys::GROUP_OPTIONAL) =>
             {
                 Status::SUCCESS
             }
@@ -98,11 +100,11 @@ impl<S: Datastore> ServerCore<S> {
             return Results::Nothing;
         }
         // Only the host knows the missing remote members. Without its list all servers use the common one.
-        let is_of_here = operation.stage == OperationStage::Gathering;
+        let is_of_here = operation.stage() == OperationStage::Gathering;
         let known = || if is_of_here { self.members_of(operation) } else { self.all_named(operation) };
         let members = membership(&info).map_or_else(known, Arc::new);
-        let survives_deaths = flag(&operation.directives, keys::GROUP_NOTIFY_TERMINATION);
-        let here: BTreeSet<ProcId> = operation.contributed.clone();
+        let survives_deaths = flag(operation.directives(), keys::GROUP_NOTIFY_TERMINATION);
+        let here: BTreeSet<ProcId> = operation.contributed().clone();
         let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
         let users: BTreeSet<u32> = here.iter().filter_map(user).collect();
         let mut info = info;
@@ -111,7 +113,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let context_id = find(&info, keys::GROUP_CONTEXT_ID).and_then(|info| info.value.as_u64());
         self.keep_given(id, context_id, &users, &here, &info);
-        let doubtful = operation.left.clone();
+        let doubtful = operation.left().cloned().collect();
         let group = Group { members: Arc::clone(&members), users, here, context_id, doubtful, survives_deaths };
         self.groups.insert(id, group);
         Results::Group(Formed { members, context_id, info })
@@ -154,37 +156,37 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether this server can assign the requested number, if any, to a group of this node alone.
     pub(in crate::server::rules) fn can_number(&self, id: OperationId) -> bool {
         let Some(operation) = self.collectives.get(id) else { return false };
-        let mut namespaces = operation.signature.procs.namespaces();
-        !flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID)
-            || !matches!(operation.signature.kind, CollectiveKind::Group(GroupOperation::Construct, _))
+        let mut namespaces = operation.signature().procs.namespaces();
+        !flag(operation.directives(), keys::GROUP_ASSIGN_CONTEXT_ID)
+            || !matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _))
             || namespaces.all(|namespace| self.is_all_here(namespace))
     }
 
     /// The results that a host would return for a group of this node alone: its number, and the members' contributions.
     fn own_results(&mut self, operation: &Collective) -> Vec<Info> {
-        let wants_number = flag(&operation.directives, keys::GROUP_ASSIGN_CONTEXT_ID);
+        let wants_number = flag(operation.directives(), keys::GROUP_ASSIGN_CONTEXT_ID);
         let number = wants_number.then(|| self.groups.next_number());
-        let given = operation.directives.iter().filter(|info| info.key.as_str() == keys::GROUP_INFO.name());
+        let given = operation.directives().iter().filter(|info| info.key.as_str() == keys::GROUP_INFO.name());
         number.into_iter().chain(given.cloned()).collect()
     }
 
     /// The participants of an operation individually, in order, without those lost here.
     pub(super) fn members_of(&self, operation: &Collective) -> Arc<Vec<ProcId>> {
         let mut members = self.all_named(operation);
-        if !operation.departed.is_empty() {
-            Arc::make_mut(&mut members).retain(|proc| !operation.departed.contains(proc));
+        if !operation.departed().is_empty() {
+            Arc::make_mut(&mut members).retain(|proc| !operation.departed().contains(proc));
         }
         members
     }
 
     /// The participants of an operation individually, in order.
     fn all_named(&self, operation: &Collective) -> Arc<Vec<ProcId>> {
-        if operation.signature.procs.iter().all(|entry| matches!(entry.rank, Rank::Process(_))) {
-            return operation.signature.procs.shared();
+        if operation.signature().procs.iter().all(|entry| matches!(entry.rank, Rank::Process(_))) {
+            return operation.signature().procs.shared();
         }
         let mut members = Vec::new();
         let members_max = self.config.limits.participants_max;
-        for entry in operation.signature.procs.iter() {
+        for entry in operation.signature().procs.iter() {
             let numbered = |rank: u32| ProcId::new(entry.namespace.clone(), rank);
             if let Rank::Process(_) = entry.rank {
                 members.push(entry.clone());

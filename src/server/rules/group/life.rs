@@ -114,7 +114,7 @@ impl<S: Datastore> ServerCore<S> {
         for operation in self.collectives.about(id, proc) {
             let Some(of) = self.collectives.get_mut(operation) else { continue };
             of.leave(proc, table);
-            match of.stage {
+            match of.stage() {
                 OperationStage::Gathering => self.advance_operation(now, operation),
                 _ => self.ask_for_part(now, operation, proc),
             }
@@ -124,14 +124,14 @@ impl<S: Datastore> ServerCore<S> {
     /// The host works on the end of a group: asks the servers of processes that have left it.
     pub(in crate::server::rules) fn ask_for_parts(&mut self, now: Time, operation: OperationId) {
         let Some(of) = self.collectives.get(operation) else { return };
-        let CollectiveKind::Group(GroupOperation::Destruct, id) = &of.signature.kind else { return };
+        let CollectiveKind::Group(GroupOperation::Destruct, id) = &of.signature().kind else { return };
         let members = of.remaining();
         let doubtful = self.groups.of(id, &members).flat_map(|group| &group.doubtful);
         // A member may request the end before it has heard of the beginning.
         let begun = CollectiveKind::Group(GroupOperation::Construct, id.clone());
-        let forming = self.collectives.iter().filter(|(_, other)| other.signature.kind == begun);
-        let forming = forming.flat_map(|(_, other)| &other.left).filter(|leaver| of.signature.covers(leaver));
-        for leaver in of.left.iter().chain(doubtful).chain(forming).cloned().collect::<BTreeSet<ProcId>>() {
+        let forming = self.collectives.iter().filter(|(_, other)| other.signature().kind == begun);
+        let forming = forming.flat_map(|(_, other)| other.left()).filter(|leaver| of.signature().covers(leaver));
+        for leaver in of.left().chain(doubtful).chain(forming).cloned().collect::<BTreeSet<ProcId>>() {
             self.ask_for_part(now, operation, &leaver);
         }
     }
@@ -140,11 +140,11 @@ impl<S: Datastore> ServerCore<S> {
     /// server.
     fn ask_for_part(&mut self, now: Time, operation: OperationId, leaver: &ProcId) {
         let Some(operation) = self.collectives.get(operation) else { return };
-        let CollectiveKind::Group(GroupOperation::Destruct, id) = &operation.signature.kind else { return };
+        let CollectiveKind::Group(GroupOperation::Destruct, id) = &operation.signature().kind else { return };
         let is_waited_for =
-            matches!(operation.stage, OperationStage::AtHost(_)) && self.registry.client(leaver).is_none();
-        let Some(asker) = operation.contributed.first().filter(|_| is_waited_for) else { return };
-        let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature.procs.to_vec());
+            matches!(operation.stage(), OperationStage::AtHost(_)) && self.registry.client(leaver).is_none();
+        let Some(asker) = operation.contributed().first().filter(|_| is_waited_for) else { return };
+        let (id, asker, procs) = (id.clone(), asker.clone(), operation.signature().procs.to_vec());
         let awaited = Info::new(Key::from_static(proto::GROUP_AWAITED), processes(procs));
         self.tell(now, Status::GROUP_MEMBERSHIP_UPDATE, &asker, &id, vec![leaver.clone()], vec![awaited]);
     }
@@ -171,7 +171,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(members) = signature.membership(&self.registry) else { return };
         // A process that knows of more or fewer leaves requests the end with other members.
         let is_of_group = |other: &Signature| other.kind == signature.kind && other.overlaps(&signature);
-        let is_open = self.collectives.iter().any(|(_, operation)| is_of_group(&operation.signature));
+        let is_open = self.collectives.iter().any(|(_, operation)| is_of_group(operation.signature()));
         let has_left = |proc: &&ProcId| self.groups.left_by(proc, &id).is_some();
         let left: Vec<ProcId> = members.local.iter().filter(has_left).cloned().collect();
         let may_come = |proc: &ProcId| !left.contains(proc) && !self.registry.is_gone(proc);
@@ -185,7 +185,7 @@ impl<S: Datastore> ServerCore<S> {
             self.groups.forget_leaver(proc, &id);
             if let Some(operation) = self.collectives.get_mut(operation) {
                 operation.leave(proc, table);
-                operation.survives_deaths = survives_deaths;
+                operation.group_mut().into_iter().for_each(|group| group.set_survives_deaths(survives_deaths));
             }
         }
         self.advance_operation(now, operation);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
-use crate::server::state::{CollectiveKind, Loss, OperationId, OperationStage, ServerCore, Timer};
+use crate::server::state::{Collective, CollectiveKind, Loss, OperationId, OperationStage, ServerCore, Timer};
 use crate::types::{ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -19,8 +19,8 @@ impl<S: Datastore> ServerCore<S> {
         self.mourning.extend(groups);
         for id in self.collectives.gathering_with(&proc.namespace) {
             let Some(operation) = self.collectives.get_mut(id) else { continue };
-            if matches!(operation.signature.kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
-                operation.unmourned.insert(proc.clone());
+            if matches!(operation.signature().kind, CollectiveKind::Group(GroupOperation::Construct, _)) {
+                operation.group_mut().into_iter().for_each(|group| group.begin_mourning(proc));
                 self.mourning.extend([(proc.clone(), Loss::Operation(id))]);
             }
         }
@@ -43,8 +43,8 @@ impl<S: Datastore> ServerCore<S> {
                 }
                 Loss::Operation(id) => {
                     self.mourn_in_operation(now, id, &proc);
-                    if let Some(operation) = self.collectives.get_mut(id) {
-                        operation.unmourned.remove(&proc);
+                    if let Some(group) = self.collectives.get_mut(id).and_then(Collective::group_mut) {
+                        group.end_mourning(&proc);
                     }
                     // In the turn of the end itself, all operations are advanced afterwards.
                     if is_late {
@@ -63,14 +63,15 @@ impl<S: Datastore> ServerCore<S> {
     /// are any, or all processes if it was a leader itself.
     fn mourn_in_operation(&mut self, now: Time, id: OperationId, proc: &ProcId) {
         let Some(operation) = self.collectives.get(id) else { return };
-        let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature.kind else { return };
-        if operation.stage != OperationStage::Gathering || !operation.signature.covers(proc) {
+        let CollectiveKind::Group(GroupOperation::Construct, name) = &operation.signature().kind else { return };
+        if operation.stage() != OperationStage::Gathering || !operation.signature().covers(proc) {
             return;
         }
         let name = name.clone();
-        let was_leader = operation.leaders.contains(proc);
-        let leaders: Vec<ProcId> = operation.leaders.iter().filter(|leader| *leader != proc).cloned().collect();
-        if !was_leader && !wants_notice_of_deaths(&operation.directives) {
+        let Some(group) = operation.group() else { return };
+        let was_leader = group.leaders().contains(proc);
+        let leaders: Vec<ProcId> = group.leaders().iter().filter(|leader| *leader != proc).cloned().collect();
+        if !was_leader && !wants_notice_of_deaths(operation.directives()) {
             return;
         }
         let others = || self.all_who_form(id).into_iter().filter(|member| member != proc).collect();
@@ -79,8 +80,8 @@ impl<S: Datastore> ServerCore<S> {
             false if leaders.is_empty() => (Status::GROUP_MEMBER_FAILED, others()),
             false => (Status::GROUP_MEMBER_FAILED, leaders),
         };
-        if let Some(operation) = self.collectives.get_mut(id).filter(|_| was_leader) {
-            operation.lose_leader(proc);
+        if let Some(group) = self.collectives.get_mut(id).and_then(Collective::group_mut).filter(|_| was_leader) {
+            group.lose_leader(proc);
         }
         if let Some(event) = self.tell_of(now, status, proc, &name, targets, &[]) {
             self.await_verdicts(now, id, &event);

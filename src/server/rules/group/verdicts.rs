@@ -13,7 +13,7 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{GroupOperation, PeerId, StoreOffer, find};
-use crate::server::state::{Collective, CollectiveKind, OperationId, OperationStage, ServerCore, Timer, take_if_lower};
+use crate::server::state::{Collective, CollectiveKind, GroupProgress, OperationId, OperationStage, ServerCore, Timer};
 use crate::types::{ProcId, Status, Text, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -23,17 +23,13 @@ impl<S: Datastore> ServerCore<S> {
         // Only our own clients that have arrived: the others decide by not arriving.
         let is_asked = |peer: &PeerId| {
             let peer = self.peers.get(*peer).filter(|peer| peer.store == StoreOffer::Segment);
-            peer.is_some_and(|peer| operation.contributed.contains(&peer.proc))
+            peer.is_some_and(|peer| operation.contributed().contains(&peer.proc))
         };
         let asked: Vec<PeerId> = self.hearers_of(event).into_iter().filter(is_asked).collect();
-        let Some(operation) = self.collectives.get_mut(id).filter(|_| !asked.is_empty()) else { return };
-        for peer in asked {
-            let owed = operation.verdicts.entry(peer).or_default();
-            *owed = owed.saturating_add(1);
-        }
-        if operation.verdicts_until.is_none() {
-            operation.verdicts_until = Some(now + VERDICT_WAIT_MAX);
-            self.timers.arm(operation.verdicts_until, Timer::Verdicts(id));
+        let Some(group) = self.group_progress(id).filter(|_| !asked.is_empty()) else { return };
+        let until = now + VERDICT_WAIT_MAX;
+        if group.owe(asked, until) {
+            self.timers.arm(Some(until), Timer::Verdicts(id));
         }
     }
 
@@ -70,48 +66,40 @@ impl<S: Datastore> ServerCore<S> {
     fn construction_of(&self, id: &Text, proc: &ProcId) -> Option<OperationId> {
         let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
         let mut operations = self.collectives.iter().filter(|(_, operation)| {
-            operation.signature.kind == kind
-                && operation.stage == OperationStage::Gathering
-                && operation.contributed.contains(proc)
+            operation.signature().kind == kind
+                && operation.stage() == OperationStage::Gathering
+                && operation.contributed().contains(proc)
         });
         operations.next().map(|(id, _)| id)
     }
 
     /// A connection owes one decision less.
     fn settle_verdict(&mut self, id: OperationId, peer: PeerId) {
-        let Some(operation) = self.collectives.get_mut(id) else { return };
-        let left = operation.verdicts.get(&peer).map_or(0, |owed| owed.saturating_sub(1));
-        if left == 0 {
-            operation.verdicts.remove(&peer);
-        } else {
-            operation.verdicts.insert(peer, left);
-        }
+        let Some(group) = self.group_progress(id) else { return };
+        group.settle(peer);
         self.stop_waiting_if_all_have_spoken(id);
     }
 
     fn stop_waiting_if_all_have_spoken(&mut self, id: OperationId) {
-        if let Some(operation) = self.collectives.get_mut(id).filter(|operation| operation.verdicts.is_empty()) {
-            let until = operation.verdicts_until.take();
-            self.timers.disarm(until, Timer::Verdicts(id));
-        }
+        let until = self.group_progress(id).and_then(GroupProgress::end_settled_wait);
+        self.timers.disarm(until, Timer::Verdicts(id));
+    }
+
+    fn group_progress(&mut self, id: OperationId) -> Option<&mut GroupProgress> {
+        self.collectives.get_mut(id).and_then(Collective::group_mut)
     }
 
     /// Missing decisions are not awaited any longer.
     pub(in crate::server) fn expire_verdicts(&mut self, now: Time, id: OperationId) {
-        if let Some(operation) = self.collectives.get_mut(id) {
-            operation.verdicts.clear();
-            operation.verdicts_until = None;
+        if let Some(group) = self.group_progress(id) {
+            group.end_wait();
         }
         self.advance_operation(now, id);
     }
 
     /// A connection has ended, and will not decide.
     pub(in crate::server::rules) fn go_on_without_verdicts_of(&mut self, now: Time, peer: PeerId) {
-        let owing = self.collectives.iter().filter(|(_, operation)| operation.verdicts.contains_key(&peer));
-        for id in owing.map(|(id, _)| id).collect::<Vec<_>>() {
-            if let Some(operation) = self.collectives.get_mut(id) {
-                operation.verdicts.remove(&peer);
-            }
+        for id in self.collectives.excuse(peer) {
             self.stop_waiting_if_all_have_spoken(id);
             self.advance_operation(now, id);
         }
@@ -119,8 +107,9 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The first volunteer leads.
     fn succeed(&mut self, now: Time, operation: OperationId, id: &Text, proc: &ProcId) {
-        let Some(of) = self.collectives.get_mut(operation).filter(|of| of.is_leaderless) else { return };
-        of.be_led_by(proc);
+        if !self.group_progress(operation).is_some_and(|group| group.volunteer(proc)) {
+            return;
+        }
         let everybody = self.all_who_form(operation);
         self.tell_of(now, Status::GROUP_LEADER_SELECTED, proc, id, everybody, &[]);
     }
@@ -140,8 +129,8 @@ impl<S: Datastore> ServerCore<S> {
         }
         let was_leader = event.status == Status::GROUP_LEADER_FAILED;
         for operation in self.constructions_with(id, lost) {
-            if let Some(operation) = self.collectives.get_mut(operation).filter(|_| was_leader) {
-                operation.lose_leader(lost);
+            if let Some(group) = self.group_progress(operation).filter(|_| was_leader) {
+                group.lose_leader(lost);
             }
             self.await_verdicts(now, operation, event);
         }
@@ -176,12 +165,8 @@ impl<S: Datastore> ServerCore<S> {
         }
         self.invitations.foretell(id, proc);
         for operation in self.constructions_with(id, proc) {
-            let Some(operation) = self.collectives.get_mut(operation) else { continue };
-            match &operation.successor {
-                _ if operation.is_leaderless => operation.be_led_by(proc),
-                Some(earlier) if proc < earlier => operation.be_led_by(proc),
-                None => take_if_lower(&mut operation.foretold, proc),
-                Some(_) => {}
+            if let Some(group) = self.group_progress(operation) {
+                group.note_leader(proc);
             }
         }
     }
@@ -194,10 +179,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let Some(proc) = &event.source else { return false };
         let Some(id) = group_of(event) else { return false };
-        let leads = |id: OperationId| {
-            let operation = self.collectives.get(id)?;
-            operation.successor.as_ref().or(operation.foretold.as_ref())
-        };
+        let leads = |id: OperationId| self.collectives.get(id)?.group()?.new_leader();
         let mut successors = self.constructions_with(&id, proc).into_iter().filter_map(leads);
         successors.any(|successor| successor < proc)
             || self.vacancies.is_outdone(now, &id, proc)
@@ -207,8 +189,9 @@ impl<S: Datastore> ServerCore<S> {
     /// The constructions of this name that still gather and wait for this process.
     fn constructions_with(&self, id: &Text, proc: &ProcId) -> Vec<OperationId> {
         let kind = CollectiveKind::Group(GroupOperation::Construct, id.clone());
-        let gathers =
-            |operation: &Collective| operation.stage == OperationStage::Gathering && operation.signature.kind == kind;
+        let gathers = |operation: &Collective| {
+            operation.stage() == OperationStage::Gathering && operation.signature().kind == kind
+        };
         let about = self.collectives.about(id, proc).into_iter();
         about.filter(|id| self.collectives.get(*id).is_some_and(gathers)).collect()
     }
@@ -218,7 +201,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(operation) = self.collectives.get(id) else { return Vec::new() };
         let members = self.members_of(operation);
         let elsewhere = members.iter().filter(|proc| self.registry.client(proc).is_none());
-        operation.contributed.iter().chain(elsewhere).cloned().collect()
+        operation.contributed().iter().chain(elsewhere).cloned().collect()
     }
 }
 

@@ -6,4 +6,5 @@ pub(super) mod group_table;
 pub(super) mod invitations;
 pub(super) mod leavers;
 pub(super) mod mourning;
+pub(super) mod progress;
 pub(super) mod vacancies;
