@@ -150,13 +150,13 @@ impl<S: Datastore> ServerCore<S> {
     fn assert_connections_agree(&self) {
         for (id, peer) in self.peers.iter() {
             let client = self.registry.client(&peer.proc);
-            let is_connected = client.is_some_and(|client| client.connections.contains(&id));
+            let is_connected = client.is_some_and(|client| client.connections().contains(&id));
             assert_eq!(is_connected, peer.stage == PeerStage::Admitted, "{id:?} of {}", peer.proc);
         }
         for (namespace, job) in self.registry.jobs() {
             for (rank, client) in &job.clients {
-                let is_connected = client.presence == Presence::Connected;
-                assert_eq!(is_connected, !client.connections.is_empty(), "{namespace}:{rank} is {client:?}");
+                let is_connected = client.presence() == Presence::Connected;
+                assert_eq!(is_connected, !client.connections().is_empty(), "{namespace}:{rank} is {client:?}");
             }
         }
     }

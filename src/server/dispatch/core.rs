@@ -92,7 +92,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The user of a local process.
     pub(crate) fn user_of(&self, proc: &ProcId) -> Option<u32> {
-        self.registry.client(proc).map(|client| client.credentials.uid)
+        self.registry.client(proc).map(|client| client.credentials().uid)
     }
 
     /// Whether an answer to this upcall still has an effect.

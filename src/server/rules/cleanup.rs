@@ -61,7 +61,7 @@ impl<S: Datastore> ServerCore<S> {
         let object = match target.rank {
             Rank::Process(rank) => {
                 let client = job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?;
-                Object::Process(target, client.credentials.uid)
+                Object::Process(target, client.credentials().uid)
             }
             // The owner of a job without local processes is unknown.
             Rank::Wildcard if job.clients.is_empty() => return Err(Status::ERR_NOT_FOUND),

@@ -8,7 +8,8 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, PIECE_ENTRIES_MAX, RegisteredJob, Rest, ServerCore, Ticket, split_number, take_commit_number,
+    CommitRest, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket, split_number,
+    take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
@@ -49,7 +50,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Answers requests that wait for these values. With the last piece of its first commit a process has spoken.
     fn review_piece(&mut self, now: Time, proc: &ProcId, values: &[Posted], is_last: bool) {
-        match self.registry.client(proc).is_some_and(|client| client.has_spoken) {
+        match self.registry.client(proc).is_some_and(|client| client.has_spoken()) {
             false if is_last => self.note_say(now, proc),
             _ => self.review_keys(now, proc, values),
         }
@@ -69,9 +70,9 @@ impl<S: Datastore> ServerCore<S> {
     /// A process has spoken: it has reached the point where others expect its data, perhaps without a commit. A request
     /// that waits for it gets the same bound as after a commit.
     pub(super) fn note_say(&mut self, now: Time, proc: &ProcId) {
-        let Some(client) = self.registry.client_mut(proc).filter(|client| !client.has_spoken) else { return };
-        client.has_spoken = true;
-        self.review_target(now, proc);
+        if self.registry.client_mut(proc).is_some_and(RegisteredClient::speak) {
+            self.review_target(now, proc);
+        }
     }
 
     /// Stores a local process's commit, and records the keys that are new to other nodes.
@@ -89,9 +90,7 @@ impl<S: Datastore> ServerCore<S> {
             }
         }
         if let Some(client) = self.registry.client_mut(proc) {
-            client.commits = client.commits.saturating_add(1);
-            let commit = client.last_commit();
-            changed_keys.into_iter().for_each(|key| client.changes.note(key, commit));
+            client.note_commit(changed_keys);
         }
         Ok(())
     }
@@ -100,7 +99,7 @@ impl<S: Datastore> ServerCore<S> {
     /// in each commit, and fences must not carry them each time. Only the keys of the commit are looked up, so its cost
     /// does not depend on earlier commits.
     fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
-        let has_committed = self.registry.client(proc).is_some_and(|client| client.commits > 0);
+        let has_committed = self.registry.client(proc).is_some_and(|client| client.last_commit() > 0);
         let is_stored = |posted: &Posted| {
             has_committed && self.store.is_posted(&proc.namespace, rank, Audience::OtherNodes, posted)
         };

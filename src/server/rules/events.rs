@@ -80,7 +80,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn voice_of(&self, source: Option<&ProcId>) -> Voice {
         let Some(source) = source else { return Voice::Host };
         let user = match self.registry.client(source) {
-            Some(client) => Some(client.credentials.uid),
+            Some(client) => Some(client.credentials().uid),
             None => self.registry.job(&source.namespace).and_then(|job| job.users().first().copied()),
         };
         user.map_or(Voice::Host, Voice::User)

@@ -59,7 +59,7 @@ impl<S: Datastore> ServerCore<S> {
             let (namespace, audience) = (&proc.namespace, Audience::OtherNodes);
             let entries = match since {
                 0 => self.store.posted(namespace, rank, audience),
-                _ => self.store.posted_of(namespace, rank, audience, &client.changes.since(since)),
+                _ => self.store.posted_of(namespace, rank, audience, &client.changes().since(since)),
             };
             let mut entries = entries.map_err(|error| error.status())?;
             if !entries.is_empty() {

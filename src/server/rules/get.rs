@@ -132,7 +132,7 @@ impl<S: Datastore> ServerCore<S> {
     fn have_spoken(&self, asker: &Asker, proc: &ProcId) -> bool {
         let Some(job) = self.registry.registered(&proc.namespace) else { return false };
         let has_spoken = |rank: u32, client: &RegisteredClient| {
-            client.has_spoken || self.is_asker(asker, &ProcId::new(proc.namespace.clone(), rank))
+            client.has_spoken() || self.is_asker(asker, &ProcId::new(proc.namespace.clone(), rank))
         };
         match proc.rank {
             Rank::Process(rank) => job.clients.get(&rank).is_some_and(|client| has_spoken(rank, client)),
@@ -140,7 +140,7 @@ impl<S: Datastore> ServerCore<S> {
                 let mut clients = job.clients.iter();
                 job.is_defined()
                     && !job.clients.is_empty()
-                    && clients.all(|(&rank, client)| !client.presence.may_commit() || has_spoken(rank, client))
+                    && clients.all(|(&rank, client)| !client.presence().may_commit() || has_spoken(rank, client))
             }
         }
     }
@@ -485,11 +485,11 @@ impl<S: Datastore> ServerCore<S> {
                 Err(error) => return refused(error),
             },
             None => match client {
-                Some(client) => client.has_spoken || self.is_asker(asker, &wanted.proc),
+                Some(client) => client.has_spoken() || self.is_asker(asker, &wanted.proc),
                 None => self.posted(wanted, rank, reader).is_ok_and(|entries| !entries.is_empty()),
             },
         };
-        match client.map(|client| client.presence) {
+        match client.map(|client| client.presence()) {
             _ if found => GetVerdict::Found,
             // The store already holds the newest values of local processes, so a refresh does not wait.
             Some(_) if wanted.directives.refresh && reader == For::Peer => GetVerdict::Refused(Status::ERR_NOT_FOUND),

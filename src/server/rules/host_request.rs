@@ -118,7 +118,7 @@ impl<S: Datastore> ServerCore<S> {
     /// The requester behind a ticket, with the kernel's ids.
     pub(in crate::server) fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
         let credentials = self.peers.get(ticket.peer())?.credentials;
-        let object = self.registry.client(&proc).map_or(0, |client| client.object);
+        let object = self.registry.client(&proc).map_or(0, |client| client.object());
         Some(Requester { proc, object, uid: credentials.uid, gid: credentials.gid })
     }
 

@@ -59,7 +59,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Tools that the host admitted under it stay.
     fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
         let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
-        let is_evicted = |client: &RegisteredClient| client.is_guest && !client.is_vouched_for;
+        let is_evicted = |client: &RegisteredClient| client.is_guest() && !client.is_vouched_for();
         let ranks: Vec<u32> =
             job.clients.iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
         for rank in ranks {
@@ -92,7 +92,7 @@ impl<S: Datastore> ServerCore<S> {
         if hosts_job.and_then(|job| job.job_size).is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
         }
-        if self.registry.client(proc).is_some_and(|client| client.credentials != credentials) {
+        if self.registry.client(proc).is_some_and(|client| client.credentials() != credentials) {
             self.deregister_client(now, proc);
         }
         let readers = self.readers_now(&proc.namespace);
@@ -100,12 +100,7 @@ impl<S: Datastore> ServerCore<S> {
         let job = self.registry.job_or_insert(&proc.namespace);
         let client =
             job.clients.entry(rank).or_insert_with(|| RegisteredClient::expected(credentials, *object, commit_base));
-        client.is_guest = false;
-        client.credentials = credentials;
-        client.object = *object;
-        if client.connections.is_empty() {
-            client.presence = Presence::Expected;
-        }
+        client.announce(credentials, *object);
         self.registry.touch();
         // The owners of these processes decide who may map their segment.
         self.review_readers(&proc.namespace, &readers);
@@ -116,8 +111,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn describe_process(&mut self, facts: ProcessFacts) -> Status {
         let ProcessFacts { proc, pid, executable } = facts;
         if let Some(client) = self.registry.client_mut(&proc) {
-            client.pid = Some(pid);
-            client.executable = executable;
+            client.describe(pid, executable);
         }
         Status::SUCCESS
     }
@@ -125,7 +119,7 @@ impl<S: Datastore> ServerCore<S> {
     /// A local process has ended. Its data stays until its namespace is deregistered.
     pub(in crate::server) fn deregister_client(&mut self, now: Time, proc: &ProcId) -> Status {
         let Some(client) = self.registry.client_mut(proc) else { return Status::SUCCESS };
-        let previous = std::mem::replace(&mut client.presence, Presence::Deregistered);
+        let previous = client.deregister();
         self.registry.touch();
         match previous {
             // The host was faster than the end of the connection, or the process never connected.

@@ -43,9 +43,9 @@ impl<S: Datastore> ServerCore<S> {
         if self.registry.registered(&proc.namespace).is_none() {
             return Err(Refusal::UnknownNamespace { namespace: proc.namespace.clone() });
         }
-        let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
+        let client = self.registry.client(proc).filter(|client| client.presence() != Presence::Deregistered);
         let Some(client) = client else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
-        let (expected, found): (Credentials, Credentials) = (client.credentials, hello.credentials);
+        let (expected, found): (Credentials, Credentials) = (client.credentials(), hello.credentials);
         if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
@@ -63,7 +63,7 @@ impl<S: Datastore> ServerCore<S> {
         if of_process > 0 && !self.peers.permit(uid, 1, self.config.limits.peers_max) {
             return Err(Refusal::TooManyOfUser { uid });
         }
-        Ok((client.object, expected))
+        Ok((client.object(), expected))
     }
 
     /// Whether an unrelated process is connected under this name. Forked children use it, too, and connect in any
@@ -87,8 +87,7 @@ impl<S: Datastore> ServerCore<S> {
         let store = peer.store;
         let number = self.registry.job_mut(&proc.namespace).map_or(0, |job| job.next_connection());
         if let Some(client) = self.registry.client_mut(&proc) {
-            client.connections.insert(id);
-            client.presence = Presence::Connected;
+            client.connect(id);
         }
         self.outputs.push(Output::Admit(id, number));
         if store == StoreOffer::Segment {
@@ -134,13 +133,11 @@ impl<S: Datastore> ServerCore<S> {
         self.forget_listener(id);
         self.cancel_watches(id, None);
         let mut object = None;
-        if let Some(client) = self.registry.client_mut(proc) {
-            client.connections.remove(&id);
-            if client.connections.is_empty() && client.presence == Presence::Connected {
-                client.presence = Presence::Finalized;
-                // Tools are not announced clients; no OpenPMIx server reports them here.
-                object = (!is_tool).then_some(client.object);
-            }
+        if let Some(client) = self.registry.client_mut(proc)
+            && client.finalize(id)
+        {
+            // Tools are not announced clients; no OpenPMIx server reports them here.
+            object = (!is_tool).then_some(client.object());
         }
         match object {
             Some(object) if self.config.capabilities.contains(Capabilities::CLIENT_FINALIZED) => {
@@ -149,7 +146,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             _ => self.outputs.reply_status(ticket, Status::SUCCESS),
         }
-        if self.registry.client(proc).is_some_and(|client| client.presence == Presence::Finalized) {
+        if self.registry.client(proc).is_some_and(|client| client.presence() == Presence::Finalized) {
             self.end_invitations_of(now, proc);
             self.untie(proc);
         }
@@ -181,9 +178,7 @@ impl<S: Datastore> ServerCore<S> {
     /// An admitted connection has ended without a finalization.
     fn part(&mut self, now: Time, id: PeerId, proc: &ProcId) {
         let Some(client) = self.registry.client_mut(proc) else { return };
-        client.connections.remove(&id);
-        if client.connections.is_empty() && client.presence == Presence::Connected {
-            client.presence = Presence::Lost;
+        if client.lose(id) {
             // The host gets a notice, and informs the user of the job.
             tracing::info!(%proc, "connection lost without finalize");
             self.clean_up_after(proc);

@@ -39,7 +39,7 @@ impl<S: Datastore> ServerCore<S> {
         let procs = &operation.signature().procs;
         let namespaces = agreed(operation);
         let is_here =
-            |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence == Presence::Connected);
+            |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence() == Presence::Connected);
         let here = &operation.contributed().iter().filter(is_here).cloned().collect();
         match &operation.signature().kind {
             CollectiveKind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
@@ -136,7 +136,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
         let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
         // The process may have left since its request.
-        if self.registry.client(&spawner).is_none_or(|client| client.presence != Presence::Connected) {
+        if self.registry.client(&spawner).is_none_or(|client| client.presence() != Presence::Connected) {
             return;
         }
         let namespaces = BTreeSet::from([child.clone(), spawner.namespace.clone()]);
@@ -161,7 +161,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Only connected processes have ties. For tests and simulations.
     pub(in crate::server) fn assert_ties_are_of_the_living(&self) {
         for (proc, ties) in self.ties.iter() {
-            let presence = self.registry.client(proc).map(|client| client.presence);
+            let presence = self.registry.client(proc).map(|client| client.presence());
             assert_eq!(presence, Some(Presence::Connected), "{proc} is tied by {ties:?}");
             assert!(!ties.is_empty() && ties.len() <= self.config.limits.ties_per_process_max, "ties of {proc}");
         }
@@ -213,7 +213,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether all local processes of a job have this group id.
     fn is_of_group(&self, namespace: &Namespace, gid: u32) -> bool {
         let job = self.registry.registered(namespace);
-        job.is_some_and(|job| job.clients.values().all(|client| client.credentials.gid == gid))
+        job.is_some_and(|job| job.clients.values().all(|client| client.credentials().gid == gid))
     }
 
     fn take_away(&mut self, lost: Lost) {

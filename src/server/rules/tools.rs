@@ -83,9 +83,9 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether the host announced a process of this user that may still run.
     fn has_process_of(&self, uid: u32) -> bool {
-        let is_alive = |client: &RegisteredClient| !client.is_guest && client.presence != Presence::Deregistered;
+        let is_alive = |client: &RegisteredClient| !client.is_guest() && client.presence() != Presence::Deregistered;
         let mut clients = self.registry.jobs().flat_map(|(_, job)| job.clients.values());
-        clients.any(|client| client.credentials.uid == uid && is_alive(client))
+        clients.any(|client| client.credentials().uid == uid && is_alive(client))
     }
 
     /// Connections of a user's tools, including those that wait for the host.
@@ -106,15 +106,15 @@ impl<S: Datastore> ServerCore<S> {
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
         let is_open = self.registry.job(&proc.namespace).is_none_or(|job| {
-            let is_same_users = job.clients.values().all(|client| client.credentials.uid == hello.credentials.uid);
+            let is_same_users = job.clients.values().all(|client| client.credentials().uid == hello.credentials.uid);
             job.is_of_tools && is_same_users
         });
         let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
         // A server may start a forking tool, like any other process.
-        if (client.is_guest || !hello.is_started) && !client.connections.is_empty() {
+        if (client.is_guest() || !hello.is_started) && !client.connections().is_empty() {
             return Err(taken());
         }
-        let (expected, found) = (client.credentials, hello.claimed_credentials());
+        let (expected, found) = (client.credentials(), hello.claimed_credentials());
         if !expected.are_met_by(found) {
             return Err(Refusal::Credentials { proc: proc.clone(), expected, found });
         }
@@ -124,8 +124,8 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether the host announced this process.
     fn is_announced(&self, proc: &ProcId) -> bool {
         let is_registered = self.registry.registered(&proc.namespace).is_some();
-        let client = self.registry.client(proc).filter(|client| client.presence != Presence::Deregistered);
-        is_registered && client.is_some_and(|client| !client.is_guest)
+        let client = self.registry.client(proc).filter(|client| client.presence() != Presence::Deregistered);
+        is_registered && client.is_some_and(|client| !client.is_guest())
     }
 
     /// Applies the host's decision about a tool.
@@ -156,7 +156,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.refuse_tool(id, refusal);
         }
         if let Some(client) = self.registry.client_mut(&proc) {
-            client.is_vouched_for = is_vouched_for;
+            client.vouch(is_vouched_for);
         }
         self.tools.remove(id);
         tracing::info!(%proc, kind = ?hello.kind, "tool connected");
@@ -172,7 +172,7 @@ impl<S: Datastore> ServerCore<S> {
         let ToolHello { credentials, version, .. } = *hello;
         if let Some(client) = self.registry.client(proc) {
             // The host may have announced it during the upcall; then the host also reports its end.
-            if !client.connections.is_empty() || client.credentials != credentials {
+            if !client.connections().is_empty() || client.credentials() != credentials {
                 return Err(Refusal::NameTaken { proc: proc.clone() });
             }
         }
@@ -180,8 +180,7 @@ impl<S: Datastore> ServerCore<S> {
         let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
         let client = job.clients.entry(rank).or_insert_with(|| RegisteredClient::guest(credentials, commit_base));
-        client.connections.insert(id);
-        client.presence = Presence::Connected;
+        client.connect(id);
         let strangers = BTreeSet::new();
         let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
         self.peers.insert(id, client);
@@ -256,7 +255,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(job) = self.registry.job_mut(&proc.namespace) else { return };
         let rank = proc.rank.process();
         let place = rank.and_then(|rank| job.clients.get(&rank));
-        if !place.is_some_and(|client| client.is_guest && client.connections.is_empty()) {
+        if !place.is_some_and(|client| client.is_guest() && client.connections().is_empty()) {
             return;
         }
         rank.map(|rank| job.clients.remove(&rank));

@@ -32,7 +32,7 @@ impl<S: Datastore> ServerCore<S> {
         if !self.config.capabilities.contains(Capabilities::ABORT) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
-        let object = self.registry.client(&requester).map_or(0, |client| client.object);
+        let object = self.registry.client(&requester).map_or(0, |client| client.object());
         let proto::Abort { status, message, procs } = abort;
         let procs = match self.with_members(procs, &requester) {
             Ok(procs) => procs,

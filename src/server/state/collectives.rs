@@ -96,7 +96,7 @@ impl Collectives {
         proc: &ProcId,
         names: impl Fn(&ProcId) -> bool,
     ) -> bool {
-        let user = |proc: &ProcId| registry.client(proc).map(|client| client.credentials.uid);
+        let user = |proc: &ProcId| registry.client(proc).map(|client| client.credentials().uid);
         let own = user(proc);
         let is_known = |other: &ProcId| own.is_some() && user(other) == own || names(other);
         self.operations.get(&id).is_some_and(|operation| operation.contributed().iter().any(is_known))

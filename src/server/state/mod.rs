@@ -1,5 +1,5 @@
 //! The state of a server, without policy. Most parts own their fields and the methods that change them. The
-//! rules change the fields of a registered job and process, and of a query in progress. No part knows the whole.
+//! rules change the fields of a registered job, and of a query in progress. No part knows the whole.
 //!
 //! | file | owns |
 //! |---|---|
@@ -7,7 +7,8 @@
 //! | `outputs` | pending outputs; tickets, the duties to answer |
 //! | `timers` | deadlines |
 //! | `peer` | connections |
-//! | `registry`, `changes` | announced processes and their presence; keys that their commits changed |
+//! | `registry` | announced jobs |
+//! | `client`, `changes` | an announced process and its presence; keys that its commits changed |
 //! | `shares` | the share of each user in a bounded resource |
 //! | `pending` | upcalls without an answer |
 //! | `waiting` | held requests for data |
@@ -30,6 +31,7 @@
 
 mod changes;
 mod cleanups;
+mod client;
 mod collectives;
 mod commit_number;
 mod commit_rest;
@@ -63,6 +65,7 @@ pub(super) mod transitions;
 mod waiting;
 
 pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
+pub(super) use client::{Presence, RegisteredClient};
 pub(super) use commit_number::{EVERYTHING, add_commit_number, split_number, take_commit_number};
 pub(super) use commit_rest::{CommitRest, PIECE_ENTRIES_MAX};
 pub(super) use deferred::DeferredRequest;
@@ -83,7 +86,7 @@ pub(super) use peer::{Peer, PeerStage};
 pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};
 pub(super) use query_scope::QueryScope;
 pub(super) use questions::{Answering, QueryProgress, Questions};
-pub(super) use registry::{Presence, RegisteredClient, RegisteredJob, Registry, Remote};
+pub(super) use registry::{RegisteredJob, Registry, Remote};
 pub(super) use server::ServerCore;
 pub(super) use shares::Pool;
 pub(super) use signature::{CollectiveKind, Participants, Signature};

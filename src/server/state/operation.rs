@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::client::Presence;
 use super::early_connect::EarlyConnect;
 use super::group::progress::GroupProgress;
 use super::outputs::Ticket;
-use super::registry::{Membership, Presence, Registry, Remote};
+use super::registry::{Membership, Registry, Remote};
 use super::signature::{CollectiveKind, Signature};
 use super::sizes::{size_of_infos, size_of_procs};
 use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
@@ -299,7 +300,7 @@ impl Collective {
 
     fn note_departures(&mut self, registry: &Registry, table: TransitionTable, local: &BTreeSet<ProcId>) {
         let departs = |proc: &&ProcId| {
-            let presence = registry.client(proc).map(|client| client.presence);
+            let presence = registry.client(proc).map(|client| client.presence());
             let effect = (table.0)(self.phase(), self.standing(proc, presence), became(presence));
             effect == Effect::Depart
         };

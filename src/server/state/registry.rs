@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashMap;
 
-use super::changes::Changes;
-use crate::server::interface::{Credentials, PeerId};
-use crate::types::{Namespace, ProcId, Rank, Text};
+use super::client::RegisteredClient;
+use crate::types::{Namespace, ProcId, Rank};
 
 /// The processes that the host announced, and their presence.
 #[derive(Debug, Default)]
@@ -99,90 +98,6 @@ impl Commits {
     }
 }
 
-/// One local process.
-#[derive(Debug)]
-pub(crate) struct RegisteredClient {
-    pub(crate) credentials: Credentials,
-    pub(crate) object: u64,
-    /// A tool without an announcement of the host.
-    pub(crate) is_guest: bool,
-    /// A guest that the host was asked about and admitted under this name.
-    pub(crate) is_vouched_for: bool,
-    /// From the host.
-    pub(crate) pid: Option<u32>,
-    /// From the host.
-    pub(crate) executable: Option<Text>,
-    pub(crate) presence: Presence,
-    /// Admitted connections that have not finalized.
-    pub(crate) connections: BTreeSet<PeerId>,
-    /// Its commit numbers start after this one.
-    pub(crate) commit_base: u64,
-    /// Number of applied commits.
-    pub(crate) commits: u64,
-    /// Whether it has spoken: it has committed, perhaps nothing, or has arrived at a collecting fence. It may never put
-    /// a key that it has not put by then.
-    pub(crate) has_spoken: bool,
-    /// The changes that its next fence must carry.
-    pub(crate) changes: Changes,
-}
-
-/// The state of a local process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// Announced, not seen yet.
-    Expected,
-    /// At least one connection is admitted and has not finalized.
-    Connected,
-    /// All connections have finalized; the process may come again.
-    Finalized,
-    /// The last connection broke.
-    Lost,
-    /// The host reported its end. Kept because a wildcard participant counts it.
-    Deregistered,
-}
-
-impl RegisteredClient {
-    /// A process that the host announced and that has not connected yet.
-    pub(crate) fn expected(credentials: Credentials, object: u64, commit_base: u64) -> Self {
-        Self {
-            credentials,
-            object,
-            is_guest: false,
-            is_vouched_for: false,
-            pid: None,
-            executable: None,
-            presence: Presence::Expected,
-            connections: BTreeSet::new(),
-            commit_base,
-            commits: 0,
-            has_spoken: false,
-            changes: Changes::default(),
-        }
-    }
-
-    /// A tool without an announcement of the host.
-    pub(crate) fn guest(credentials: Credentials, commit_base: u64) -> Self {
-        Self { is_guest: true, ..Self::expected(credentials, 0, commit_base) }
-    }
-
-    /// The number of its last commit; 0: none.
-    pub(crate) const fn last_commit(&self) -> u64 {
-        if self.commits == 0 { 0 } else { self.commit_base.saturating_add(self.commits) }
-    }
-}
-
-impl Presence {
-    /// Whether the process can no longer arrive at a collective.
-    pub(crate) const fn is_gone(self) -> bool {
-        matches!(self, Self::Lost | Self::Deregistered)
-    }
-
-    /// Whether the process can still commit something.
-    pub(crate) const fn may_commit(self) -> bool {
-        matches!(self, Self::Expected | Self::Connected)
-    }
-}
-
 /// The local participants of a collective, and whether there are remote ones.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
@@ -227,17 +142,17 @@ impl RegisteredJob {
 
     /// Its local processes. Guests do not count if the host announced processes: no process of the job waits for them.
     fn members(&self) -> impl Iterator<Item = u32> {
-        let has_own = self.clients.values().any(|client| !client.is_guest);
-        let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest));
+        let has_own = self.clients.values().any(|client| !client.is_guest());
+        let members = self.clients.iter().filter(move |(_, client)| !(has_own && client.is_guest()));
         members.map(|(&rank, _)| rank)
     }
 
     /// The users of its local processes, and the user that the host named. Guests count as for [`Self::members`]: a
     /// tool in a job of the host does not make its user an owner.
     pub(crate) fn users(&self) -> BTreeSet<u32> {
-        let has_own = self.clients.values().any(|client| !client.is_guest);
-        let members = self.clients.values().filter(|client| !(has_own && client.is_guest));
-        members.map(|client| client.credentials.uid).chain(self.user).collect()
+        let has_own = self.clients.values().any(|client| !client.is_guest());
+        let members = self.clients.values().filter(|client| !(has_own && client.is_guest()));
+        members.map(|client| client.credentials().uid).chain(self.user).collect()
     }
 
     fn remote(&self) -> Remote {
@@ -319,7 +234,7 @@ impl Registry {
     }
 
     pub(crate) fn is_gone(&self, proc: &ProcId) -> bool {
-        self.client(proc).is_none_or(|client| client.presence.is_gone())
+        self.client(proc).is_none_or(|client| client.presence().is_gone())
     }
 
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {

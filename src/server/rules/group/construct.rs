@@ -105,7 +105,7 @@ impl<S: Datastore> ServerCore<S> {
         let members = membership(&info).map_or_else(known, Arc::new);
         let survives_deaths = flag(operation.directives(), keys::GROUP_NOTIFY_TERMINATION);
         let here: BTreeSet<ProcId> = operation.contributed().clone();
-        let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials.uid);
+        let user = |proc: &ProcId| self.registry.client(proc).map(|client| client.credentials().uid);
         let users: BTreeSet<u32> = here.iter().filter_map(user).collect();
         let mut info = info;
         if is_of_here {

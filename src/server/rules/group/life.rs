@@ -319,7 +319,7 @@ impl<S: Datastore> ServerCore<S> {
         let is_gone = |proc: &&ProcId| {
             self.registry
                 .client(proc)
-                .is_some_and(|client| client.presence.is_gone() || client.presence == Presence::Finalized)
+                .is_some_and(|client| client.presence().is_gone() || client.presence() == Presence::Finalized)
         };
         let gone: Vec<ProcId> = invited.iter().filter(is_gone).cloned().collect();
         self.invitations.open(id, leader.clone(), invited, is_notified_here);
@@ -364,7 +364,7 @@ impl<S: Datastore> ServerCore<S> {
         if self.invitations.is_incomplete(leader) || self.invitations.is_open(leader, id) {
             return;
         }
-        let has_left = client.presence.is_gone() || client.presence == Presence::Finalized;
+        let has_left = client.presence().is_gone() || client.presence() == Presence::Finalized;
         if has_left && self.vacancies.contains(leader, id) {
             self.tell_of(now, Status::PROC_TERMINATED, leader, id, vec![proc.clone()], &[]);
         } else {

@@ -265,9 +265,9 @@ impl<S: Datastore> ServerCore<S> {
             let client = job.clients.get(&rank);
             progress.table.push(ProcessRow {
                 rank,
-                pid: client.and_then(|client| client.pid).unwrap_or(0),
+                pid: client.and_then(RegisteredClient::pid).unwrap_or(0),
                 hostname: self.text_of(namespace, rank, keys::HOSTNAME),
-                executable: client.and_then(|client| client.executable.clone()),
+                executable: client.and_then(RegisteredClient::executable).cloned(),
                 state: client.map_or(STATE_UNKNOWN, state),
             });
         }
@@ -294,8 +294,8 @@ fn is_local_table(key: &Key) -> Option<bool> {
 
 /// The state in the standard's numbers (`pmix_proc_state_t`).
 fn state(client: &RegisteredClient) -> u8 {
-    match client.presence {
-        Presence::Expected if client.pid.is_some() => 5,
+    match client.presence() {
+        Presence::Expected if client.pid().is_some() => 5,
         Presence::Expected => 1,
         Presence::Connected => 6,
         // It has finalized; whether it has ended is unknown.

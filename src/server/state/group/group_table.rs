@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
             return None;
         }
         let id = Text::from(namespace.as_str());
-        let user = self.registry.client(self.caller).map(|client| client.credentials.uid);
+        let user = self.registry.client(self.caller).map(|client| client.credentials().uid);
         let is_of_user = |group: &&Group| user.is_some_and(|user| group.users.contains(&user));
         let groups: &'a Groups = self.groups;
         groups.of_member(&id, self.caller).or_else(|| groups.groups.get(&id)?.iter().find(is_of_user))
