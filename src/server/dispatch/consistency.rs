@@ -154,7 +154,7 @@ impl<S: Datastore> ServerCore<S> {
             assert_eq!(is_connected, peer.stage == PeerStage::Admitted, "{id:?} of {}", peer.proc);
         }
         for (namespace, job) in self.registry.jobs() {
-            for (rank, client) in &job.clients {
+            for (rank, client) in job.clients() {
                 let is_connected = client.presence() == Presence::Connected;
                 assert_eq!(is_connected, !client.connections().is_empty(), "{namespace}:{rank} is {client:?}");
             }

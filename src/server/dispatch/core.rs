@@ -46,7 +46,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Number of processes of a job, if known. Code that packs fence contributions numbers processes with it.
     #[must_use]
     pub fn job_size(&self, namespace: &Namespace) -> Option<u32> {
-        self.registry.job(namespace)?.job_size
+        self.registry.job(namespace)?.job_size()
     }
 
     /// Registered namespaces, in order.

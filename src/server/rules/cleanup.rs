@@ -60,11 +60,11 @@ impl<S: Datastore> ServerCore<S> {
         let job = self.registry.registered(&target.namespace).ok_or(Status::ERR_NOT_FOUND)?;
         let object = match target.rank {
             Rank::Process(rank) => {
-                let client = job.clients.get(&rank).ok_or(Status::ERR_NOT_FOUND)?;
+                let client = job.clients().get(&rank).ok_or(Status::ERR_NOT_FOUND)?;
                 Object::Process(target, client.credentials().uid)
             }
             // The owner of a job without local processes is unknown.
-            Rank::Wildcard if job.clients.is_empty() => return Err(Status::ERR_NOT_FOUND),
+            Rank::Wildcard if job.clients().is_empty() => return Err(Status::ERR_NOT_FOUND),
             Rank::Wildcard => Object::WholeJob(&target.namespace),
             _ => return Err(Status::ERR_BAD_PARAM),
         };

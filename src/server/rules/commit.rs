@@ -112,7 +112,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn publish_remote(&mut self, proc: &ProcId, mut entries: Vec<Kval>) -> Result<Arrival, Status> {
         let Some(rank) = proc.rank.process() else { return Err(Status::ERR_BAD_PARAM) };
         let (commit, is_all) = split_number(take_commit_number(&mut entries));
-        let stored = self.registry.job(&proc.namespace).map_or(0, |job| job.stored.of(rank));
+        let stored = self.registry.job(&proc.namespace).map_or(0, |job| job.stored().of(rank));
         if commit.is_some_and(|commit| commit < stored) {
             return Ok(Arrival::Overtaken);
         }
@@ -131,7 +131,7 @@ impl<S: Datastore> ServerCore<S> {
             }
         }
         if let (Some(commit), Some(job)) = (commit, self.registry.job_mut(&proc.namespace)) {
-            job.stored.note(rank, commit);
+            job.stored_mut().note(rank, commit);
         }
         Ok(if is_all { Arrival::Everything } else { Arrival::Changes })
     }

@@ -138,7 +138,7 @@ impl<S: Datastore> Surroundings for Here<'_, S> {
 
     fn is_here(&self, job: &Namespace) -> bool {
         let is_known = || self.server.registry.registered(job).is_some();
-        let has_clients = || self.server.registry.job(job).is_some_and(|job| !job.clients.is_empty());
+        let has_clients = || self.server.registry.job(job).is_some_and(|job| !job.clients().is_empty());
         let has_ranks = || self.near_ranks(job).is_some_and(|ranks| !ranks.is_empty());
         self.asker.is_some_and(|asker| *job == asker.namespace) || is_known() && (has_clients() || has_ranks())
     }

@@ -135,11 +135,11 @@ impl<S: Datastore> ServerCore<S> {
             client.has_spoken() || self.is_asker(asker, &ProcId::new(proc.namespace.clone(), rank))
         };
         match proc.rank {
-            Rank::Process(rank) => job.clients.get(&rank).is_some_and(|client| has_spoken(rank, client)),
+            Rank::Process(rank) => job.clients().get(&rank).is_some_and(|client| has_spoken(rank, client)),
             _ => {
-                let mut clients = job.clients.iter();
+                let mut clients = job.clients().iter();
                 job.is_defined()
-                    && !job.clients.is_empty()
+                    && !job.clients().is_empty()
                     && clients.all(|(&rank, client)| !client.presence().may_commit() || has_spoken(rank, client))
             }
         }
@@ -410,7 +410,7 @@ impl<S: Datastore> ServerCore<S> {
             let reader = wanted.reader.as_ref().map(|(proc, uid)| Subject { proc, uid: *uid, is_tool: false });
             reader.is_none_or(|reader| self.may(reader, Action::Read, Object::Job(namespace)))
         };
-        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered);
+        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered());
         let mut jobs = registered.map(|(namespace, _)| namespace).filter(may_read);
         jobs.find_map(|namespace| self.store.lookup(namespace, &lookup).ok())
     }
@@ -470,9 +470,9 @@ impl<S: Datastore> ServerCore<S> {
     /// Judges a request about a process of a known job and a key that it may have posted.
     fn judge_process(&self, job: &RegisteredJob, rank: u32, wanted: &Wanted, asker: &Asker) -> GetVerdict {
         let reader = reader_of(asker);
-        let client = job.clients.get(&rank);
+        let client = job.clients().get(&rank);
         let is_elsewhere = client.is_none() && job.is_defined();
-        let is_outside = client.is_none() && job.job_size.is_some_and(|job_size| rank >= job_size);
+        let is_outside = client.is_none() && job.job_size().is_some_and(|job_size| rank >= job_size);
         if is_outside || (is_elsewhere && reader == For::Host) {
             return GetVerdict::Refused(Status::ERR_NOT_FOUND);
         }

@@ -157,7 +157,7 @@ impl<S: Datastore> ServerCore<S> {
     /// needs it can ask.
     pub(super) fn job_data(&self, namespace: &Namespace) -> Vec<crate::types::Kval> {
         let job = self.registry.registered(namespace);
-        if job.is_none_or(|job| job.job_size.is_some_and(|size| size > JOB_DATA_RANKS_MAX)) {
+        if job.is_none_or(|job| job.job_size().is_some_and(|size| size > JOB_DATA_RANKS_MAX)) {
             return Vec::new();
         }
         let entries = self.job_for_peers(namespace).unwrap_or_default();

@@ -99,8 +99,8 @@ impl<'s, S: Datastore> Intake<'s, S> {
             return ControlFlow::Continue(());
         }
         if let Some(job) = self.registry.job_mut(namespace) {
-            let is_here = job.clients.contains_key(&rank);
-            if is_here || commit.is_some_and(|commit| commit < job.stored.of(rank)) {
+            let is_here = job.clients().contains_key(&rank);
+            if is_here || commit.is_some_and(|commit| commit < job.stored().of(rank)) {
                 return ControlFlow::Continue(());
             }
         }
@@ -143,7 +143,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
         let Some(job) = self.registry.job_mut(namespace) else { return };
         for (rank, commit, is_all) in self.unpublished.drain(..count.min(self.unpublished.len())) {
             if let Some(commit) = commit {
-                job.stored.note(rank, commit);
+                job.stored_mut().note(rank, commit);
             }
             if self.has_missed && is_all {
                 self.came_whole.insert(ProcId::new(namespace.clone(), rank));

@@ -36,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
         let mut left = VecDeque::new();
         for namespace in operation.signature().procs.namespaces() {
             let Some(job) = self.registry.job(namespace) else { continue };
-            let known = job.stored.ranks().map(|rank| ProcId::new(namespace.clone(), rank));
+            let known = job.stored().ranks().map(|rank| ProcId::new(namespace.clone(), rank));
             let is_outdated = |proc: &ProcId| {
                 let is_local = self.registry.client(proc).is_some();
                 !is_local && !whole.contains(proc) && operation.signature().covers(proc)

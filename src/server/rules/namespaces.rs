@@ -6,7 +6,7 @@ use crate::keys;
 use crate::server::interface::{
     Credentials, HostResult, Output, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace, find,
 };
-use crate::server::state::{Presence, RegisteredClient, ServerCore};
+use crate::server::state::{Presence, RegisteredClient, RegisteredJob, ServerCore};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -22,14 +22,8 @@ impl<S: Datastore> ServerCore<S> {
             }
         };
         let job = self.registry.job_or_insert(namespace);
-        if std::mem::take(&mut job.is_of_tools) {
-            job.job_size = None;
-        }
-        let is_new = !std::mem::replace(&mut job.is_registered, true);
-        job.local_count = local_count.or(job.local_count);
-        job.job_size = job_size.or(job.job_size);
-        job.user = user_in(registration.description.infos()).or(job.user);
-        tracing::info!(%namespace, ?local_count, job_size = ?job.job_size, "namespace registered");
+        let is_new = job.describe(*local_count, job_size, user_in(registration.description.infos()));
+        tracing::info!(%namespace, ?local_count, job_size = ?job.job_size(), "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);
@@ -48,7 +42,7 @@ impl<S: Datastore> ServerCore<S> {
         namespace: Namespace,
         description: Description,
     ) -> HostResult {
-        if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools) {
+        if self.registry.registered(&namespace).is_none_or(|job| job.is_of_tools()) {
             let reason = format!("{namespace} is not registered; register it before its description is extended");
             return HostResult::Failed { status: Status::ERR_NOT_FOUND, reason };
         }
@@ -58,10 +52,10 @@ impl<S: Datastore> ServerCore<S> {
     /// Ends the tools that used a name before the host registered it: none goes on as a process of the host's job.
     /// Tools that the host admitted under it stay.
     fn evict_guests(&mut self, now: Time, namespace: &Namespace) {
-        let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools) else { return };
+        let Some(job) = self.registry.job(namespace).filter(|job| job.is_of_tools()) else { return };
         let is_evicted = |client: &RegisteredClient| client.is_guest() && !client.is_vouched_for();
         let ranks: Vec<u32> =
-            job.clients.iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
+            job.clients().iter().filter(|(_, client)| is_evicted(client)).map(|(&rank, _)| rank).collect();
         for rank in ranks {
             self.deregister_client(now, &ProcId::new(namespace.clone(), rank));
         }
@@ -88,8 +82,8 @@ impl<S: Datastore> ServerCore<S> {
         let credentials = Credentials { uid: *uid, gid: *gid };
         // A process beyond the job's size would never arrive, and operations would wait for it. Tools define no job
         // size.
-        let hosts_job = self.registry.job(&proc.namespace).filter(|job| !job.is_of_tools);
-        if hosts_job.and_then(|job| job.job_size).is_some_and(|job_size| rank >= job_size) {
+        let hosts_job = self.registry.job(&proc.namespace).filter(|job| !job.is_of_tools());
+        if hosts_job.and_then(RegisteredJob::job_size).is_some_and(|job_size| rank >= job_size) {
             return Status::ERR_BAD_PARAM;
         }
         if self.registry.client(proc).is_some_and(|client| client.credentials() != credentials) {
@@ -98,8 +92,7 @@ impl<S: Datastore> ServerCore<S> {
         let readers = self.readers_now(&proc.namespace);
         let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client =
-            job.clients.entry(rank).or_insert_with(|| RegisteredClient::expected(credentials, *object, commit_base));
+        let client = job.client_or_insert(rank, || RegisteredClient::expected(credentials, *object, commit_base));
         client.announce(credentials, *object);
         self.registry.touch();
         // The owners of these processes decide who may map their segment.

@@ -67,7 +67,7 @@ impl<S: Datastore> ServerCore<S> {
         let named = namespace.filter(|name| !name.as_bytes().is_empty());
         let is_meant = |of: &Namespace| named.is_none_or(|name| of.as_str().as_bytes() == name.as_bytes());
         let is_reached = |of: &Namespace| self.permit_peer(asker, Action::Resolve, Object::Job(of)).is_ok();
-        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered).map(|(namespace, _)| namespace);
+        let registered = self.registry.jobs().filter(|(_, job)| job.is_registered()).map(|(namespace, _)| namespace);
         let found: Vec<&Namespace> = registered.filter(|of| is_meant(of) && is_reached(of)).collect();
         if found.is_empty() && named.is_some() { Err(Action::Resolve.rule().refusal) } else { Ok(found) }
     }

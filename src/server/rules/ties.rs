@@ -213,7 +213,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether all local processes of a job have this group id.
     fn is_of_group(&self, namespace: &Namespace, gid: u32) -> bool {
         let job = self.registry.registered(namespace);
-        job.is_some_and(|job| job.clients.values().all(|client| client.credentials().gid == gid))
+        job.is_some_and(|job| job.clients().values().all(|client| client.credentials().gid == gid))
     }
 
     fn take_away(&mut self, lost: Lost) {

@@ -84,7 +84,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether the host announced a process of this user that may still run.
     fn has_process_of(&self, uid: u32) -> bool {
         let is_alive = |client: &RegisteredClient| !client.is_guest() && client.presence() != Presence::Deregistered;
-        let mut clients = self.registry.jobs().flat_map(|(_, job)| job.clients.values());
+        let mut clients = self.registry.jobs().flat_map(|(_, job)| job.clients().values());
         clients.any(|client| client.credentials().uid == uid && is_alive(client))
     }
 
@@ -106,8 +106,8 @@ impl<S: Datastore> ServerCore<S> {
         }
         // Others of the same user may share a tool's namespace; a job's belongs to its processes.
         let is_open = self.registry.job(&proc.namespace).is_none_or(|job| {
-            let is_same_users = job.clients.values().all(|client| client.credentials().uid == hello.credentials.uid);
-            job.is_of_tools && is_same_users
+            let is_same_users = job.clients().values().all(|client| client.credentials().uid == hello.credentials.uid);
+            job.is_of_tools() && is_same_users
         });
         let Some(client) = self.registry.client(proc) else { return if is_open { Ok(()) } else { Err(taken()) } };
         // A server may start a forking tool, like any other process.
@@ -179,7 +179,7 @@ impl<S: Datastore> ServerCore<S> {
         self.make_namespace(proc, rank, hello.kind)?;
         let commit_base = self.registry.commit_base();
         let job = self.registry.job_or_insert(&proc.namespace);
-        let client = job.clients.entry(rank).or_insert_with(|| RegisteredClient::guest(credentials, commit_base));
+        let client = job.client_or_insert(rank, || RegisteredClient::guest(credentials, commit_base));
         client.connect(id);
         let strangers = BTreeSet::new();
         let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
@@ -197,8 +197,8 @@ impl<S: Datastore> ServerCore<S> {
         let namespace = &proc.namespace;
         let is_lone = rank == 0 && self.registry.job(namespace).is_none();
         if let Some(job) = self.registry.registered(namespace) {
-            let is_outside = job.job_size.is_some_and(|job_size| rank >= job_size);
-            if is_outside && !job.is_of_tools {
+            let is_outside = job.job_size().is_some_and(|job_size| rank >= job_size);
+            if is_outside && !job.is_of_tools() {
                 return Err(Refusal::UnknownProcess { proc: proc.clone() });
             }
         } else {
@@ -208,14 +208,7 @@ impl<S: Datastore> ServerCore<S> {
                 return Err(Refusal::HostForTool { status: error.status() });
             }
         }
-        let job = self.registry.job_or_insert(namespace);
-        if !job.is_registered {
-            job.is_registered = true;
-            job.is_of_tools = true;
-        }
-        if job.is_of_tools {
-            job.job_size = is_lone.then_some(1);
-        }
+        self.registry.job_or_insert(namespace).describe_for_tools(is_lone);
         Ok(())
     }
 
@@ -253,13 +246,10 @@ impl<S: Datastore> ServerCore<S> {
     /// The connection of a guest has ended: removes its entry, and its namespace with the last guest.
     pub(super) fn vacate(&mut self, now: Time, proc: &ProcId) {
         let Some(job) = self.registry.job_mut(&proc.namespace) else { return };
-        let rank = proc.rank.process();
-        let place = rank.and_then(|rank| job.clients.get(&rank));
-        if !place.is_some_and(|client| client.is_guest() && client.connections().is_empty()) {
+        if !proc.rank.process().is_some_and(|rank| job.remove_guest(rank)) {
             return;
         }
-        rank.map(|rank| job.clients.remove(&rank));
-        if job.is_of_tools && job.clients.is_empty() {
+        if job.is_of_tools() && job.clients().is_empty() {
             self.deregister_namespace(now, &proc.namespace);
         } else {
             self.registry.touch();

@@ -1,5 +1,5 @@
 //! The state of a server, without policy. Most parts own their fields and the methods that change them. The
-//! rules change the fields of a registered job, and of a query in progress. No part knows the whole.
+//! rules change the fields of a query in progress. No part knows the whole.
 //!
 //! | file | owns |
 //! |---|---|

@@ -49,19 +49,16 @@ impl Ended {
 /// One namespace.
 #[derive(Debug, Default)]
 pub(crate) struct RegisteredJob {
-    /// False while only processes of it were announced.
-    pub(crate) is_registered: bool,
-    /// Made for tools, without the host; removed with the last tool.
-    pub(crate) is_of_tools: bool,
-    pub(crate) local_count: Option<u32>,
-    pub(crate) job_size: Option<u32>,
-    pub(crate) clients: BTreeMap<u32, RegisteredClient>,
+    is_registered: bool,
+    is_of_tools: bool,
+    local_count: Option<u32>,
+    job_size: Option<u32>,
+    clients: BTreeMap<u32, RegisteredClient>,
     /// The user of the job, from the host's description.
-    pub(crate) user: Option<u32>,
+    user: Option<u32>,
     /// The number of the last admitted connection of its processes.
     last_number: u32,
-    /// For each remote rank its newest stored commit, if its server sent the number.
-    pub(crate) stored: Commits,
+    stored: Commits,
 }
 
 /// A commit number for each rank, 0 if unknown. In pages, because there may be very many ranks.
@@ -116,6 +113,71 @@ pub(crate) enum Remote {
 }
 
 impl RegisteredJob {
+    /// The host describes it, perhaps again: missing facts stay. Returns whether it is new.
+    pub(crate) fn describe(&mut self, local_count: Option<u32>, job_size: Option<u32>, user: Option<u32>) -> bool {
+        if std::mem::take(&mut self.is_of_tools) {
+            self.job_size = None;
+        }
+        self.local_count = local_count.or(self.local_count);
+        self.job_size = job_size.or(self.job_size);
+        self.user = user.or(self.user);
+        !std::mem::replace(&mut self.is_registered, true)
+    }
+
+    /// Makes it for tools, unless the host registered it. A lone tool is its only process.
+    pub(crate) fn describe_for_tools(&mut self, is_lone: bool) {
+        if !self.is_registered {
+            (self.is_registered, self.is_of_tools) = (true, true);
+        }
+        if self.is_of_tools {
+            self.job_size = is_lone.then_some(1);
+        }
+    }
+
+    /// Whether it is described. False while only processes of it were announced.
+    pub(crate) const fn is_registered(&self) -> bool {
+        self.is_registered
+    }
+
+    /// Whether it was made for tools, without the host. It is removed with the last tool.
+    pub(crate) const fn is_of_tools(&self) -> bool {
+        self.is_of_tools
+    }
+
+    /// Number of its processes on all nodes, if it is known.
+    pub(crate) const fn job_size(&self) -> Option<u32> {
+        self.job_size
+    }
+
+    /// Its local processes, by rank.
+    pub(crate) const fn clients(&self) -> &BTreeMap<u32, RegisteredClient> {
+        &self.clients
+    }
+
+    /// Enters a process if there is none of this rank.
+    pub(crate) fn client_or_insert(
+        &mut self,
+        rank: u32,
+        new: impl FnOnce() -> RegisteredClient,
+    ) -> &mut RegisteredClient {
+        self.clients.entry(rank).or_insert_with(new)
+    }
+
+    /// Removes a guest without connections. Returns whether there was one.
+    pub(crate) fn remove_guest(&mut self, rank: u32) -> bool {
+        let is_gone = |client: &RegisteredClient| client.is_guest() && client.connections().is_empty();
+        self.clients.get(&rank).is_some_and(is_gone) && self.clients.remove(&rank).is_some()
+    }
+
+    /// For each remote rank its newest stored commit, if its server sent the number.
+    pub(crate) const fn stored(&self) -> &Commits {
+        &self.stored
+    }
+
+    pub(crate) const fn stored_mut(&mut self) -> &mut Commits {
+        &mut self.stored
+    }
+
     /// The number of the next admitted connection: from 1, in order. Zero, which several connections may share, once
     /// all numbers are used up.
     pub(crate) const fn next_connection(&mut self) -> u32 {

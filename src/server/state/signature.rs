@@ -145,7 +145,7 @@ impl Signature {
         let named = |rank: u32| self.covers(&ProcId::new(entry.namespace.clone(), rank));
         match (entry.rank, registry.job(&entry.namespace)) {
             // The loop stops at the first missing rank, so it visits at most the written ones.
-            (Rank::Wildcard, Some(job)) => job.job_size.is_some_and(|size| (0..size).all(named)),
+            (Rank::Wildcard, Some(job)) => job.job_size().is_some_and(|size| (0..size).all(named)),
             (Rank::LocalPeers | Rank::LocalNode, Some(_)) => {
                 let here = registry.membership(std::slice::from_ref(entry), false);
                 here.is_some_and(|members| members.local.iter().all(|proc| self.covers(proc)))

@@ -11,8 +11,8 @@ use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, StoreOffer, find, flag};
 use crate::server::rules::ending::{Formed, Results};
 use crate::server::state::{
-    Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, ServerCore, Ticket, Wanted,
-    brings_about,
+    Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, RegisteredJob, ServerCore,
+    Ticket, Wanted, brings_about,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Text, Time, Value};
 
@@ -193,9 +193,9 @@ impl<S: Datastore> ServerCore<S> {
                 continue;
             }
             let job = self.registry.job(&entry.namespace);
-            match job.and_then(|job| job.job_size).filter(|_| entry.rank == Rank::Wildcard) {
+            match job.and_then(RegisteredJob::job_size).filter(|_| entry.rank == Rank::Wildcard) {
                 Some(job_size) => members.extend((0..job_size).take(members_max).map(numbered)),
-                None => members.extend(job.into_iter().flat_map(|job| job.clients.keys()).copied().map(numbered)),
+                None => members.extend(job.into_iter().flat_map(|job| job.clients().keys()).copied().map(numbered)),
             }
         }
         members.sort_unstable();

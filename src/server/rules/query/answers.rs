@@ -238,7 +238,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether a requester may query a job. Tools are no jobs.
     pub(super) fn is_open(&self, requester: &Requester, namespace: &Namespace) -> bool {
-        let is_job = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools);
+        let is_job = self.registry.registered(namespace).is_some_and(|job| !job.is_of_tools());
         is_job && self.may(requester, Action::Query, Object::Job(namespace))
     }
 
@@ -252,9 +252,9 @@ impl<S: Datastore> ServerCore<S> {
         units: &mut usize,
     ) -> bool {
         let start = progress.next_rank.unwrap_or_default();
-        let mut ranks: Box<dyn Iterator<Item = u32>> = match job.job_size {
+        let mut ranks: Box<dyn Iterator<Item = u32>> = match job.job_size() {
             Some(size) if !is_local => Box::new(start..size.min(TABLE_RANKS_MAX)),
-            _ => Box::new(job.clients.range(start..).map(|(rank, _)| *rank)),
+            _ => Box::new(job.clients().range(start..).map(|(rank, _)| *rank)),
         };
         for rank in ranks.by_ref() {
             if *units == 0 {
@@ -262,7 +262,7 @@ impl<S: Datastore> ServerCore<S> {
                 return false;
             }
             *units -= 1;
-            let client = job.clients.get(&rank);
+            let client = job.clients().get(&rank);
             progress.table.push(ProcessRow {
                 rank,
                 pid: client.and_then(RegisteredClient::pid).unwrap_or(0),
