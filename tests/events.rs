@@ -40,12 +40,13 @@ fn settle(node: &TestServer, client: &Client) {
             done.lock().unwrap().send(()).unwrap();
             call.complete(DONE, Vec::new());
         })
+        .wait()
         .unwrap();
     let target = info(keys::EVENT_CUSTOM_RANGE.name(), procs(&[client.proc().clone()]));
     let only = [target, no_cache(), info(keys::EVENT_NON_DEFAULT.name(), true)];
     node.server.notify_event(mark, None, range::RANGE_CUSTOM, &only).wait().unwrap();
     wait.recv().unwrap();
-    client.deregister_event_handler(id);
+    client.deregister_event_handler(id).wait().unwrap();
 }
 
 fn no_cache() -> Info {
@@ -57,13 +58,13 @@ fn an_event_of_one_client_runs_the_chain_of_another_in_order() {
     let (_node, zero, one) = two();
     let (log, heard) = Log::new();
     let flag = |key: &str| [info(key, true)];
-    one.register_event_handler(&[], &[], log.handler("default")).unwrap();
-    one.register_event_handler(&[CODE, OTHER], &[], log.handler("multi")).unwrap();
-    one.register_event_handler(&[CODE], &[], log.handler("single")).unwrap();
-    one.register_event_handler(&[CODE], &flag("pmix.evappend"), log.handler("appended")).unwrap();
-    one.register_event_handler(&[CODE], &flag("pmix.evprepend"), log.handler("prepended")).unwrap();
-    one.register_event_handler(&[], &flag("pmix.evfirst"), log.handler("first")).unwrap();
-    let id = one.register_event_handler(&[CODE], &flag("pmix.evlast"), log.handler("last")).unwrap();
+    one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
+    one.register_event_handler(&[CODE, OTHER], &[], log.handler("multi")).wait().unwrap();
+    one.register_event_handler(&[CODE], &[], log.handler("single")).wait().unwrap();
+    one.register_event_handler(&[CODE], &flag("pmix.evappend"), log.handler("appended")).wait().unwrap();
+    one.register_event_handler(&[CODE], &flag("pmix.evprepend"), log.handler("prepended")).wait().unwrap();
+    one.register_event_handler(&[], &flag("pmix.evfirst"), log.handler("first")).wait().unwrap();
+    let id = one.register_event_handler(&[CODE], &flag("pmix.evlast"), log.handler("last")).wait().unwrap();
     assert_eq!(id, 6, "numbers count from 0");
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let order = ["first", "prepended", "single", "appended", "multi", "default", "last"];
@@ -77,10 +78,13 @@ fn a_handler_sees_source_details_name_and_earlier_results() {
     let (_node, zero, one) = two();
     let (seen, heard) = mpsc::channel();
     let seen = Mutex::new(seen);
-    one.register_event_handler(&[], &[named("second")], move |call| seen.lock().unwrap().send(call).unwrap()).unwrap();
+    one.register_event_handler(&[], &[named("second")], move |call| seen.lock().unwrap().send(call).unwrap())
+        .wait()
+        .unwrap();
     one.register_event_handler(&[CODE], &[named("first")], |call| {
         call.complete(Status::EVENT_PARTIAL_ACTION_TAKEN, vec![info("result", 7_u32)]);
     })
+    .wait()
     .unwrap();
     zero.notify_event(CODE, None, range::RANGE_NAMESPACE, &[info("detail", "text")]).wait().unwrap();
     let call = heard.recv().unwrap();
@@ -94,9 +98,11 @@ fn a_handler_sees_source_details_name_and_earlier_results() {
 fn action_complete_ends_the_chain() {
     let (node, zero, one) = two();
     let (log, heard) = Log::new();
-    one.register_event_handler(&[], &[], log.handler("default")).unwrap();
-    one.register_event_handler(&[], &[info("pmix.evlast", true)], log.handler("last")).unwrap();
-    one.register_event_handler(&[CODE], &[], |call| call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new())).unwrap();
+    one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
+    one.register_event_handler(&[], &[info("pmix.evlast", true)], log.handler("last")).wait().unwrap();
+    one.register_event_handler(&[CODE], &[], |call| call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new()))
+        .wait()
+        .unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     zero.notify_event(OTHER, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4712");
@@ -112,8 +118,10 @@ fn a_chain_waits_for_a_handler_that_completes_later_on_another_thread() {
     let (log, heard) = Log::new();
     let (held, calls) = mpsc::channel::<Completion>();
     let held = Mutex::new(held);
-    one.register_event_handler(&[], &[], log.handler("default")).unwrap();
-    one.register_event_handler(&[CODE], &[], move |call| held.lock().unwrap().send(call.completion).unwrap()).unwrap();
+    one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
+    one.register_event_handler(&[CODE], &[], move |call| held.lock().unwrap().send(call.completion).unwrap())
+        .wait()
+        .unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let completion = calls.recv().unwrap();
     // Another event overtakes the waiting one.
@@ -127,9 +135,9 @@ fn a_chain_waits_for_a_handler_that_completes_later_on_another_thread() {
 fn a_handler_that_panics_or_drops_its_call_does_not_hold_up_the_next_one() {
     let (_node, zero, one) = two();
     let (log, heard) = Log::new();
-    one.register_event_handler(&[], &[], log.handler("default")).unwrap();
-    one.register_event_handler(&[CODE, OTHER], &[], drop).unwrap();
-    one.register_event_handler(&[CODE], &[], |_| panic!("on purpose")).unwrap();
+    one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
+    one.register_event_handler(&[CODE, OTHER], &[], drop).wait().unwrap();
+    one.register_event_handler(&[CODE], &[], |_| panic!("on purpose")).wait().unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "default 4711");
 }
@@ -146,11 +154,12 @@ fn a_handler_may_call_blocking_functions_and_register_and_deregister() {
             let log = inner.lock().unwrap();
             client.put(modex::types::Scope::Global, "seen", 1_u32).unwrap();
             client.commit().unwrap();
-            client.register_event_handler(&[OTHER], &[], log.handler("other")).unwrap();
-            client.deregister_event_handler(call.handler);
+            client.register_event_handler(&[OTHER], &[], log.handler("other")).wait().unwrap();
+            client.deregister_event_handler(call.handler).wait().unwrap();
             log.note("handled");
             call.complete(DONE, Vec::new());
         })
+        .wait()
         .unwrap();
     assert_eq!(id, 0);
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
@@ -166,7 +175,7 @@ fn blocking_calls_of_other_threads_go_on_while_the_progress_thread_waits_for_eve
     let (_node, zero, one) = two();
     let (log, heard) = Log::new();
     for client in [&zero, &one] {
-        client.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
+        client.register_event_handler(&[CODE], &[], log.handler("code")).wait().unwrap();
     }
     thread::scope(|scope| {
         for client in [&zero, &one] {
@@ -210,7 +219,7 @@ fn ranges_decide_who_hears_of_an_event() {
     let clients = [node.connect("job", 0), node.connect("job", 1), node.connect("other", 0)];
     let (log, heard) = Log::new();
     for (client, name) in clients.iter().zip(["job.0", "job.1", "other.0"]) {
-        client.register_event_handler(&[CODE], &[], log.handler(name)).unwrap();
+        client.register_event_handler(&[CODE], &[], log.handler(name)).wait().unwrap();
     }
     let to = |targets: &[ProcId]| [info(keys::EVENT_CUSTOM_RANGE.name(), procs(targets))];
     let everyone_else = ProcId { rank: modex::types::Rank::Wildcard, ..proc("other", 0) };
@@ -246,21 +255,21 @@ fn events_of_the_past_reach_a_late_registrant_once_and_in_order() {
     }
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[no_cache()]).wait().unwrap();
     let (log, heard) = Log::new();
-    let id = one.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
+    let id = one.register_event_handler(&[CODE], &[], log.handler("code")).wait().unwrap();
     assert_eq!(heard.iter().take(2).collect::<Vec<_>>(), ["code 4711", "code 4711"].map(str::to_owned));
-    one.register_event_handler(&[], &[], log.handler("default")).unwrap();
+    one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
     let missed: Vec<String> = heard.iter().take(3).collect();
     assert_eq!(missed, ["default 4711", "default 4711", "default 4712"].map(str::to_owned));
     // A second registration of the process gets them from the process. A renewed one of the same code gets nothing
     // twice.
-    one.deregister_event_handler(id);
-    one.register_event_handler(&[CODE], &[], log.handler("again")).unwrap();
+    one.deregister_event_handler(id).wait().unwrap();
+    one.register_event_handler(&[CODE], &[], log.handler("again")).wait().unwrap();
     assert_eq!(heard.iter().take(2).collect::<Vec<_>>(), ["again 4711", "again 4711"].map(str::to_owned));
     settle(&node, &one);
     assert_eq!(heard.try_iter().count(), 0);
     // A client that connects only now.
     let late = node.connect("job", 1);
-    late.register_event_handler(&[OTHER], &[], log.handler("late")).unwrap();
+    late.register_event_handler(&[OTHER], &[], log.handler("late")).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "late 4712");
 }
 
@@ -268,12 +277,12 @@ fn events_of_the_past_reach_a_late_registrant_once_and_in_order() {
 fn a_deregistered_handler_hears_nothing_more() {
     let (node, zero, one) = two();
     let (log, heard) = Log::new();
-    let id = one.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
+    let id = one.register_event_handler(&[CODE], &[], log.handler("code")).wait().unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "code 4711");
-    one.deregister_event_handler(id);
+    one.deregister_event_handler(id).wait().unwrap();
     // A second deregistration has no effect.
-    one.deregister_event_handler(id);
+    one.deregister_event_handler(id).wait().unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     settle(&node, &one);
     assert!(heard.try_recv().is_err());
@@ -288,15 +297,16 @@ fn registration_and_its_end_also_come_by_callback() {
     let ended = done.clone();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let (noted, handler) = (log.clone(), log.handler("code"));
-    one.register_event_handler_with(&[CODE], &[], handler, move |id| {
-        noted.note("registered");
-        done.send(id.unwrap()).unwrap();
-    })
-    .unwrap();
+    one.register_event_handler(&[CODE], &[], handler)
+        .then(move |id| {
+            noted.note("registered");
+            done.send(id.unwrap()).unwrap();
+        })
+        .unwrap();
     let id = ids.recv().unwrap();
     assert_eq!(heard.recv().unwrap(), "registered");
     assert_eq!(heard.recv().unwrap(), "code 4711");
-    one.deregister_event_handler_with(id, move || ended.send(1).unwrap()).unwrap();
+    one.deregister_event_handler(id).then(move |_| ended.send(1).unwrap()).unwrap();
     assert_eq!(ids.recv().unwrap(), 1);
     let (told, replies) = mpsc::channel();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).then(move |result| told.send(result).unwrap()).unwrap();
@@ -309,12 +319,13 @@ fn a_local_delivery_runs_on_the_calling_thread_before_it_returns() {
     let (log, heard) = Log::new();
     let own = thread::current().id();
     let (other, noted) = (log.handler("default"), Mutex::new(log));
-    zero.register_event_handler(&[], &[], other).unwrap();
+    zero.register_event_handler(&[], &[], other).wait().unwrap();
     zero.register_event_handler(&[Status::MODEL_DECLARED], &[named("model")], move |call| {
         assert_eq!(thread::current().id(), own);
         noted.lock().unwrap().note(format!("model {:?}", call.info));
         call.complete(DONE, Vec::new());
     })
+    .wait()
     .unwrap();
     let details = [info("pmix.pgm.model", "MPI"), info(keys::EVENT_NON_DEFAULT.name(), true)];
     zero.deliver_locally(Status::MODEL_DECLARED, None, &details);
@@ -331,6 +342,7 @@ fn a_lost_server_is_an_event() {
     zero.register_event_handler(&[], &[], move |call| {
         seen.lock().unwrap().send((call.status, call.source.clone())).unwrap()
     })
+    .wait()
     .unwrap();
     drop(node);
     assert_eq!(heard.recv().unwrap(), (Status::ERR_LOST_CONNECTION, Some(proc("srv", 0))));
@@ -342,7 +354,7 @@ fn a_lost_server_is_an_event() {
 fn one_that_finalizes_does_not_lose_its_server() {
     let (_node, zero, _one) = two();
     let (log, heard) = Log::new();
-    zero.register_event_handler(&[], &[], log.handler("default")).unwrap();
+    zero.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
     drop(log);
     zero.finalize().unwrap();
     assert_eq!(heard.iter().count(), 0);
@@ -366,6 +378,7 @@ fn a_server_that_ends_writes_all_that_it_has_accepted() {
                     tell.lock().unwrap().send(call.status).unwrap();
                     call.complete(DONE, Vec::new());
                 })
+                .wait()
                 .unwrap();
             heard
         })

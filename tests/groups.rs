@@ -35,7 +35,7 @@ fn answering(client: &Arc<Client>, is_accepted: bool) -> mpsc::Receiver<Result<V
         // The end of the chain does not end the library's own listening.
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
-    client.register_event_handler(&[Status::GROUP_INVITED], &[], handler).unwrap();
+    client.register_event_handler(&[Status::GROUP_INVITED], &[], handler).wait().unwrap();
     end
 }
 
@@ -83,7 +83,7 @@ fn a_fence_from_the_handler_that_hears_of_the_group_is_a_members() {
         weak.upgrade().unwrap().fence(&over_group()).then(tell).unwrap();
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
-    clients[1].register_event_handler(&[Status::GROUP_CONSTRUCT_COMPLETE], &[], handler).unwrap();
+    clients[1].register_event_handler(&[Status::GROUP_CONSTRUCT_COMPLETE], &[], handler).wait().unwrap();
     clients[0].group_invite("g", everybody(2), Vec::new()).wait().unwrap();
     clients[0].fence(&over_group()).then(move |result| ended.send((0, result)).unwrap()).unwrap();
     for _ in 0..2 {
@@ -250,7 +250,7 @@ fn an_invitation_to_nobody_is_a_mistake_and_one_to_oneself_a_group() {
 /// A handler for the end of a leader or a member, with this answer.
 fn deciding(client: &Client, code: Status, status: Status, results: Vec<Info>) {
     let decide = move |call: modex::EventCall| call.complete(status, results.clone());
-    client.register_event_handler(&[code], &[], decide).unwrap();
+    client.register_event_handler(&[code], &[], decide).wait().unwrap();
 }
 
 /// The outcomes of a group whose leader is killed after its arrival.

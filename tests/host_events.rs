@@ -67,23 +67,23 @@ fn the_host_hears_of_wider_events_and_of_wishes_for_its_own() {
     let (zero, one) = (node.connect("job", 0), node.connect("job", 1));
     let (log, heard) = Log::new();
     let down = Status::EVENT_NODE_DOWN;
-    let default = one.register_event_handler(&[], &[], log.handler("default")).unwrap();
-    let first = one.register_event_handler(&[down, JOB_CODE], &[], log.handler("down")).unwrap();
+    let default = one.register_event_handler(&[], &[], log.handler("default")).wait().unwrap();
+    let first = one.register_event_handler(&[down, JOB_CODE], &[], log.handler("down")).wait().unwrap();
     assert_eq!(asked.recv().unwrap(), format!("register {:?}", [down]));
-    let second = zero.register_event_handler(&[down], &[], log.handler("zero")).unwrap();
-    one.deregister_event_handler(first);
+    let second = zero.register_event_handler(&[down], &[], log.handler("zero")).wait().unwrap();
+    one.deregister_event_handler(first).wait().unwrap();
     zero.notify_event(JOB_CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     zero.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[info("detail", 1_u32)]).wait().unwrap();
     let details = [info("detail", 1_u32)];
     assert_eq!(asked.recv().unwrap(), format!("notify {} job:0 5 {details:?}", JOB_CODE.to_raw()));
-    zero.deregister_event_handler(second);
+    zero.deregister_event_handler(second).wait().unwrap();
     assert_eq!(asked.recv().unwrap(), format!("deregister {:?}", [down]));
     // The host's events go down only.
     node.server.notify_event(down, None, range::RANGE_GLOBAL, &[]).wait().unwrap();
     let default_heard: Vec<String> = heard.iter().take(3).collect();
     let expected = [JOB_CODE, JOB_CODE, down].map(|code| format!("default {}", code.to_raw()));
     assert_eq!(default_heard, expected);
-    one.deregister_event_handler(default);
+    one.deregister_event_handler(default).wait().unwrap();
     drop((zero, one, node));
     assert_eq!(asked.iter().count(), 0);
 }
@@ -96,15 +96,15 @@ fn a_function_of_the_host_does_not_wait_for_the_host() {
     let (send, receive) = mpsc::channel();
     let server = Arc::clone(&node.server);
     let job = move || {
-        let refused = server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop);
-        let local = server.register_event_handler(&[JOB_CODE], &[], drop);
+        let refused = server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).wait();
+        let local = server.register_event_handler(&[JOB_CODE], &[], drop).wait();
         send.send((refused.map_err(|error| error.status()), local)).unwrap();
     };
     node.server.defer(job).unwrap();
     let (refused, local) = receive.recv().unwrap();
     assert_eq!(refused, Err(Status::ERR_WOULD_BLOCK));
     local.unwrap();
-    node.server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).unwrap();
+    node.server.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).wait().unwrap();
 }
 
 /// The end of a registration waited for a call of its handler. The handler waited for a lock of the caller (or Python's
@@ -120,11 +120,11 @@ fn the_end_of_a_registration_comes_although_its_handler_waits_for_the_caller() {
         drop(wanted.lock());
         call.complete(DONE, Vec::new());
     };
-    let id = zero.register_event_handler(&[CODE], &[], handler).unwrap();
+    let id = zero.register_event_handler(&[CODE], &[], handler).wait().unwrap();
     let guard = held.lock().unwrap();
     one.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     has_entered.recv().unwrap();
-    zero.deregister_event_handler(id);
+    zero.deregister_event_handler(id).wait().unwrap();
     drop(guard);
 }
 
@@ -133,18 +133,18 @@ fn a_host_that_refuses_makes_registration_and_notification_fail() {
     let (node, _asked) = Noting::start(Some(Status::ERR_NO_PERMISSIONS));
     node.register_local_job("job", 1);
     let client = node.connect("job", 0);
-    let error = client.register_event_handler(&[CODE], &[], drop).unwrap_err();
+    let error = client.register_event_handler(&[CODE], &[], drop).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     let error = client.notify_event(JOB_CODE, None, range::RANGE_GLOBAL, &[]).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_NO_PERMISSIONS);
     // The handler does not exist, and its number is not used again.
-    assert_eq!(client.register_event_handler(&[JOB_CODE], &[], drop), Ok(1));
+    assert_eq!(client.register_event_handler(&[JOB_CODE], &[], drop).wait(), Ok(1));
 }
 
 #[test]
 fn a_server_without_a_host_for_it_does_not_promise_events_of_the_system() {
     let (_node, zero, _one) = two();
-    let error = zero.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).unwrap_err();
+    let error = zero.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], drop).wait().unwrap_err();
     assert_eq!(error.status(), Status::ERR_NOT_SUPPORTED);
 }
 
@@ -153,22 +153,23 @@ fn handlers_of_the_servers_own_process_run_with_the_hosts_functions() {
     let (node, zero, one) = two();
     let (log, heard) = Log::new();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
-    let id = node.server.register_event_handler(&[CODE], &[], log.handler("code")).unwrap();
+    let id = node.server.register_event_handler(&[CODE], &[], log.handler("code")).wait().unwrap();
     assert_eq!(id, 1, "numbers count from 1 in servers");
     assert_eq!(heard.recv().unwrap(), "code 4711");
     let (done, ids) = mpsc::channel();
     let registered = move |id: Result<usize, EventError>| done.send(id.unwrap()).unwrap();
     node.server
-        .register_event_handler_with(&[Status::ERR_LOST_CONNECTION], &[], log.handler("lost"), registered)
+        .register_event_handler(&[Status::ERR_LOST_CONNECTION], &[], log.handler("lost"))
+        .then(registered)
         .unwrap();
     let second = ids.recv().unwrap();
     drop(one);
     assert_eq!(heard.recv().unwrap(), format!("lost {}", Status::ERR_LOST_CONNECTION.to_raw()));
     node.server.notify_event(CODE, None, range::RANGE_PROC_LOCAL, &[]).wait().unwrap();
     assert_eq!(heard.recv().unwrap(), "code 4711");
-    node.server.deregister_event_handler(id);
+    node.server.deregister_event_handler(id).wait().unwrap();
     let (done, ended) = mpsc::channel();
-    node.server.deregister_event_handler_with(second, move || done.send(()).unwrap()).unwrap();
+    node.server.deregister_event_handler(second).then(move |_| done.send(()).unwrap()).unwrap();
     ended.recv().unwrap();
     zero.notify_event(CODE, None, range::RANGE_LOCAL, &[]).wait().unwrap();
     let (told, replies) = mpsc::channel();

@@ -64,7 +64,7 @@ fn everybody() -> Vec<ProcId> {
 /// Registers for events, reports it, and enters the fence when it is released.
 fn hear_and_fence() {
     let client = Client::connect().unwrap();
-    client.register_event_handler(&[NEWS], &[], |call| call.complete(Status::SUCCESS, Vec::new())).unwrap();
+    client.register_event_handler(&[NEWS], &[], |call| call.complete(Status::SUCCESS, Vec::new())).wait().unwrap();
     println!("\nlistening");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();

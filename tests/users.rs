@@ -138,7 +138,7 @@ fn alice() {
         heard.lock().unwrap().send((call.status, source)).unwrap();
         call.complete(Status::SUCCESS, Vec::new());
     };
-    client.register_event_handler(&[&CODES[..], &[LAST]].concat(), &[], handler).unwrap();
+    client.register_event_handler(&[&CODES[..], &[LAST]].concat(), &[], handler).wait().unwrap();
     client.notify_event(OF_ALICE, None, range::RANGE_GLOBAL, &[]).wait().unwrap();
     client.connect_processes(vec![all_of("alices"), all_of("tied")], Vec::new()).wait().unwrap();
     println!("ready");
@@ -221,7 +221,7 @@ fn hears_alice(client: &Client) -> bool {
         heard.lock().unwrap().send(call.status).unwrap();
         call.complete(Status::SUCCESS, Vec::new());
     };
-    client.register_event_handler(&[OF_ALICE, MARK], &[], handler).unwrap();
+    client.register_event_handler(&[OF_ALICE, MARK], &[], handler).wait().unwrap();
     println!("listening");
     hears.iter().take_while(|status| *status != MARK).any(|status| status == OF_ALICE)
 }

@@ -11,90 +11,134 @@ use crate::types::{Info, ProcId, Status};
 use super::client::Client;
 use super::pending::sealed::Sealed;
 use super::pending::{Operation, Pending};
+use super::round_trip::Link;
 use super::server::Server;
 use super::server_call::{Begun, ServerCall};
 
-/// The four functions about handlers, the same for a client and for the server's own process.
+/// The functions about handlers, the same for a client and for the server's own process.
 macro_rules! handler_functions {
-    ($who:ident, |$this:ident| $conversation:expr, $first:literal, $thread:literal, $waits:literal) => {
+    ($who:ident, $first:literal, $thread:literal, $waits:literal) => {
         impl $who {
             /// Registers `handler` for events with these codes (none: a default handler, for every event that is not
-            /// marked otherwise). Returns the registration's number, counted from
+            /// marked otherwise). The result is the registration's number, counted from
             #[doc = concat!($first, ".")]
             /// Handlers run on
             #[doc = concat!($thread, ",")]
-            /// one at a time; they may call any function. When this returns, events are delivered; events that the
-            /// server has kept follow.
+            /// one at a time; they may call any function. When the result is there, events are delivered; events that
+            /// the server has kept follow. The callback of [`Pending::then`] runs on the thread of the handlers, before
+            /// any event.
             #[doc = $waits]
             ///
             /// `directives`: `PMIX_EVENT_HDLR_*`, `PMIX_RANGE` with `PMIX_EVENT_CUSTOM_RANGE` (restrict by source),
             /// `PMIX_EVENT_AFFECTED_PROC(S)`, `PMIX_EVENT_RETURN_OBJECT` (handed back in each call),
             /// `PMIX_EVENT_ONESHOT`.
             ///
-            /// # Errors
-            /// [`EventError`].
+            /// ```no_run
+            /// use modex::types::Status;
+            ///
+            #[doc = concat!("# fn example(process: &modex::", stringify!($who), ") -> Result<(), modex::EventError> {")]
+            /// let id = process.register_event_handler(&[Status::EVENT_NODE_DOWN], &[], |call| {
+            ///     println!("{}", call.status);
+            ///     call.complete(Status::SUCCESS, Vec::new());
+            /// });
+            /// let id = id.wait()?;
+            /// process.deregister_event_handler(id).wait()?;
+            /// # Ok(())
+            /// # }
+            /// ```
+            ///
+            /// Fails with [`EventError`].
             pub fn register_event_handler(
                 &self,
                 codes: &[Status],
                 directives: &[Info],
                 handler: impl Fn(EventCall) + Send + Sync + 'static,
-            ) -> Result<usize, EventError> {
-                let $this = self;
-                handler_calls::register($conversation, codes, directives, Arc::new(handler))
+            ) -> Pending<HandlerRegistration> {
+                let (codes, directives, handler) = (codes.to_vec(), directives.to_vec(), Arc::new(handler));
+                Pending(HandlerRegistration { link: self.link(), codes, directives, handler })
             }
 
-            /// As
-            #[doc = concat!("[`", stringify!($who), "::register_event_handler`],")]
-            /// without waiting: the number goes to `done`, on the thread of the handlers, before any event.
+            /// Ends a registration. When the result is there, the handler will not be called again, and runs nowhere.
+            /// [`Pending::wait`] does not wait for a running call if the caller is a handler, or if the handler has not
+            /// returned for a second, because it may wait for a lock of the caller. The callback of [`Pending::then`]
+            /// runs after a running call, on the thread of the handlers. An unknown number counts as ended.
             ///
-            /// # Errors
-            /// [`EventError`]: `done` will not run.
-            pub fn register_event_handler_with(
-                &self,
-                codes: &[Status],
-                directives: &[Info],
-                handler: impl Fn(EventCall) + Send + Sync + 'static,
-                done: impl FnOnce(Result<usize, EventError>) + Send + 'static,
-            ) -> Result<(), EventError> {
-                let $this = self;
-                handler_calls::register_with($conversation, codes, directives, Arc::new(handler), done)
-            }
-
-            /// Ends a registration. When this returns, the handler will not be called again, and runs nowhere.
-            /// Exceptions: the caller is a handler, or the handler has not returned for a second, because it may wait
-            /// for a lock of the caller. An unknown number counts as ended.
-            pub fn deregister_event_handler(&self, id: usize) {
-                let $this = self;
-                handler_calls::deregister($conversation, id);
-            }
-
-            /// As
-            #[doc = concat!("[`", stringify!($who), "::deregister_event_handler`],")]
-            /// without waiting for a running call: `done` runs after it, on the thread of the handlers.
-            ///
-            /// # Errors
-            /// [`EventError`]: `done` will not run.
-            pub fn deregister_event_handler_with(
-                &self,
-                id: usize,
-                done: impl FnOnce() + Send + 'static,
-            ) -> Result<(), EventError> {
-                let $this = self;
-                handler_calls::deregister_with($conversation, id, done)
+            /// Fails with [`EventError`] if there is no thread for the callback. A wait does not fail.
+            pub fn deregister_event_handler(&self, id: usize) -> Pending<HandlerEnd> {
+                Pending(HandlerEnd { link: self.link(), id })
             }
         }
     };
 }
 
-handler_functions!(Client, |client| &*client.session, "0", "a thread of the client", "");
+handler_functions!(Client, "0", "a thread of the client", "");
 handler_functions!(
     Server,
-    |server| &server.handle,
     "1",
     "the thread of the host's functions",
     "A registration for codes of the environment asks the host: a function of the host can't wait for that \
-     ([`EventError::WouldBlock`]) and takes [`Server::register_event_handler_with`]."
+     ([`EventError::WouldBlock`]) and takes [`Pending::then`]."
 );
+
+/// The registration of an event handler, as an operation whose result is its number.
+pub struct HandlerRegistration {
+    link: Link,
+    codes: Vec<Status>,
+    directives: Vec<Info>,
+    handler: Arc<dyn Fn(EventCall) + Send + Sync>,
+}
+
+impl Sealed for HandlerRegistration {}
+
+impl Operation for HandlerRegistration {
+    type Output = usize;
+    type Error = EventError;
+
+    fn run(self) -> Result<usize, EventError> {
+        let Self { link, codes, directives, handler } = self;
+        match link {
+            Link::Session(session) => handler_calls::register(&*session, &codes, &directives, handler),
+            Link::Host(own) => handler_calls::register(&*own, &codes, &directives, handler),
+        }
+    }
+
+    fn run_with(self, callback: impl FnOnce(Result<usize, EventError>) + Send + 'static) -> Result<(), EventError> {
+        let Self { link, codes, directives, handler } = self;
+        match link {
+            Link::Session(session) => handler_calls::register_with(&*session, &codes, &directives, handler, callback),
+            Link::Host(own) => handler_calls::register_with(&*own, &codes, &directives, handler, callback),
+        }
+    }
+}
+
+/// The end of an event handler, as an operation.
+pub struct HandlerEnd {
+    link: Link,
+    id: usize,
+}
+
+impl Sealed for HandlerEnd {}
+
+impl Operation for HandlerEnd {
+    type Output = ();
+    type Error = EventError;
+
+    fn run(self) -> Result<(), EventError> {
+        match self.link {
+            Link::Session(session) => handler_calls::deregister(&*session, self.id),
+            Link::Host(own) => handler_calls::deregister(&*own, self.id),
+        }
+        Ok(())
+    }
+
+    fn run_with(self, callback: impl FnOnce(Result<(), EventError>) + Send + 'static) -> Result<(), EventError> {
+        let end = || callback(Ok(()));
+        match self.link {
+            Link::Session(session) => handler_calls::deregister_with(&*session, self.id, end),
+            Link::Host(own) => handler_calls::deregister_with(&*own, self.id, end),
+        }
+    }
+}
 
 impl Client {
     /// Notifies the processes in range (`codes::range`) of an event, including this process's own handlers. Other

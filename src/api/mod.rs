@@ -44,7 +44,7 @@ pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;
 pub use client::{Client, ClientBuilder, Fence, FenceError, Get, GetError};
 pub use error::Error;
-pub use events::{Notification, NotifyError};
+pub use events::{HandlerEnd, HandlerRegistration, Notification, NotifyError};
 pub use invitations::GroupStep;
 pub use iof::{Pull, PullEnd};
 pub use options::{FenceOptions, GetOptions};

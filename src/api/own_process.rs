@@ -150,8 +150,8 @@ mod tests {
         let job = move || {
             let find = |key: &'static str| there.find(None, Some(Key::from_static(key)), Vec::new()).wait();
             let mut statuses = vec![outcome(find(keys::PROCID.name())), outcome(find("not.there"))];
-            let id = there.register_event_handler(&[Status::MODEL_DECLARED], &[], drop).unwrap();
-            there.deregister_event_handler(id);
+            let id = there.register_event_handler(&[Status::MODEL_DECLARED], &[], drop).wait().unwrap();
+            there.deregister_event_handler(id).wait().unwrap();
             statuses.push(outcome(there.notify_event(Status::MODEL_DECLARED, None, 2, &[]).wait()));
             statuses.push(outcome(there.query(Vec::new()).wait()));
             statuses.push(outcome(there.fence(&FenceOptions::new()).wait()));

@@ -21,6 +21,15 @@ use parking_lot::Mutex;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The compiler warns of an operation that nothing begins:
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// # fn example(server: &modex::Server, job: &modex::types::Namespace) {
+/// server.deregister_namespace(job);
+/// # }
+/// ```
 #[must_use = "the operation begins with `wait`, `then` or `await`"]
 #[derive(Debug)]
 pub struct Pending<O>(pub(super) O);

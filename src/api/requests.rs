@@ -108,7 +108,7 @@ impl Client {
         Pending(RoundTrip::of_service(self.link(), service, check))
     }
 
-    fn link(&self) -> Link {
+    pub(super) fn link(&self) -> Link {
         Link::Session(Arc::clone(self.session()))
     }
 }

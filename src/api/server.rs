@@ -276,16 +276,30 @@ impl Server {
     /// # Errors
     /// [`ServerError::Stopped`]: the job will not run.
     pub fn defer(&self, deferred: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
-        Ok(self.handle.run(Box::new(deferred))?)
+        Ok(self.handle.own_process().run(Box::new(deferred))?)
     }
 
     /// Replaces the capabilities, after the host has got other functions. [`Host::capabilities`](crate::Host::capabilities) is called
     /// only when the server starts.
     ///
-    /// # Errors
-    /// [`ServerError::Stopped`].
-    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), ServerError> {
-        Ok(self.handle.set_capabilities(capabilities)?)
+    /// ```
+    /// use modex::{Capabilities, LocalHost, Server};
+    ///
+    /// let server = Server::builder().start(LocalHost)?;
+    /// server.set_capabilities(Capabilities::FENCE).wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Fails with [`ServerError::Stopped`].
+    pub fn set_capabilities(&self, capabilities: Capabilities) -> Pending<ServerCall<()>> {
+        let own = self.handle.own_process();
+        let noter = Arc::clone(own);
+        let begin = move || {
+            noter.note_capabilities(capabilities);
+            let end = |result| done("change the host's capabilities", result);
+            Begun::Call(HostCall::Capabilities(capabilities), Box::new(end))
+        };
+        Pending(ServerCall::begin(Arc::clone(own), begin))
     }
 
     /// Records facts about a started process, for requests of the table of processes.

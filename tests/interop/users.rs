@@ -62,7 +62,7 @@ fn a_stock_client_reads_the_jobs_of_its_user_and_no_others() {
         heard.lock().unwrap().send(call.source.clone()).unwrap();
         call.complete(Status::SUCCESS, Vec::new());
     };
-    client.register_event_handler(&[Status::from_raw(4711)], &[], handler).unwrap();
+    client.register_event_handler(&[Status::from_raw(4711)], &[], handler).wait().unwrap();
     let refused = ["init SUCCESS", "value NOT-FOUND", "size NOT-FOUND", "finalize SUCCESS"];
     for (job, uid) in [("bobs", BOB), ("of-alice", ALICE)] {
         assert_eq!(said(&server, &program, job, uid), refused, "{job}");

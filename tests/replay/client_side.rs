@@ -133,9 +133,11 @@ impl Caller<'_> {
                     news.send((call.status, call.info.clone())).unwrap();
                     call.complete(Status::SUCCESS, Vec::new());
                 };
-                self.handler = Some(client.register_event_handler(&register.codes, &[], handler).unwrap());
+                self.handler = Some(client.register_event_handler(&register.codes, &[], handler).wait().unwrap());
             }
-            (Request::DeregisterEvents(_), _) => client.deregister_event_handler(self.handler.take().unwrap()),
+            (Request::DeregisterEvents(_), _) => {
+                client.deregister_event_handler(self.handler.take().unwrap()).wait().unwrap()
+            }
             (Request::Notify(notify), _) => {
                 client.notify_event(notify.status, None, notify.range, &notify.info).wait().unwrap();
             }

@@ -31,7 +31,7 @@ pub(crate) fn hearing(client: &Client, codes: &[Status]) -> mpsc::Receiver<(Stat
         tell.lock().unwrap().send((call.status, affected)).unwrap();
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     };
-    client.register_event_handler(codes, &[], handler).unwrap();
+    client.register_event_handler(codes, &[], handler).wait().unwrap();
     heard
 }
 

@@ -28,14 +28,15 @@ pub(crate) fn wait_if_told(client: &Client) -> Result<(), Status> {
         let _ = sender.send(call.status);
         call.complete(Status::EVENT_ACTION_COMPLETE, Vec::new());
     });
-    let id = id.map_err(|error| error.status())?;
+    let id = id.wait().map_err(|error| error.status())?;
     let breakpoint = Info::new(Key::from_static(keys::BREAKPOINT.name()), "pmix-init");
     let told = client.notify_event(Status::READY_FOR_DEBUG, None, range::RANGE_RM, &[breakpoint]).wait();
     let outcome = match told {
         Ok(()) => receiver.recv().map_err(|_| Status::ERR_LOST_CONNECTION),
         Err(error) => Err(error.status()),
     };
-    client.deregister_event_handler(id);
+    // A wait for the end of a handler does not fail.
+    let _ = client.deregister_event_handler(id).wait();
     match outcome? {
         Status::DEBUGGER_RELEASE => Ok(()),
         other => Err(other),

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use modex::keys;
-use modex::runtime::EventError;
 use modex::types::AsStatus;
 use modex::types::{DataType, Info, Key, LocalAddress, Status, Value};
 use modex::{Client, Completion, EventCall};
@@ -53,32 +52,18 @@ pub extern "C" fn PMIx_Register_event_handler<'a>(
             Some(callback) => Box::new(move |call| call_handler(callback, object, call)),
             None => Box::new(|call| call.completion.complete(Status::EVENT_NO_ACTION_TAKEN, Vec::new())),
         };
-        let Some(registered) = cbfunc.with(cbdata) else {
-            return id_as_status(register_and_wait(&member, &codes, &directives, handler)?);
+        let pending = match member {
+            Member::Client(client) => client.register_event_handler(&codes, &directives, handler),
+            Member::Server(role) => role.server().register_event_handler(&codes, &directives, handler),
         };
-        let done = move |id: Result<usize, EventError>| registered.call(id.map_err(|error| error.status()));
-        match member {
-            Member::Client(client) => client.register_event_handler_with(&codes, &directives, handler, done)?,
-            Member::Server(role) => role.server().register_event_handler_with(&codes, &directives, handler, done)?,
-        }
+        let Some(registered) = cbfunc.with(cbdata) else { return id_as_status(pending.wait()?) };
+        pending.then(|id| registered.call(id.map_err(|error| error.status())))?;
         Ok(Status::SUCCESS)
     })
 }
 
 /// The handler of an event.
 type EventHandler = Box<dyn Fn(EventCall) + Send + Sync>;
-
-fn register_and_wait(
-    member: &Member,
-    codes: &[Status],
-    directives: &[Info],
-    handler: EventHandler,
-) -> Result<usize, Failure> {
-    match member {
-        Member::Client(client) => Ok(client.register_event_handler(codes, directives, handler)?),
-        Member::Server(role) => Ok(role.server().register_event_handler(codes, directives, handler)?),
-    }
-}
 
 /// A registration's number in the form of a status.
 fn id_as_status(id: usize) -> Result<Status, Failure> {
@@ -194,25 +179,17 @@ pub extern "C" fn PMIx_Deregister_event_handler(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard_status(|| {
-        let member = process::member()?;
-        let Some(callback) = cbfunc.with(cbdata) else {
-            deregister_and_wait(&member, evhdlr_ref);
-            return Ok(Status::SUCCESS);
+        let pending = match process::member()? {
+            Member::Client(client) => client.deregister_event_handler(evhdlr_ref),
+            Member::Server(role) => role.server().deregister_event_handler(evhdlr_ref),
         };
-        let done = move || callback.call(Status::SUCCESS);
-        match member {
-            Member::Client(client) => client.deregister_event_handler_with(evhdlr_ref, done)?,
-            Member::Server(role) => role.server().deregister_event_handler_with(evhdlr_ref, done)?,
+        match cbfunc.with(cbdata) {
+            Some(callback) => pending
+                .then(move |result| callback.call(result.map_or_else(|error| error.status(), |()| Status::SUCCESS)))?,
+            None => pending.wait()?,
         }
         Ok(Status::SUCCESS)
     })
-}
-
-fn deregister_and_wait(member: &Member, id: usize) {
-    match member {
-        Member::Client(client) => client.deregister_event_handler(id),
-        Member::Server(role) => role.server().deregister_event_handler(id),
-    }
 }
 
 /// Notifies processes in range of an event. The callback permits the release of the arguments; without a callback the call waits.

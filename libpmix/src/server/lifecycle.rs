@@ -328,7 +328,7 @@ pub(crate) fn serve_tool(proc: &ProcId, module: pmix_server_module_t) -> Result<
     let Ok(current) = state::current() else { return start(Options::default().for_tool(proc), module) };
     current.bridge.set_module(module);
     let capabilities = ModuleHost::new(Arc::clone(&current.bridge)).capabilities();
-    Ok(current.server().set_capabilities(capabilities)?)
+    Ok(current.server().set_capabilities(capabilities).wait()?)
 }
 
 /// Ends the server that a tool made, at the end of the tool.

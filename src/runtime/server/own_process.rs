@@ -8,8 +8,11 @@
 //! api::Server ── find ──────> own values ──> core
 //! ```
 
+pub(super) mod events;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
@@ -26,7 +29,8 @@ use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
-    AbortUpcall, AnswerForm, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet, Requester,
+    AbortUpcall, AnswerForm, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult,
+    OwnGet, Requester,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
 
@@ -36,6 +40,8 @@ pub struct OwnProcess {
     pub(super) commands: CommandSender,
     pub(super) events: Arc<EventHub>,
     pub(super) values: Arc<OwnValues>,
+    /// Whether the host is asked for events of the environment.
+    asks_host: AtomicBool,
 }
 
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
@@ -67,10 +73,19 @@ impl OwnProcess {
         commands: CommandSender,
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
+        capabilities: Capabilities,
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
-        Self { host, commands, events, values }
+        let own = Self { host, commands, events, values, asks_host: AtomicBool::default() };
+        own.note_capabilities(capabilities);
+        own
+    }
+
+    /// Notes the host's capabilities. The core gets them by a call.
+    pub fn note_capabilities(&self, capabilities: Capabilities) {
+        // Relaxed: no other data depends on it. It only shows that a wait would not end.
+        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
     }
 
     /// Makes a call of the core and waits for its result.

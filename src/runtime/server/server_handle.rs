@@ -1,11 +1,9 @@
 use std::io;
-pub(in crate::runtime) mod events;
 pub(in crate::runtime) mod tool_support;
 
 use std::path::PathBuf;
 use std::process;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +12,6 @@ use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::Mutex;
 
-use self::events::{FIRST_HANDLER, HostProcess};
 use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
 use super::commands::{Command, CommandSender};
@@ -29,6 +26,7 @@ use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::newcomers::PendingHandshakes;
 use super::own_process::OwnProcess;
+use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::poller::{Poller, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
@@ -40,11 +38,10 @@ use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::runtime::shared::clock::{Clock, calendar_time};
-use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Capabilities, Config, Contact, HostCall, Limits, ServerCore};
+use crate::server::{Config, Contact, Limits, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -115,12 +112,9 @@ pub enum StartError {
 
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
-    pub(super) commands: CommandSender,
+    commands: CommandSender,
     own: Arc<OwnProcess>,
     pub(super) environment: ServerEnvironment,
-    pub(super) events: Arc<EventHub>,
-    /// Whether the host is asked for events of the environment.
-    pub(super) asks_host: AtomicBool,
     /// The files by which tools find the server.
     files: Mutex<Files>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -167,7 +161,7 @@ impl ServerHandle {
         let (running, drained) = bounded(0);
         let core = Config { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
-        let asks_host = AtomicBool::new(core.capabilities.contains(Capabilities::REGISTER_EVENTS));
+        let capabilities = core.capabilities;
         let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
         let handshakes = PendingHandshakes::new(connections.handshakes_max, core.limits.peers_max);
         let server_loop = ServerLoop {
@@ -191,12 +185,10 @@ impl ServerHandle {
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
         let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, commands.clone(), Arc::clone(&events), &environment));
+        let own = Arc::new(OwnProcess::new(host, commands.clone(), events, &environment, capabilities));
         Ok(Self {
             commands,
             environment,
-            events,
-            asks_host,
             files,
             thread: Mutex::new(Some(thread)),
             drained,
@@ -241,16 +233,6 @@ impl ServerHandle {
     #[must_use]
     pub const fn environment(&self) -> &ServerEnvironment {
         &self.environment
-    }
-
-    /// Changes the capabilities of the host.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub fn set_capabilities(&self, capabilities: Capabilities) -> Result<(), Stopped> {
-        // Relaxed: no other data depends on it. It only shows that a wait would not end.
-        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
-        self.own.call(HostCall::Capabilities(capabilities)).map(|_| ())
     }
 
     /// Ends the server; pending calls get an error. Later calls do nothing.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crossbeam::channel::{Receiver, bounded};
 
-use super::ServerHandle;
+use super::OwnProcess;
 use crate::events::is_of_environment;
 use crate::runtime::server::commands::{Command, CommandSender, Completion};
 use crate::runtime::server::host_thread::is_host_thread;
@@ -16,7 +16,7 @@ use crate::server::{HostCall, HostResult, RegisterEvents};
 use crate::types::Status;
 
 /// The server, for the handlers in its process. They run on the thread that calls the host.
-pub(super) struct HostProcess(pub(super) CommandSender);
+pub(in crate::runtime::server) struct HostProcess(pub(in crate::runtime::server) CommandSender);
 
 impl Outside for HostProcess {
     fn defer(&self, job: Job) -> Result<(), Job> {
@@ -35,7 +35,7 @@ impl Outside for HostProcess {
     fn listen(&self, _: bool) {}
 }
 
-impl Conversation for ServerHandle {
+impl Conversation for OwnProcess {
     type Asked = Receiver<HostResult>;
 
     fn events(&self) -> &Arc<EventHub> {
@@ -75,16 +75,6 @@ impl Conversation for ServerHandle {
     }
 }
 
-impl ServerHandle {
-    /// Runs a job on the thread that calls the host.
-    ///
-    /// # Errors
-    /// [`Stopped`]: the job will not run.
-    pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
-        self.own.run(job)
-    }
-}
-
 fn call_of((codes, directives): Wanted) -> HostCall {
     HostCall::RegisterEvents(RegisterEvents { codes, directives })
 }
@@ -97,4 +87,4 @@ fn answer_of(result: HostResult) -> Result<(), EventError> {
 }
 
 /// Servers count their handlers from 1, as C programs expect.
-pub(super) const FIRST_HANDLER: usize = 1;
+pub(in crate::runtime::server) const FIRST_HANDLER: usize = 1;
