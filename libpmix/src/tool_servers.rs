@@ -8,7 +8,7 @@ use modex::keys;
 use modex::runtime;
 use modex::types::AsStatus;
 use modex::types::{ProcId, Status};
-use modex::{Client, ToolDirections};
+use modex::{Client, Tool, ToolDirections, ToolError};
 
 use super::argument::{Count, In, Items, Out, OutArray};
 use super::guard::{Failure, guard};
@@ -211,34 +211,38 @@ pub(super) fn attach(mut directives: Directives) -> Result<Arc<Membership>, Fail
     let directions = &mut directives.directions;
     directions.session_tmpdir = directions.session_tmpdir.take().or(session);
     directions.system_tmpdir = directions.system_tmpdir.take().or(system);
-    let server = runtime::locate(&directives.directions, &runtime::environment()).ok().flatten();
-    let known = server.and_then(|server| {
+    let Directives { directions, is_primary, is_optional, .. } = directives;
+    let find = |server: &ProcId| {
         process::change(|state| {
-            let known = state.roster().find(&server)?;
-            if directives.is_primary {
-                state.roster().choose(&server);
+            let known = state.roster().find(server)?;
+            if is_primary {
+                state.roster().choose(server);
             }
             Some(known)
         })
-    });
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let attached = Arc::new(Membership::new(connect(&directives)?));
-    process::change(|state| state.roster().add(Arc::clone(&attached), directives.is_primary));
-    Ok(attached)
+    };
+    let add = |client| {
+        let attached = Arc::new(Membership::new(client));
+        process::change(|state| state.roster().add(Arc::clone(&attached), is_primary));
+        attached
+    };
+    let attached = Tool::find_or_connect(&directions, &runtime::environment(), find, add);
+    attached.map_err(|error| missing_server(&error, is_optional))
 }
 
 /// Connects to the server that the directives name.
 pub(super) fn connect(directives: &Directives) -> Result<Client, Failure> {
-    Client::of_tool(&directives.directions).map_err(|error| {
-        if directives.is_optional {
-            tracing::info!(%error, "this tool has no server");
-        } else {
-            tracing::error!(%error, "this tool has no server");
-        }
-        Failure(error.status())
-    })
+    let connected = Client::of_tool(&directives.directions);
+    connected.map_err(|error| missing_server(&error, directives.is_optional))
+}
+
+fn missing_server(error: &ToolError, is_optional: bool) -> Failure {
+    if is_optional {
+        tracing::info!(%error, "this tool has no server");
+    } else {
+        tracing::error!(%error, "this tool has no server");
+    }
+    Failure(error.status())
 }
 
 /// Removes a server from the list. Returns whether it was there.

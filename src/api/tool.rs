@@ -144,16 +144,34 @@ impl Tool {
         let name = Some(self.proc.clone());
         let directions =
             ToolDirections { name, is_launcher: self.is_launcher || directions.is_launcher, ..directions.clone() };
-        let environment = environment(self.environment.as_ref());
-        if let Ok(Some(server)) = runtime::locate(&directions, &environment)
-            && self.connections.lock().roster().find(&server).is_some()
+        let find = |server: &ProcId| self.client_of(server).ok();
+        let add = |client| {
+            let client = Arc::new(client);
+            self.connections.lock().roster().add(Arc::clone(&client), false);
+            client
+        };
+        let client = Self::find_or_connect(&directions, &environment(self.environment.as_ref()), find, add)?;
+        Ok(client.server().clone())
+    }
+
+    /// The connection to the server of the directions. `find` has the connection of an attached server, and `add` keeps
+    /// a new one.
+    ///
+    /// # Errors
+    /// [`ToolError`].
+    #[doc(hidden)]
+    pub fn find_or_connect<C>(
+        directions: &ToolDirections,
+        environment: &[(OsString, OsString)],
+        find: impl FnOnce(&ProcId) -> Option<C>,
+        add: impl FnOnce(Client) -> C,
+    ) -> Result<C, ToolError> {
+        if let Ok(Some(server)) = runtime::locate(directions, environment)
+            && let Some(found) = find(&server)
         {
-            return Ok(server);
+            return Ok(found);
         }
-        let client = Client::of(Arc::new(runtime::connect_tool(&directions, &environment)?));
-        let server = client.server().clone();
-        self.connections.lock().roster().add(Arc::new(client), false);
-        Ok(server)
+        Ok(add(Client::of(Arc::new(runtime::connect_tool(directions, environment)?))))
     }
 
     /// Chooses the primary server. Handlers and pulls of output stay with their connections.
