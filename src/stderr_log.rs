@@ -72,17 +72,24 @@ fn level(text: &OsStr) -> Option<LevelFilter> {
     levels.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, level)| level)
 }
 
-/// A peer's text with control characters escaped, so that it stays one line and can't steer a terminal.
+/// A peer's text with control and invisible format characters escaped, so that it stays one line, can't steer a
+/// terminal, and shows in the order of its characters.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() {
+        if c.is_control() || is_format(c) {
             shown.extend(c.escape_default());
         } else {
             shown.push(c);
         }
     }
     shown
+}
+
+/// Whether a character changes the direction or the line of a text and is invisible itself (Unicode, categories Cf, Zl
+/// and Zp).
+const fn is_format(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Writes lines for events of a level.
@@ -303,6 +310,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         assert_eq!(printable("a\u{1b}[2Jb\nc\u{9b}2J"), "a\\u{1b}[2Jb\\nc\\u{9b}2J");
+        assert_eq!(printable("a\u{202e}b\u{2066}c"), "a\\u{202e}b\\u{2066}c");
         assert_eq!(printable("plain"), "plain");
     }
 

@@ -113,6 +113,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(bootstrap) => self.expire_bootstrap(bootstrap),
                 Timer::Watch(watch) => self.expire_watch(now, watch),
                 Timer::Mourning => self.mourn_some(now),
+                Timer::Reviews => self.review_some(now),
             }
         }
     }

@@ -144,9 +144,8 @@ impl<S: Datastore> ServerCore<S> {
     /// Reviews the requests that wait for this process, by name or by key alone.
     pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
-        for wait in self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)) {
-            self.review_wait(now, wait);
-        }
+        let waits = self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)).collect();
+        self.review_waits(now, waits);
     }
 
     /// The same after new values, for the requests for their keys. A review of other requests would make every commit
@@ -154,9 +153,8 @@ impl<S: Datastore> ServerCore<S> {
     fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
         let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
         let on_keys = |proc| self.waiting.on_keys(proc, values.iter().map(|posted| &posted.key));
-        for wait in on_keys(proc).into_iter().chain(on_keys(&anybody)) {
-            self.review_wait(now, wait);
-        }
+        let waits = on_keys(proc).into_iter().chain(on_keys(&anybody)).collect();
+        self.review_waits(now, waits);
     }
 }
 

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::ending::{Ending, Results};
-use super::ties::agreed;
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{PeerId, StoreOffer};
@@ -52,7 +51,7 @@ impl<S: Datastore> ServerCore<S> {
         let jobs = match &results {
             Results::Nothing | Results::Missing(_) => Vec::new(),
             Results::Jobs | Results::Group(_) if !is_good => Vec::new(),
-            Results::Jobs | Results::Group(_) => self.jobs_of(&agreed(operation)),
+            Results::Jobs | Results::Group(_) => self.jobs_of(&self.agreed(operation)),
         };
         Ending { status, results, jobs }
     }

@@ -36,11 +36,13 @@ impl Formed {
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
         let named = |job: &RankData| (Text::from(job.proc.namespace.as_str()), job.entries.clone());
         let is_understood = |info: &&Info| is_own_client || self.context_id.is_some() && is_from_members(info);
-        // The layout of our own release has no place for infos. No job of OpenPMIx has an empty name.
+        // The layout of our own release has no place for infos. No job of OpenPMIx has an empty name. An info of the
+        // host with an empty key can't travel so, and nobody could find it.
         let infos: Vec<Kval> = match is_own_client {
             true => self
                 .info
                 .iter()
+                .filter(|info| !info.key.as_str().is_empty())
                 .map(|Info { key, value, .. }| Kval { key: key.clone(), value: value.clone() })
                 .collect(),
             false => Vec::new(),

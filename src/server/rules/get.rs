@@ -86,12 +86,14 @@ impl<S: Datastore> ServerCore<S> {
         let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &wanted);
         let topology = self.topology_question(&asker, &wanted, &verdict);
-        let waiter = Waiter { asker, wanted, via: None, deadline };
+        let waiter = Waiter { asker, wanted, via: None, deadline, is_due: false };
         if let Some(key) = topology {
             return self.ask_topology(waiter, key);
         }
         match verdict {
-            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Found => {
+                self.answer(waiter.asker, &waiter.wanted);
+            }
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
             GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
             GetVerdict::Hold => self.hold(now, waiter),
@@ -153,12 +155,38 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Reviews a held request after a change.
-    pub(super) fn review_wait(&mut self, now: Time, id: WaitId) {
-        let Some(waiter) = self.waiting.get(id) else { return };
+    /// Reviews held requests after a change: the first ones now, the others in later turns. One change may answer very
+    /// many, and each answer has a copy of the value.
+    pub(super) fn review_waits(&mut self, now: Time, waits: Vec<WaitId>) {
+        self.waiting.make_due(waits);
+        if self.waiting.next_step().is_none() {
+            self.review_some(now);
+        }
+    }
+
+    /// Reviews some of the held requests whose review is due.
+    pub(in crate::server) fn review_some(&mut self, now: Time) {
+        self.waiting.set_next_step(None);
+        let mut answer_bytes = 0_usize;
+        for _ in 0..REVIEWS_PER_STEP {
+            let Some(id) = self.waiting.take_due() else { return };
+            answer_bytes = answer_bytes.saturating_add(self.review_wait(now, id));
+            if answer_bytes > ANSWER_BYTES_PER_STEP {
+                break;
+            }
+        }
+        if self.waiting.has_due() {
+            self.waiting.set_next_step(Some(now + NEXT_STEP_IN));
+            self.timers.arm(self.waiting.next_step(), Timer::Reviews);
+        }
+    }
+
+    /// Reviews a held request. Returns the size of its answer, if it gets one, in bytes.
+    fn review_wait(&mut self, now: Time, id: WaitId) -> usize {
+        let Some(waiter) = self.waiting.get(id) else { return 0 };
         let via = waiter.via;
         match self.judge(&waiter.asker, &waiter.wanted) {
-            GetVerdict::Found => self.answer_wait(id),
+            GetVerdict::Found => return self.answer_wait(id),
             GetVerdict::Refused(status) => self.refuse_wait(id, status),
             GetVerdict::Fetch(fetch) if via.is_none() => {
                 if let Some(waiter) = self.take_wait(id) {
@@ -172,12 +200,11 @@ impl<S: Datastore> ServerCore<S> {
             }
             GetVerdict::Hold | GetVerdict::Fetch(_) => {}
         }
+        0
     }
 
-    fn answer_wait(&mut self, id: WaitId) {
-        if let Some(waiter) = self.take_wait(id) {
-            self.answer(waiter.asker, &waiter.wanted);
-        }
+    fn answer_wait(&mut self, id: WaitId) -> usize {
+        self.take_wait(id).map_or(0, |waiter| self.answer(waiter.asker, &waiter.wanted))
     }
 
     pub(super) fn refuse_wait(&mut self, id: WaitId, status: Status) {
@@ -186,8 +213,16 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// The time of a held request is over. Its answer may be here, and only its review be due.
     pub(in crate::server) fn expire_wait(&mut self, id: WaitId) {
-        self.refuse_wait(id, Status::ERR_TIMEOUT);
+        let is_due = |waiter: &&Waiter| waiter.is_due;
+        let due = self.waiting.get(id).filter(is_due).map(|waiter| self.judge(&waiter.asker, &waiter.wanted));
+        match due {
+            Some(GetVerdict::Found) => {
+                self.answer_wait(id);
+            }
+            _ => self.refuse_wait(id, Status::ERR_TIMEOUT),
+        }
     }
 
     pub(super) fn take_wait(&mut self, id: WaitId) -> Option<Waiter> {
@@ -203,19 +238,10 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+    /// Answers a request. Returns the size of the answer's values, in bytes.
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) -> usize {
         match asker {
-            Asker::Peer(ticket) => {
-                let with_job = self.described_with_job(ticket.peer(), wanted);
-                match (self.payload(ticket.peer(), wanted), with_job) {
-                    (Ok(rest), Some(is_whole)) => {
-                        let namespace = wanted.proc.namespace.clone();
-                        self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
-                    }
-                    (Ok(data), None) => self.outputs.reply(ticket, Reply::Data(data)),
-                    (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
-                }
-            }
+            Asker::Peer(ticket) => return self.answer_peer(ticket, wanted),
             Asker::Host(ticket) => {
                 let result = match self.entries(wanted, For::Host, true) {
                     Ok(mut entries) => {
@@ -233,6 +259,23 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.complete(ticket, result.map_or_else(|failure| failure, HostResult::Entries));
             }
         }
+        0
+    }
+
+    fn answer_peer(&mut self, ticket: Ticket, wanted: &Wanted) -> usize {
+        let with_job = self.described_with_job(ticket.peer(), wanted);
+        let payload = self.payload(ticket.peer(), wanted);
+        let sizes = payload.iter().flatten().map(|data| size_bytes(&data.entries));
+        let answer_bytes = sizes.fold(0, usize::saturating_add);
+        match (payload, with_job) {
+            (Ok(rest), Some(is_whole)) => {
+                let namespace = wanted.proc.namespace.clone();
+                self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
+            }
+            (Ok(data), None) => self.outputs.reply(ticket, Reply::Data(data)),
+            (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
+        }
+        answer_bytes
     }
 
     /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
@@ -520,6 +563,12 @@ const TOLD_ALL_BYTES: usize = 16 << 10;
 
 /// Servers of OpenPMIx 4.2 to 6.1 wait as long, even if the process has committed.
 const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Number of held requests reviewed in one step.
+const REVIEWS_PER_STEP: usize = 64;
+/// A step ends after this many bytes of answers.
+const ANSWER_BYTES_PER_STEP: usize = 1 << 20;
+/// The next step comes in the next turn of the server: no earlier, and hardly later.
+const NEXT_STEP_IN: Duration = Duration::from_nanos(1);
 
 const fn reader_of(asker: &Asker) -> For {
     match asker {

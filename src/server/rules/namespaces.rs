@@ -170,9 +170,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Reviews everything that depends on the processes of a namespace.
     pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
-        for wait in self.waiting.on_namespace(namespace) {
-            self.review_wait(now, wait);
-        }
+        self.review_waits(now, self.waiting.on_namespace(namespace));
         for operation in self.collectives.gathering_with(namespace) {
             self.advance_operation(now, operation);
         }

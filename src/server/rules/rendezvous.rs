@@ -287,10 +287,9 @@ impl<S: Datastore> ServerCore<S> {
             if !self.must_catch_up(now, id, status, &whole, &info) {
                 self.release(id, status, info);
             }
-            // Loop over the waiting requests, whose number is bounded; the number of processes with new data is not.
-            for wait in filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect::<Vec<_>>() {
-                self.review_wait(now, wait);
-            }
+            // The number of waiting requests is bounded; the number of processes with new data is not.
+            let waits = filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect();
+            self.review_waits(now, waits);
         }
     }
 

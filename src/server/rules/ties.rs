@@ -12,7 +12,7 @@ use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
 use crate::server::interface::{GroupOperation, Output, PeerId, StoreOffer};
 use crate::server::state::{
-    Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, ServerCore, Tie,
+    Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, RegisteredJob, ServerCore, Tie,
 };
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
@@ -37,7 +37,7 @@ impl<S: Datastore> ServerCore<S> {
     /// A successful operation: its local participants read each other's jobs from now on, or no longer.
     pub(super) fn tie(&mut self, operation: &Collective) {
         let procs = &operation.signature().procs;
-        let namespaces = agreed(operation);
+        let namespaces = self.agreed(operation);
         let is_here =
             |proc: &&ProcId| self.registry.client(proc).is_some_and(|client| client.presence() == Presence::Connected);
         let here = &operation.contributed().iter().filter(is_here).cloned().collect();
@@ -45,7 +45,7 @@ impl<S: Datastore> ServerCore<S> {
             CollectiveKind::Connect => self.bind(&Tie::Connection(procs.clone()), namespaces, here),
             CollectiveKind::Group(GroupOperation::Construct, id) => {
                 let members = self.groups.of_procs(id, here).flat_map(|group| ProcId::by_namespace(&group.members));
-                let is_agreed = |namespace: &&Namespace| !refused(operation, namespace);
+                let is_agreed = |namespace: &&Namespace| !self.refused(operation, namespace);
                 let members = members.map(|(namespace, _)| namespace).filter(is_agreed).cloned();
                 let namespaces = members.chain(namespaces).collect();
                 let tie = Tie::Group(id.clone(), self.ties.next_group());
@@ -216,6 +216,24 @@ impl<S: Datastore> ServerCore<S> {
         job.is_some_and(|job| job.clients().values().all(|client| client.credentials().gid == gid))
     }
 
+    /// The jobs that an operation ties together.
+    pub(super) fn agreed(&self, operation: &Collective) -> BTreeSet<Namespace> {
+        let namespaces = operation.signature().procs.namespaces();
+        namespaces.filter(|namespace| !self.refused(operation, namespace)).cloned().collect()
+    }
+
+    /// Whether no process of a job has arrived, although some were expected here or named wrongly. Expected ones may
+    /// have refused, and a rank beyond the job's size can't agree. The host decides about remote jobs.
+    fn refused(&self, operation: &Collective, namespace: &Namespace) -> bool {
+        let is_of_job = |proc: &&ProcId| proc.namespace == *namespace;
+        let job_size = self.registry.job(namespace).and_then(RegisteredJob::job_size);
+        let is_nobody = |proc: &ProcId| proc.rank.process().zip(job_size).is_some_and(|(rank, size)| rank >= size);
+        let mut absent = operation.departed().iter().filter(is_of_job);
+        let mut named = operation.signature().procs.iter().filter(is_of_job);
+        (absent.next().is_some() || named.any(is_nobody))
+            && !operation.contributed().iter().any(|proc| is_of_job(&proc))
+    }
+
     fn take_away(&mut self, lost: Lost) {
         for (proc, namespace) in lost {
             for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
@@ -225,16 +243,4 @@ impl<S: Datastore> ServerCore<S> {
             }
         }
     }
-}
-
-/// The jobs that an operation ties together.
-pub(in crate::server) fn agreed(operation: &Collective) -> BTreeSet<Namespace> {
-    operation.signature().procs.namespaces().filter(|namespace| !refused(operation, namespace)).cloned().collect()
-}
-
-/// Whether processes of a job were expected here and none has arrived. They may have refused. The host decides about
-/// remote jobs.
-fn refused(operation: &Collective, namespace: &Namespace) -> bool {
-    let is_of_job = |proc: &ProcId| proc.namespace == *namespace;
-    operation.departed().iter().any(is_of_job) && !operation.contributed().iter().any(is_of_job)
 }

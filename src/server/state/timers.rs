@@ -25,6 +25,8 @@ pub(crate) enum Timer {
     Watch(WatchId),
     /// Ends of processes that the others do not know yet.
     Mourning,
+    /// Held requests whose review is due.
+    Reviews,
 }
 
 /// Deadlines in order. The owner of a deadline stores its time, so that it can be removed again.

@@ -1,6 +1,6 @@
 //! Held requests for data.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::outputs::{CallTicket, Ticket};
 use super::shares::UserShares;
@@ -65,6 +65,8 @@ pub(crate) struct Waiter {
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
     pub(crate) deadline: Option<Time>,
+    /// Whether a change may have brought its answer, and its review is due.
+    pub(crate) is_due: bool,
 }
 
 /// Held requests for data, indexed by target, by connection, and by upcall.
@@ -80,13 +82,17 @@ pub(crate) struct Waiting {
     /// Number of the requests of processes, by user.
     counts: UserShares,
     last: u64,
+    /// Requests whose review is due, and the time of the next step.
+    due: VecDeque<WaitId>,
+    next_step: Option<Time>,
 }
 
 /// Requests about one process by the awaited key; under `None` those that a value of any key may answer.
 type ByKey = BTreeMap<Option<Key>, BTreeSet<WaitId>>;
 
 impl Waiting {
-    pub(crate) fn insert(&mut self, waiter: Waiter) -> WaitId {
+    pub(crate) fn insert(&mut self, mut waiter: Waiter) -> WaitId {
+        waiter.is_due = false;
         self.last = self.last.saturating_add(1);
         let id = WaitId(self.last);
         let by_key = self.by_target.entry(waiter.wanted.proc.clone()).or_default();
@@ -140,13 +146,47 @@ impl Waiting {
         }
     }
 
+    /// Makes the review of requests due, once for each.
+    pub(crate) fn make_due(&mut self, waits: Vec<WaitId>) {
+        for id in waits {
+            if let Some(waiter) = self.waiters.get_mut(&id)
+                && !std::mem::replace(&mut waiter.is_due, true)
+            {
+                self.due.push_back(id);
+            }
+        }
+    }
+
+    /// Takes the next request whose review is due. It may have ended meanwhile.
+    pub(crate) fn take_due(&mut self) -> Option<WaitId> {
+        let id = self.due.pop_front()?;
+        if let Some(waiter) = self.waiters.get_mut(&id) {
+            waiter.is_due = false;
+        }
+        Some(id)
+    }
+
+    /// Whether reviews are due.
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// The time of the next step of reviews.
+    pub(crate) const fn next_step(&self) -> Option<Time> {
+        self.next_step
+    }
+
+    pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
+        self.next_step = next_step;
+    }
+
     pub(crate) fn on_target(&self, proc: &ProcId) -> Vec<WaitId> {
         self.by_target.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied().collect()
     }
 
     /// Requests about a process that a new value of one of these keys may answer.
-    pub(crate) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> BTreeSet<WaitId> {
-        let Some(by_key) = self.by_target.get(proc) else { return BTreeSet::new() };
+    pub(crate) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> Vec<WaitId> {
+        let Some(by_key) = self.by_target.get(proc) else { return Vec::new() };
         let places = std::iter::once(None).chain(keys.cloned().map(Some));
         places.filter_map(|place| by_key.get(&place)).flatten().copied().collect()
     }

@@ -414,3 +414,32 @@ fn only_a_registered_job_is_extended() {
         [kval("pmix.job.size", 1)]
     );
 }
+
+/// Regression: one commit answered all held Gets in one turn, each with a copy of the value.
+#[test]
+fn one_commit_answers_many_held_gets_in_steps() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for _ in 0..100 {
+        assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[])), []);
+    }
+    let outputs = rig.put(peers[0], Scope::Global, "a", 1);
+    assert_eq!(replies(&outputs).len(), 1 + 64, "the commit and the first step");
+    assert_eq!(replies(&rig.wait(1)).len(), 36);
+    assert_eq!(rig.wait(1), []);
+}
+
+#[test]
+fn a_large_answer_to_a_held_get_ends_the_step() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for _ in 0..2 {
+        assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(1)])), []);
+    }
+    let value = Value::from("x".repeat(2 << 20));
+    let parts = vec![(Scope::Global, vec![crate::types::Kval { key: key("a"), value: value.clone() }])];
+    let outputs = rig.request(peers[0], Request::Commit(Commit { parts }));
+    assert_eq!(replies(&outputs).len(), 2);
+    let answer = RankData { proc: proc(0), entries: vec![crate::types::Kval { key: key("a"), value }] };
+    assert_eq!(replies(&rig.wait(1)), [(peers[1], Reply::Data(vec![answer]))], "its time ends before its review");
+}

@@ -1,7 +1,7 @@
 //! Segments of other jobs: when processes get them, and when these are withdrawn.
 
 use super::harness::*;
-use crate::proto::{Collective, Group, Reply, Request, Spawn};
+use crate::proto::{Collective, Command, Group, Reply, Request, Spawn};
 use crate::server::{Capabilities, HostCall, HostReply, Output, PeerId, RegisterClient, RegisterNamespace};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Text, Value};
 
@@ -282,4 +282,20 @@ fn members_of_an_invited_group_read_each_others_jobs_until_they_leave() {
     assert_eq!(segments(&outputs), [sent(peers[0], "b")]);
     let outputs = rig.request(peers[0], group(crate::proto::Command::GroupLeave, Vec::new()));
     assert_eq!(segments(&outputs), [withdrawn(peers[0], "b")]);
+}
+
+/// Regression: a process named a rank that another user's job can't have. The host agreed, and the process read the job.
+#[test]
+fn a_rank_that_a_job_cannot_have_agrees_to_no_tie() {
+    let mut rig = Rig::new(Capabilities::CONNECT | Capabilities::GROUP);
+    let peers = jobs(&mut rig, &["a", "b"]);
+    let procs = vec![of("a", 0), of("b", 99)];
+    let outputs = rig.request(peers[0], Request::Connect(Collective { procs: procs.clone(), directives: Vec::new() }));
+    let outputs = rig.complete(upcall(&outputs).0, HostReply::Status(SUCCESS));
+    assert_eq!(segments(&outputs), []);
+    let group =
+        Group { command: Command::GroupConstruct.to_raw(), id: Some(Text::from("g")), procs, directives: Vec::new() };
+    let outputs = rig.request(peers[0], Request::GroupConstruct(group));
+    let outputs = rig.complete(upcall(&outputs).0, HostReply::Infos { status: SUCCESS, info: Vec::new() });
+    assert_eq!(segments(&outputs), []);
 }
