@@ -22,7 +22,7 @@ libdir=$LIBDIR
 includedir=$INCLUDEDIR
 
 Name: pmix
-Description: PMIx out of shared memory (modex)
+Description: PMIx from shared memory (modex)
 Version: $PMIX_VERSION
 Libs: -L\${libdir} -lpmix
 Cflags: -I\${includedir}
