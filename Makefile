@@ -1,4 +1,4 @@
-# Two commands for users: `make run` and `make test`. Everything else is a part of them or for carriers-on.
+# Two commands for users: `make run` and `make test`. Everything else is a part of them, or for people who change the code.
 SHELL := /bin/bash
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
