@@ -1,4 +1,4 @@
-//! modex: PMIx out of shared memory.
+//! modex: PMIx from shared memory.
 //!
 //! The job-level key-value store and the results of the modex lie in one read-only mapped segment per namespace.
 //! Clients read it without lock, system call or allocation. A small socket protocol remains for requests that need an

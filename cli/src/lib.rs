@@ -24,7 +24,7 @@ use clap::{Parser, Subcommand};
 use modex::stderr_log;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// PMIx out of shared memory: run, inspect, ask and measure jobs on this machine.
+/// PMIx from shared memory: run, inspect, ask and measure jobs on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
