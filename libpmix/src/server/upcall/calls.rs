@@ -5,9 +5,9 @@ use std::slice::from_ref;
 use modex::proto::exchange::ExchangeForm;
 use modex::types::{Info, Key, ProcId, Status, Text};
 use modex::{
-    AbortUpcall, Allocate, ClientConnected, ClientFinalized, Connect, DirectModex, Event, GetCredential, GroupRequest,
-    HostFacts, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents, Requester,
-    Spawn, ToolUpcall, Unpublish, ValidateCredential,
+    AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, Event, GetCredential,
+    GroupRequest, HostFacts, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, RegisterEvents,
+    Requester, Spawn, ToolUpcall, Unpublish, ValidateCredential,
 };
 use parking_lot::{RwLock, RwLockReadGuard};
 
@@ -35,14 +35,190 @@ pub(in crate::server) struct PackedFence {
     pub(in crate::server) contribution: Vec<u8>,
 }
 
-/// Declares methods that call one entry each: the arguments, then the call itself.
-macro_rules! entries {
-    ($(fn $name:ident($($argument:ident: $type:ty),+) {
-        $(let $made:ident = $make:expr;)*
-        => $entry:ident($($passed:expr),*; $answer:ident)
-    })*) => {
+/// Gives the host's functions to a macro. An entry has the capability, the request, the answer, the arguments, and the
+/// entry of the module with the callback for the answer. The entries under `own` need more than the call: see
+/// [`ModuleHost`](super::host::ModuleHost).
+macro_rules! with_entries {
+    ($macro:ident) => {
+        $macro! {
+            passed {
+                TOOL_CONNECTED: fn tool_connected(tool: ToolUpcall) -> Option<ProcId> {
+                    let infos = to_c::infos(&tool.directives);
+                    => tool_connected(infos.first, infos.count; tool)
+                }
+
+                CLIENT_FINALIZED: fn client_finalized(client: ClientFinalized) -> () {
+                    let proc = one(&client.proc);
+                    => client_finalized(proc.first, object(client.object); status)
+                }
+
+                ABORT: fn abort(request: AbortUpcall) -> () {
+                    let proc = one(&request.requester);
+                    let message = Single::<Str>::new(&request.message);
+                    let procs = to_c::procs(&request.procs);
+                    => abort(
+                        proc.first, object(request.object), request.status.to_raw(), message, procs.first, procs.count; status
+                    )
+                }
+
+                PUBLISH: fn publish(requester: Requester, request: Publish) -> () {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.info);
+                    => publish(proc.first, infos.first, infos.count; status)
+                }
+
+                LOOKUP: fn lookup(requester: Requester, request: Lookup) -> Vec<Pdata> {
+                    let proc = one(&requester.proc);
+                    let keys = key_texts(&request.keys);
+                    let infos = to_c::infos(&request.directives);
+                    => lookup(proc.first, keys, infos.first, infos.count; found)
+                }
+
+                UNPUBLISH: fn unpublish(requester: Requester, request: Unpublish) -> () {
+                    let proc = one(&requester.proc);
+                    let keys = key_texts(&request.keys);
+                    let infos = to_c::infos(&request.directives);
+                    => unpublish(proc.first, keys, infos.first, infos.count; status)
+                }
+
+                SPAWN: fn spawn(requester: Requester, request: Spawn) -> Namespace {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.job);
+                    let apps = to_c::apps(&request.apps);
+                    => spawn(proc.first, infos.first, infos.count, apps.first, apps.count; namespace)
+                }
+
+                CONNECT: fn connect(request: Connect) -> () {
+                    let procs = to_c::procs(&request.procs);
+                    let infos = to_c::infos(&request.directives);
+                    => connect(procs.first, procs.count, infos.first, infos.count; status)
+                }
+
+                DISCONNECT: fn disconnect(request: Connect) -> () {
+                    let procs = to_c::procs(&request.procs);
+                    let infos = to_c::infos(&request.directives);
+                    => disconnect(procs.first, procs.count, infos.first, infos.count; status)
+                }
+
+                REGISTER_EVENTS: fn register_events(request: RegisterEvents) -> () {
+                    let codes = codes(&request.codes);
+                    let infos = to_c::infos(&request.directives);
+                    => register_events(codes.first, codes.count, infos.first, infos.count; status)
+                }
+
+                DEREGISTER_EVENTS: fn deregister_events(request: Vec<Status>) -> () {
+                    let codes = codes(&request);
+                    => deregister_events(codes.first, codes.count; status)
+                }
+
+                NOTIFY_EVENT: fn notify_event(event: Event) -> () {
+                    let source = Ok::<_, CError>(vec![to_c::optional_proc(event.source.as_ref())]);
+                    let infos = to_c::infos(&event.info);
+                    => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
+                }
+
+                LOG: fn log(requester: Requester, request: Log) -> () {
+                    let proc = one(&requester.proc);
+                    let data = to_c::infos(&request.data);
+                    let directives = to_c::infos(&request.directives);
+                    => log(proc.first, data.first, data.count, directives.first, directives.count; status)
+                }
+
+                ALLOCATE: fn allocate(requester: Requester, request: Allocate) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.info);
+                    => allocate(proc.first, request.directive, infos.first, infos.count; infos)
+                }
+
+                JOB_CONTROL: fn job_control(requester: Requester, request: JobControl) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let targets = to_c::procs(&request.targets);
+                    let infos = to_c::infos(&request.directives);
+                    => job_control(proc.first, targets.first, targets.count, infos.first, infos.count; infos)
+                }
+
+                MONITOR: fn monitor(requester: Requester, request: Monitor) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let monitor = to_c::infos(from_ref(&request.monitor));
+                    let infos = to_c::infos(&request.directives);
+                    => monitor(proc.first, monitor.first, request.error.to_raw(), infos.first, infos.count; infos)
+                }
+
+                GET_CREDENTIAL: fn get_credential(requester: Requester, request: GetCredential) -> Credential {
+                    let proc = one(&requester.proc);
+                    let infos = to_c::infos(&request.directives);
+                    => get_credential(proc.first, infos.first, infos.count; credential)
+                }
+
+                VALIDATE_CREDENTIAL: fn validate_credential(requester: Requester, request: ValidateCredential) -> Vec<Info> {
+                    let proc = one(&requester.proc);
+                    let credential = Array::<pmix_byte_object_t>::new(from_ref(&request.credential));
+                    let infos = to_c::infos(&request.directives);
+                    => validate_credential(proc.first, credential.first, infos.first, infos.count; validated)
+                }
+
+                IOF_PULL: fn iof_pull(_requester: Requester, request: IofPull) -> () {
+                    let procs = to_c::procs(&request.procs);
+                    let infos = to_c::infos(&request.directives);
+                    => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
+                }
+
+                IOF_PUSH: fn iof_push(requester: Requester, request: IofPush) -> () {
+                    let proc = one(&requester.proc);
+                    let targets = to_c::procs(&request.targets);
+                    let infos = to_c::infos(&request.directives);
+                    let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
+                    => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
+                }
+
+                GROUP: fn group(request: GroupRequest) -> Vec<Info> {
+                    let id = Single::<Str>::new(&Some(request.id.clone()));
+                    let procs = to_c::procs(&request.procs);
+                    let infos = to_c::infos(&request.directives);
+                    => group(c_uint::from(request.operation as u8), id, procs.first, procs.count, infos.first, infos.count; infos)
+                }
+            }
+            own {
+                CLIENT_CONNECTED: fn client_connected2(client: ClientConnected) {
+                    let proc = one(&client.proc);
+                    let infos = to_c::infos(&client.directives);
+                    => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
+                }
+
+                FENCE: fn fence(request: PackedFence) {
+                    let procs = to_c::procs(&request.procs);
+                    let infos = to_c::infos(&request.directives);
+                    let data = Given::new(&request.contribution);
+                    => fence_nb(procs.first, procs.count, infos.first, infos.count, data.first, data.count; blob)
+                }
+
+                DIRECT_MODEX: fn direct_modex(request: DirectModex) {
+                    let proc = one(&request.proc);
+                    let infos = to_c::infos(&request.directives);
+                    => direct_modex(proc.first, infos.first, infos.count; blob)
+                }
+
+                QUERY: fn query(requester: Requester, request: QueryInfo) {
+                    let proc = one(&requester.proc);
+                    let queries = to_c::queries(&request.queries);
+                    => query(proc.first, queries.first, queries.count; infos)
+                }
+            }
+        }
+    };
+}
+pub(super) use with_entries;
+
+/// Makes methods that call one entry each, and the capabilities of the entries that are there.
+macro_rules! methods {
+    ($($kind:ident { $(
+        $capability:ident: fn $name:ident($($argument:ident: $type:ty),+) $(-> $answer:ty)? {
+            $(let $made:ident = $make:expr;)*
+            => $entry:ident($($passed:expr),*; $callback:ident)
+        }
+    )* })*) => {
         impl Bridge {
-            $(
+            $($(
                 pub(in crate::server) fn $name(&self, $($argument: $type,)+ due: Due) {
                     let Some(entry) = self.module().$entry else { return due.fail(Status::ERR_NOT_SUPPORTED) };
                     ask(due, || {
@@ -52,179 +228,26 @@ macro_rules! entries {
                             move |cbdata: *mut c_void| -> pmix_status_t {
                                 // SAFETY: the entry has this type in every release; what the arguments point to is alive
                                 // until the host has answered (U1); `cbdata` is a slot's number.
-                                unsafe { entry($($passed,)* Some(answers::$answer), cbdata) }.into_status()
+                                unsafe { entry($($passed,)* Some(answers::$callback), cbdata) }.into_status()
                             }
                         };
                         Ok((Box::new(($($made,)*)) as Held, call))
                     });
                 }
-            )*
+            )*)*
+
+            /// The capabilities of the host's entries.
+            pub(super) fn capabilities(&self) -> Capabilities {
+                let module = self.module();
+                let mut capabilities = Capabilities::empty();
+                $($(capabilities.set(Capabilities::$capability, module.$entry.is_some());)*)*
+                capabilities
+            }
         }
     };
 }
 
-entries! {
-    fn tool_connected(tool: ToolUpcall) {
-        let infos = to_c::infos(&tool.directives);
-        => tool_connected(infos.first, infos.count; tool)
-    }
-
-    fn client_connected2(client: ClientConnected) {
-        let proc = one(&client.proc);
-        let infos = to_c::infos(&client.directives);
-        => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
-    }
-
-    fn client_finalized(client: ClientFinalized) {
-        let proc = one(&client.proc);
-        => client_finalized(proc.first, object(client.object); status)
-    }
-
-    fn abort(request: AbortUpcall) {
-        let proc = one(&request.requester);
-        let message = Single::<Str>::new(&request.message);
-        let procs = to_c::procs(&request.procs);
-        => abort(
-            proc.first, object(request.object), request.status.to_raw(), message, procs.first, procs.count; status
-        )
-    }
-
-    fn fence(request: PackedFence) {
-        let procs = to_c::procs(&request.procs);
-        let infos = to_c::infos(&request.directives);
-        let data = Given::new(&request.contribution);
-        => fence_nb(procs.first, procs.count, infos.first, infos.count, data.first, data.count; blob)
-    }
-
-    fn direct_modex(request: DirectModex) {
-        let proc = one(&request.proc);
-        let infos = to_c::infos(&request.directives);
-        => direct_modex(proc.first, infos.first, infos.count; blob)
-    }
-
-    fn publish(requester: Requester, request: Publish) {
-        let proc = one(&requester.proc);
-        let infos = to_c::infos(&request.info);
-        => publish(proc.first, infos.first, infos.count; status)
-    }
-
-    fn lookup(requester: Requester, request: Lookup) {
-        let proc = one(&requester.proc);
-        let keys = key_texts(&request.keys);
-        let infos = to_c::infos(&request.directives);
-        => lookup(proc.first, keys, infos.first, infos.count; found)
-    }
-
-    fn unpublish(requester: Requester, request: Unpublish) {
-        let proc = one(&requester.proc);
-        let keys = key_texts(&request.keys);
-        let infos = to_c::infos(&request.directives);
-        => unpublish(proc.first, keys, infos.first, infos.count; status)
-    }
-
-    fn spawn(requester: Requester, request: Spawn) {
-        let proc = one(&requester.proc);
-        let infos = to_c::infos(&request.job);
-        let apps = to_c::apps(&request.apps);
-        => spawn(proc.first, infos.first, infos.count, apps.first, apps.count; namespace)
-    }
-
-    fn connect(request: Connect) {
-        let procs = to_c::procs(&request.procs);
-        let infos = to_c::infos(&request.directives);
-        => connect(procs.first, procs.count, infos.first, infos.count; status)
-    }
-
-    fn disconnect(request: Connect) {
-        let procs = to_c::procs(&request.procs);
-        let infos = to_c::infos(&request.directives);
-        => disconnect(procs.first, procs.count, infos.first, infos.count; status)
-    }
-
-    fn register_events(request: RegisterEvents) {
-        let codes = codes(&request.codes);
-        let infos = to_c::infos(&request.directives);
-        => register_events(codes.first, codes.count, infos.first, infos.count; status)
-    }
-
-    fn deregister_events(request: Vec<Status>) {
-        let codes = codes(&request);
-        => deregister_events(codes.first, codes.count; status)
-    }
-
-    fn notify_event(event: Event) {
-        let source = Ok::<_, CError>(vec![to_c::optional_proc(event.source.as_ref())]);
-        let infos = to_c::infos(&event.info);
-        => notify_event(event.status.to_raw(), source.first, event.range, infos.first, infos.count; status)
-    }
-
-    fn query(requester: Requester, request: QueryInfo) {
-        let proc = one(&requester.proc);
-        let queries = to_c::queries(&request.queries);
-        => query(proc.first, queries.first, queries.count; infos)
-    }
-
-    fn log(requester: Requester, request: Log) {
-        let proc = one(&requester.proc);
-        let data = to_c::infos(&request.data);
-        let directives = to_c::infos(&request.directives);
-        => log(proc.first, data.first, data.count, directives.first, directives.count; status)
-    }
-
-    fn allocate(requester: Requester, request: Allocate) {
-        let proc = one(&requester.proc);
-        let infos = to_c::infos(&request.info);
-        => allocate(proc.first, request.directive, infos.first, infos.count; infos)
-    }
-
-    fn job_control(requester: Requester, request: JobControl) {
-        let proc = one(&requester.proc);
-        let targets = to_c::procs(&request.targets);
-        let infos = to_c::infos(&request.directives);
-        => job_control(proc.first, targets.first, targets.count, infos.first, infos.count; infos)
-    }
-
-    fn monitor(requester: Requester, request: Monitor) {
-        let proc = one(&requester.proc);
-        let monitor = to_c::infos(from_ref(&request.monitor));
-        let infos = to_c::infos(&request.directives);
-        => monitor(proc.first, monitor.first, request.error.to_raw(), infos.first, infos.count; infos)
-    }
-
-    fn get_credential(requester: Requester, request: GetCredential) {
-        let proc = one(&requester.proc);
-        let infos = to_c::infos(&request.directives);
-        => get_credential(proc.first, infos.first, infos.count; credential)
-    }
-
-    fn validate_credential(requester: Requester, request: ValidateCredential) {
-        let proc = one(&requester.proc);
-        let credential = Array::<pmix_byte_object_t>::new(from_ref(&request.credential));
-        let infos = to_c::infos(&request.directives);
-        => validate_credential(proc.first, credential.first, infos.first, infos.count; validated)
-    }
-
-    fn iof_pull(request: IofPull) {
-        let procs = to_c::procs(&request.procs);
-        let infos = to_c::infos(&request.directives);
-        => iof_pull(procs.first, procs.count, infos.first, infos.count, request.channels; status)
-    }
-
-    fn iof_push(requester: Requester, request: IofPush) {
-        let proc = one(&requester.proc);
-        let targets = to_c::procs(&request.targets);
-        let infos = to_c::infos(&request.directives);
-        let bytes = Array::<pmix_byte_object_t>::new(from_ref(&request.bytes));
-        => push_stdin(proc.first, targets.first, targets.count, infos.first, infos.count, bytes.first; status)
-    }
-
-    fn group(request: GroupRequest) {
-        let id = Single::<Str>::new(&Some(request.id.clone()));
-        let procs = to_c::procs(&request.procs);
-        let infos = to_c::infos(&request.directives);
-        => group(c_uint::from(request.operation as u8), id, procs.first, procs.count, infos.first, infos.count; infos)
-    }
-}
+with_entries!(methods);
 
 impl Bridge {
     pub(in crate::server) fn new(module: pmix_server_module_t, form: ExchangeForm) -> Self {

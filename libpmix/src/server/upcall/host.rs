@@ -11,9 +11,8 @@ use modex::{
     ValidateCredential,
 };
 
-use super::calls::{Bridge, PackedFence};
+use super::calls::{Bridge, PackedFence, with_entries};
 use super::due::Due;
-use crate::types::pmix_server_module_t;
 
 /// A host behind a C table.
 pub(in crate::server) struct ModuleHost {
@@ -26,68 +25,30 @@ impl ModuleHost {
     }
 }
 
-/// Gives the services that pass through to a macro: capability, method, request and answer of each, and its entry of the
-/// module.
-macro_rules! with_passed {
-    ($macro:ident) => {
-        $macro! {
-            PUBLISH: publish(Publish) -> (), publish;
-            LOOKUP: lookup(Lookup) -> Vec<Pdata>, lookup;
-            UNPUBLISH: unpublish(Unpublish) -> (), unpublish;
-            SPAWN: spawn(Spawn) -> Namespace, spawn;
-            LOG: log(Log) -> (), log;
-            ALLOCATE: allocate(Allocate) -> Vec<Info>, allocate;
-            JOB_CONTROL: job_control(JobControl) -> Vec<Info>, job_control;
-            MONITOR: monitor(Monitor) -> Vec<Info>, monitor;
-            GET_CREDENTIAL: get_credential(GetCredential) -> Credential, get_credential;
-            VALIDATE_CREDENTIAL: validate_credential(ValidateCredential) -> Vec<Info>, validate_credential;
-            IOF_PUSH: iof_push(IofPush) -> (), push_stdin;
-        }
-    };
-}
-
-macro_rules! capabilities {
-    ($($capability:ident: $method:ident($request:ident) -> $answer:ty, $entry:ident;)*) => {
-        fn passed_by(module: &pmix_server_module_t) -> Capabilities {
-            let mut capabilities = Capabilities::empty();
-            $(capabilities.set(Capabilities::$capability, module.$entry.is_some());)*
-            capabilities
-        }
-    };
-}
-
-macro_rules! methods {
-    ($($capability:ident: $method:ident($request:ident) -> $answer:ty, $entry:ident;)*) => {
-        $(fn $method(&self, requester: Requester, request: $request, reply: Responder<$answer>) {
-            self.bridge.$method(requester, request, reply.into());
+/// Makes a method of [`Host`] for each entry that needs no more than its call.
+macro_rules! passed {
+    (
+        passed { $(
+            $capability:ident: fn $method:ident($($argument:ident: $type:ty),+) -> $answer:ty { $($call:tt)* }
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        $(fn $method(&self, $($argument: $type,)+ reply: Responder<$answer>) {
+            self.bridge.$method($($argument,)+ reply.into());
         })*
     };
 }
 
-with_passed!(capabilities);
-
 impl Host for ModuleHost {
     fn capabilities(&self) -> Capabilities {
         let module = self.bridge.module();
-        let mut capabilities = passed_by(&module);
+        let mut capabilities = self.bridge.capabilities();
         let is_asked_first = module.client_connected.is_some() || module.client_connected2.is_some();
         capabilities.set(Capabilities::CLIENT_CONNECTED, is_asked_first);
-        capabilities.set(Capabilities::CLIENT_FINALIZED, module.client_finalized.is_some());
-        capabilities.set(Capabilities::ABORT, module.abort.is_some());
-        capabilities.set(Capabilities::FENCE, module.fence_nb.is_some());
-        capabilities.set(Capabilities::DIRECT_MODEX, module.direct_modex.is_some());
-        capabilities.set(Capabilities::CONNECT, module.connect.is_some());
         // Hosts that register jobs on connect can't be told from others.
         capabilities.set(Capabilities::REGISTERS_ON_CONNECT, module.connect.is_some());
-        capabilities.set(Capabilities::DISCONNECT, module.disconnect.is_some());
-        capabilities.set(Capabilities::REGISTER_EVENTS, module.register_events.is_some());
-        capabilities.set(Capabilities::DEREGISTER_EVENTS, module.deregister_events.is_some());
-        capabilities.set(Capabilities::NOTIFY_EVENT, module.notify_event.is_some());
         // This library answers some queries itself.
         capabilities.insert(Capabilities::QUERY);
-        capabilities.set(Capabilities::IOF_PULL, module.iof_pull.is_some());
-        capabilities.set(Capabilities::TOOL_CONNECTED, module.tool_connected.is_some());
-        capabilities.set(Capabilities::GROUP, module.group.is_some());
         capabilities
     }
 
@@ -99,14 +60,6 @@ impl Host for ModuleHost {
             Status::SUCCESS => reply.succeed(()),
             refusal => reply.fail(refusal),
         }
-    }
-
-    fn client_finalized(&self, client: ClientFinalized, reply: Responder<()>) {
-        self.bridge.client_finalized(client, reply.into());
-    }
-
-    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
-        self.bridge.abort(request, reply.into());
     }
 
     fn fence(&self, request: FenceUpcall, reply: Responder<FenceReply>) {
@@ -134,44 +87,12 @@ impl Host for ModuleHost {
         self.bridge.direct_modex(request, due);
     }
 
-    with_passed!(methods);
-
-    fn connect(&self, request: Connect, reply: Responder<()>) {
-        self.bridge.connect(request, reply.into());
-    }
-
-    fn disconnect(&self, request: Connect, reply: Responder<()>) {
-        self.bridge.disconnect(request, reply.into());
-    }
-
-    fn register_events(&self, request: RegisterEvents, reply: Responder<()>) {
-        self.bridge.register_events(request, reply.into());
-    }
-
-    fn deregister_events(&self, codes: Vec<Status>, reply: Responder<()>) {
-        self.bridge.deregister_events(codes, reply.into());
-    }
-
-    fn notify_event(&self, event: Event, reply: Responder<()>) {
-        self.bridge.notify_event(event, reply.into());
-    }
+    with_entries!(passed);
 
     fn query(&self, requester: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
         if let Some((request, reply)) = self.bridge.facts.answer(request, reply) {
             self.bridge.query(requester, request, reply.into());
         }
-    }
-
-    fn iof_pull(&self, _: Requester, request: IofPull, reply: Responder<()>) {
-        self.bridge.iof_pull(request, reply.into());
-    }
-
-    fn tool_connected(&self, tool: ToolUpcall, reply: Responder<Option<ProcId>>) {
-        self.bridge.tool_connected(tool, reply.into());
-    }
-
-    fn group(&self, request: GroupRequest, reply: Responder<Vec<Info>>) {
-        self.bridge.group(request, reply.into());
     }
 }
 
