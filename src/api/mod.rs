@@ -31,14 +31,14 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
-    AllocationError, Answer, ClientConnected, ClientFinalized, Completion, ConnectError, ConnectionLimits, DirectModex,
-    EnvironmentChange, EventCall, EventError, FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost,
-    LongestTurn, Moment, PartialAnswer, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped,
-    SystemServer, ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
+    AllocationError, Answer, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError,
+    FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer,
+    ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections,
+    ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
 };
 pub use crate::server::{
-    AbortUpcall, Capabilities, Connect, FenceData, FenceUpcall, GroupOperation, GroupRequest, IofOutput,
-    RegisterEvents, Requester, ToolAdmission, ToolKind, ToolUpcall,
+    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, FenceData, FenceUpcall,
+    GroupOperation, GroupRequest, IofOutput, RegisterEvents, Requester, ToolAdmission, ToolKind, ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;

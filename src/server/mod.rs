@@ -49,8 +49,9 @@ pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
 pub use interface::host::{
-    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    AbortUpcall, CallId, ClientConnected, ClientFinalized, DirectModex, DirectModexRequest, FenceData, FenceUpcall,
+    HostCall, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
+    RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub use interface::job_data::JobData;

@@ -12,8 +12,8 @@ use modex::gds::registration::Description;
 use modex::keys;
 use modex::proto::{Collective, Group, Request, Service};
 use modex::server::{
-    CallId, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input, RegisterNamespace,
-    Upcall, UpcallId,
+    CallId, DirectModex, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input,
+    RegisterNamespace, Upcall, UpcallId,
 };
 use modex::types::{Info, Key, Kval, ProcId, Status, Time, Value};
 
@@ -66,7 +66,7 @@ impl World {
                 let subject = Subject::Group(group.operation == GroupOperation::Construct, group.id, group.procs);
                 self.join(server, id, Part::bare(subject, is_partial))
             }
-            Upcall::DirectModex { proc, directives } => self.fetch(server, id, proc, &directives),
+            Upcall::DirectModex(DirectModex { proc, directives }) => self.fetch(server, id, proc, &directives),
             Upcall::DeregisterEvents(_) => None,
             Upcall::NotifyEvent(event) => {
                 self.carry(server, &event);

@@ -6,8 +6,8 @@ use crate::events::Event;
 use crate::proto::exchange::PackedFence;
 use crate::proto::{Credential, IofPull, Service, with_services};
 use crate::server::{
-    AbortUpcall, Capabilities, Connect, FenceUpcall, GroupRequest, HostReply, RegisterEvents, Requester, ToolUpcall,
-    UpcallId,
+    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, FenceUpcall, GroupRequest,
+    HostReply, RegisterEvents, Requester, ToolUpcall, UpcallId,
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
@@ -207,35 +207,6 @@ impl Host for LocalHost {
     fn capabilities(&self) -> Capabilities {
         Capabilities::empty()
     }
-}
-
-/// A process that wants to connect.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClientConnected {
-    /// The process.
-    pub proc: ProcId,
-    /// The object of its registration.
-    pub object: u64,
-    /// Facts about the connection.
-    pub directives: Vec<Info>,
-}
-
-/// A process that has finalized.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientFinalized {
-    /// The process.
-    pub proc: ProcId,
-    /// The object of its registration.
-    pub object: u64,
-}
-
-/// Data wanted from another node.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DirectModex {
-    /// The owner of the data; wildcard rank: the job.
-    pub proc: ProcId,
-    /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
-    pub directives: Vec<Info>,
 }
 
 /// The contributions of all servers to a fence.

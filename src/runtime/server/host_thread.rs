@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
-use crate::server::{HostResult, Upcall, UpcallId};
+use crate::server::{ClientConnected, ClientFinalized, DirectModex, HostResult, Upcall, UpcallId};
 use crate::types::{Namespace, ProcId, Rank};
 
 use super::commands::{Callback, CommandSender};
-use super::host::{ClientConnected, ClientFinalized, DirectModex, Host, Responder, Taker, call_service};
+use super::host::{Host, Responder, Taker, call_service};
 use super::job_queue::{JobReceiver, JobSender, queue};
 use super::request_quota::{Account, RequestOrigin};
 use crate::runtime::shared::events;
@@ -69,13 +69,12 @@ impl Place {
     /// The place of an upcall.
     pub(super) fn of(upcall: &Upcall, origin: Option<&RequestOrigin>) -> Self {
         match upcall {
-            Upcall::ClientConnected { proc, .. } | Upcall::ClientFinalized { proc, .. } => {
-                Self::new(origin, Some(proc))
-            }
+            Upcall::ClientConnected(ClientConnected { proc, .. })
+            | Upcall::ClientFinalized(ClientFinalized { proc, .. }) => Self::new(origin, Some(proc)),
             Upcall::NotifyEvent(event) => Self::new(origin, event.source.as_ref()),
             Upcall::IofPull(requester, _) => Self::new(origin, Some(&requester.proc)),
             Upcall::RegisterEvents(_) | Upcall::DeregisterEvents(_) => Self::new(origin, None).and(Lane::Environment),
-            Upcall::DirectModex { proc, .. } => {
+            Upcall::DirectModex(DirectModex { proc, .. }) => {
                 let lanes = BTreeSet::from([Lane::Fetches(proc.namespace.clone())]);
                 Self { uid: origin.map(|origin| origin.uid), lanes }
             }
@@ -165,20 +164,14 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Host
 fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upcall) {
     let taker = Taker::Core(id, commands.clone());
     match upcall {
-        Upcall::ClientConnected { proc, object, directives } => {
-            host.client_connected(ClientConnected { proc, object, directives }, Responder::new(taker));
-        }
-        Upcall::ClientFinalized { proc, object } => {
-            host.client_finalized(ClientFinalized { proc, object }, Responder::new(taker));
-        }
+        Upcall::ClientConnected(client) => host.client_connected(client, Responder::new(taker)),
+        Upcall::ClientFinalized(client) => host.client_finalized(client, Responder::new(taker)),
         Upcall::Abort(request) => host.abort(request, Responder::new(taker)),
         Upcall::Fence(request) => host.fence(request, Responder::new(taker)),
         Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(taker)),
         Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(taker)),
         Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(taker)),
-        Upcall::DirectModex { proc, directives } => {
-            host.direct_modex(DirectModex { proc, directives }, Responder::new(taker));
-        }
+        Upcall::DirectModex(request) => host.direct_modex(request, Responder::new(taker)),
         Upcall::Service(requester, service) => call_service(host, requester, service, taker),
         Upcall::Connect(request) => host.connect(request, Responder::new(taker)),
         Upcall::Disconnect(request) => host.disconnect(request, Responder::new(taker)),

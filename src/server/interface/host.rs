@@ -161,21 +161,9 @@ pub enum HostResult {
 #[non_exhaustive]
 pub enum Upcall {
     /// A client wants to connect; any status but success refuses it.
-    ClientConnected {
-        /// The client.
-        proc: ProcId,
-        /// The object of its registration.
-        object: u64,
-        /// Facts about the connection.
-        directives: Vec<Info>,
-    },
+    ClientConnected(ClientConnected),
     /// A client finalizes, and is held until the answer.
-    ClientFinalized {
-        /// The client.
-        proc: ProcId,
-        /// The object of its registration.
-        object: u64,
-    },
+    ClientFinalized(ClientFinalized),
     /// End processes.
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
@@ -187,12 +175,7 @@ pub enum Upcall {
     /// Take an event on to processes in range on other nodes.
     NotifyEvent(Event),
     /// Fetch data of a process on another node, or of a whole job (wildcard rank).
-    DirectModex {
-        /// The process, or the job.
-        proc: ProcId,
-        /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
-        directives: Vec<Info>,
-    },
+    DirectModex(DirectModex),
     /// A service for a process. The form of its answer is in the table of services.
     Service(Requester, Service),
     /// All local participants want to be connected.
@@ -205,6 +188,35 @@ pub enum Upcall {
     ToolConnected(ToolUpcall),
     /// Form or dissolve a group. Answered by [`HostReply::Infos`].
     Group(GroupRequest),
+}
+
+/// A process that wants to connect.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConnected {
+    /// The process.
+    pub proc: ProcId,
+    /// The object of its registration.
+    pub object: u64,
+    /// Facts about the connection.
+    pub directives: Vec<Info>,
+}
+
+/// A process that has finalized.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientFinalized {
+    /// The process.
+    pub proc: ProcId,
+    /// The object of its registration.
+    pub object: u64,
+}
+
+/// Data wanted from another node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectModex {
+    /// The owner of the data; wildcard rank: the job.
+    pub proc: ProcId,
+    /// `PMIX_REQUIRED_KEY` and `PMIX_TIMEOUT`, if the request had them.
+    pub directives: Vec<Info>,
 }
 
 /// A tool that wants to connect.

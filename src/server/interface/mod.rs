@@ -33,8 +33,9 @@ pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
 pub(super) use directives::{GetDirectives, Realm, find, flag, processes, requires_more_than, timeout};
 pub(super) use host::{
-    AbortUpcall, CallId, DirectModexRequest, FenceData, FenceUpcall, HostCall, HostReply, HostResult, OwnGet,
-    ProcessFacts, ProcessSet, RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
+    AbortUpcall, CallId, ClientConnected, ClientFinalized, DirectModex, DirectModexRequest, FenceData, FenceUpcall,
+    HostCall, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
+    RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub(super) use job_data::JobData;

@@ -5,7 +5,7 @@ use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{RankData, Reply};
-use crate::server::interface::{DirectModexRequest, GetDirectives, HostResult, Upcall, UpcallId};
+use crate::server::interface::{DirectModex, DirectModexRequest, GetDirectives, HostResult, Upcall, UpcallId};
 use crate::server::state::{
     Asker, CallTicket, Fetch, Pool, Purpose, ServerCore, WaitId, Waiter, Wanted, take_commit_number,
 };
@@ -33,7 +33,7 @@ impl<S: Datastore> ServerCore<S> {
             }
             None => {
                 let directives = directives_of(&fetch, &waiter.wanted);
-                let upcall = Upcall::DirectModex { proc: fetch.proc.clone(), directives };
+                let upcall = Upcall::DirectModex(DirectModex { proc: fetch.proc.clone(), directives });
                 self.ask_host(now, Purpose::DirectModex(fetch), upcall)
             }
         };

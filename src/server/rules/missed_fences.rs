@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::commit::Arrival;
 use crate::gds::Datastore;
-use crate::server::interface::{Capabilities, HostReply, Upcall};
+use crate::server::interface::{Capabilities, DirectModex, HostReply, Upcall};
 use crate::server::state::{OperationId, Purpose, ServerCore, brings_about};
 use crate::types::{Info, ProcId, Status, Time};
 
@@ -57,7 +57,7 @@ impl<S: Datastore> ServerCore<S> {
         let done = self.missed_fences.done(can_ask);
         let questions = if can_ask { self.missed_fences.next_questions() } else { Vec::new() };
         for (id, deadline, proc) in questions {
-            let upcall = Upcall::DirectModex { proc: proc.clone(), directives: Vec::new() };
+            let upcall = Upcall::DirectModex(DirectModex { proc: proc.clone(), directives: Vec::new() });
             self.ask_host_until(deadline, Purpose::MissedFence(id, proc), upcall);
         }
         for (id, status) in done {

@@ -3,7 +3,10 @@
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
-use crate::server::interface::{Capabilities, Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer, Upcall};
+use crate::server::interface::{
+    Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer,
+    Upcall,
+};
 use crate::server::state::{Asker, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
@@ -26,7 +29,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let [uid, gid] = [keys::USERID, keys::GRPID].map(|key| Key::from_static(key.name()));
         let directives = vec![Info::new(uid, credentials.uid), Info::new(gid, credentials.gid)];
-        let upcall = Upcall::ClientConnected { proc, object, directives };
+        let upcall = Upcall::ClientConnected(ClientConnected { proc, object, directives });
         self.ask_host(now, Purpose::ClientConnected(id), upcall);
     }
 
@@ -141,7 +144,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         match object {
             Some(object) if self.config.capabilities.contains(Capabilities::CLIENT_FINALIZED) => {
-                let upcall = Upcall::ClientFinalized { proc: proc.clone(), object };
+                let upcall = Upcall::ClientFinalized(ClientFinalized { proc: proc.clone(), object });
                 self.ask_host(now, Purpose::ClientFinalized(ticket), upcall);
             }
             _ => self.outputs.reply_status(ticket, Status::SUCCESS),

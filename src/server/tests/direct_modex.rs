@@ -5,7 +5,7 @@ use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::{RankData, Reply};
 use crate::server::{
-    Capabilities, Config, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,
+    Capabilities, Config, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,
 };
 use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Text};
 
@@ -27,7 +27,7 @@ fn equal_requests_share_one_upcall_and_everybody_is_answered_from_the_store() {
     let peers = rig.job(4, 2);
     let (id, call) = upcall(&rig.request(peers[0], get(&proc(3), Some("a"), &[timeout(30)])));
     let required = Info::new(key("pmix.req.key"), Text::from("a"));
-    assert_eq!(call, Upcall::DirectModex { proc: proc(3), directives: vec![required, timeout(30)] });
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: proc(3), directives: vec![required, timeout(30)] }));
     assert_eq!(rig.request(peers[1], get(&proc(3), Some("a"), &[])), []);
     let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 1), kval("b", 2)]));
     assert_eq!(outputs[0], Output::Wake(namespace("job")), "published before anybody is told");
@@ -173,7 +173,7 @@ fn an_unknown_namespace_is_fetched_whole_and_passed_on() {
     let peers = rig.job(2, 2);
     let (foreign, job) = (ProcId::new(namespace("x"), 4), ProcId::new(namespace("x"), Rank::Wildcard));
     let (id, call) = upcall(&rig.request(peers[0], get(&foreign, Some("pmix.hname"), &[])));
-    assert_eq!(call, Upcall::DirectModex { proc: job.clone(), directives: Vec::new() });
+    assert_eq!(call, Upcall::DirectModex(DirectModex { proc: job.clone(), directives: Vec::new() }));
     assert_eq!(rig.request(peers[1], get(&job, Some("pmix.job.size"), &[])), []);
     let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("pmix.job.size", 8)]));
     let expected = Reply::Data(vec![RankData { proc: job, entries: vec![kval("pmix.job.size", 8)] }]);

@@ -361,7 +361,7 @@ fn a_get_for_somebody_who_may_yet_be_registered_here_waits() {
     assert_eq!(rig.request(peer, get(&proc(1), Some("a"), &[])), []);
     assert_eq!(rig.request(peer, get(&proc(3), Some("a"), &[])), []);
     let (_, fetched) = upcall(&rig.register_client(&proc(1)));
-    assert!(matches!(fetched, crate::server::Upcall::DirectModex { proc: who, .. } if who == proc(3)));
+    assert!(matches!(fetched, crate::server::Upcall::DirectModex(wanted) if wanted.proc == proc(3)));
     let second = rig.join(&proc(1), SOCKET);
     assert_eq!(replies(&rig.put(second, Scope::Global, "a", 1)).len(), 2);
 }

@@ -1,7 +1,7 @@
 //! Fences that a server missed, and its recovery before the next fence of the same participants succeeds.
 
 use super::harness::*;
-use crate::server::{Capabilities, HostCall, HostReply, Upcall};
+use crate::server::{Capabilities, DirectModex, HostCall, HostReply, Upcall};
 use crate::types::{ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
@@ -22,7 +22,7 @@ fn who_has_missed_a_fence_fetches_what_may_be_outdated_before_the_next_succeeds(
     assert_eq!(replies(&outputs), []);
     let fetches = upcalls(&outputs);
     let asked: Vec<Upcall> = fetches.iter().map(|(_, upcall)| upcall.clone()).collect();
-    let whole = |rank| Upcall::DirectModex { proc: proc(rank), directives: Vec::new() };
+    let whole = |rank| Upcall::DirectModex(DirectModex { proc: proc(rank), directives: Vec::new() });
     assert_eq!(asked, [whole(1), whole(2)], "nothing is known of rank 3: a Get asks");
     let first = rig.complete(fetches[0].0, HostReply::DirectModex(up_to(2, vec![kval("a", 2)])));
     assert_eq!(replies(&first), []);

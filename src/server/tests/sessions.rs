@@ -3,8 +3,8 @@ use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
 use crate::proto::{Abort, Reply, Request, Tag};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId, Reason, Refusal,
-    RegisterNamespace, Upcall, Version,
+    Capabilities, ClientFinalized, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId,
+    Reason, Refusal, RegisterNamespace, Upcall, Version,
 };
 use crate::types::{Info, ProcId, Scope, Status, Text};
 use std::collections::BTreeSet;
@@ -129,7 +129,7 @@ fn the_host_decides_about_a_client_before_it_is_admitted() {
     rig.register_client(&proc(0));
     let (peer, outputs) = rig.connect(&proc(0), SOCKET);
     let (id, call) = upcall(&outputs);
-    assert!(matches!(call, Upcall::ClientConnected { proc: who, object: 77, .. } if who == proc(0)));
+    assert!(matches!(call, Upcall::ClientConnected(client) if client.proc == proc(0) && client.object == 77));
     assert_eq!(rig.complete(id, HostReply::Status(Status::SUCCESS)), [Output::Admit(peer, 1)]);
 }
 
@@ -178,7 +178,7 @@ fn a_client_is_held_in_finalize_until_the_host_answers() {
     let peer = rig.job(1, 1)[0];
     let outputs = rig.request(peer, Request::Finalize);
     let (id, call) = upcall(&outputs);
-    assert_eq!(call, Upcall::ClientFinalized { proc: proc(0), object: 77 });
+    assert_eq!(call, Upcall::ClientFinalized(ClientFinalized { proc: proc(0), object: 77 }));
     assert_eq!(replies(&outputs), []);
     let outputs = rig.complete(id, HostReply::Status(Status::OPERATION_SUCCEEDED));
     assert_eq!(statuses(&outputs), [(peer, Status::SUCCESS)]);
