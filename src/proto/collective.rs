@@ -1,14 +1,10 @@
 //! Operations of many processes: fence, connect, disconnect.
 
-use super::layout::{Layout, Many, Rest, layout, pack_entries_of, unpack_entries};
+use super::layout::{Layout, Many, Rest, pack_entries_of, unpack_entries};
 use super::{Collective, RankData, Version};
 use crate::bfrops::wire::{Info, Namespace, Proc};
 use crate::bfrops::{DecodeError, EncodeError, Reader, Writer};
 use crate::types::{ProcId, Rank};
-
-layout! {
-    Collective { procs: Many<Proc>, directives: Many<Info> }
-}
 
 /// A connect request. Clients of release 6.1 append their posted data, each scope as an info of its own behind the
 /// counted ones. Groups carry the same among their directives, so it is kept there here, too.

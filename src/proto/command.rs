@@ -1,67 +1,20 @@
-use super::services::with_services;
+use super::services::with_requests;
 
+/// Makes the commands from the table of requests.
 macro_rules! commands {
-    ($(
-        $(#[$service_doc:meta])*
-        $service:ident = $service_code:literal, $capability:ident = $bit:literal,
-        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
-    )*) => {
+    (
+        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
+        bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
+        own { $(
+            $(#[$own_doc:meta])* $own:ident($body:ty) = $own_code:literal as $layout:ty => $own_answer:ty;
+        )* }
+        shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
+    ) => {
         commands! {
             [$($service = $service_code,)*]
-            /// REQ.
-            JobInfo = 0,
-            /// ABORT.
-            Abort = 1,
-            /// COMMIT.
-            Commit = 2,
-            /// FENCENB.
-            Fence = 3,
-            /// GETNB.
-            Get = 4,
-            /// FINALIZE.
-            Finalize = 5,
-            /// CONNECTNB.
-            Connect = 10,
-            /// DISCONNECTNB.
-            Disconnect = 11,
-            /// NOTIFY.
-            Notify = 12,
-            /// REGEVENTS.
-            RegisterEvents = 13,
-            /// DEREGEVENTS.
-            DeregisterEvents = 14,
-            /// IOF_PULL.
-            IofPull = 22,
-            /// GROUP_CONSTRUCT.
-            GroupConstruct = 24,
-            /// GROUP_JOIN.
-            GroupJoin = 25,
-            /// GROUP_INVITE.
-            GroupInvite = 26,
-            /// GROUP_LEAVE.
-            GroupLeave = 27,
-            /// GROUP_DESTRUCT.
-            GroupDestruct = 28,
-            /// IOF_DEREG.
-            IofDeregister = 29,
-            /// FABRIC_REGISTER.
-            FabricRegister = 30,
-            /// FABRIC_UPDATE.
-            FabricUpdate = 31,
-            /// COMPUTE_DEVICE_DISTANCES.
-            ComputeDistances = 32,
-            /// REFRESH_CACHE.
-            RefreshCache = 33,
-            /// RESBLK.
-            ResourceBlock = 34,
-            /// SESSION_CTRL.
-            SessionControl = 35,
-            /// RESOLVE_PEERS.
-            ResolvePeers = 37,
-            /// RESOLVE_NODE.
-            ResolveNode = 38,
-            /// GDS_FALLBACK.
-            StoreFallback = 39,
+            $($(#[$bare_doc])* $bare = $bare_code,)*
+            $($(#[$own_doc])* $own = $own_code,)*
+            $($(#[$shared_doc])* $shared = $shared_code,)*
         }
     };
     ([$($service:ident = $service_code:literal,)*] $($(#[$doc:meta])* $command:ident = $code:literal,)*) => {
@@ -94,7 +47,7 @@ macro_rules! commands {
             }
 
             /// Whether it is a service of the host.
-            const fn is_service(self) -> bool {
+            pub(crate) const fn is_service(self) -> bool {
                 matches!(self, $(Self::$service)|*)
             }
 
@@ -110,7 +63,7 @@ macro_rules! commands {
     };
 }
 
-with_services!(commands);
+with_requests!(commands);
 
 /// Longest list in a request whose lists do not grow with the size of a job. The server and its host process such a
 /// list without a pause, while all other requests wait.

@@ -103,6 +103,9 @@ impl Layout for Data {
     }
 }
 
+/// Job information, as the results of a reply.
+pub(super) struct Job;
+
 /// A namespace and its entries up to the end of the message: job information.
 pub(super) fn pack_job(
     namespace: &Text,

@@ -1,11 +1,12 @@
 //! Messages between the peers after the handshake, as types.
 //!
 //! One request is one frame; its reply is one frame with the same tag. The bytes are made and read by the other files
-//! of this module; the cores see only these types.
+//! of this module; the cores see only these types. The requests themselves are in `services` and `request`.
 //!
 //! Source: OpenPMIx wire protocol 3.2 to 6.1 (commands 0 to 39).
 
-use super::Service;
+use super::layout::{IfPresent, Many, One, layout};
+use crate::bfrops::wire;
 use crate::types::{
     DeviceDistance, Info, Key, Kval, Pdata, ProcId, ResourceUnit, Scope, Status, Text, Topology, footprint,
 };
@@ -19,71 +20,7 @@ pub struct SegmentNotice {
     pub layout_id: u64,
 }
 
-/// A request of a client (or tool) to its server.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Request {
-    /// Job-level information of the requester's namespace (REQ). Reply: [`Reply::JobInfo`].
-    JobInfo,
-    /// End processes (ABORT). Reply: status.
-    Abort(Abort),
-    /// Values put since the last commit (COMMIT). Reply: status.
-    Commit(Commit),
-    /// Barrier, with or without exchange of data (FENCENB). Reply: status.
-    Fence(Collective),
-    /// Data of a process or a job (GETNB). Reply: [`Reply::Data`].
-    Get(Get),
-    /// A service of the host. The reply has the form of its answer.
-    Service(Service),
-    /// The client leaves in order (FINALIZE). Reply: status, or end of file.
-    Finalize,
-    /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`. Reply:
-    /// [`Reply::Data`] shaped per namespace, each with the wildcard rank.
-    Connect(Collective),
-    /// DISCONNECTNB. Reply: status.
-    Disconnect(Collective),
-    /// NOTIFY. Reply: status.
-    Notify(Notify),
-    /// REGEVENTS; no codes: the default handler. Reply: status.
-    RegisterEvents(RegisterEvents),
-    /// DEREGEVENTS. No reply at all.
-    DeregisterEvents(Vec<Status>),
-    /// IOF_PULL. Reply: [`Reply::IofPulled`].
-    IofPull(IofPull),
-    /// IOF_DEREG. Reply: status.
-    IofDeregister(IofDeregister),
-    /// GROUP_CONSTRUCT. Reply: [`Reply::Group`].
-    GroupConstruct(Group),
-    /// GROUP_DESTRUCT. Reply: status.
-    GroupDestruct(Group),
-    /// GROUP_JOIN, GROUP_INVITE, GROUP_LEAVE: reference servers answer "not supported". Reply: status.
-    GroupOther(Group),
-    /// FABRIC_REGISTER. Reply: [`Reply::Infos`].
-    FabricRegister(Vec<Info>),
-    /// FABRIC_UPDATE. Reply: [`Reply::Infos`].
-    FabricUpdate(u64),
-    /// COMPUTE_DEVICE_DISTANCES. Reply: [`Reply::Distances`].
-    ComputeDistances(ComputeDistances),
-    /// REFRESH_CACHE. Reply: [`Reply::Entries`].
-    RefreshCache(ProcId),
-    /// RESBLK. Reply: status.
-    ResourceBlock(ResourceBlock),
-    /// SESSION_CTRL. Reply: [`Reply::Infos`].
-    SessionControl(SessionControl),
-    /// RESOLVE_PEERS. Reply: [`Reply::Procs`].
-    ResolvePeers(ResolvePeers),
-    /// RESOLVE_NODE; `None` means every namespace. Reply: [`Reply::Nodes`].
-    ResolveNode(Option<Text>),
-    /// GDS_FALLBACK with the name of the requested module. Reply: [`Reply::JobInfo`].
-    StoreFallback(Option<Text>),
-}
-
-impl<S: Into<Service>> From<S> for Request {
-    fn from(service: S) -> Self {
-        Self::Service(service.into())
-    }
-}
-
+/// Declares the body of a message. With layouts, its bytes are the fields in the order of the wire.
 macro_rules! body {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
@@ -92,17 +29,21 @@ macro_rules! body {
             $($(#[$field_doc])* pub $field: $type,)*
         }
     };
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty => $layout:ty,)* }) => {
+        body! { $(#[$doc])* $name { $($(#[$field_doc])* $field: $type,)* } }
+        layout! { $name { $($field: $layout,)* } }
+    };
 }
 
 body! {
     /// End processes.
     Abort {
         /// Status to report.
-        status: Status,
+        status: Status => One<wire::Status>,
         /// Message for people.
-        message: Option<Text>,
+        message: Option<Text> => One<wire::String>,
         /// Processes to end; empty: the requester's whole namespace.
-        procs: Vec<ProcId>,
+        procs: Vec<ProcId> => Many<wire::Proc>,
     }
 }
 body! {
@@ -141,9 +82,9 @@ body! {
     /// An operation in which every named process takes part.
     Collective {
         /// The participants as sent.
-        procs: Vec<ProcId>,
+        procs: Vec<ProcId> => Many<wire::Proc>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
@@ -161,42 +102,43 @@ body! {
     /// An event to pass on.
     Notify {
         /// The event's code.
-        status: Status,
+        status: Status => One<wire::Status>,
         /// Range code.
-        range: u8,
+        range: u8 => One<wire::DataRange>,
         /// Details.
-        info: Vec<Info>,
+        info: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
     /// Interest in events.
     RegisterEvents {
         /// Event codes; empty: all.
-        codes: Vec<Status>,
+        codes: Vec<Status> => Many<wire::Status>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
     /// Output to forward.
     IofPull {
         /// Sources of the output.
-        procs: Vec<ProcId>,
+        procs: Vec<ProcId> => Many<wire::Proc>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
         /// Channel set ([`crate::types::codes::iof_channel`]), never standard input for a host.
-        channels: u16,
-        /// The requester's own number for the request; absent from clients of 3.2 and for hosts.
-        local_id: Option<u64>,
+        channels: u16 => One<wire::IofChannel>,
+        /// The requester's own number for the request. Clients older than 4.0 have none, but a server of 3.2 refuses a
+        /// request without a number. Hosts get none.
+        local_id: Option<u64> => IfPresent<wire::Size>,
     }
 }
 body! {
     /// End of forwarding.
     IofDeregister {
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
         /// Number given by the server.
-        reference: u64,
+        reference: u64 => One<wire::Size>,
     }
 }
 /// Key of an event handler's verdict about the end of a member: success, an abort, or leadership from now on. Our
@@ -231,42 +173,42 @@ body! {
     /// Distances wanted.
     ComputeDistances {
         /// Topology of the requester.
-        topology: Topology,
+        topology: Topology => One<wire::Topology>,
         /// Processors of the requester.
-        cpuset: Option<Text>,
+        cpuset: Option<Text> => One<wire::Cpuset>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
     /// Change of a resource block.
     ResourceBlock {
         /// Directive code.
-        directive: u8,
+        directive: u8 => One<wire::ResblockDirective>,
         /// Name of the block.
-        name: Option<Text>,
+        name: Option<Text> => One<wire::String>,
         /// Units.
-        units: Vec<ResourceUnit>,
+        units: Vec<ResourceUnit> => Many<wire::ResourceUnit>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
     /// Control of a session.
     SessionControl {
         /// The session.
-        session: u32,
+        session: u32 => One<wire::Uint32>,
         /// Directives.
-        directives: Vec<Info>,
+        directives: Vec<Info> => Many<wire::Info>,
     }
 }
 body! {
     /// Processes on a node.
     ResolvePeers {
         /// The node; `None`: the requester's.
-        node: Option<Text>,
+        node: Option<Text> => One<wire::String>,
         /// The namespace; `None`: all.
-        namespace: Option<Text>,
+        namespace: Option<Text> => One<wire::String>,
     }
 }
 body! {

@@ -9,8 +9,9 @@
 //! server <-> server                blob, exchange
 //! ```
 //!
-//! [`request`] and [`reply`] find the layout of a message by its command. `services` is the table of the requests that
-//! a host answers. The layouts of the others stand in one file for each family of commands, and serve both directions.
+//! `services` is the table of all requests. [`request`] and [`reply`] find the layout of a message there, by its command.
+//! A layout stands beside the type of the message, and serves both directions. A layout that is more than a list of fields
+//! has a file for its family of commands.
 //!
 //! A [`Dialect`] is the agreement of a connection's two ends: the client's encoding, and the peer's release, because
 //! some messages changed their layout between releases.
@@ -22,7 +23,6 @@ mod collective;
 mod command;
 mod contributions;
 mod data;
-mod event;
 pub mod exchange;
 mod fitting;
 pub mod frame;
@@ -36,7 +36,6 @@ mod layout;
 mod message;
 mod named;
 pub mod notification;
-mod output;
 mod process;
 pub mod reply;
 pub mod request;
@@ -47,7 +46,6 @@ mod strategies;
 mod tag;
 #[cfg(test)]
 mod tests;
-mod topology;
 mod unpacked;
 mod version;
 
@@ -56,6 +54,7 @@ pub use contributions::contributions;
 pub use group::info_signed_by;
 pub use job_info::{JobInfoWriter, is_for_peers};
 pub use message::*;
+pub use request::Request;
 pub use service::*;
 pub(crate) use services::with_services;
 pub use tag::Tag;

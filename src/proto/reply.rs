@@ -4,14 +4,14 @@
 //! if the operation succeeded in part.
 
 use super::collective::Jobs;
-use super::data::{Data, pack_job, unpack_job_info};
+use super::data::{Data, Job, pack_job, unpack_job_info};
 use super::group::{Constructed, unpack_constructed};
 use super::layout::{Layout, Many, One, Rest};
-use super::services::with_services;
-use super::{Command, Credential, Dialect, Reply, Version};
-use crate::bfrops::wire::{ByteObject, CompulsoryString, DeviceDistance, Info, Kval, Pdata, Proc, Size, Status};
+use super::services::with_requests;
+use super::{Command, Credential, Dialect, Group, Reply, Version};
+use crate::bfrops::wire::{ByteObject, CompulsoryString, DeviceDistance, Info, Kval, Pdata, Size, Status};
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError, Reader, Writer};
-use crate::types::Namespace;
+use crate::types::{Namespace, ProcId, Text};
 
 /// The payload of a reply to a request of the given command.
 ///
@@ -49,7 +49,7 @@ pub fn decode(payload: &[u8], command: Command, dialect: Dialect, limits: &Decod
     // Reference servers append empty results to some errors and nothing to others.
     let results = match command {
         // Only our own servers send it, and only to our own clients.
-        Command::Fence => Many::<Proc>::unpack(&mut reader, "Fence.missing", dialect.peer).map(Reply::Procs),
+        Command::Fence => Many::<ProcId>::unpack(&mut reader, "Fence.missing", dialect.peer).map(Reply::Procs),
         _ => unpack_results(command, &mut reader, dialect.peer),
     };
     match results {
@@ -118,7 +118,7 @@ fn pack_results(reply: &Reply, command: Command, writer: &mut Writer, peer: Vers
         }
         Reply::Distances(distances) => Many::<DeviceDistance>::pack(distances, writer, peer),
         Reply::Entries(entries) => Rest::<Kval>::pack(entries, writer, peer),
-        Reply::Procs(procs) => Many::<Proc>::pack(procs, writer, peer),
+        Reply::Procs(procs) => Many::<ProcId>::pack(procs, writer, peer),
         Reply::Nodes(names) => writer.pack::<CompulsoryString>(names),
     }
 }
@@ -128,25 +128,36 @@ fn unpack_infos(reader: &mut Reader<'_>, peer: Version) -> Result<Vec<Info>, Dec
     if reader.is_at_end() { Ok(Vec::new()) } else { Many::<Info>::unpack(reader, "Infos", peer) }
 }
 
-/// The results in an answer of a service.
-trait UnpackAnswer {
-    fn unpack(reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError>;
+/// The results in a reply, by their type.
+trait UnpackResults {
+    fn unpack_results(reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError>;
 }
 
-macro_rules! answers {
+macro_rules! results {
     ($($answer:ty: |$reader:ident, $peer:pat_param| $results:expr;)*) => {
-        $(impl UnpackAnswer for $answer {
-            fn unpack($reader: &mut Reader<'_>, $peer: Version) -> Result<Reply, DecodeError> {
+        $(impl UnpackResults for $answer {
+            fn unpack_results($reader: &mut Reader<'_>, $peer: Version) -> Result<Reply, DecodeError> {
                 $results
             }
         })*
     };
 }
 
-answers! {
+results! {
     (): |_reader, _| Ok(Reply::Status(Status::SUCCESS));
+    Job: |reader, peer| unpack_job_info(reader, None, peer);
+    Data: |reader, peer| Self::unpack(reader, "Data", peer).map(Reply::Data);
+    Jobs: |reader, peer| Self::unpack(reader, "Jobs", peer).map(Reply::Data);
     Vec<Info>: |reader, peer| unpack_infos(reader, peer).map(Reply::Infos);
     Vec<Pdata>: |reader, peer| Many::<Pdata>::unpack(reader, "Lookup", peer).map(Reply::Lookup);
+    Vec<DeviceDistance>: |reader, peer| {
+        Many::<DeviceDistance>::unpack(reader, "Distances", peer).map(Reply::Distances)
+    };
+    Vec<Kval>: |reader, _| reader.unpack_rest::<Kval>("Entries").map(Reply::Entries);
+    Vec<ProcId>: |reader, peer| Many::<ProcId>::unpack(reader, "Procs", peer).map(Reply::Procs);
+    u64: |reader, peer| One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled);
+    Text: |reader, _| reader.unpack::<CompulsoryString>("Nodes").map(Reply::Nodes);
+    Group: |reader, peer| unpack_constructed(reader, peer);
     Namespace: |reader, _| {
         let namespace = reader.unpack::<CompulsoryString>("Spawned.namespace")?;
         Ok(Reply::Spawned { namespace, entries: reader.unpack_rest::<Kval>("Spawned.entry")? })
@@ -158,44 +169,23 @@ answers! {
     };
 }
 
-/// Makes [`unpack_results`] from the table of services and the list of the other commands.
-macro_rules! results {
-    ($(
-        $(#[$doc:meta])*
-        $service:ident = $code:literal, $capability:ident = $bit:literal,
-        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
-    )*) => {
+/// Makes [`unpack_results`] from the table of requests.
+macro_rules! replies {
+    (
+        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
+        bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
+        own { $($(#[$doc:meta])* $request:ident($body:ty) = $code:literal as $layout:ty => $answer:ty;)* }
+        shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
+    ) => {
         fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
             match command {
-                $(Command::$service => <$answer as UnpackAnswer>::unpack(reader, peer),)*
-                Command::Get => Data::unpack(reader, "Data", peer).map(Reply::Data),
-                Command::Connect => Jobs::unpack(reader, "Jobs", peer).map(Reply::Data),
-                Command::FabricRegister | Command::FabricUpdate | Command::SessionControl => unpack_infos(reader, peer).map(Reply::Infos),
-                Command::IofPull => One::<Size>::unpack(reader, "IofPulled", peer).map(Reply::IofPulled),
-                Command::GroupConstruct => unpack_constructed(reader, peer),
-                Command::ComputeDistances => Many::<DeviceDistance>::unpack(reader, "Distances", peer).map(Reply::Distances),
-                Command::RefreshCache => reader.unpack_rest::<Kval>("Entries").map(Reply::Entries),
-                Command::ResolvePeers => Many::<Proc>::unpack(reader, "Procs", peer).map(Reply::Procs),
-                Command::ResolveNode => reader.unpack::<CompulsoryString>("Nodes").map(Reply::Nodes),
-                Command::JobInfo
-                | Command::StoreFallback
-                | Command::Abort
-                | Command::Commit
-                | Command::Fence
-                | Command::Finalize
-                | Command::Disconnect
-                | Command::Notify
-                | Command::RegisterEvents
-                | Command::DeregisterEvents
-                | Command::IofDeregister
-                | Command::GroupJoin
-                | Command::GroupInvite
-                | Command::GroupLeave
-                | Command::GroupDestruct
-                | Command::ResourceBlock => Ok(Reply::Status(Status::SUCCESS)),
+                $(Command::$service => <$service_answer>::unpack_results(reader, peer),)*
+                $(Command::$bare => <$bare_answer>::unpack_results(reader, peer),)*
+                $(Command::$request => <$answer>::unpack_results(reader, peer),)*
+                $(Command::$shared => <$shared_answer>::unpack_results(reader, peer),)*
             }
         }
     };
 }
 
-with_services!(results);
+with_requests!(replies);

@@ -4,13 +4,14 @@ use super::collective::Connecting;
 use super::data::Whose;
 use super::group::{Constructing, Destructing, Leaving};
 use super::layout::{Layout, Many, One, Rest};
-use super::services::with_services;
+use super::services::with_requests;
 use super::{
     Abort, Collective, Command, Commit, ComputeDistances, Dialect, Get, Group, IofDeregister, IofPull, Notify,
-    RegisterEvents, Request, ResolvePeers, ResourceBlock, SessionControl, Version,
+    RegisterEvents, ResolvePeers, ResourceBlock, Service, SessionControl, Version,
 };
-use crate::bfrops::wire::{self, Info, Size, Status, String};
+use crate::bfrops::wire;
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
+use crate::types::{Info, ProcId, Status, Text};
 
 /// Reason why a request is refused. [`RequestError::status`] is the answer for the peer, if it expects an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,41 +93,26 @@ pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result
         .map_err(|error| RequestError::Malformed { command: Some(command), error })
 }
 
-/// Makes the two directions and the command of a request from two tables: that of the services, and that of the others.
+/// Makes the requests and the two directions of their bytes from the table of requests.
 macro_rules! requests {
-    ($(
-        $(#[$doc:meta])*
-        $service:ident = $code:literal, $capability:ident = $bit:literal,
-        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
-    )*) => {
-        requests! {
-            services $($service),*;
-            JobInfo, Finalize;
-            Abort: Abort,
-            Commit: Commit,
-            Fence: Collective,
-            Get: Get,
-            Connect: Connecting,
-            Disconnect: Collective,
-            Notify: Notify,
-            RegisterEvents: RegisterEvents,
-            DeregisterEvents: Rest<Status>,
-            IofPull: IofPull,
-            IofDeregister: IofDeregister,
-            GroupConstruct: Constructing,
-            GroupDestruct: Destructing,
-            FabricRegister: Many<Info>,
-            FabricUpdate: One<Size>,
-            ComputeDistances: ComputeDistances,
-            RefreshCache: Whose,
-            ResourceBlock: ResourceBlock,
-            SessionControl: SessionControl,
-            ResolvePeers: ResolvePeers,
-            ResolveNode: One<String>,
-            StoreFallback: One<String>,
+    (
+        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
+        bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
+        own { $($(#[$doc:meta])* $request:ident($body:ty) = $code:literal as $layout:ty => $answer:ty;)* }
+        shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
+    ) => {
+        /// A request of a client (or tool) to its server.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Request {
+            $($(#[$bare_doc])* $bare,)*
+            $($(#[$doc])* $request($body),)*
+            /// GROUP_JOIN, GROUP_INVITE, GROUP_LEAVE: reference servers answer "not supported".
+            GroupOther(Group),
+            /// A service of the host. The reply has the form of its answer.
+            Service(Service),
         }
-    };
-    (services $($service:ident),*; $($bare:ident),*; $($request:ident: $layout:ty),* $(,)?) => {
+
         impl Request {
             /// The command that this request is sent as.
             #[must_use]
@@ -134,8 +120,8 @@ macro_rules! requests {
                 match self {
                     $(Self::$bare => Command::$bare,)*
                     $(Self::$request(_) => Command::$request,)*
-                    Self::Service(service) => service.command(),
                     Self::GroupOther(group) => Command::from_raw(group.command).unwrap_or(Command::GroupLeave),
+                    Self::Service(service) => service.command(),
                 }
             }
         }
@@ -144,19 +130,19 @@ macro_rules! requests {
             match request {
                 $(Request::$bare => Ok(()),)*
                 $(Request::$request(body) => <$layout as Layout>::pack(body, writer, peer),)*
-                Request::Service(service) => service.pack(writer, peer),
                 Request::GroupOther(group) => Leaving::pack(group, writer, peer),
+                Request::Service(service) => service.pack(writer, peer),
             }
         }
 
         fn unpack_body(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Request, DecodeError> {
             match command {
-                $(Command::$service => crate::proto::$service::unpack(reader, stringify!($service), peer).map(Request::from),)*
+                $(Command::$service => super::$service::unpack(reader, stringify!($service), peer).map(Request::from),)*
                 $(Command::$bare => Ok(Request::$bare),)*
                 $(Command::$request => {
                     <$layout as Layout>::unpack(reader, stringify!($request), peer).map(Request::$request)
                 })*
-                Command::GroupJoin | Command::GroupInvite | Command::GroupLeave => {
+                $(Command::$shared)|* => {
                     let group = Leaving::unpack(reader, "Group", peer)?;
                     Ok(Request::GroupOther(Group { command: command.to_raw(), ..group }))
                 }
@@ -165,4 +151,10 @@ macro_rules! requests {
     };
 }
 
-with_services!(requests);
+with_requests!(requests);
+
+impl<S: Into<Service>> From<S> for Request {
+    fn from(service: S) -> Self {
+        Self::Service(service.into())
+    }
+}

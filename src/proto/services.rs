@@ -1,6 +1,6 @@
-//! The services: requests of a process that its server passes to the host.
+//! The requests of the protocol: one entry each.
 //!
-//! [`with_services`] is the table. Each service has one entry:
+//! [`with_services`] is the table of services: requests of a process that its server passes to the host. An entry:
 //!
 //! ```text
 //! /// What it does, for both the requester and the host.
@@ -14,22 +14,30 @@
 //!
 //! | from an entry | in |
 //! |---|---|
-//! | the command | [`command`](super::command) |
-//! | the request's type and its bytes | [`service`](super::service) |
-//! | the reply's bytes | [`reply`](super::reply) |
+//! | the request's type, its parts and its bytes | [`service`](super::service) |
 //! | random requests for the tests of the codec | `strategies` |
 //! | the capability of a host | `server::interface::config` |
-//! | the upcall and the form of its answer | `server::interface::services` |
 //! | the method of `Host`, and its call | `runtime::host` |
-//! | the methods of `Client` | `api::requests` |
+//! | the methods of `Client` and `Server` | `api::requests` |
+//!
+//! [`with_requests`] gives all requests in short form, so that each command, request and reply is made in one place:
+//! [`command`](super::command), [`request`](super::request) and [`reply`](super::reply). The other requests are not
+//! services. The server decides about them, or answers them itself. Some become upcalls, but with other contents: an abort
+//! gets the requester's object, a pull has no number for the host, and collective operations become one upcall for many
+//! requests. So their rules are written by hand.
 //!
 //! Source: PMIx Standard, chapters on publication, process management, queries, logging, allocation and security;
 //! OpenPMIx wire protocol.
 
-/// Gives the table of services to a macro.
+/// Gives the table of services to a macro. The other form names the macro by its path, and gives it arguments before the
+/// table.
 macro_rules! with_services {
     ($macro:ident) => {
-        $macro! {
+        $crate::proto::with_services! { [$macro] }
+    };
+    ([$($macro:tt)+] $($argument:tt)*) => {
+        $($macro)+! {
+            $($argument)*
             /// Publishes data: every info that is no directive. Answered when the data can be looked up.
             Publish = 6, PUBLISH = 8, fn publish(info) -> () {
                 [uid: u32 = u32::MAX => One<wire::Uint32>],
@@ -124,3 +132,88 @@ macro_rules! with_services {
     };
 }
 pub(crate) use with_services;
+
+/// Gives all requests to a macro, in short form: `bare` requests without a body, requests with a body of their `own`, and
+/// requests that `share` one type. An entry has the name, the body, the command's number, the body's layout and the
+/// results of the reply.
+macro_rules! with_requests {
+    ($macro:ident) => {
+        $crate::proto::with_services! { [$crate::proto::services::with_others] $macro; }
+    };
+}
+pub(super) use with_requests;
+
+/// Adds the requests that are no services.
+macro_rules! with_others {
+    ($macro:ident; $(
+        $(#$doc:tt)*
+        $service:ident = $code:literal, $capability:ident = $bit:literal,
+        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
+    )*) => {
+        $macro! {
+            services { $($service = $code => $answer;)* }
+            bare {
+                /// Job information of the requester's namespace (REQ).
+                JobInfo = 0 => Job;
+                /// The client leaves in order (FINALIZE). Reply: a status, or the end of the connection.
+                Finalize = 5 => ();
+            }
+            own {
+                /// End processes (ABORT).
+                Abort(Abort) = 1 as Abort => ();
+                /// Values put since the last commit (COMMIT).
+                Commit(Commit) = 2 as Commit => ();
+                /// Barrier, with or without exchange of data (FENCENB).
+                Fence(Collective) = 3 as Collective => ();
+                /// Data of a process or a job (GETNB).
+                Get(Get) = 4 as Get => Data;
+                /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`.
+                /// The reply has data of each namespace, under the wildcard rank.
+                Connect(Collective) = 10 as Connecting => Jobs;
+                /// DISCONNECTNB.
+                Disconnect(Collective) = 11 as Collective => ();
+                /// NOTIFY.
+                Notify(Notify) = 12 as Notify => ();
+                /// REGEVENTS. No codes: the default handler.
+                RegisterEvents(RegisterEvents) = 13 as RegisterEvents => ();
+                /// DEREGEVENTS. No reply at all.
+                DeregisterEvents(Vec<Status>) = 14 as Rest<wire::Status> => ();
+                /// IOF_PULL. The reply has the server's number for the pull.
+                IofPull(IofPull) = 22 as IofPull => u64;
+                /// GROUP_CONSTRUCT.
+                GroupConstruct(Group) = 24 as Constructing => Group;
+                /// GROUP_DESTRUCT.
+                GroupDestruct(Group) = 28 as Destructing => ();
+                /// IOF_DEREG.
+                IofDeregister(IofDeregister) = 29 as IofDeregister => ();
+                /// FABRIC_REGISTER.
+                FabricRegister(Vec<Info>) = 30 as Many<wire::Info> => Vec<Info>;
+                /// FABRIC_UPDATE.
+                FabricUpdate(u64) = 31 as One<wire::Size> => Vec<Info>;
+                /// COMPUTE_DEVICE_DISTANCES.
+                ComputeDistances(ComputeDistances) = 32 as ComputeDistances => Vec<DeviceDistance>;
+                /// REFRESH_CACHE.
+                RefreshCache(ProcId) = 33 as Whose => Vec<Kval>;
+                /// RESBLK.
+                ResourceBlock(ResourceBlock) = 34 as ResourceBlock => ();
+                /// SESSION_CTRL.
+                SessionControl(SessionControl) = 35 as SessionControl => Vec<Info>;
+                /// RESOLVE_PEERS.
+                ResolvePeers(ResolvePeers) = 37 as ResolvePeers => Vec<ProcId>;
+                /// RESOLVE_NODE; `None` means every namespace. The reply has names of nodes.
+                ResolveNode(Option<Text>) = 38 as One<wire::String> => Text;
+                /// GDS_FALLBACK with the name of the requested module.
+                StoreFallback(Option<Text>) = 39 as One<wire::String> => Job;
+            }
+            shared {
+                /// GROUP_JOIN.
+                GroupJoin = 25 => ();
+                /// GROUP_INVITE.
+                GroupInvite = 26 => ();
+                /// GROUP_LEAVE.
+                GroupLeave = 27 => ();
+            }
+        }
+    };
+}
+pub(super) use with_others;
