@@ -16,9 +16,9 @@ use modex::bfrops::{DecodeLimits, EncodeError};
 use modex::gds::model::MapStore;
 use modex::proto::frame::FrameBuffer;
 use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
-use modex::proto::{Command, Credential, Dialect, Reply, Tag, notification, reply, request};
+use modex::proto::{AnswerForm, Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
-    AnswerForm, CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
+    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
     RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId, Version,
 };
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};

@@ -10,21 +10,7 @@ use super::pending::Pending;
 use super::round_trip::{self, Answered, ClientAnswer, Group, Link, RoundTrip};
 use super::server::Server;
 
-macro_rules! requests {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        impl Client {
-            $(
-                $(#[$doc])*
-                ///
-                /// Fails with [`RequestError`](crate::RequestError), which holds the host's status among others.
-                pub fn $name(&self, $($argument: $type),*) -> Pending<RoundTrip<$result>> {
-                    Pending(round_trip::$name(self.link(), $($argument),*))
-                }
-            )*
-        }
-    };
-}
-
+/// The methods of [`Client`] and [`Server`] for each service.
 macro_rules! services {
     ($(
         $(#[$doc:meta])*
@@ -34,10 +20,14 @@ macro_rules! services {
             $($(#[$field_doc:meta])* $field:ident: $type:ty => $layout:ty,)*
         }
     )*) => {
-        requests! {
+        impl Client {
             $(
                 $(#[$doc])*
-                $method($($field: $type),*) -> <$answer as ClientAnswer>::Given;
+                ///
+                /// Fails with [`RequestError`](crate::RequestError), which holds the host's status among others.
+                pub fn $method(&self, $($field: $type),*) -> Pending<RoundTrip<<$answer as ClientAnswer>::Given>> {
+                    Pending(RoundTrip::of(self.link(), crate::proto::$service::new($($field),*)))
+                }
             )*
         }
 
@@ -49,7 +39,7 @@ macro_rules! services {
                 ///
                 /// The requester is the server's own process. Fails with [`RequestError`](crate::RequestError).
                 pub fn $method(&self, $($field: $type),*) -> Pending<RoundTrip<<$answer as ClientAnswer>::Given>> {
-                    Pending(round_trip::$method(self.link(), $($field),*))
+                    Pending(RoundTrip::of(self.link(), crate::proto::$service::new($($field),*)))
                 }
             )*
         }
@@ -61,7 +51,16 @@ with_services!(services);
 /// Requests that are the same for a client and for the server's own process.
 macro_rules! common_requests {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        requests! { $($(#[$doc])* $name($($argument: $type),*) -> $result;)* }
+        impl Client {
+            $(
+                $(#[$doc])*
+                ///
+                /// Fails with [`RequestError`](crate::RequestError), which holds the host's status among others.
+                pub fn $name(&self, $($argument: $type),*) -> Pending<RoundTrip<$result>> {
+                    Pending(round_trip::$name(self.link(), $($argument),*))
+                }
+            )*
+        }
 
         /// Collective operations and questions of the server's own process. No message is made.
         impl Server {
@@ -104,8 +103,7 @@ impl Client {
     /// A service whose answer is not converted.
     #[doc(hidden)]
     pub fn service(&self, service: Service) -> Pending<RoundTrip<Reply>> {
-        let check = service.check_answer();
-        Pending(RoundTrip::of_service(self.link(), service, check))
+        Pending(RoundTrip::unread(self.link(), service))
     }
 
     pub(super) fn link(&self) -> Link {
@@ -117,8 +115,7 @@ impl Server {
     /// A service whose answer is not converted.
     #[doc(hidden)]
     pub fn service(&self, service: Service) -> Pending<RoundTrip<Reply>> {
-        let check = service.check_answer();
-        Pending(RoundTrip::of_service(self.link(), service, check))
+        Pending(RoundTrip::unread(self.link(), service))
     }
 
     pub(super) fn link(&self) -> Link {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::client::{CallError, DirectiveError, time_limit};
 use crate::keys;
-use crate::proto::{self, Command, Credential, Reply, Request, Service, with_services};
+use crate::proto::{self, AnswerForm, Command, Credential, Reply, Request, Service, ServiceAnswer, ServiceRequest};
 use crate::runtime::{OwnProcess, Session, Stopped};
 use crate::types::AsStatus;
-use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text};
+use crate::types::{Info, Key, Namespace, Pdata, ProcId, Status, Text};
 
 use super::pending::Operation;
 use super::pending::sealed::Sealed;
@@ -96,18 +96,29 @@ impl<T> RoundTrip<T> {
         Self { link, request: request.into(), time_limit, read: Box::new(read) }
     }
 
-    /// A service, for a caller that reads its answer with `read`.
-    pub(super) fn of_service(
-        link: Link,
-        service: Service,
-        read: impl FnOnce(Reply) -> Option<T> + Send + 'static,
-    ) -> Self {
+    /// A service, with its answer in the form for clients.
+    pub(super) fn of<R>(link: Link, request: R) -> Self
+    where
+        R: ServiceRequest<Answer: ClientAnswer<Given = T>>,
+    {
+        Self::of_service(link, request.into(), <R::Answer as ClientAnswer>::read)
+    }
+
+    fn of_service(link: Link, service: Service, read: impl FnOnce(Reply) -> Option<T> + Send + 'static) -> Self {
         let time_limit = match &link {
-            Link::Session(_) => check(&service).and(service.time_limit()),
+            Link::Session(_) => check(&service).and_then(|()| time_limit_of(&service)),
             // The host checks the requests of its own process.
             Link::Host(_) => Ok(None),
         };
         Self::new(link, Request::Service(service), time_limit, read)
+    }
+}
+
+impl RoundTrip<Reply> {
+    /// A service whose answer is not converted.
+    pub(super) fn unread(link: Link, service: Service) -> Self {
+        let form = service.form();
+        Self::of_service(link, service, move |reply| check_form(reply, form))
     }
 }
 
@@ -228,17 +239,13 @@ pub(super) fn done(reply: Reply) -> Option<()> {
 }
 
 /// The answer of a service, as a client gets it.
-pub trait ClientAnswer {
+pub trait ClientAnswer: ServiceAnswer {
     /// Its form for clients.
     type Given;
 
     /// The answer in a reply; `None` for a reply of another form.
     #[doc(hidden)]
     fn read(reply: Reply) -> Option<Self::Given>;
-
-    /// Whether a reply has the form of the answer.
-    #[doc(hidden)]
-    fn accepts(reply: &Reply) -> bool;
 }
 
 impl ClientAnswer for () {
@@ -246,10 +253,6 @@ impl ClientAnswer for () {
 
     fn read(reply: Reply) -> Option<()> {
         done(reply)
-    }
-
-    fn accepts(reply: &Reply) -> bool {
-        matches!(reply, Reply::Status(_))
     }
 }
 
@@ -262,10 +265,6 @@ impl ClientAnswer for Vec<Pdata> {
             Reply::Status(_) => Some(Self::new()),
             _ => None,
         })
-    }
-
-    fn accepts(reply: &Reply) -> bool {
-        matches!(results_of(reply), Reply::Lookup(_) | Reply::Status(_))
     }
 }
 
@@ -280,10 +279,6 @@ impl ClientAnswer for Vec<Info> {
             _ => None,
         })
     }
-
-    fn accepts(reply: &Reply) -> bool {
-        matches!(results_of(reply), Reply::Infos(_) | Reply::Status(_))
-    }
 }
 
 impl ClientAnswer for Namespace {
@@ -294,10 +289,6 @@ impl ClientAnswer for Namespace {
             Reply::Spawned { namespace, .. } => Self::from_bytes(namespace.as_bytes()).ok(),
             _ => None,
         }
-    }
-
-    fn accepts(reply: &Reply) -> bool {
-        matches!(reply, Reply::Spawned { namespace, .. } if Self::from_bytes(namespace.as_bytes()).is_ok())
     }
 }
 
@@ -310,63 +301,29 @@ impl ClientAnswer for Credential {
             _ => None,
         }
     }
-
-    fn accepts(reply: &Reply) -> bool {
-        matches!(reply, Reply::Credential(_))
-    }
 }
 
-/// A part of a request that may hold a time limit.
-trait Directives {
-    fn time_limit(&self) -> Result<Option<Duration>, DirectiveError>;
-}
-
-impl Directives for Vec<Info> {
-    fn time_limit(&self) -> Result<Option<Duration>, DirectiveError> {
-        time_limit(self)
-    }
-}
-
-impl Directives for Vec<Query> {
-    fn time_limit(&self) -> Result<Option<Duration>, DirectiveError> {
-        let qualifiers: Vec<Info> = self.iter().flat_map(|query| &query.qualifiers).cloned().collect();
-        time_limit(&qualifiers)
-    }
-}
-
-macro_rules! services {
-    ($(
-        $(#[$doc:meta])*
-        $service:ident = $code:literal, $capability:ident = $bit:literal,
-        fn $method:ident($directives:ident) -> $answer:ty {
-            $([$wire_field:ident: $wire_type:ty = $wire_value:expr => $wire_layout:ty],)?
-            $($(#[$field_doc:meta])* $field:ident: $type:ty => $layout:ty,)*
+/// The reply, if it has the form of an answer.
+fn check_form(reply: Reply, form: AnswerForm) -> Option<Reply> {
+    let has_form = match (form, results_of(&reply)) {
+        (AnswerForm::Lookup, results) => matches!(results, Reply::Lookup(_) | Reply::Status(_)),
+        (AnswerForm::Infos, results) => matches!(results, Reply::Infos(_) | Reply::Status(_)),
+        (AnswerForm::Status, _) => matches!(reply, Reply::Status(_)),
+        (AnswerForm::Credential, _) => matches!(reply, Reply::Credential(_)),
+        (AnswerForm::Namespace, _) => {
+            matches!(&reply, Reply::Spawned { namespace, .. } if Namespace::from_bytes(namespace.as_bytes()).is_ok())
         }
-    )*) => {
-        impl Service {
-            /// The reply, if it has the form of this service's answer.
-            pub(super) fn check_answer(&self) -> fn(Reply) -> Option<Reply> {
-                match self {
-                    $(Self::$service(_) => |reply| <$answer as ClientAnswer>::accepts(&reply).then_some(reply),)*
-                }
-            }
-
-            fn time_limit(&self) -> Result<Option<Duration>, DirectiveError> {
-                match self {
-                    $(Self::$service(request) => request.$directives.time_limit(),)*
-                }
-            }
-        }
-
-        $(
-            pub(super) fn $method(link: Link, $($field: $type),*) -> RoundTrip<<$answer as ClientAnswer>::Given> {
-                RoundTrip::of_service(link, crate::proto::$service::new($($field),*).into(), <$answer as ClientAnswer>::read)
-            }
-        )*
     };
+    has_form.then_some(reply)
 }
 
-with_services!(services);
+/// The time limit among the directives of a service.
+fn time_limit_of(service: &Service) -> Result<Option<Duration>, DirectiveError> {
+    match service.directives().as_slice() {
+        [directives] => time_limit(directives),
+        lists => time_limit(&lists.iter().copied().flatten().cloned().collect::<Vec<Info>>()),
+    }
+}
 
 /// Refuses a request that no server accepts.
 fn check(service: &Service) -> Result<(), DirectiveError> {
@@ -415,6 +372,10 @@ mod tests {
         assert_eq!(granted, Answered { status: Status::SUCCESS, results: Vec::new() });
     }
 
+    fn accepts<T: ServiceAnswer>(reply: &Reply) -> bool {
+        check_form(reply.clone(), T::FORM).is_some()
+    }
+
     /// The C library got such a reply unread, and took a failed spawn for a success.
     #[test]
     fn an_unread_reply_is_refused_like_a_read_one() {
@@ -424,14 +385,14 @@ mod tests {
         let replies = [Reply::Status(Status::SUCCESS), Reply::Infos(Vec::new()), Reply::Lookup(Vec::new())];
         let replies = replies.into_iter().chain([named, credential]);
         for reply in replies.flat_map(|reply| [partial(&reply), reply]) {
-            assert_eq!(<()>::accepts(&reply), <()>::read(reply.clone()).is_some(), "{reply:?}");
-            assert_eq!(Vec::<Pdata>::accepts(&reply), Vec::<Pdata>::read(reply.clone()).is_some(), "{reply:?}");
-            assert_eq!(Vec::<Info>::accepts(&reply), Vec::<Info>::read(reply.clone()).is_some(), "{reply:?}");
-            assert_eq!(Namespace::accepts(&reply), Namespace::read(reply.clone()).is_some(), "{reply:?}");
-            assert_eq!(Credential::accepts(&reply), Credential::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(accepts::<()>(&reply), <()>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(accepts::<Vec<Pdata>>(&reply), Vec::<Pdata>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(accepts::<Vec<Info>>(&reply), Vec::<Info>::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(accepts::<Namespace>(&reply), Namespace::read(reply.clone()).is_some(), "{reply:?}");
+            assert_eq!(accepts::<Credential>(&reply), Credential::read(reply.clone()).is_some(), "{reply:?}");
         }
         let spawn = Service::from(proto::Spawn::new(Vec::new(), Vec::new()));
         let failed = Reply::Spawned { namespace: Text::from("job"), entries: Vec::new() };
-        assert_eq!(spawn.check_answer()(partial(&failed)), None);
+        assert_eq!(check_form(partial(&failed), spawn.form()), None);
     }
 }

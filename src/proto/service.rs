@@ -2,10 +2,10 @@
 
 use super::layout::{Each, Layout, Many, One, SinceRelease3, layout};
 use super::services::with_services;
-use super::{Command, Version};
+use super::{Command, Credential, Version};
 use crate::bfrops::wire;
 use crate::bfrops::{EncodeError, Writer};
-use crate::types::{App, Info, Key, ProcId, Query, Status};
+use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status};
 
 /// Makes the types of the requests, and the two directions of their bytes and of their replies.
 macro_rules! requests {
@@ -49,6 +49,10 @@ macro_rules! requests {
                 }
             }
 
+            impl ServiceRequest for $name {
+                type Answer = $answer;
+            }
+
         )*
 
         layout! {
@@ -73,6 +77,36 @@ macro_rules! requests {
                 }
             }
 
+            /// The form of the host's answer.
+            #[must_use]
+            pub const fn form(&self) -> AnswerForm {
+                match self {
+                    $(Self::$name(_) => <$answer as ServiceAnswer>::FORM,)*
+                }
+            }
+
+            /// The capability of a host that has the service, as the number of a bit.
+            pub(crate) const fn capability_bit(&self) -> u32 {
+                match self {
+                    $(Self::$name(_) => $bit,)*
+                }
+            }
+
+            /// The lists of directives: one, or the qualifiers of each query.
+            #[must_use]
+            pub fn directives(&self) -> Vec<&Vec<Info>> {
+                match self {
+                    $(Self::$name(request) => request.$directives.lists(),)*
+                }
+            }
+
+            /// As [`Service::directives`], for changes.
+            pub(crate) fn directives_mut(&mut self) -> Vec<&mut Vec<Info>> {
+                match self {
+                    $(Self::$name(request) => request.$directives.lists_mut(),)*
+                }
+            }
+
             pub(super) fn pack(&self, writer: &mut Writer, peer: Version) -> Result<(), EncodeError> {
                 match self {
                     $(Self::$name(request) => $name::pack(request, writer, peer),)*
@@ -83,3 +117,73 @@ macro_rules! requests {
 }
 
 with_services!(requests);
+
+/// The request of a service.
+pub trait ServiceRequest: Into<Service> {
+    /// The answer of the host.
+    type Answer: ServiceAnswer + 'static;
+}
+
+/// The answer of a service.
+pub trait ServiceAnswer {
+    /// Its form.
+    const FORM: AnswerForm;
+}
+
+/// The form of a successful answer of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerForm {
+    /// No data.
+    Status,
+    /// Published data.
+    Lookup,
+    /// Infos.
+    Infos,
+    /// The namespace of a job.
+    Namespace,
+    /// A credential.
+    Credential,
+}
+
+macro_rules! answers {
+    ($($answer:ty: $form:ident,)*) => {
+        $(impl ServiceAnswer for $answer {
+            const FORM: AnswerForm = AnswerForm::$form;
+        })*
+    };
+}
+
+answers! {
+    (): Status,
+    Vec<Pdata>: Lookup,
+    Vec<Info>: Infos,
+    Namespace: Namespace,
+    Credential: Credential,
+}
+
+/// A part of a request that holds directives.
+trait Directives {
+    fn lists(&self) -> Vec<&Vec<Info>>;
+    fn lists_mut(&mut self) -> Vec<&mut Vec<Info>>;
+}
+
+impl Directives for Vec<Info> {
+    fn lists(&self) -> Vec<&Vec<Info>> {
+        vec![self]
+    }
+
+    fn lists_mut(&mut self) -> Vec<&mut Vec<Info>> {
+        vec![self]
+    }
+}
+
+/// Each query has qualifiers of its own.
+impl Directives for Vec<Query> {
+    fn lists(&self) -> Vec<&Vec<Info>> {
+        self.iter().map(|query| &query.qualifiers).collect()
+    }
+
+    fn lists_mut(&mut self) -> Vec<&mut Vec<Info>> {
+        self.iter_mut().map(|query| &mut query.qualifiers).collect()
+    }
+}

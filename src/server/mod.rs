@@ -61,7 +61,6 @@ pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
-pub use interface::services::AnswerForm;
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 

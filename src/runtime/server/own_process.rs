@@ -24,13 +24,13 @@ use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
-use crate::proto::{self, Reply, Request, Service};
+use crate::proto::{self, AnswerForm, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::server::{
-    AbortUpcall, AnswerForm, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult,
-    OwnGet, Requester,
+    AbortUpcall, Capabilities, Connect, GroupOperation, GroupRequest, HostCall, HostReply, HostResult, OwnGet,
+    Requester,
 };
 use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, ranks_in};
 

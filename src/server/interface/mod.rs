@@ -43,4 +43,3 @@ pub(super) use own_keys::{INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};
 pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};
-pub(super) use services::AnswerForm;

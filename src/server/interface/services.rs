@@ -1,27 +1,12 @@
-//! Services for the host: the capability, the form of the answer, and the request with the knowledge of the server.
+//! Services for the host: the capability, the reply to the answer, and the request with the knowledge of the server.
 
 use super::config::Capabilities;
 use super::directives::find;
 use super::host::{HostReply, settled};
 use super::requests::{Requester, Signed, set};
 use crate::keys;
-use crate::proto::{Credential, Log, Reply, Service, Spawn, with_services};
-use crate::types::{Info, Key, Namespace, Pdata, Status, Text, Value};
-
-/// The form of a successful answer of a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerForm {
-    /// No data.
-    Status,
-    /// Published data.
-    Lookup,
-    /// Infos.
-    Infos,
-    /// The namespace of a job.
-    Namespace,
-    /// A credential.
-    Credential,
-}
+use crate::proto::{AnswerForm, Credential, Log, Reply, Service, Spawn};
+use crate::types::{Info, Key, Status, Text, Value};
 
 impl AnswerForm {
     /// The reply that holds the host's answer.
@@ -49,6 +34,15 @@ impl AnswerForm {
 }
 
 impl Service {
+    /// The capability of a host that has the service.
+    pub(in crate::server) const fn needs(&self) -> Capabilities {
+        Capabilities::from_bits_retain(1 << self.capability_bit())
+    }
+
+    fn sign(&mut self, requester: &Requester) {
+        self.directives_mut().into_iter().for_each(|directives| directives.sign(requester));
+    }
+
     /// The request of a client or tool in the form for the host: the server adds its knowledge in place of any claims.
     ///
     /// # Errors
@@ -107,58 +101,4 @@ fn set_source(log: &mut Log, requester: &Requester) {
     {
         set(&mut log.directives, keys::LOG_TIMESTAMP, Value::Time(timestamp));
     }
-}
-
-macro_rules! services {
-    ($(
-        $(#[$doc:meta])*
-        $service:ident = $code:literal, $capability:ident = $bit:literal,
-        fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
-    )*) => {
-        impl Service {
-            /// The capability of a host that has the service.
-            pub(in crate::server) const fn needs(&self) -> Capabilities {
-                match self {
-                    $(Self::$service(_) => Capabilities::$capability,)*
-                }
-            }
-
-            /// The form of the host's answer.
-            #[must_use]
-            pub const fn form(&self) -> AnswerForm {
-                match self {
-                    $(Self::$service(_) => <$answer as HasForm>::FORM,)*
-                }
-            }
-
-            fn sign(&mut self, requester: &Requester) {
-                match self {
-                    $(Self::$service(request) => request.$directives.sign(requester),)*
-                }
-            }
-        }
-    };
-}
-
-with_services!(services);
-
-/// The answer of a service.
-trait HasForm {
-    const FORM: AnswerForm;
-}
-
-macro_rules! answers {
-    ($($answer:ty: $form:ident,)*) => {
-        $(impl HasForm for $answer {
-            const FORM: AnswerForm = AnswerForm::$form;
-        })*
-    };
-}
-
-answers! {
-    (): Status,
-    Vec<Pdata>: Lookup,
-    Vec<Info>: Infos,
-    Namespace: Namespace,
-    Credential: Credential,
 }

@@ -3,8 +3,8 @@
 use super::access::Action;
 use super::cleanup::Taken;
 use crate::gds::Datastore;
-use crate::proto::{JobControl, Monitor, QueryInfo, Reply, Service};
-use crate::server::interface::{AnswerForm, Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
+use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
+use crate::server::interface::{Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
 use crate::server::state::{Expected, Purpose, Questions, ServerCore, Ticket};
 use crate::types::{Namespace, ProcId, Query, Status, Text, Time, footprint};
 

@@ -6,7 +6,8 @@ use super::forwarding::OutputPull;
 use super::operation::OperationId;
 use super::outputs::Ticket;
 use super::questions::Questions;
-use crate::server::interface::{AnswerForm, PeerId, UpcallId};
+use crate::proto::AnswerForm;
+use crate::server::interface::{PeerId, UpcallId};
 use crate::types::{Key, Namespace, ProcId, Time};
 
 /// The purpose of an upcall.

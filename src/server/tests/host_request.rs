@@ -1,13 +1,14 @@
 //! Requests that are passed up: one of each kind, and its possible results.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{
-    Allocate, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish, QueryInfo, Reply,
-    Request, Service, Spawn, Unpublish, ValidateCredential,
+    Allocate, Command, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
+    QueryInfo, Reply, Request, Service, Spawn, Unpublish, ValidateCredential,
 };
 use crate::server::{Capabilities, Config, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
@@ -61,25 +62,11 @@ fn pull() -> Request {
 
 /// The requester and the directives of any of these upcalls.
 fn parts(upcall: Upcall) -> (Requester, Vec<Info>) {
-    let (requester, service) = match upcall {
-        Upcall::IofPull(requester, pull) => return (requester, pull.directives),
-        Upcall::Service(requester, service) => (requester, service),
+    match upcall {
+        Upcall::IofPull(requester, pull) => (requester, pull.directives),
+        Upcall::Service(requester, service) => (requester, service.directives()[0].clone()),
         other => panic!("not passed up as it is: {other:?}"),
-    };
-    let directives = match service {
-        Service::Publish(Publish { info, .. }) | Service::Allocate(Allocate { info, .. }) => info,
-        Service::Lookup(Lookup { directives, .. })
-        | Service::Unpublish(Unpublish { directives, .. })
-        | Service::Spawn(Spawn { job: directives, .. })
-        | Service::Log(Log { directives, .. })
-        | Service::JobControl(JobControl { directives, .. })
-        | Service::Monitor(Monitor { directives, .. })
-        | Service::GetCredential(GetCredential { directives })
-        | Service::ValidateCredential(ValidateCredential { directives, .. })
-        | Service::IofPush(IofPush { directives, .. }) => directives,
-        Service::QueryInfo(mut request) => request.queries.remove(0).qualifiers,
-    };
-    (requester, directives)
+    }
 }
 
 fn values<'a>(directives: &'a [Info], name: &str) -> Vec<&'a Value> {
@@ -93,6 +80,13 @@ fn asked(capabilities: Capabilities, request: Request) -> (Rig, PeerId, UpcallId
     let outputs = rig.request(peer, request);
     let (id, _) = upcall(&outputs);
     (rig, peer, id)
+}
+
+#[test]
+fn every_service_is_tested_here() {
+    let tested: BTreeSet<Command> = requests().iter().map(|(_, request)| request.command()).collect();
+    let missing = Command::ALL.iter().filter(|command| command.is_service() && !tested.contains(command));
+    assert_eq!(missing.collect::<Vec<_>>(), [&Command::Commit; 0]);
 }
 
 #[test]
