@@ -20,11 +20,16 @@
 //! | the method of `Host`, and its call | `runtime::host` |
 //! | the methods of `Client` and `Server` | `api::requests` |
 //!
-//! [`with_requests`] gives all requests in short form, so that each command, request and reply is made in one place:
-//! [`command`](super::command), [`request`](super::request) and [`reply`](super::reply). The other requests are not
-//! services. The server decides about them, or answers them itself. Some become upcalls, but with other contents: an abort
-//! gets the requester's object, a pull has no number for the host, and collective operations become one upcall for many
-//! requests. So their rules are written by hand.
+//! [`with_requests`] gives all requests in short form. The commands ([`command`](super::command)), the requests with their
+//! bytes ([`request`](super::request)) and the replies ([`reply`](super::reply)) follow from it.
+//!
+//! The other requests are no services. Their capability, upcall and methods are written by hand, because each would be an
+//! exception in the table:
+//!
+//! - An abort reaches the host with the object of its requester, and has no callback.
+//! - A pull reaches the host without its number. The server keeps the pull, and its reply is a number of the server.
+//! - Fences, connects and groups become one upcall for many requests.
+//! - The server answers the rest itself, or refuses it.
 //!
 //! Source: PMIx Standard, chapters on publication, process management, queries, logging, allocation and security;
 //! OpenPMIx wire protocol.

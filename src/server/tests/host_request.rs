@@ -90,6 +90,12 @@ fn every_service_is_tested_here() {
 }
 
 #[test]
+fn every_capability_has_a_bit_of_its_own() {
+    let bits = <Capabilities as bitflags::Flags>::FLAGS.iter().map(|flag| flag.value().bits());
+    assert_eq!(bits.map(u32::count_ones).sum::<u32>(), Capabilities::all().bits().count_ones());
+}
+
+#[test]
 fn without_the_hosts_capability_nothing_is_passed_up() {
     for (needs, request) in requests() {
         let mut rig = Rig::new(Capabilities::DIRECT_MODEX | Capabilities::ABORT);
