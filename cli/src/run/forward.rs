@@ -3,14 +3,21 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::ChildStdin;
+use std::thread::sleep;
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::signal::{SigSet, Signal};
 
 use super::children::Channel;
+use super::job_processes::is_in_background;
 use super::lines::LineBuffer;
 
 /// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
+
+/// How often a launcher in the background checks whether it may read the terminal. No signal announces this.
+const FOREGROUND_CHECKED_AFTER: Duration = Duration::from_millis(200);
 
 /// Turns given to a pipe after the job's end. A pipe holds one mebibyte or less, unless an administrator has raised the
 /// limit.
@@ -97,7 +104,11 @@ impl ForwardedStream {
 ///
 /// Blocks, so it has a thread of its own: a terminal's descriptor is shared with the shell and must not be made
 /// non-blocking. The thread ends with the process.
+///
+/// A terminal stops background processes that read it, and a stopped launcher ends nothing. With the signal blocked in
+/// this thread, the read fails instead, and the thread waits until the launcher is in the foreground.
 pub(super) fn copy_input(mut inputs: Vec<ChildStdin>) {
+    let is_blocked = SigSet::from(Signal::SIGTTIN).thread_block().is_ok();
     let mut chunk = vec![0u8; READ_BYTES_MAX];
     let mut source = io::stdin().lock();
     while !inputs.is_empty() {
@@ -108,6 +119,7 @@ pub(super) fn copy_input(mut inputs: Vec<ChildStdin>) {
                 inputs.retain_mut(|input| input.write_all(bytes).and_then(|()| input.flush()).is_ok());
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) if is_blocked && is_in_background() => sleep(FOREGROUND_CHECKED_AFTER),
             Err(_) => return,
         }
     }

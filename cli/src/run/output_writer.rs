@@ -19,6 +19,7 @@ use std::thread::Builder;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
 
 use super::children::Channel;
 use super::poller::Bell;
@@ -174,6 +175,8 @@ fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
 
 fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
     let mut is_reported = false;
+    // A terminal may stop background processes that write to it (`stty tostop`). A stopped launcher ends nothing.
+    let _ = SigSet::from(Signal::SIGTTOU).thread_block();
     for order in orders {
         let Order::Write { channel, lines, source } = order else {
             bell.wake();

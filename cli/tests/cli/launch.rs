@@ -1,6 +1,6 @@
 //! A launcher under test.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -51,6 +51,20 @@ pub(crate) fn modex<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> 
 
 /// The same, started through `env` with these options for its signals.
 pub(crate) fn modex_with_signals<S: AsRef<OsStr>>(signals: &[&str], arguments: impl IntoIterator<Item = S>) -> Launch {
+    let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned());
+    through_env(signals.iter().chain([&MODEX]).map(OsString::from).chain(arguments))
+}
+
+/// A shell with job control on a terminal of its own. It runs this script, which may start `$MODEX`.
+pub(crate) fn on_a_terminal(script: &str) -> Launch {
+    through_env(["script", "-qec", "exec bash -mc \"$SCRIPT\"", "/dev/null"].into_iter().map(OsString::from))
+        .env("SCRIPT", script)
+        .env("MODEX", MODEX)
+        .env("SHELL", "/bin/sh")
+}
+
+/// A command of these words, started through `env`.
+fn through_env(words: impl Iterator<Item = OsString>) -> Launch {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let temporary = tempfile::tempdir().unwrap();
     let mark = format!("{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
@@ -58,9 +72,7 @@ pub(crate) fn modex_with_signals<S: AsRef<OsStr>>(signals: &[&str], arguments: i
     let mut command = Command::new("env");
     command
         .arg("--default-signal=INT,QUIT")
-        .args(signals)
-        .arg(MODEX)
-        .args(arguments)
+        .args(words)
         .env("TMPDIR", temporary.path())
         .env(MARK, &mark)
         .stdin(Stdio::null())
