@@ -22,6 +22,16 @@ pub(super) enum News {
         /// Its message.
         message: String,
     },
+    /// A process connected under the name of a rank.
+    Connected {
+        /// The rank.
+        rank: u32,
+    },
+    /// Such a process finalized.
+    Finalized {
+        /// The rank.
+        rank: u32,
+    },
     /// A rank's connection ended without finalize.
     Left {
         /// The rank.
@@ -98,8 +108,15 @@ impl Host for LauncherHost {
                 let _ = self.news.send(News::Left { rank });
                 return;
             }
+            Moment::Finalized => {
+                let _ = self.news.send(News::Finalized { rank });
+                return;
+            }
             Moment::InitBegun { age } => (ProcessPhase::InitBegun, age),
-            Moment::Connected => (ProcessPhase::Connected, Duration::ZERO),
+            Moment::Connected => {
+                let _ = self.news.send(News::Connected { rank });
+                (ProcessPhase::Connected, Duration::ZERO)
+            }
             Moment::Admitted => (ProcessPhase::Initialized, Duration::ZERO),
             Moment::Fenced => (ProcessPhase::Fenced, Duration::ZERO),
             _ => return,

@@ -35,6 +35,10 @@ use super::verdict::{Action, Cause, Verdict};
 /// a rank has started. A process that holds the pipe longer is killed.
 const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 
+/// How long the launcher waits for the server to see that the connection of an ended rank is gone. A connection that
+/// lives longer belongs to another process, such as the rank's child.
+const LOSS_TIME: Duration = Duration::from_secs(1);
+
 /// The user's request.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -272,9 +276,21 @@ impl LaunchedJob {
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.timeline.mark(rank, ProcessPhase::Ended, now);
+            if ending.is_success() {
+                self.await_loss(rank, now + LOSS_TIME);
+            }
             self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.act(action);
+        }
+    }
+
+    /// Waits until the server has reported the lost connection of a rank that did not finalize. The server reports
+    /// nothing about a rank that it was told to forget.
+    fn await_loss(&mut self, rank: u32, until: Time) {
+        while self.verdict.is_in(rank) && !self.verdict.has_left(rank) {
+            let Ok(news) = self.news.recv_timeout(until.since(self.clock.now())) else { return };
+            self.take_news(news);
         }
     }
 
@@ -288,15 +304,21 @@ impl LaunchedJob {
 
     fn read_news(&mut self) {
         while let Ok(news) = self.news.try_recv() {
-            match news {
-                News::Abort { requester, status, message } => {
-                    let cause = Cause::Abort { requester, status, message };
-                    let action = self.verdict.stop(self.clock.now(), cause);
-                    self.act(action);
-                }
-                News::Left { rank } => self.verdict.left(rank),
-                News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
+            self.take_news(news);
+        }
+    }
+
+    fn take_news(&mut self, news: News) {
+        match news {
+            News::Abort { requester, status, message } => {
+                let cause = Cause::Abort { requester, status, message };
+                let action = self.verdict.stop(self.clock.now(), cause);
+                self.act(action);
             }
+            News::Connected { rank } => self.verdict.connected(rank),
+            News::Finalized { rank } => self.verdict.finalized(rank),
+            News::Left { rank } => self.verdict.left(rank),
+            News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
         }
     }
 
@@ -307,7 +329,7 @@ impl LaunchedJob {
             Some(Action::Stop { cause, running }) => {
                 let ranks = if running == 1 { "rank gets" } else { "ranks get" };
                 // Only a rank that has ended leaves such processes.
-                let those = if matches!(cause, Cause::Rank { .. } | Cause::Left { .. }) { "the other " } else { "" };
+                let those = if cause.is_an_end() { "the other " } else { "" };
                 let grace = self.verdict.grace().as_secs_f64();
                 self.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
                 self.children.signal(cause.request());

@@ -69,6 +69,7 @@ enum Binding {
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
+                  A rank that joined fails, with status 1, if it leaves others behind and ends without PMIx_Finalize.\n\
                   SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM and\n\
                   SIGHUP reach the ranks as SIGTERM; a second signal kills them.\n\
                   Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\

@@ -2,6 +2,7 @@
 //!
 //! No processes here: facts in, decisions out.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ impl Ending {
         }
     }
 
-    const fn is_success(self) -> bool {
+    pub(super) const fn is_success(self) -> bool {
         matches!(self, Self::Exited(0))
     }
 }
@@ -53,6 +54,11 @@ pub(super) enum Cause {
         rank: u32,
         /// The kind of end.
         ending: Ending,
+    },
+    /// A rank connected and succeeded without finalizing. The others may wait for it for ever.
+    Unfinalized {
+        /// The rank.
+        rank: u32,
     },
     /// A rank failed because another rank had left the job without finalizing before.
     Left {
@@ -86,11 +92,17 @@ impl Cause {
         match self {
             Self::Rank { ending, .. } => ending.shell_status(),
             Self::Left { failure, .. } => failure.shell_status(),
+            Self::Unfinalized { .. } => 1,
             // Only eight bits reach the shell; a failure must not look like success.
             Self::Abort { status, .. } => u8::try_from(status & 0xFF).ok().filter(|s| *s != 0).unwrap_or(1),
             Self::Timeout(_) => 124,
             Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
         }
+    }
+
+    /// Whether a rank has ended, so that the running ranks are the others.
+    pub(super) const fn is_an_end(&self) -> bool {
+        matches!(self, Self::Rank { .. } | Self::Left { .. } | Self::Unfinalized { .. })
     }
 
     /// The signal that asks the ranks to end. An interrupt stays an interrupt, because many programs treat it
@@ -107,6 +119,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
+            Self::Unfinalized { rank } => write!(f, "rank {rank} ended without PMIx_Finalize"),
             Self::Left { rank, ending: Some(ending), failed, failure } => {
                 write!(f, "rank {rank} {ending} without finalizing, then rank {failed} {failure}")
             }
@@ -158,6 +171,10 @@ pub(super) struct Verdict {
     interrupted: bool,
     /// Ranks whose connection ended without finalize, in this order.
     left: Vec<u32>,
+    /// Ranks under whose name a process connected.
+    connected: BTreeSet<u32>,
+    /// Ranks under whose name a process finalized.
+    finalized: BTreeSet<u32>,
 }
 
 #[derive(Debug)]
@@ -189,6 +206,8 @@ impl Verdict {
             stopped: None,
             interrupted: false,
             left: Vec::new(),
+            connected: BTreeSet::new(),
+            finalized: BTreeSet::new(),
         }
     }
 
@@ -203,16 +222,42 @@ impl Verdict {
         if let Some(slot) = usize::try_from(rank).ok().and_then(|index| self.endings.get_mut(index)) {
             *slot = Some(ending);
         }
-        if ending.is_success() {
-            return None;
-        }
         let cause = match self.left.first() {
+            _ if ending.is_success() && self.harms_others(rank) => Cause::Unfinalized { rank },
+            _ if ending.is_success() => return None,
             Some(&first) if first != rank => {
                 Cause::Left { rank: first, ending: self.ending_of(first), failed: rank, failure: ending }
             }
             _ => Cause::Rank { rank, ending },
         };
         self.stop(now, cause)
+    }
+
+    /// Whether a rank that succeeded left others behind that may wait for it. A rank that only started a program, or
+    /// that never joined, does not.
+    fn harms_others(&self, rank: u32) -> bool {
+        let may_wait = |(other, ending): (u32, &Option<Ending>)| other != rank && (ending.is_none() || self.is_in(other));
+        self.is_in(rank) && self.has_left(rank) && (0u32..).zip(&self.endings).any(may_wait)
+    }
+
+    /// Whether a rank joined the job and has not finalized.
+    pub(super) fn is_in(&self, rank: u32) -> bool {
+        self.connected.contains(&rank) && !self.finalized.contains(&rank)
+    }
+
+    /// Whether the server has seen the end of this rank's connection, without finalize.
+    pub(super) fn has_left(&self, rank: u32) -> bool {
+        self.left.contains(&rank)
+    }
+
+    /// A process connected under the name of this rank.
+    pub(super) fn connected(&mut self, rank: u32) {
+        self.connected.insert(rank);
+    }
+
+    /// A process of this rank finalized.
+    pub(super) fn finalized(&mut self, rank: u32) {
+        self.finalized.insert(rank);
     }
 
     /// A rank's connection to the server ended without finalize. Whether that is a failure shows when ranks end.
@@ -374,6 +419,36 @@ mod tests {
             "rank 1 exited with status 0 without finalizing, then rank 0 exited with status 9"
         );
         assert_eq!(verdict.shell_status(), 9);
+    }
+
+    /// A rank of three called `exit(0)` after Init, and the others waited for it in a barrier for ever.
+    #[test]
+    fn a_rank_that_joins_and_succeeds_without_finalizing_ends_the_job() {
+        let mut verdict = Verdict::new(3, GRACE);
+        (0..3).for_each(|rank| verdict.connected(rank));
+        verdict.finalized(0);
+        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
+        verdict.left(1);
+        let cause = Cause::Unfinalized { rank: 1 };
+        assert_eq!(cause.to_string(), "rank 1 ended without PMIx_Finalize");
+        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), Some(Action::Stop { cause, running: 1 }));
+        assert_eq!(verdict.shell_status(), 1);
+    }
+
+    #[test]
+    fn a_rank_that_harms_nobody_need_not_finalize() {
+        // It is alone, has not joined, has finalized in one of two processes, or its connection lives on in a child.
+        let mut alone = Verdict::new(1, GRACE);
+        alone.connected(0);
+        alone.left(0);
+        assert_eq!(alone.ended(at(0), 0, Ending::Exited(0)), None);
+        let mut verdict = Verdict::new(4, GRACE);
+        (1..3).for_each(|rank| verdict.connected(rank));
+        verdict.left(1);
+        verdict.finalized(1);
+        for rank in 0..3 {
+            assert_eq!(verdict.ended(at(0), rank, Ending::Exited(0)), None);
+        }
     }
 
     #[test]

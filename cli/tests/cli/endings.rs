@@ -153,3 +153,26 @@ fn a_rank_that_ends_without_joining_does_not_leave_the_others_waiting() {
     assert!(ended.err.contains("PMIX_ERR_PARTIAL_SUCCESS (-52): modex-"), "{ended:?}");
     assert!(ended.err.contains(":1 left before taking part"), "{ended:?}");
 }
+
+/// Rank 1 joins and ends with status 0; the others wait for it in a fence.
+pub(crate) fn leave_as_rank_one() {
+    let client = Client::connect().unwrap();
+    if client.proc().rank.process() == Some(1) {
+        std::process::exit(0);
+    }
+    let _ = client.fence(&modex::FenceOptions::default()).wait();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// A rank called `exit(0)` after `MPI_Init`. The others waited for it for ever, without a message.
+#[test]
+fn a_rank_that_leaves_without_finalizing_ends_the_job() {
+    let this = std::env::current_exe().unwrap();
+    let words = ["run", "-n", "3", "--grace", "0.1", this.to_str().unwrap(), "--exact", "client_process"];
+    let ended = modex(words).env(ROLE, "leave").run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let said = "modex: rank 1 ended without PMIx_Finalize; the other 2 ranks get 0.1 s to end";
+    assert!(ended.err.lines().any(|line| line == said), "{ended:?}");
+}

@@ -25,6 +25,7 @@ mod unread;
 fn client_process() {
     match std::env::var(launch::ROLE).as_deref() {
         Ok("abort") => endings::abort_as_rank_one(),
+        Ok("leave") => endings::leave_as_rank_one(),
         Ok("keep values") => ask::keep_values(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}

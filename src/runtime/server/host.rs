@@ -195,6 +195,8 @@ pub enum Moment {
     Admitted,
     /// A fence with this process has succeeded.
     Fenced,
+    /// It has finalized. The reply follows.
+    Finalized,
     /// Its connection has ended without finalize.
     Left,
 }

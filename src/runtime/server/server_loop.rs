@@ -416,7 +416,10 @@ impl ServerLoop {
         if reply == Reply::Status(Status::SUCCESS) {
             match self.connections.asked(peer, tag) {
                 Some(Asked::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),
-                Some(Asked::Finalize) => self.lifecycle_observer.forget(peer),
+                Some(Asked::Finalize) => {
+                    self.lifecycle_observer.reached(peer, Moment::Finalized);
+                    self.lifecycle_observer.forget(peer);
+                }
                 _ => {}
             }
         }
