@@ -12,10 +12,14 @@ pub(crate) fn explain(reason: &io::Error) -> String {
     }
 }
 
+/// A thread needs address space for its stack. Without it, the C library gives the same reason as for too many threads.
+const START_REMEDY: &str =
+    "raise the limit on processes and threads (ulimit -u), or the limit on address space (ulimit -v)";
+
 /// As `explain`, after a failed start of a process or thread. There `EAGAIN` means a limit, not a request to try again.
 pub fn explain_start(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EAGAIN) => format!("{reason}; raise the limit on processes and threads (ulimit -u)"),
+        Some(Errno::EAGAIN) => format!("{reason}; {START_REMEDY}"),
         _ => explain(reason),
     }
 }
@@ -71,7 +75,8 @@ mod tests {
     #[test]
     fn only_what_can_be_started_is_limited_in_number() {
         let again = io::Error::from(Errno::EAGAIN);
-        assert_eq!(explain_start(&again), format!("{again}; raise the limit on processes and threads (ulimit -u)"));
+        let text = explain_start(&again);
+        assert!(text.contains("(ulimit -u)") && text.contains("(ulimit -v)"), "{text}");
         assert_eq!(explain(&again), again.to_string());
     }
 
