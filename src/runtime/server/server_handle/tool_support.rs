@@ -54,7 +54,9 @@ impl ToolSupport {
             return Ok(Files::default());
         }
         if address.tcp.is_none() {
-            tracing::warn!("the server does not listen on TCP; tools of other libraries can't connect to it");
+            tracing::warn!(
+                "the server does not listen on TCP; clients and tools with another PMIx library can't connect to it"
+            );
         }
         let names = Names::new(&options.hostname)?;
         // Files of other nodes are ignored, because locks may not work in shared directories.
