@@ -12,7 +12,7 @@ use modex::os_error_hint::explain_start;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -150,6 +150,14 @@ impl Children {
     pub(super) fn signal(&self, signal: Signal) {
         // The group exists until the guardian is reaped, so this call only fails if no process may be signalled.
         let _ = killpg(self.group, signal);
+    }
+
+    /// Passes a signal of the user on to the ranks that run, and not to the processes that they started.
+    pub(super) fn forward(&self, signal: Signal) {
+        for state in self.ranks.iter().filter(|state| !state.ended) {
+            // A rank is not reaped before the end of the job, so its number can't belong to another process.
+            let _ = i32::try_from(state.process.id()).map(|process| kill(Pid::from_raw(process), signal));
+        }
     }
 
     /// Ends processes that the ranks have left, and then reaps the ranks. Their ids stay taken until then.

@@ -148,7 +148,7 @@ pub(crate) fn run() -> u8 {
 
 /// The signals that the launcher sends its whole group.
 fn stop_signals() -> SigSet {
-    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM])
+    SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM, Signal::SIGTSTP])
 }
 
 /// Whether a process is a guardian. Guardians of other jobs are spared: each cleans up when its own launcher ends.

@@ -29,6 +29,7 @@ use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
 use super::report::{ProcessPhase, Timeline};
 use super::session::SessionDirectory;
+use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 
 /// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
@@ -257,6 +258,8 @@ impl LaunchedJob {
                     let action = self.verdict.stop(self.clock.now(), Cause::Signal(signal));
                     self.act(action);
                 }
+                Wakeup::Forward { signal } => self.children.forward(signal),
+                Wakeup::Suspend => self.suspend(),
                 Wakeup::Stream { index } => self.pump(index)?,
             }
         }
@@ -341,6 +344,15 @@ impl LaunchedJob {
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
+        }
+    }
+
+    /// Stops the ranks and then the launcher, until somebody continues the launcher.
+    fn suspend(&self) {
+        if can_be_continued() {
+            self.children.signal(Signal::SIGTSTP);
+            stop_this_process();
+            self.children.signal(Signal::SIGCONT);
         }
     }
 

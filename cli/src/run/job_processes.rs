@@ -95,6 +95,20 @@ fn examine(number: i32, traits: &Traits, is_spared: impl Fn(i32) -> bool) -> Opt
     Some(Process { id: Identity { number, started }, parent, group, is_marked })
 }
 
+/// A process's parent.
+pub(super) fn parent_of(process: i32) -> Option<i32> {
+    standing(&PathBuf::from(format!("/proc/{process}"))).map(|(parent, ..)| parent)
+}
+
+/// Whether another process group is in the foreground of this process's terminal.
+pub(super) fn is_in_background() -> bool {
+    let line = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let Some((_, fields)) = line.rsplit_once(") ") else { return false };
+    let fields: Vec<i32> = fields.split(' ').skip(1).map_while(|field| field.parse().ok()).collect();
+    // The third and fourth of them are the session and the terminal.
+    matches!(fields[..], [_, group, _, _, foreground, ..] if foreground > 0 && foreground != group)
+}
+
 /// A process's parent, its group, and its start time.
 fn standing(folder: &Path) -> Option<(i32, i32, u64)> {
     let line = std::fs::read(folder.join("stat")).ok()?;

@@ -6,6 +6,7 @@ use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX};
 use super::host::Clock;
 use super::output_writer::OutputWriter;
 use super::poller::{Poller, Wakeup};
+use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 
 /// How long a reader may read nothing before it counts as stuck. The limit matters only to a user who wants to end the
@@ -101,6 +102,9 @@ impl LastOutput {
     /// Waits for the bell, a signal, or this long.
     fn listen(&mut self, limit: Option<Duration>) -> Result<(), GivenUp> {
         for wakeup in self.poller.wait(limit).map_err(|_| GivenUp)? {
+            if wakeup == Wakeup::Suspend && can_be_continued() {
+                stop_this_process();
+            }
             let Wakeup::Stop { signal } = wakeup else { continue };
             if let Some(Action::Stop { cause, .. }) = self.verdict.stop(self.clock.now(), Cause::Signal(signal)) {
                 self.output_writer.say(&format!("modex: {cause}\n"));

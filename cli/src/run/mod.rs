@@ -30,6 +30,7 @@ mod plan;
 mod poller;
 mod report;
 mod session;
+mod suspension;
 mod verdict;
 
 use std::ffi::OsString;
@@ -70,8 +71,9 @@ enum Binding {
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
                   A rank that joined fails, with status 1, if it leaves others behind and ends without PMIx_Finalize.\n\
-                  SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM and\n\
-                  SIGHUP reach the ranks as SIGTERM; a second signal kills them.\n\
+                  SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM,\n\
+                  SIGHUP and SIGQUIT reach the ranks as SIGTERM; a second signal kills them. SIGUSR1 and SIGUSR2 are passed\n\
+                  on. SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.\n\
                   Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\
                   is broken only if its rank is silent for five seconds and others wait.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\

@@ -6,12 +6,21 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use modex::runtime::poller::{self, Token};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use nix::sys::signal::Signal;
 
 pub(super) use modex::runtime::poller::Waker as Bell;
 
-/// The end of a child, and the signals that ask the launcher to end the job.
-const SIGNALS: [i32; 4] = [SIGCHLD, SIGINT, SIGTERM, SIGHUP];
+/// The end of a child, and the signals that users send to the launcher.
+const SIGNALS: [Signal; 8] = [
+    Signal::SIGCHLD,
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+];
 
 /// The longest wait. The byte that announces a child's end or news is lost if the kernel has no memory.
 pub(super) const LOOKS_AFTER: Duration = Duration::from_secs(5);
@@ -33,6 +42,13 @@ pub(super) enum Wakeup {
         /// The signal.
         signal: i32,
     },
+    /// The user has a signal for the ranks.
+    Forward {
+        /// The signal.
+        signal: Signal,
+    },
+    /// The user stops the job for a while.
+    Suspend,
     /// The stream with this index is readable.
     Stream {
         /// Its index.
@@ -45,7 +61,7 @@ pub(super) enum Wakeup {
 pub(super) struct Poller {
     poll: poller::Poller,
     news: Bell,
-    signals: Vec<(i32, UnixStream)>,
+    signals: Vec<(Signal, UnixStream)>,
 }
 
 impl Poller {
@@ -92,15 +108,20 @@ impl Poller {
         let position = usize::try_from(token - SIGNAL_FIRST).map_err(io::Error::other)?;
         let (signal, stream) = self.signals.get(position).ok_or_else(|| io::Error::other("unknown signal token"))?;
         drain(stream)?;
-        Ok(if *signal == SIGCHLD { Wakeup::Child } else { Wakeup::Stop { signal: *signal } })
+        Ok(match *signal {
+            Signal::SIGCHLD => Wakeup::Child,
+            Signal::SIGUSR1 | Signal::SIGUSR2 => Wakeup::Forward { signal: *signal },
+            Signal::SIGTSTP => Wakeup::Suspend,
+            signal => Wakeup::Stop { signal: signal as i32 },
+        })
     }
 }
 
-fn signal_stream(signal: i32) -> io::Result<UnixStream> {
+fn signal_stream(signal: Signal) -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     writer.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(signal, writer)?;
+    signal_hook::low_level::pipe::register(signal as i32, writer)?;
     Ok(reader)
 }
 

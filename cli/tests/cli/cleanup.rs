@@ -74,7 +74,7 @@ fn a_guardian_is_deaf_to_what_its_group_is_sent_from_its_first_moment() {
     let status = std::fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
     let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap();
     let blocked = u64::from_str_radix(blocked, 16).unwrap();
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGTSTP] {
         assert_ne!(blocked & (1 << (signal as i32 - 1)), 0, "{signal} in {blocked:x}");
     }
     running.kill_launcher();

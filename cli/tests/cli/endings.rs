@@ -83,15 +83,30 @@ fn a_rank_that_ignores_the_request_is_killed_after_the_grace_period() {
 
 #[test]
 fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
-    for (signal, status, heard) in
-        [(Signal::SIGINT, 130, "interrupted"), (Signal::SIGTERM, 143, "asked"), (Signal::SIGHUP, 129, "asked")]
-    {
+    for (signal, status, heard) in [
+        (Signal::SIGINT, 130, "interrupted"),
+        (Signal::SIGTERM, 143, "asked"),
+        (Signal::SIGHUP, 129, "asked"),
+        (Signal::SIGQUIT, 131, "asked"),
+    ] {
         let mut running = script(&["-n", "2", "--grace", "1000"], POLITE).start();
         assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
         running.signal(signal);
         let ended = running.finish();
         assert_eq!((ended.code(), ended.out), (Some(status), format!("{heard}\n{heard}\n")));
         assert_eq!(ended.err, format!("modex: received {signal}; 2 ranks get 1000 s to end\n"));
+    }
+}
+
+/// These signals killed the launcher.
+#[test]
+fn a_signal_that_is_the_users_own_is_passed_on_to_the_ranks() {
+    for (signal, name) in [(Signal::SIGUSR1, "USR1"), (Signal::SIGUSR2, "USR2")] {
+        let rank = format!("trap 'echo heard; exit 0' {name}; echo ready; sleep 1000 & wait");
+        let mut running = script(&["-n", "2"], &rank).start();
+        assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
+        running.signal(signal);
+        assert_eq!(running.finish().success(), "heard\nheard\n");
     }
 }
 

@@ -16,3 +16,23 @@ fn a_launcher_in_the_background_runs_on_and_can_be_ended() {
     let ended = on_a_terminal(body).run();
     assert!(ended.out.contains("ready, ended with 143"), "{ended:?}");
 }
+
+/// Only the launcher stopped, and the ranks went on.
+#[test]
+fn a_launcher_that_is_stopped_stops_its_ranks_and_continues_them() {
+    let body = "mkfifo \"$TMPDIR/words\"
+        \"$MODEX\" run -n 1 --stdin none -- sh -c 'echo $$; exec sleep 1000' >\"$TMPDIR/words\" 2>&1 &
+        read -r rank <\"$TMPDIR/words\"
+        rm \"$TMPDIR/words\"
+        state() { while ! grep -q \"^State:.$1\" /proc/$rank/status; do :; done; }
+        kill -TSTP $!
+        wait $!
+        state T
+        kill -CONT $!
+        state S
+        kill -TERM $!
+        wait $!
+        echo \"ended with $?\"";
+    let ended = on_a_terminal(body).run();
+    assert!(ended.out.contains("ended with 143"), "{ended:?}");
+}
