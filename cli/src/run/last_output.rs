@@ -13,6 +13,9 @@ use super::verdict::{Action, Cause, Verdict};
 /// launcher.
 const READER_TIME: Duration = Duration::from_secs(1);
 
+/// The exit status of a job that succeeded, but whose output could not be written.
+const OUTPUT_LOST: u8 = 1;
+
 /// The user wants the launcher to end, the reader does not read, or waiting is not possible.
 #[derive(Debug)]
 pub(super) struct GivenUp;
@@ -46,8 +49,12 @@ impl LastOutput {
                 self.output_writer.say(&format!("modex: {cause}\n"));
             }
             self.output_writer.give_up();
+            return self.verdict.shell_status();
         }
-        self.verdict.shell_status()
+        match self.verdict.shell_status() {
+            0 if self.output_writer.has_lost() => OUTPUT_LOST,
+            status => status,
+        }
     }
 
     /// Reads the pipes until they are empty, an unfinished line included. A process outside the job's process group

@@ -69,6 +69,7 @@ enum Binding {
 #[command(
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
+                  Without a failure it is 1 if the ranks' output can't be written, as on a full disk.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
                   A rank that joined fails, with status 1, if it leaves others behind and ends without PMIx_Finalize.\n\
                   SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM,\n\

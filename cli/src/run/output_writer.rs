@@ -57,6 +57,8 @@ struct Done {
     source: Source,
     cost: usize,
     failed: bool,
+    /// Whether the user wanted the lines and did not get them: their reader has not gone.
+    lost: bool,
 }
 
 /// The loop's end.
@@ -70,12 +72,14 @@ pub(super) struct OutputWriter {
     unsaid: VecDeque<Vec<u8>>,
     /// Streams whose lines could not be written.
     failed: Vec<usize>,
+    /// Whether output was lost that had a reader, or a file.
+    has_lost: bool,
 }
 
 impl OutputWriter {
     /// A writer without output. The bell wakes the loop that owns this.
     pub(super) const fn new(bell: Bell) -> Self {
-        Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new() }
+        Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new(), has_lost: false }
     }
 
     /// Queues whole lines of the stream with this index. Fails if the system refuses a thread that writes them.
@@ -125,6 +129,11 @@ impl OutputWriter {
         self.queued_bytes == 0
     }
 
+    /// Whether the ranks' output could not be written, for another reason than a reader that has gone.
+    pub(super) const fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
     /// The streams whose lines could not be written since the last call.
     pub(super) fn take_failed(&mut self) -> Vec<usize> {
         self.settle();
@@ -135,8 +144,9 @@ impl OutputWriter {
     pub(super) fn settle(&mut self) -> bool {
         let before = self.queued_bytes;
         let Some((_, done)) = &self.writer else { return false };
-        for Done { source, cost, failed } in done.try_iter() {
+        for Done { source, cost, failed, lost } in done.try_iter() {
             self.queued_bytes = self.queued_bytes.saturating_sub(cost);
+            self.has_lost |= lost;
             match source {
                 Source::Launcher => drop(self.unsaid.pop_front()),
                 Source::Stream(index) if failed => self.failed.push(index),
@@ -190,15 +200,15 @@ fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
         };
         let failed = written.is_err();
         // A reader that has gone needs no message, but a full disk does. One line is enough for all failed writes.
-        if let (Err(error), Channel::Out, false) = (&written, channel, is_reported)
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
+        let error = written.err().filter(|error| channel == Channel::Out && error.kind() != io::ErrorKind::BrokenPipe);
+        let lost = error.is_some();
+        if let (Some(error), false) = (error, is_reported) {
             is_reported = true;
             let news = format!("modex: the ranks' output can't be written: {error}; the rest of it is lost\n");
             let _ = write_all(io::stderr().as_fd(), news.as_bytes());
         }
         // A loop that has ended needs no answer.
-        let _ = done.send(Done { source, cost: cost(&lines), failed });
+        let _ = done.send(Done { source, cost: cost(&lines), failed, lost });
         if failed {
             bell.wake();
         }
@@ -240,7 +250,7 @@ mod tests {
     /// Carries out the next order.
     fn write_next(orders: &Receiver<Order>, done: &Sender<Done>, failed: bool) {
         let Order::Write { lines, source, .. } = orders.try_recv().unwrap() else { panic!("nothing to write") };
-        done.send(Done { source, cost: cost(&lines), failed }).unwrap();
+        done.send(Done { source, cost: cost(&lines), failed, lost: failed }).unwrap();
     }
 
     #[test]

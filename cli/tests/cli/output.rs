@@ -169,6 +169,7 @@ fn output_that_can_not_be_written_is_said_once() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("can't be written: No space left on device"), "{said}");
+    assert_eq!(ended.status.code(), Some(1), "lost output is no success");
     let ended = launcher(&["bench", "get", "--quiet-loop", "--count", "1"]);
     assert_eq!(ended.status.code(), Some(1), "an error, no panic: {ended:?}");
 }
