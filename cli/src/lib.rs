@@ -78,6 +78,7 @@ fn parse(words: Vec<OsString>) -> Command {
         Some(word) if word == "demo" && words.len() == 2 => Command::Demo(demo::DemoOptions::default()),
         Some(word) if word == "demo" => Command::Demo(Demo::parse_from(words.into_iter().skip(1)).options),
         Some(word) if word == bench::NOTHING && words.len() == 2 => Command::Nothing,
+        Some(word) if word == "run" => Cli::parse_from(run::with_two_dashes(words)).command,
         _ => Cli::parse_from(words).command,
     }
 }

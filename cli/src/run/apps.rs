@@ -1,16 +1,22 @@
 //! The command line of `modex run` cut into applications: `-n 2 prog a b : -n 1 --wdir /x other`.
+//!
+//! Options of other launchers that have no meaning here are known, so that their refusal can name the reason.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
+
+use super::RunOptions;
+use super::plan::RANK_COUNT_MAX;
 
 /// Options that each application has for itself.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppOptions {
-    /// Number of processes to start
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    /// Number of processes to start; -np is accepted, too
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = count)]
     count: Option<u32>,
 
     /// Set an environment variable, or pass on the launcher's value; repeatable
@@ -20,6 +26,82 @@ pub(super) struct AppOptions {
     /// Directory to start the processes in
     #[arg(long, value_name = "DIR")]
     wdir: Option<PathBuf>,
+
+    #[command(flatten)]
+    of_others: OthersOptions,
+}
+
+/// Options of other launchers, which are refused.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+struct OthersOptions {
+    #[arg(short = 'H', long = "host", alias = "hosts", hide = true)]
+    hosts: Vec<OsString>,
+
+    #[arg(long = "hostfile", alias = "machinefile", hide = true)]
+    host_file: Option<OsString>,
+
+    #[arg(long = "mca", num_args = 2, allow_hyphen_values = true, hide = true)]
+    parameters: Vec<OsString>,
+
+    #[arg(long = "oversubscribe", hide = true)]
+    is_oversubscribed: bool,
+}
+
+impl OthersOptions {
+    fn refuse(&self) -> Result<(), AppError> {
+        if !self.hosts.is_empty() {
+            return Err(AppError::OneMachine { option: "--host" });
+        }
+        if self.host_file.is_some() {
+            return Err(AppError::OneMachine { option: "--hostfile" });
+        }
+        if self.is_oversubscribed {
+            return Err(AppError::Oversubscribed);
+        }
+        match self.parameters.first_chunk() {
+            Some([name, value]) => Err(AppError::Parameter {
+                name: name.to_string_lossy().into_owned(),
+                value: value.to_string_lossy().into_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn count(text: &str) -> Result<u32, String> {
+    let count = text.parse().ok().filter(|count| (1..=RANK_COUNT_MAX).contains(count));
+    count.ok_or_else(|| format!("expected a number from 1 to {RANK_COUNT_MAX}"))
+}
+
+/// Writes `-np`, as other launchers call the number of processes, as `--np`. Only options are changed, not their values
+/// and not the words of programs. The first two words are `modex run`.
+pub(crate) fn with_two_dashes(mut words: Vec<OsString>) -> Vec<OsString> {
+    if !words.iter().any(|word| word == "-np") {
+        return words;
+    }
+    let options = RunOptions::augment_args(clap::Command::new("run"));
+    let takes_value = |word: &OsStr| {
+        let named = |option: &clap::Arg| {
+            option.get_short().is_some_and(|short| word == OsStr::new(&format!("-{short}")))
+                || option.get_long().is_some_and(|long| word == OsStr::new(&format!("--{long}")))
+        };
+        options.get_opts().any(|option| option.get_action().takes_values() && named(option))
+    };
+    let mut is_option = true;
+    let mut is_value = false;
+    for word in words.iter_mut().skip(2) {
+        let is_free = is_option && !std::mem::take(&mut is_value);
+        if word == ":" {
+            (is_option, is_value) = (true, false);
+        } else if is_free && word == "-np" {
+            *word = "--np".into();
+            is_value = true;
+        } else if is_free {
+            is_option = word.as_bytes().starts_with(b"-") && word != "--";
+            is_value = is_option && takes_value(word);
+        }
+    }
+    words
 }
 
 /// One application behind a `:`, parsed with the same options.
@@ -65,6 +147,29 @@ pub(crate) enum AppError {
         /// The parser's reason.
         reason: String,
     },
+    /// An option of the whole job behind a colon.
+    #[error("{option} is an option of the whole job; write it before the first program")]
+    Misplaced {
+        /// The option.
+        option: String,
+    },
+    /// An option that names machines.
+    #[error("{option}: modex run works on one machine; leave the option out")]
+    OneMachine {
+        /// The option.
+        option: &'static str,
+    },
+    /// `--oversubscribe`.
+    #[error("--oversubscribe: modex run counts no slots and starts any number of ranks; leave the option out")]
+    Oversubscribed,
+    /// `--mca NAME VALUE`.
+    #[error("--mca: modex run has no such parameters; -x OMPI_MCA_{name}={value} sets this one for Open MPI's library")]
+    Parameter {
+        /// The parameter.
+        name: String,
+        /// Its value.
+        value: String,
+    },
     /// `-x =VALUE`.
     #[error("-x {setting}: a variable needs a name in front of the '='; write -x NAME=VALUE")]
     Nameless {
@@ -99,12 +204,24 @@ pub(super) fn split(
         if index == 0 {
             apps.push(app(first, part, &lookup)?);
         } else {
-            let further = FurtherApp::try_parse_from(part)
-                .map_err(|error| AppError::Options { number: index + 1, reason: first_line(&error) })?;
+            let further = FurtherApp::try_parse_from(part).map_err(|error| behind_colon(index + 1, &error))?;
             apps.push(app(&further.options, &further.command, &lookup)?);
         }
     }
     Ok(apps)
+}
+
+/// The reason why the words behind a colon can't be read.
+fn behind_colon(number: usize, error: &clap::Error) -> AppError {
+    if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) {
+        let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
+        let options = RunOptions::augment_args(clap::Command::new("run"));
+        let is_known = options.get_opts().filter_map(clap::Arg::get_long).any(|long| name == format!("--{long}"));
+        if is_known && error.kind() == clap::error::ErrorKind::UnknownArgument {
+            return AppError::Misplaced { option: name.to_owned() };
+        }
+    }
+    AppError::Options { number, reason: first_line(error) }
 }
 
 /// The parser's message and its first tip without decoration: errors of this command are one line.
@@ -123,6 +240,7 @@ fn app(
     command: &[OsString],
     lookup: &impl Fn(&str) -> Option<OsString>,
 ) -> Result<App, AppError> {
+    options.of_others.refuse()?;
     let (program, arguments) = command.split_first().ok_or(AppError::Empty { number: 1 })?;
     let mut environment = Vec::new();
     for setting in &options.environment {
@@ -191,6 +309,13 @@ mod tests {
         assert_eq!(apps[1].working_directory, Some("/tmp".into()));
         assert_eq!(apps[1].environment, vec![("K".into(), "V".into())]);
         assert_eq!(apps[1].arguments, words("y z"));
+    }
+
+    #[test]
+    fn the_number_of_processes_may_have_one_dash_and_nothing_else_changes() {
+        let told = |text| with_two_dashes(words(text)).join(OsStr::new(" "));
+        assert_eq!(told("modex run -np 2 a -np 3 : -x V -np 4 b"), "modex run --np 2 a -np 3 : -x V --np 4 b");
+        assert_eq!(told("modex run --tag-output -x -np -- -np"), "modex run --tag-output -x -np -- -np");
     }
 
     #[test]

@@ -36,7 +36,7 @@ mod verdict;
 use std::ffi::OsString;
 use std::time::Duration;
 
-pub(super) use apps::AppError;
+pub(super) use apps::{AppError, with_two_dashes};
 use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};

@@ -8,7 +8,7 @@ use super::apps::App;
 use super::cores::{self, CoresError};
 
 /// The largest number of ranks of one launcher: each costs two pipes and a connection.
-const RANK_COUNT_MAX: u32 = 4096;
+pub(super) const RANK_COUNT_MAX: u32 = 4096;
 
 /// Why a job can't be planned.
 #[derive(Debug, thiserror::Error)]

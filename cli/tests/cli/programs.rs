@@ -52,6 +52,27 @@ fn a_mistyped_option_is_no_program() {
     assert!(ended.err.contains("cannot start \"--tagoutput\""), "{ended:?}");
 }
 
+/// Users of other launchers type these. The parser's own messages did not help them.
+#[test]
+fn options_of_other_launchers_are_understood_or_refused_with_a_reason() {
+    assert_eq!(modex(["run", "-np", "2", "echo", "-np"]).run().success(), "-np\n-np\n");
+    for (words, reason) in [
+        (&["-H", "a,b"][..], "modex: --host: modex run works on one machine"),
+        (&["--host", "a"], "modex: --host: modex run works on one machine"),
+        (&["--hostfile", "f"], "modex: --hostfile: modex run works on one machine"),
+        (&["--mca", "btl", "self"], "-x OMPI_MCA_btl=self"),
+        (&["--oversubscribe"], "modex: --oversubscribe: modex run counts no slots"),
+        (&["true", ":", "--tag-output"], "modex: --tag-output is an option of the whole job; write it before"),
+        (&["true", ":", "--stdin=all"], "modex: --stdin is an option of the whole job; write it before"),
+        (&["-n", "abc"], "expected a number from 1 to 4096"),
+        (&["-n", "4097"], "expected a number from 1 to 4096"),
+    ] {
+        let ended = modex(["run"].iter().chain(words).chain(&["true"])).run();
+        assert_eq!((ended.code(), ended.out.as_str()), (Some(2), ""), "{words:?}: {ended:?}");
+        assert!(ended.err.contains(reason), "{words:?}: {ended:?}");
+    }
+}
+
 /// Regression: only subscribers of `tracing` got the message, and there was none.
 #[test]
 fn why_a_rank_was_refused_is_said() {
