@@ -15,8 +15,8 @@ use super::report::ProcessPhase;
 pub(super) enum News {
     /// A rank wants the job to end.
     Abort {
-        /// The requester, for people.
-        requester: String,
+        /// The requester.
+        requester: ProcId,
         /// The status it gave.
         status: i32,
         /// Its message.
@@ -93,7 +93,7 @@ impl Host for LauncherHost {
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
         let message = request.message.as_ref().map_or_else(String::new, ToString::to_string);
-        let news = News::Abort { requester: request.requester.to_string(), status: request.status.to_raw(), message };
+        let news = News::Abort { requester: request.requester, status: request.status.to_raw(), message };
         // A closed channel means that the launcher is ending the job already.
         if self.news.send(news).is_ok() {
             self.bell.wake();

@@ -314,7 +314,9 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => {
-                let cause = Cause::Abort { requester, status, message };
+                let rank = requester.rank.process().filter(|_| requester.namespace == self.namespace);
+                let requester = rank.map_or_else(|| requester.to_string(), |rank| format!("rank {rank}"));
+                let cause = Cause::Abort { requester, rank, status, message };
                 let action = self.verdict.stop(self.clock.now(), cause);
                 self.act(action);
             }
@@ -325,17 +327,25 @@ impl LaunchedJob {
         }
     }
 
+    /// The words about the ranks that have to end for this cause.
+    fn notice(&self, cause: &Cause) -> String {
+        let count = self.verdict.others(cause);
+        if count == 0 {
+            return String::new();
+        }
+        let ranks = if count == 1 { "rank gets" } else { "ranks get" };
+        let those = if cause.is_of_a_rank() { "the other " } else { "" };
+        format!("; {those}{count} {ranks} {} s to end", self.verdict.grace().as_secs_f64())
+    }
+
     fn act(&mut self, action: Option<Action>) {
         match action {
             None => {}
-            Some(Action::Stop { cause, running: 0 }) => self.say(&format!("modex: {cause}\n")),
             Some(Action::Stop { cause, running }) => {
-                let ranks = if running == 1 { "rank gets" } else { "ranks get" };
-                // Only a rank that has ended leaves such processes.
-                let those = if cause.is_an_end() { "the other " } else { "" };
-                let grace = self.verdict.grace().as_secs_f64();
-                self.say(&format!("modex: {cause}; {those}{running} {ranks} {grace} s to end\n"));
-                self.children.signal(cause.request());
+                self.say(&format!("modex: {cause}{}\n", self.notice(&cause)));
+                if running > 0 {
+                    self.children.signal(cause.request());
+                }
             }
             Some(Action::Insist { running }) => {
                 let ranks = if running == 1 { "rank has" } else { "ranks have" };

@@ -10,6 +10,9 @@ use modex::stderr_log::printable;
 use modex::types::Time;
 use nix::sys::signal::Signal;
 
+/// The message of `MPI_Abort` in Open MPI 4.1.
+const NO_MESSAGE: &str = "N/A";
+
 /// How a rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -75,6 +78,8 @@ pub(super) enum Cause {
     Abort {
         /// The requester, for people.
         requester: String,
+        /// Its rank, if it is one of the job.
+        rank: Option<u32>,
         /// The status it gave.
         status: i32,
         /// Its message.
@@ -100,9 +105,12 @@ impl Cause {
         }
     }
 
-    /// Whether a rank has ended, so that the running ranks are the others.
-    pub(super) const fn is_an_end(&self) -> bool {
-        matches!(self, Self::Rank { .. } | Self::Left { .. } | Self::Unfinalized { .. })
+    /// Whether a rank is the cause, so that the remaining ranks are the others.
+    pub(super) const fn is_of_a_rank(&self) -> bool {
+        matches!(
+            self,
+            Self::Rank { .. } | Self::Left { .. } | Self::Unfinalized { .. } | Self::Abort { rank: Some(_), .. }
+        )
     }
 
     /// The signal that asks the ranks to end. An interrupt stays an interrupt, because many programs treat it
@@ -126,10 +134,10 @@ impl fmt::Display for Cause {
             Self::Left { rank, ending: None, failed, failure } => {
                 write!(f, "rank {rank} left the job without finalizing, then rank {failed} {failure}")
             }
-            Self::Abort { requester, status, message } if message.is_empty() => {
+            Self::Abort { requester, status, message, .. } if message.is_empty() || message == NO_MESSAGE => {
                 write!(f, "{requester} aborted the job with status {status}")
             }
-            Self::Abort { requester, status, message } => {
+            Self::Abort { requester, status, message, .. } => {
                 write!(f, "{requester} aborted the job with status {status}: {}", printable(message))
             }
             Self::Timeout(limit) => write!(f, "the job exceeded its time limit of {} s", limit.as_secs_f64()),
@@ -236,7 +244,8 @@ impl Verdict {
     /// Whether a rank that succeeded left others behind that may wait for it. A rank that only started a program, or
     /// that never joined, does not.
     fn harms_others(&self, rank: u32) -> bool {
-        let may_wait = |(other, ending): (u32, &Option<Ending>)| other != rank && (ending.is_none() || self.is_in(other));
+        let may_wait =
+            |(other, ending): (u32, &Option<Ending>)| other != rank && (ending.is_none() || self.is_in(other));
         self.is_in(rank) && self.has_left(rank) && (0u32..).zip(&self.endings).any(may_wait)
     }
 
@@ -334,6 +343,16 @@ impl Verdict {
     /// The number of ranks that have not ended.
     pub(super) fn running(&self) -> usize {
         self.endings.iter().filter(|ending| ending.is_none()).count()
+    }
+
+    /// The number of running ranks besides the rank that is the cause. A rank that aborts the job may still run.
+    pub(super) fn others(&self, cause: &Cause) -> usize {
+        match cause {
+            Cause::Abort { rank: Some(rank), .. } if self.ending_of(*rank).is_none() => {
+                self.running().saturating_sub(1)
+            }
+            _ => self.running(),
+        }
     }
 
     /// The grace period of the others after a failure.
@@ -503,7 +522,8 @@ mod tests {
     #[test]
     fn an_abort_with_a_status_that_looks_like_success_is_still_a_failure() {
         let mut verdict = Verdict::new(1, GRACE);
-        let cause = Cause::Abort { requester: "job:0".into(), status: 256, message: String::new() };
+        let cause = Cause::Abort { requester: "rank 0".into(), rank: Some(0), status: 256, message: "N/A".into() };
+        assert_eq!(cause.to_string(), "rank 0 aborted the job with status 256");
         assert!(verdict.stop(at(0), cause).is_some());
         assert_eq!(verdict.shell_status(), 1);
     }
