@@ -59,7 +59,7 @@ enum Input {
 /// The cores that ranks may run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Binding {
-    /// Each rank on a core of its own, in turn
+    /// Each rank on a core of its own, in turn; ranks share cores if there are more ranks than cores
     Core,
     /// Wherever the system puts them
     None,
@@ -121,6 +121,10 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
     let apps = apps::split(&options.first, &options.command, |name| std::env::var_os(name))?;
     let plan = plan::Plan::new(apps, options.bind == Binding::Core)?;
+    if let Some((rank_count, core_count)) = plan.shared_cores() {
+        let cores = if core_count == 1 { "core" } else { "cores" };
+        tracing::warn!("--bind core: {rank_count} ranks share {core_count} {cores}; start fewer, or use --bind none");
+    }
     let settings = job::Settings {
         tag_output: options.tag_output,
         input: options.stdin,

@@ -66,6 +66,12 @@ impl Plan {
         })
     }
 
+    /// The number of ranks and the smaller number of cores that they share, if ranks are bound.
+    pub(super) fn shared_cores(&self) -> Option<(usize, usize)> {
+        let core_count = self.cores.as_ref()?.len();
+        (self.app_of_rank.len() > core_count).then_some((self.app_of_rank.len(), core_count))
+    }
+
     /// The processors to which a rank is bound. If there are more ranks than cores, ranks share cores in turn.
     pub(super) fn place(&self, rank: usize) -> Option<&[usize]> {
         let cores = self.cores.as_deref()?;
@@ -91,7 +97,9 @@ mod tests {
     #[test]
     fn more_ranks_than_cores_share_them_in_turn() {
         let mut plan = Plan::new(vec![app(3)], false).unwrap();
+        assert_eq!(plan.shared_cores(), None);
         plan.cores = Some(vec![vec![0, 1], vec![2]]);
+        assert_eq!(plan.shared_cores(), Some((3, 2)));
         assert_eq!(
             (plan.place(0), plan.place(1), plan.place(2)),
             (Some(&[0, 1][..]), Some(&[2][..]), Some(&[0, 1][..]))

@@ -193,7 +193,11 @@ fn bound_ranks_run_on_the_cores_in_turn() {
     let count = rank_count.to_string();
     let mut places = vec![BTreeSet::new(); rank_count];
     let show = "echo $PMIX_RANK $(grep Cpus_allowed_list: /proc/self/status)";
-    for line in script(&["-n", &count, "--bind", "core"], show).run().success().lines() {
+    let ended = script(&["-n", &count, "--bind", "core"], show).run();
+    assert!(ended.status.success() && ended.err.lines().count() == 1, "{ended:?}");
+    let said = format!("modex: warning: --bind core: {count} ranks share ");
+    assert!(ended.err.starts_with(&said), "{ended:?}");
+    for line in ended.out.lines() {
         let (rank, rest) = line.split_once(' ').unwrap();
         places[rank.parse::<usize>().unwrap()] = list(status_line(rest));
     }
