@@ -130,7 +130,7 @@ fn run_command() -> ExitCode {
             if error.is::<run::AppError>() || error.is::<ask::ArgumentError>() {
                 ExitCode::from(MISUSE)
             } else {
-                ExitCode::FAILURE
+                error.downcast_ref::<run::JobError>().map_or(ExitCode::FAILURE, |error| error.shell_status().into())
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The ranks as processes: their start, the destination of their output, and their end.
 
-use std::ffi::OsString;
-use std::io;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -22,7 +24,12 @@ use super::verdict::Ending;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
-#[error("rank {rank}: cannot start {program:?}{}: {}", in_directory(.directory.as_deref()), explain_start(.reason))]
+#[error(
+    "rank {rank}: cannot start {program:?}{}: {}{}",
+    in_directory(.directory.as_deref()),
+    about_interpreter(.interpreter.as_deref()),
+    explain_start(.reason)
+)]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,
@@ -30,8 +37,49 @@ pub(crate) struct SpawnError {
     program: OsString,
     /// Its directory, if not the launcher's. The system's reason may be about the directory or the program.
     directory: Option<PathBuf>,
+    /// The interpreter that the program's first line names, if it is missing.
+    interpreter: Option<PathBuf>,
     /// The operating system's reason.
     reason: io::Error,
+}
+
+impl SpawnError {
+    fn new(rank: u32, app: &App, reason: io::Error) -> Self {
+        let is_missing = reason.kind() == io::ErrorKind::NotFound;
+        let interpreter = is_missing.then(|| missing_interpreter(app)).flatten();
+        Self { rank, program: app.program.clone(), directory: app.working_directory.clone(), interpreter, reason }
+    }
+
+    /// The launcher's exit status, as shells have it: the program was not found, or is not executable.
+    pub(crate) fn shell_status(&self) -> u8 {
+        let has_directory = self.directory.as_ref().is_none_or(|directory| directory.is_dir());
+        match self.reason.kind() {
+            io::ErrorKind::NotFound if has_directory => 127,
+            io::ErrorKind::PermissionDenied if has_directory => 126,
+            _ if self.reason.raw_os_error() == Some(Errno::ENOEXEC as i32) => 126,
+            _ => 1,
+        }
+    }
+}
+
+/// The interpreter that a script names in its first line, if there is no such file. The system's reason is the same as
+/// for a missing script.
+fn missing_interpreter(app: &App) -> Option<PathBuf> {
+    let directory = app.working_directory.clone().unwrap_or_default();
+    let mut line = Vec::new();
+    let script = File::open(directory.join(&app.program)).ok()?;
+    BufReader::new(script.take(INTERPRETER_LINE_BYTES)).read_until(b'\n', &mut line).ok()?;
+    let words = line.strip_prefix(b"#!")?.trim_ascii();
+    let path = words.split(|byte| byte.is_ascii_whitespace()).next().map(OsStr::from_bytes)?;
+    let interpreter = directory.join(path);
+    (!path.is_empty() && !interpreter.exists()).then(|| path.into())
+}
+
+/// Linux reads this part of a script to find its interpreter.
+const INTERPRETER_LINE_BYTES: u64 = 256;
+
+fn about_interpreter(interpreter: Option<&Path>) -> String {
+    interpreter.map_or_else(String::new, |path| format!("its interpreter {}: ", path.display()))
 }
 
 fn in_directory(directory: Option<&Path>) -> String {
@@ -89,12 +137,7 @@ impl Children {
         with_input: bool,
     ) -> Result<Pipes, SpawnError> {
         let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        let failed = |reason| SpawnError {
-            rank,
-            program: app.program.clone(),
-            directory: app.working_directory.clone(),
-            reason,
-        };
+        let failed = |reason| SpawnError::new(rank, app, reason);
         let mut command = Command::new(&app.program);
         Server::REMOVED_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);

@@ -90,6 +90,16 @@ pub(crate) enum JobError {
     },
 }
 
+impl JobError {
+    /// The launcher's exit status.
+    pub(crate) fn shell_status(&self) -> u8 {
+        match self {
+            Self::Spawn(error) => error.shell_status(),
+            _ => 1,
+        }
+    }
+}
+
 /// A running job. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
 /// killing the ranks' group ends it, too.
 pub(super) struct LaunchedJob {

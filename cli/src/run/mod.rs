@@ -40,6 +40,7 @@ pub(super) use apps::{AppError, with_two_dashes};
 use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
+pub(super) use job::JobError;
 pub(super) use session::SessionDirectory;
 
 use super::Outcome;
@@ -69,6 +70,7 @@ enum Binding {
 #[command(
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
     after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
+                  It is 127 if a program is not found, and 126 if it can't be executed.\n\
                   Without a failure it is 1 if the ranks' output can't be written, as on a full disk.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
                   A rank that joined fails, with status 1, if it leaves others behind and ends without PMIx_Finalize.\n\

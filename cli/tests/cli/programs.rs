@@ -173,14 +173,20 @@ fn a_command_line_that_makes_no_sense_starts_nothing() {
 
 #[test]
 fn a_program_that_can_not_be_started_is_named_in_one_line() {
-    for (words, reason) in [
-        (&["run", "-n", "2", "/no/such/program"][..], "rank 0: cannot start \"/no/such/program\": No such file"),
-        (&["run", "-n", "1", "/etc/passwd"], "rank 0: cannot start \"/etc/passwd\": Permission denied"),
-        (&["run", "-n", "1", "sleep", "1000", ":", "no-such-program"], "rank 1: cannot start \"no-such-program\""),
-        (&["run", "-n", "1", "--wdir", "/no/such/directory", "true"], "/no/such/directory"),
+    let directory = tempfile::tempdir().unwrap();
+    let script = directory.path().join("script");
+    fs::write(&script, "#! /no/such/interpreter -x\n").unwrap();
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let script = script.to_str().unwrap();
+    for (words, reason, status) in [
+        (&["run", "-n", "2", "/no/such/program"][..], "rank 0: cannot start \"/no/such/program\": No such file", 127),
+        (&["run", "-n", "1", "/etc/passwd"], "rank 0: cannot start \"/etc/passwd\": Permission denied", 126),
+        (&["run", "-n", "1", "sleep", "1000", ":", "no-such-program"], "rank 1: cannot start \"no-such-program\"", 127),
+        (&["run", "-n", "1", "--wdir", "/no/such/directory", "true"], "/no/such/directory", 1),
+        (&["run", "-n", "1", script], "its interpreter /no/such/interpreter: No such file", 127),
     ] {
         let ended = modex(words).run();
-        assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+        assert_eq!((ended.code(), ended.err.lines().count()), (Some(status), 1), "{ended:?}");
         assert!(ended.err.contains(reason), "{ended:?}");
     }
 }
