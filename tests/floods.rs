@@ -9,6 +9,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use floods::{Agreeing, Flood, JOB, OTHER_JOB};
 use modex::types::Scope;
@@ -77,7 +78,9 @@ fn requests_behind_large_ones_stay_in_order() {
     let path = floods::socket_path(node.server.setup_fork(&proc(JOB, 0)).unwrap()).unwrap();
     floods::send_and_leave(&path, &[(Flood::ManyNewKeys, 0), (Flood::ManyNewKeys, 1), (Flood::SameKey, 2)]).unwrap();
     let reader = node.connect(JOB, 1);
-    let value = |name: &str| reader.get_value(&proc(JOB, 0), name, &GetOptions::new()).unwrap().as_u64().unwrap();
+    // Without a time of its own, a Get ends two seconds after the first commit, however slow this machine is.
+    let patient = GetOptions::new().timeout(Duration::from_secs(300));
+    let value = |name: &str| reader.get_value(&proc(JOB, 0), name, &patient).unwrap().as_u64().unwrap();
     // Nothing of the commit is visible before the rest is.
     assert_eq!((value("key"), value("0-49999"), value("1-49999")), (2, 0, 1));
 }
