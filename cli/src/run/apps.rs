@@ -10,7 +10,9 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
 
 use super::RunOptions;
-use super::plan::RANK_COUNT_MAX;
+
+/// The largest number of ranks of one launcher: each costs two pipes and a connection.
+pub(super) const RANK_COUNT_MAX: u32 = 4096;
 
 /// Options that each application has for itself.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]

@@ -4,11 +4,8 @@ use std::path::PathBuf;
 
 use modex::types::{Namespace, NamespaceError};
 
-use super::apps::App;
+use super::apps::{App, RANK_COUNT_MAX};
 use super::cores::{self, CoresError};
-
-/// The largest number of ranks of one launcher: each costs two pipes and a connection.
-pub(super) const RANK_COUNT_MAX: u32 = 4096;
 
 /// Why a job can't be planned.
 #[derive(Debug, thiserror::Error)]
