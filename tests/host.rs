@@ -404,7 +404,7 @@ impl Host for Watching {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "this process's own readings stand around those of client and server")]
-fn a_host_learns_when_a_client_entered_init() {
+fn a_host_learns_when_a_client_entered_init_and_has_finalized() {
     let moments = Arc::default();
     let node = TestServer::start("node0", Watching(Arc::clone(&moments)));
     node.register_local_job("job", 1);
@@ -413,7 +413,9 @@ fn a_host_learns_when_a_client_entered_init() {
     let whole = before.elapsed();
     client.finalize().unwrap();
     let moments = moments.lock().unwrap();
-    let [Moment::InitBegun { age }, Moment::Connected, Moment::Admitted] = moments[..] else { panic!("{moments:?}") };
+    let [Moment::InitBegun { age }, Moment::Connected, Moment::Admitted, Moment::Finalized] = moments[..] else {
+        panic!("{moments:?}")
+    };
     // The server read its clock between the two readings above.
     assert!(age < whole, "{age:?} of {whole:?}");
 }
