@@ -30,7 +30,7 @@ impl ServerCore<Store> {
     /// Writes verdicts for connections, and wakes sleepers.
     ///
     /// # Errors
-    /// As [`Store::tell`].
+    /// As [`Store::complete_waits`].
     pub fn complete_waits(&mut self, namespace: &Namespace, notices: &[CompletionNotice]) -> Result<(), StoreError> {
         self.store.complete_waits(namespace, notices)
     }
