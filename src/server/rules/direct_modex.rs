@@ -83,9 +83,7 @@ impl<S: Datastore> ServerCore<S> {
         match self.judge(&waiter.asker, &waiter.wanted) {
             GetVerdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
             GetVerdict::Hold => self.hold(now, waiter),
-            GetVerdict::Found => {
-                self.answer(waiter.asker, &waiter.wanted);
-            }
+            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
         }
     }

@@ -11,8 +11,8 @@ use crate::server::interface::{
     Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, StoreOffer, TOPOLOGY,
 };
 use crate::server::state::{
-    Asker, CallTicket, Fetch, Peer, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket, Timer, WaitId,
-    Waiter, Wanted, add_commit_number,
+    Asker, CallTicket, Fetch, NEXT_STEP_IN, Peer, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket,
+    Timer, WaitId, Waiter, Wanted, add_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -91,9 +91,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.ask_topology(waiter, key);
         }
         match verdict {
-            GetVerdict::Found => {
-                self.answer(waiter.asker, &waiter.wanted);
-            }
+            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
             GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
             GetVerdict::Hold => self.hold(now, waiter),
@@ -203,8 +201,18 @@ impl<S: Datastore> ServerCore<S> {
         0
     }
 
+    /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
     fn answer_wait(&mut self, id: WaitId) -> usize {
-        self.take_wait(id).map_or(0, |waiter| self.answer(waiter.asker, &waiter.wanted))
+        let Some(Waiter { asker, wanted, .. }) = self.take_wait(id) else { return 0 };
+        let Asker::Peer(ticket) = asker else {
+            self.answer(asker, &wanted);
+            return 0;
+        };
+        let payload = self.payload(ticket.peer(), &wanted);
+        let sizes = payload.iter().flatten().map(|data| size_bytes(&data.entries));
+        let answer_bytes = sizes.fold(0, usize::saturating_add);
+        self.answer_peer(ticket, &wanted, payload);
+        answer_bytes
     }
 
     pub(super) fn refuse_wait(&mut self, id: WaitId, status: Status) {
@@ -238,10 +246,12 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Answers a request. Returns the size of the answer's values, in bytes.
-    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) -> usize {
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
-            Asker::Peer(ticket) => return self.answer_peer(ticket, wanted),
+            Asker::Peer(ticket) => {
+                let payload = self.payload(ticket.peer(), wanted);
+                self.answer_peer(ticket, wanted, payload);
+            }
             Asker::Host(ticket) => {
                 let result = match self.entries(wanted, For::Host, true) {
                     Ok(mut entries) => {
@@ -259,14 +269,10 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.complete(ticket, result.map_or_else(|failure| failure, HostResult::Entries));
             }
         }
-        0
     }
 
-    fn answer_peer(&mut self, ticket: Ticket, wanted: &Wanted) -> usize {
+    fn answer_peer(&mut self, ticket: Ticket, wanted: &Wanted, payload: Result<Vec<RankData>, LookupError>) {
         let with_job = self.described_with_job(ticket.peer(), wanted);
-        let payload = self.payload(ticket.peer(), wanted);
-        let sizes = payload.iter().flatten().map(|data| size_bytes(&data.entries));
-        let answer_bytes = sizes.fold(0, usize::saturating_add);
         match (payload, with_job) {
             (Ok(rest), Some(is_whole)) => {
                 let namespace = wanted.proc.namespace.clone();
@@ -275,7 +281,6 @@ impl<S: Datastore> ServerCore<S> {
             (Ok(data), None) => self.outputs.reply(ticket, Reply::Data(data)),
             (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
         }
-        answer_bytes
     }
 
     /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
@@ -567,8 +572,6 @@ const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
 const REVIEWS_PER_STEP: usize = 64;
 /// A step ends after this many bytes of answers.
 const ANSWER_BYTES_PER_STEP: usize = 1 << 20;
-/// The next step comes in the next turn of the server: no earlier, and hardly later.
-const NEXT_STEP_IN: Duration = Duration::from_nanos(1);
 
 const fn reader_of(asker: &Asker) -> For {
     match asker {

@@ -93,6 +93,6 @@ pub(super) use signature::{CollectiveKind, Participants, Signature};
 pub(super) use sizes::{size_of_infos, size_of_procs};
 pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Jobs, Lost, Tie};
-pub(super) use timers::Timer;
+pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
 pub(super) use waiting::{Asker, WaitId, Waiter, Wanted};

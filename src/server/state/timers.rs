@@ -1,6 +1,7 @@
 //! Deadlines.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::group::bootstraps::BootstrapId;
 use super::heartbeats::WatchId;
@@ -28,6 +29,10 @@ pub(crate) enum Timer {
     /// Held requests whose review is due.
     Reviews,
 }
+
+/// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and hardly
+/// later.
+pub(crate) const NEXT_STEP_IN: Duration = Duration::from_nanos(1);
 
 /// Deadlines in order. The owner of a deadline stores its time, so that it can be removed again.
 #[derive(Debug, Default)]

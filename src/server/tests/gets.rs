@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
-use crate::types::{Info, InfoFlags, ProcId, Rank, Scope, Status, Value};
+use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
 fn a_neighbours_value_is_answered_at_once_with_all_it_shows_to_neighbours() {
@@ -257,7 +257,7 @@ fn what_is_registered_for_a_process_under_any_key_is_told() {
         &[Info::new(key("vendor"), "registered"), Info::new(key("pmix.qual.val"), qualified())],
     );
     let refresh = || flag("pmix.get.refresh");
-    let told = crate::types::Kval { key: key("vendor"), value: Value::from("registered") };
+    let told = Kval { key: key("vendor"), value: Value::from("registered") };
     for (rank, directives) in [(0, vec![]), (0, vec![refresh()]), (3, vec![]), (3, vec![refresh()])] {
         let asked = rig.request(peers[1], get(&proc(rank), Some("vendor"), &directives));
         assert_eq!(data(&asked), std::slice::from_ref(&told), "of {rank}, {directives:?}");
@@ -437,9 +437,9 @@ fn a_large_answer_to_a_held_get_ends_the_step() {
         assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[timeout(1)])), []);
     }
     let value = Value::from("x".repeat(2 << 20));
-    let parts = vec![(Scope::Global, vec![crate::types::Kval { key: key("a"), value: value.clone() }])];
+    let parts = vec![(Scope::Global, vec![Kval { key: key("a"), value: value.clone() }])];
     let outputs = rig.request(peers[0], Request::Commit(Commit { parts }));
     assert_eq!(replies(&outputs).len(), 2);
-    let answer = RankData { proc: proc(0), entries: vec![crate::types::Kval { key: key("a"), value }] };
+    let answer = RankData { proc: proc(0), entries: vec![Kval { key: key("a"), value }] };
     assert_eq!(replies(&rig.wait(1)), [(peers[1], Reply::Data(vec![answer]))], "its time ends before its review");
 }

@@ -3,12 +3,12 @@
 //! A process may be in thousands of groups, and end together with many others. Each step informs a bounded number of
 //! groups, and the next step comes in another turn. A construction does not go on before its members know.
 
-use std::time::Duration;
-
 use super::directives::wants_notice_of_deaths;
 use crate::gds::Datastore;
 use crate::server::interface::GroupOperation;
-use crate::server::state::{Collective, CollectiveKind, Loss, OperationId, OperationStage, ServerCore, Timer};
+use crate::server::state::{
+    Collective, CollectiveKind, Loss, NEXT_STEP_IN, OperationId, OperationStage, ServerCore, Timer,
+};
 use crate::types::{ProcId, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -91,5 +91,3 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Number of groups informed in one step.
 const LOSSES_PER_STEP: usize = 32;
-/// The next step comes in the next turn of the server: no earlier, and hardly later.
-const NEXT_STEP_IN: Duration = Duration::from_nanos(1);
