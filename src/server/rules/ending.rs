@@ -78,3 +78,19 @@ fn is_from_members(info: &Info) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Key;
+
+    /// Regression: our client could not read such an entry, and closed its connection.
+    #[test]
+    fn a_hosts_info_without_a_key_is_no_entry_for_our_client() {
+        let info = [b"".as_slice(), b"key"].map(|key| Info::new(Key::of_info(key).unwrap(), 1u32));
+        let formed = Formed { members: Arc::default(), context_id: None, info: info.to_vec() };
+        let Reply::Group { jobs, .. } = formed.reply(std::iter::empty(), true) else { panic!("no group") };
+        let keys: Vec<&str> = jobs.iter().flat_map(|(_, entries)| entries).map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, ["key"]);
+    }
+}
