@@ -170,6 +170,11 @@ impl Children {
         self.ranks.len()
     }
 
+    /// The process of the first rank that has not ended, as far as [`Children::take_ended`] has seen.
+    pub(super) fn first_running(&self) -> Option<u32> {
+        self.ranks.iter().find(|state| !state.ended).map(|state| state.process.id())
+    }
+
     /// The ranks that ended since the last call.
     pub(super) fn take_ended(&mut self) -> Vec<(u32, Ending)> {
         let mut ended = Vec::new();

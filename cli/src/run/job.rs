@@ -23,6 +23,7 @@ use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::last_output::LastOutput;
+use super::mpi_library::MpiSearch;
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
@@ -116,6 +117,9 @@ pub(super) struct LaunchedJob {
     is_paused: bool,
     news: Receiver<News>,
     verdict: Verdict,
+    mpi_search: MpiSearch,
+    /// Whether a rank has written something.
+    has_output: bool,
     timeline: Timeline,
     clock: Clock,
     settings: Settings,
@@ -157,6 +161,8 @@ impl LaunchedJob {
             is_paused: false,
             news,
             verdict: Verdict::new(rank_count, settings.grace),
+            mpi_search: MpiSearch::new(plan.apps.clone()),
+            has_output: false,
             timeline: Timeline::new(rank_count),
             clock,
             settings,
@@ -223,6 +229,7 @@ impl LaunchedJob {
     pub(super) fn finish(mut self) -> Result<u8, JobError> {
         let outcome = self.run();
         self.read_news();
+        let advice = self.advice_if_alone().filter(|_| outcome.is_ok()).unwrap_or_default();
         let Self { server, directory, mut children, streams, poller, output_writer, timeline, .. } = self;
         // In this order the guardian, which ends with the ranks' group, outlives everything that it cleans up.
         drop(server);
@@ -231,7 +238,7 @@ impl LaunchedJob {
         drop(self.guardian);
         let report = if self.settings.report && outcome.is_ok() { timeline.table() } else { String::new() };
         let last = LastOutput { poller, output_writer, verdict: self.verdict, clock: self.clock };
-        let status = last.pass_on(streams, &report);
+        let status = last.pass_on(streams, &(advice + &report));
         outcome.map(|()| status)
     }
 
@@ -256,6 +263,7 @@ impl LaunchedJob {
         if self.look_at <= self.clock.now() {
             wakeups.extend([Wakeup::Child, Wakeup::News]);
             self.look_at = self.clock.now() + LOOKS_AFTER;
+            self.look_for_mpi();
         }
         for wakeup in wakeups {
             match wakeup {
@@ -278,6 +286,26 @@ impl LaunchedJob {
         self.act(action);
         let silent = if self.is_paused { None } else { self.output_locks.silent(now) };
         silent.map_or(Ok(()), |index| self.cut(index))
+    }
+
+    /// Looks for the MPI library of a rank if no rank has joined. A library that a program loads late, as Python does,
+    /// is visible only while the process lives.
+    fn look_for_mpi(&mut self) {
+        self.read_news();
+        if self.verdict.is_joined_by_nobody()
+            && let Some(process) = self.children.first_running()
+        {
+            self.mpi_search.look_at(process);
+        }
+    }
+
+    /// The line for a job whose ranks ran alone although they use an MPI library.
+    fn advice_if_alone(&self) -> Option<String> {
+        if !self.verdict.is_joined_by_nobody() || self.verdict.is_cut_short() {
+            return None;
+        }
+        #[expect(clippy::disallowed_methods, reason = "ranks inherit the launcher's own variables")]
+        self.mpi_search.advice(|name| std::env::var_os(name))
     }
 
     fn collect_ended(&mut self) {
@@ -388,6 +416,9 @@ impl LaunchedJob {
         // A wake-up from just before the pause must not add to the queued output.
         if self.is_paused {
             return Ok(());
+        }
+        if !std::mem::replace(&mut self.has_output, true) {
+            self.look_for_mpi();
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
         let channel = stream.channel();

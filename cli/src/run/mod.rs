@@ -23,6 +23,7 @@ mod job;
 mod job_processes;
 mod last_output;
 mod lines;
+mod mpi_library;
 mod orphans;
 mod output_locks;
 mod output_writer;

@@ -264,6 +264,16 @@ impl Verdict {
         self.connected.insert(rank);
     }
 
+    /// Whether the job has several ranks and none of them joined it.
+    pub(super) fn is_joined_by_nobody(&self) -> bool {
+        self.endings.len() > 1 && self.connected.is_empty()
+    }
+
+    /// Whether a signal is what ended the job. Its ranks may not have had the time to join.
+    pub(super) const fn is_cut_short(&self) -> bool {
+        matches!(self.stopped, Some(Stopped { cause: Cause::Signal(_), .. }))
+    }
+
     /// A process of this rank finalized.
     pub(super) fn finalized(&mut self, rank: u32) {
         self.finalized.insert(rank);
@@ -468,6 +478,15 @@ mod tests {
         for rank in 0..3 {
             assert_eq!(verdict.ended(at(0), rank, Ending::Exited(0)), None);
         }
+    }
+
+    #[test]
+    fn a_job_of_one_rank_or_with_a_rank_that_joined_is_joined_by_somebody() {
+        let mut verdict = Verdict::new(2, GRACE);
+        assert!(verdict.is_joined_by_nobody() && !Verdict::new(1, GRACE).is_joined_by_nobody());
+        verdict.connected(1);
+        assert!(!verdict.is_joined_by_nobody() && !verdict.is_cut_short());
+        assert!(verdict.stop(at(0), Cause::Signal(2)).is_some() && verdict.is_cut_short());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod generate;
 mod info;
 mod job_control;
 mod launch;
+mod mpi_advice;
 mod output;
 mod programs;
 mod shortage;
