@@ -319,6 +319,12 @@ impl ToolBuilder {
         self
     }
 
+    /// The server may take this long to admit the tool, instead of 60 seconds.
+    pub const fn timeout(mut self, time_max: Duration) -> Self {
+        self.directions.time_max = Some(time_max);
+        self
+    }
+
     /// An info for the server's host about the tool.
     pub fn info(mut self, info: Info) -> Self {
         self.directions.info.push(info);

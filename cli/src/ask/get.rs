@@ -78,7 +78,8 @@ struct Qualifiers {
     /// Fetch the value anew, although the server may have a copy (PMIX_GET_REFRESH_CACHE)
     #[arg(long)]
     refresh: bool,
-    /// Give up after this many seconds (PMIX_TIMEOUT); implies --wait
+    /// Give up after this many seconds (PMIX_TIMEOUT), for the connection and again for the value; implies --wait.
+    /// 0 is no limit
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u32>,
     /// Wait until the value is put, and let the server ask other nodes; the default is PMIX_IMMEDIATE, the server's own
@@ -112,10 +113,11 @@ pub(crate) fn run(options: &GetOptions) -> Outcome {
     let proc = ProcId { namespace: arguments::namespace(&options.namespace)?, rank: arguments::rank(&options.rank)? };
     let key = options.key.as_deref().map(arguments::key).transpose()?;
     let mut qualifiers = options.qualifiers()?;
-    let tool = options.target.connect(Some(&proc.namespace))?;
+    let time_max = options.qualifiers.time_max();
+    let tool = options.target.connect(Some(&proc.namespace), time_max)?;
     let client = tool.client()?;
     if options.means_jobs_session() {
-        qualifiers.extend(session_of(&client, &proc.namespace));
+        qualifiers.extend(session_of(&client, &proc.namespace, time_max));
     }
     let directives = options.directives(&qualifiers)?;
     let refused = |error| NoValue { error, asked: options.asked(&qualifiers) };
@@ -169,9 +171,10 @@ impl NoValue {
 }
 
 /// The number of a job's session. Without it a Get means the requester's session, and a tool may be in another session.
-fn session_of(client: &modex::Client, namespace: &Namespace) -> Option<Info> {
+fn session_of(client: &modex::Client, namespace: &Namespace, time_max: Option<Duration>) -> Option<Info> {
     let job = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
     let at_once = modex::GetOptions::new().immediate();
+    let at_once = time_max.into_iter().fold(at_once, modex::GetOptions::timeout);
     let number = client.get_value(&job, keys::SESSION_ID.name(), &at_once).ok()?.into_value().ok()?.as_u32()?;
     Some(Info::new(Key::from_static(keys::SESSION_ID.name()), number))
 }
@@ -203,6 +206,13 @@ fn all(options: &GetOptions, proc: &ProcId, entries: &[Info]) -> String {
         "entries": entries,
     });
     format!("{document:#}\n")
+}
+
+impl Qualifiers {
+    /// The limit for each of the two waits: for the connection and for the value.
+    fn time_max(&self) -> Option<Duration> {
+        self.timeout.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()))
+    }
 }
 
 impl GetOptions {
@@ -268,9 +278,7 @@ impl GetOptions {
         if let Some(scope) = &qualifiers.scope {
             options = options.scope(arguments::scope(scope)?);
         }
-        if let Some(seconds) = qualifiers.timeout {
-            options = options.timeout(Duration::from_secs(seconds.into()));
-        }
+        options = qualifiers.time_max().into_iter().fold(options, modex::GetOptions::timeout);
         if qualifiers.optional {
             options = options.optional();
         } else if !qualifiers.wait && qualifiers.timeout.is_none() {

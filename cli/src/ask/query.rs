@@ -61,7 +61,7 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let queries = vec![Query { keys: keys?, qualifiers }];
     let job = options.namespace.as_deref().map(arguments::namespace).transpose()?;
     let asked = queries.iter().flat_map(|query: &Query| query.keys.clone()).collect::<Vec<Text>>();
-    let tool = options.target.connect(job.as_ref())?;
+    let tool = options.target.connect(job.as_ref(), None)?;
     let answered = tool.client()?.query(queries).wait()?;
     // The end of the connection has the same effect.
     let _ = tool.finalize();

@@ -1,6 +1,7 @@
 //! The choice of the server.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use modex::types::Namespace;
@@ -37,24 +38,25 @@ pub(super) enum TargetError {
 }
 
 impl Target {
-    /// Connects as a tool, to ask about this job.
-    pub(super) fn connect(&self, job: Option<&Namespace>) -> Result<Tool, TargetError> {
-        match (self.connect_as_given(), self.launcher_of(job)) {
+    /// Connects as a tool, to ask about this job. A server gets `time_max` to answer, or the library's default.
+    pub(super) fn connect(&self, job: Option<&Namespace>, time_max: Option<Duration>) -> Result<Tool, TargetError> {
+        match (self.connect_as_given(time_max), self.launcher_of(job)) {
             (Err(TargetError::Tool(AttachError::Connect(ToolError::Ambiguous { servers }))), Some(pid)) => {
-                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_given();
+                let launcher = Self { pid: Some(pid), ..Self::default() }.connect_as_given(time_max);
                 launcher.map_err(|_| AttachError::Connect(ToolError::Ambiguous { servers }).into())
             }
             (connected, _) => connected,
         }
     }
 
-    fn connect_as_given(&self) -> Result<Tool, TargetError> {
+    fn connect_as_given(&self, time_max: Option<Duration>) -> Result<Tool, TargetError> {
         let namespace = self.server.as_deref().map(arguments::namespace).transpose()?;
         let directions = ToolDirections {
             pid: self.pid,
             address: self.uri.clone(),
             file: self.file.clone(),
             namespace,
+            time_max,
             ..ToolDirections::default()
         };
         Ok(Tool::builder().directions(directions).connect()?)

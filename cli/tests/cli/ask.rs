@@ -143,6 +143,16 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
     job.end();
 }
 
+/// Regression: the limit was for the value alone, and the connection waited for a minute.
+#[test]
+fn a_time_limit_is_for_the_connection_too() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let uri = format!("server.0;tcp4://{}", listener.local_addr().unwrap());
+    let ended = modex(["get", "-n", "job", "--uri", &uri, "--timeout", "1", "PMIX_JOB_SIZE"]).run();
+    assert_eq!((ended.code(), ended.err.lines().count()), (Some(1), 1), "{ended:?}");
+    assert!(ended.err.ends_with("can't be reached: it did not answer within 1 seconds\n"), "{ended:?}");
+}
+
 #[test]
 fn a_server_is_asked_what_it_knows() {
     let job = Job::start();

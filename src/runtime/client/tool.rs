@@ -47,6 +47,8 @@ pub struct ToolDirections {
     pub retries: u32,
     /// Time before each retry.
     pub retry_delay: Duration,
+    /// How long a server may take to admit the tool; 60 seconds if not given.
+    pub time_max: Option<Duration>,
     /// Attributes for the server's host.
     pub info: Vec<Info>,
 }
@@ -186,7 +188,7 @@ pub fn connect_tool(directions: &ToolDirections, environment: &[(OsString, OsStr
 pub fn connect_singleton(environment: &[(OsString, OsString)]) -> Option<Session> {
     let server = Places::of(&ToolDirections::default(), environment).ok()?.system_server().ok()?;
     let proc = ProcId::new(Namespace::new(&format!("singleton.{}.{}", hostname(), std::process::id())).ok()?, 0);
-    match join(Role::Singleton(own_ids(), proc), server, Vec::new()) {
+    match join(Role::Singleton(own_ids(), proc), server, Vec::new(), CONNECT_TIME_MAX) {
         Ok(session) => Some(session),
         Err(error) => {
             tracing::info!(%error, "this process has no launcher, and the system server refuses it; it runs alone");
@@ -217,16 +219,17 @@ fn connect_once(
     places: &Places,
     environment: &[(OsString, OsString)],
 ) -> Result<Session, ToolError> {
+    let time_max = directions.time_max.unwrap_or(CONNECT_TIME_MAX);
     let server = match places.chosen(directions)? {
         Some(server) => server,
         None if let Some(server) = starter_of_other(directions, environment) => server,
-        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), CONNECT_TIME_MAX, None) {
+        None => match attach::connect(environment.iter().map(|(name, value)| (name, value)), time_max, None) {
             Ok(session) => return Ok(session),
             Err(ConnectError::NotLaunched) => places.only_server()?,
             Err(error) => return Err(ToolError::Started(error)),
         },
     };
-    join(role(directions), server, about(directions))
+    join(role(directions), server, about(directions), time_max)
 }
 
 /// The server that started this process, if the tool's name differs from the process's. The process then connects as a
@@ -238,12 +241,12 @@ fn starter_of_other(directions: &ToolDirections, environment: &[(OsString, OsStr
     (found.proc != *name).then_some(Chosen { offer, trust: Trust::OwnAndRoot })
 }
 
-fn join(role: Role, server: Chosen, info: Vec<Info>) -> Result<Session, ToolError> {
+fn join(role: Role, server: Chosen, info: Vec<Info>, time_max: Duration) -> Result<Session, ToolError> {
     let Chosen { offer, trust } = server;
     let address = offer.address.to_string();
     let newcomer =
         Newcomer { role, server: offer, fallback: None, hostname: Some(hostname()), info, prover: None, trust };
-    match Attempt::start(CONNECT_TIME_MAX).join(&newcomer) {
+    match Attempt::start(time_max).join(&newcomer) {
         Ok(Joined::Session(session)) => Ok(*session),
         Ok(Joined::Refused(status)) => Err(ToolError::Refused { address, status }),
         Err(reason) => Err(ToolError::Unreachable { address, reason }),
