@@ -8,6 +8,7 @@ use modex::stderr_log::printable;
 use modex::types::{Info, InfoFlags, Key, Namespace, ProcId, Rank, Value};
 use serde_json::json;
 
+use super::absence::Absence;
 use super::answer::{self, FORMAT};
 use super::arguments;
 use super::target::Target;
@@ -120,7 +121,10 @@ pub(crate) fn run(options: &GetOptions) -> Outcome {
         qualifiers.extend(session_of(&client, &proc.namespace, time_max));
     }
     let directives = options.directives(&qualifiers)?;
-    let refused = |error| NoValue { error, asked: options.asked(&qualifiers) };
+    let refused = |error| {
+        let absence = Absence::behind(&error, &client, &proc, &tool.proc().namespace, time_max);
+        NoValue { error, absence, asked: options.asked(&qualifiers) }
+    };
     let text = match &key {
         Some(key) => {
             let identity = identity(&proc, key);
@@ -158,13 +162,18 @@ const fn known_of(proc: &ProcId) -> &'static str {
 
 /// Why there is nothing to print. The value may exist under other qualifiers.
 #[derive(Debug, thiserror::Error)]
-#[error("{error}{}", self.with())]
+#[error("{}{}", self.reason(), self.with())]
 struct NoValue {
     error: modex::GetError,
+    absence: Option<Absence>,
     asked: Vec<String>,
 }
 
 impl NoValue {
+    fn reason(&self) -> String {
+        self.absence.as_ref().map_or_else(|| self.error.to_string(), Absence::to_string)
+    }
+
     fn with(&self) -> String {
         if self.asked.is_empty() { String::new() } else { format!(" (asked for with {})", self.asked.join(", ")) }
     }

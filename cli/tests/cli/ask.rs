@@ -120,7 +120,8 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
     let job = Job::start();
     for (words, said) in [
         (&["-r", "0", "never.put"][..], "never.put"),
-        (&["-r", "7", "endpoint"][..], "endpoint"),
+        (&["-r", "7", "endpoint"][..], "has no rank 7; its ranks are 0 to 1"),
+        (&["-r", "7"][..], "has no rank 7; its ranks are 0 to 1"),
         (&["-r", "0", "far"][..], "far"),
         (&["-r", "0", "--timeout", "1", "never.put"][..], "TIMEOUT"),
         (&["--pid", "1", "PMIX_JOB_SIZE"][..], "process 1 has no server that admits tools"),
@@ -139,6 +140,21 @@ fn what_is_not_there_is_an_error_in_one_line_and_nobody_waits() {
         [&["-r", "x", "endpoint"][..], &["--scope", "all", "a"], &["-q", "PMIX_NODEID=x", "a"], &["--pid", "a"]]
     {
         assert_eq!(job.get(words).code(), Some(2), "{words:?}");
+    }
+    job.end();
+}
+
+/// A missing namespace, a missing rank and a missing key had the same message.
+#[test]
+fn an_unknown_namespace_is_named_beside_the_known_ones() {
+    let job = Job::start();
+    for words in [&["PMIX_JOB_SIZE"][..], &["-r", "0", "endpoint"], &["-r", "0"]] {
+        let ended = job.command(&[&["get", "-n", "nope"], words].concat()).run();
+        let said = format!(
+            "modex: the server has no namespace nope that this user may ask about; it has: {}\n",
+            job.namespace()
+        );
+        assert_eq!((ended.code(), ended.err), (Some(1), said), "{words:?}");
     }
     job.end();
 }
