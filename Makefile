@@ -66,13 +66,13 @@ lib: packages ## build the C library, target/release/libpmix.so.2
 	install -D -m 755 $(TARGET_DIR)/libpmix/libpmix.so $(TARGET_DIR)/release/libpmix.so.2
 	ln -sfn libpmix.so.2 $(TARGET_DIR)/release/libpmix.so
 
-install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=)
+install: build lib install-only ## install library, headers, command, man pages, completions (PREFIX=/usr/local DESTDIR=; FORCE=1 replaces another PMIx library)
 
 uninstall: uninstall-only ## remove what `make install` installed (same PREFIX and DESTDIR)
 
 install-only uninstall-only: # without building
 	@PREFIX=$(PREFIX) BINDIR=$(BINDIR) LIBDIR=$(LIBDIR) INCLUDEDIR=$(INCLUDEDIR) DATADIR=$(DATADIR) \
-		DESTDIR=$(DESTDIR) PMIX_VERSION=$(PMIX_VERSION) BUILT=$(BUILT) scripts/install.sh $(@:-only=)
+		DESTDIR=$(DESTDIR) FORCE=$(FORCE) PMIX_VERSION=$(PMIX_VERSION) BUILT=$(BUILT) scripts/install.sh $(@:-only=)
 
 packages:
 	@command -v $(CARGO) >/dev/null || { echo "error: no cargo found; install a Rust toolchain ($(RUST_VERSION) or newer) from https://rustup.rs" >&2; exit 1; }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs what `make build lib` has built, or removes it again. The Makefile gives everything in the environment.
+# Files of another PMIx library stay, unless FORCE=1.
 # usage: install.sh install|uninstall
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,27 @@ Cflags: -I\${includedir}
 END
 }
 
+# Files with the names of ours that belong to another library. `PMIx_Get_version`, the headers and `pmix.pc` have our mark.
+ours='modex [0-9.]+ \(PMIx Standard|^/\* Part of modex\.|^Description: .*\(modex\)$'
+others_files() {
+    { printf '%s\n' "$LIBDIR/libpmix.so.2" "$LIBDIR/libpmix.so" "$LIBDIR/pkgconfig/pmix.pc"; headers | sed "s|^|$INCLUDEDIR/|"; } |
+        while read -r file; do
+            [ ! -e "$root$file" ] || LC_ALL=C grep -qaE "$ours" "$root$file" || echo "$root$file"
+        done
+}
+
+spare_others() {
+    local files
+    [ "${FORCE:-}" != 1 ] || return 0
+    files=$(others_files)
+    [ -z "$files" ] || {
+        echo "error: ${files%%$'\n'*} belongs to another PMIx library; choose another PREFIX, or $1 it with FORCE=1" >&2
+        exit 1
+    }
+}
+
 install_all() {
+    spare_others replace
     # The second is looked for beside the first.
     install -D -m 755 "$BUILT/modex" "$root$BINDIR/modex"
     install -D -m 755 "$BUILT/modex-topology" "$root$BINDIR/modex-topology"
@@ -53,6 +74,7 @@ install_all() {
 }
 
 uninstall_all() {
+    spare_others remove
     rm -f "$root$BINDIR/modex" "$root$BINDIR/modex-topology" "$root$LIBDIR/libpmix.so" "$root$LIBDIR/libpmix.so.2" "$root$LIBDIR/pkgconfig/pmix.pc"
     headers | while read -r header; do
         rm -f "$root$INCLUDEDIR/$header"

@@ -12,6 +12,7 @@ mod demo;
 mod endings;
 mod generate;
 mod info;
+mod install;
 mod job_control;
 mod launch;
 mod mpi_advice;

@@ -139,6 +139,7 @@ pub extern "C" fn PMIx_Get_version() -> *const c_char {
     VERSION_TEXT.as_ptr()
 }
 
+/// scripts/install.sh knows our library by this text.
 const VERSION_TEXT: &std::ffi::CStr = {
     let text =
         concat!("modex ", env!("CARGO_PKG_VERSION"), " (PMIx Standard: 4.2, Stable ABI: 0.0, Provisional ABI: 0.0)\0");
