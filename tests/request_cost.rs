@@ -174,6 +174,23 @@ fn qualified_get_behind(posted: u32) -> u64 {
     cost
 }
 
+/// The cost of a Get with a qualifier that no value has, behind this many values of its key with others.
+fn missing_qualifier_behind(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    let qualifier = |number: u32| Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key(1), number) };
+    let entry = |number| {
+        let infos = vec![Info::new(key(0), 5_u32), qualifier(number)];
+        Kval { key: Key::from_static("pmix.qual.val"), value: Value::info_array(infos) }
+    };
+    let entries = (0..posted).map(entry).collect();
+    node.request(WRITER, Request::Commit(Commit { parts: vec![(Scope::Global, entries)] }));
+    let get = |number| Get { proc: process(0), directives: vec![qualifier(number)], key: Some(key(0)) };
+    assert!(entries_of(&node.request(READER, Request::Get(get(posted - 1))).1) > 0);
+    let (cost, outputs) = node.request(READER, Request::Get(get(posted)));
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Reply(..))), "{outputs:?}");
+    cost
+}
+
 /// The cost of a Get of the whole job in the core. The runtime writes the reply once for all clients.
 fn job_get_in(ranks: u32) -> u64 {
     let namespace = process(0).namespace;
@@ -314,6 +331,7 @@ fn a_request_costs_what_it_brings_or_asks_for() {
         ("a fence behind commits", fence_behind),
         ("a Get behind commits", get_behind),
         ("a Get with a qualifier behind commits", qualified_get_behind),
+        ("a Get with a qualifier behind others", missing_qualifier_behind),
         ("a Get of a whole job", job_get_in),
         ("a question for the processes of a node", resolve_in),
     ] {

@@ -104,8 +104,13 @@ impl Datastore for SimStore {
         self.store.lookup(namespace, lookup)
     }
 
-    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
-        self.store.qualified_names(namespace, key)
+    fn lookup_qualified(
+        &self,
+        namespace: &Namespace,
+        lookup: &Lookup<'_>,
+        qualifiers: &[Info],
+    ) -> Result<Value, LookupError> {
+        self.store.lookup_qualified(namespace, lookup, qualifiers)
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {

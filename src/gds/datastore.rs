@@ -1,6 +1,6 @@
 //! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
-use super::lookup::{Audience, KeyRef, Lookup, LookupError, Origin, Posted};
+use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
 use super::qualified;
 use super::registration::Description;
 use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value};
@@ -102,34 +102,17 @@ pub trait Datastore {
         self.lookup(namespace, lookup).is_ok()
     }
 
-    /// One qualified value, whole: it must have all of the qualifiers; the match with the fewest others wins.
+    /// One qualified value, whole: it must have all of the qualifiers. The match with the fewest others wins, then the
+    /// first by stored name. A store may give up after a number of values, which is large.
     ///
     /// # Errors
-    /// [`LookupError`].
+    /// [`LookupError`]. Values count as outside the scope only if they have all of the qualifiers.
     fn lookup_qualified(
         &self,
         namespace: &Namespace,
         lookup: &Lookup<'_>,
         qualifiers: &[Info],
-    ) -> Result<Value, LookupError> {
-        let (key, mut missing) = (lookup.key.name, None);
-        let names = self.qualified_names(namespace, key)?;
-        let found = names.iter().filter_map(|name| {
-            let found = self.lookup(namespace, &Lookup { key: KeyRef::new(name), ..*lookup });
-            found.map_err(|error| missing = Some(error)).ok()
-        });
-        let best = qualified::best(key, qualifiers, found);
-        let not_found = || LookupError::NotFound { key: key.to_owned(), whose: format!("{namespace}:{}", lookup.rank) };
-        best.ok_or_else(|| {
-            missing.filter(|error| !matches!(error, LookupError::NotFound { .. })).unwrap_or_else(not_found)
-        })
-    }
-
-    /// The stored names of the qualified values of a key, of all processes, in order.
-    ///
-    /// # Errors
-    /// [`LookupError::UnknownNamespace`].
-    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError>;
+    ) -> Result<Value, LookupError>;
 
     /// All posted values of a process that the audience may see; the newest of each key; empty if there are none.
     /// Qualified values come under the key of qualified values.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Audience, Datastore, JobSummary, Lookup, LookupError, Origin, Posted, qualified};
+use super::{Audience, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, qualified};
 use crate::types::{AsStatus, Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` makes a snapshot.
@@ -99,6 +99,17 @@ impl MapStore {
         let posted = job.posted.get(&rank).into_iter().flatten();
         let visible = posted.filter(|(origin, posted)| is_visible(*origin, posted, Some(audience)));
         Ok(visible.map(|(_, posted)| (posted.key.clone(), posted.value.clone())).collect())
+    }
+
+    /// The stored names of the qualified values of a key, of all processes, in order.
+    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
+        let prefix = &*qualified::prefix(key);
+        let unknown = || LookupError::UnknownNamespace { namespace: namespace.clone() };
+        let job = self.namespaces.get(namespace).ok_or_else(unknown)?;
+        let posted = job.posted.values().flatten().map(|(_, posted)| &posted.key);
+        let keys = job.job_level.keys().chain(job.described.values().flat_map(BTreeMap::keys)).chain(posted);
+        let names = keys.map(Key::as_str).filter(|name| name.starts_with(prefix)).map(str::to_owned);
+        Ok(names.collect::<BTreeSet<String>>().into_iter().collect())
     }
 
     fn held(&self) -> usize {
@@ -204,16 +215,27 @@ impl Datastore for MapStore {
         }
     }
 
-    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
-        let prefix = &*qualified::prefix(key);
-        let job = self
-            .namespaces
-            .get(namespace)
-            .ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })?;
-        let posted = job.posted.values().flatten().map(|(_, posted)| &posted.key);
-        let keys = job.job_level.keys().chain(job.described.values().flat_map(BTreeMap::keys)).chain(posted);
-        let names = keys.map(Key::as_str).filter(|name| name.starts_with(prefix)).map(str::to_owned);
-        Ok(names.collect::<BTreeSet<String>>().into_iter().collect())
+    /// The reference for indexes: goes through all qualified values of the key.
+    fn lookup_qualified(
+        &self,
+        namespace: &Namespace,
+        lookup: &Lookup<'_>,
+        qualifiers: &[Info],
+    ) -> Result<Value, LookupError> {
+        let (key, names) = (lookup.key.name, self.qualified_names(namespace, lookup.key.name)?);
+        let best_for = |audience| {
+            let found = names.iter().filter_map(|name| {
+                self.lookup(namespace, &Lookup { key: KeyRef::new(name), audience, ..*lookup }).ok()
+            });
+            qualified::best(key, qualifiers, found)
+        };
+        let is_for_others = || [Audience::SameNode, Audience::OtherNodes].map(Some).map(best_for) != [None, None];
+        let (stored, whose) = (key.to_owned(), format!("{namespace}:{}", lookup.rank));
+        match best_for(lookup.audience) {
+            Some(value) => Ok(value),
+            None if is_for_others() => Err(LookupError::OutsideScope { key: stored, whose }),
+            None => Err(LookupError::NotFound { key: stored, whose }),
+        }
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
@@ -285,7 +307,7 @@ fn info_entries(value: &Value) -> Option<Vec<(Key, Value)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gds::{KeyRef, RealmRequest};
+    use crate::gds::RealmRequest;
     use crate::types::Scope;
 
     fn namespace() -> Namespace {

@@ -12,6 +12,7 @@
 //! Source: the reference (4.1 and later); the standard has the flag alone (chapter "Data Structures and Types").
 
 use std::borrow::Borrow;
+use std::collections::BTreeSet;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -77,16 +78,76 @@ impl<'v> Qualified<'v> {
             return self.key().clone();
         }
         qualifiers.sort();
-        let (key, text) = (xxh3_64(self.key().as_str().as_bytes()), qualifiers.concat());
-        Key::internal(&format!("{MARK}{key:016x}{:016x}", xxh3_64(&text)))
+        let key = xxh3_64(self.key().as_str().as_bytes());
+        Key::internal(&text_of_name(key, xxh3_64(&qualifiers.concat())))
+    }
+}
+
+/// The key and the qualifiers of a Get. A qualifier that is given twice counts once.
+#[derive(Clone, Debug)]
+pub struct Pattern<'k> {
+    key: &'k str,
+    /// Spelled out, in the order of a stored name.
+    qualifiers: BTreeSet<Vec<u8>>,
+}
+
+impl<'k> Pattern<'k> {
+    /// The pattern of these qualifiers. Without any, no value fits.
+    #[must_use]
+    pub fn new(key: &'k str, qualifiers: &[Info]) -> Self {
+        Self { key, qualifiers: qualifiers.iter().map(spelled_out).collect() }
     }
 
-    /// The number of qualifiers besides `wanted`; `None` for another key, or if one is missing.
-    fn besides(&self, key: &str, wanted: &[Info]) -> Option<usize> {
-        let has = |one: &Info| self.qualifiers().any(|info| info.key == one.key && info.value == one.value);
-        (self.key().as_str() == key && wanted.iter().all(has))
-            .then(|| self.qualifiers().count().saturating_sub(wanted.len()))
+    /// The number of a value's other qualifiers; `None` if it has another key or lacks a wanted qualifier. Qualifiers
+    /// are compared as they are stored: floating-point numbers by their bits.
+    #[must_use]
+    pub fn others(&self, value: &Value) -> Option<usize> {
+        let qualified = Qualified::of(value).filter(|qualified| qualified.key().as_str() == self.key)?;
+        let count = qualified.qualifiers().count();
+        if self.qualifiers.is_empty() || count < self.qualifiers.len() {
+            return None;
+        }
+        let present: BTreeSet<Vec<u8>> = qualified.qualifiers().map(spelled_out).collect();
+        self.qualifiers.is_subset(&present).then(|| count.saturating_sub(self.qualifiers.len()))
     }
+
+    /// Number of different qualifiers.
+    pub(super) fn count(&self) -> usize {
+        self.qualifiers.len()
+    }
+
+    /// The [`qualifier_hash`] of each.
+    pub(super) fn hashes(&self) -> Vec<u64> {
+        self.qualifiers.iter().map(|spelled| xxh3_64(spelled)).collect()
+    }
+
+    /// The stored name of a value with exactly these qualifiers.
+    pub(super) fn exact_name(&self) -> String {
+        let spelled: Vec<&[u8]> = self.qualifiers.iter().map(Vec::as_slice).collect();
+        name_of(xxh3_64(self.key.as_bytes()), xxh3_64(&spelled.concat()))
+    }
+}
+
+/// The hash of a qualifier as it is stored.
+pub(super) fn qualifier_hash(qualifier: &Info) -> u64 {
+    xxh3_64(&spelled_out(qualifier))
+}
+
+/// The stored name with these hashes of the key and of the qualifiers.
+pub(super) fn name_of(key: u64, qualifiers: u64) -> String {
+    format!("\0{}", text_of_name(key, qualifiers))
+}
+
+/// A stored name without its NUL.
+fn text_of_name(key: u64, qualifiers: u64) -> String {
+    format!("{MARK}{key:016x}{qualifiers:016x}")
+}
+
+/// The hashes of key and qualifiers in a stored name; `None` for other names.
+pub(super) fn hashes_in(name: &str) -> Option<(u64, u64)> {
+    let digits = name.strip_prefix('\0')?.strip_prefix(MARK)?;
+    let (key, qualifiers) = digits.split_at_checked(16).filter(|_| digits.len() == 32)?;
+    Some((u64::from_str_radix(key, 16).ok()?, u64::from_str_radix(qualifiers, 16).ok()?))
 }
 
 /// A qualifier as bytes: unique, also when concatenated.
@@ -165,8 +226,9 @@ pub fn qualifiers(directives: &[Info]) -> Vec<Info> {
 /// The value that fits the qualifiers best: the fewest others, then the first.
 #[must_use]
 pub fn best<V: Borrow<Value>>(key: &str, wanted: &[Info], values: impl Iterator<Item = V>) -> Option<V> {
-    let suits = |value: V| Some((Qualified::of(value.borrow())?.besides(key, wanted)?, value));
-    values.filter_map(suits).min_by_key(|(besides, _)| *besides).map(|(_, value)| value)
+    let pattern = Pattern::new(key, wanted);
+    let fits = |value: V| Some((pattern.others(value.borrow())?, value));
+    values.filter_map(fits).min_by_key(|(others, _)| *others).map(|(_, value)| value)
 }
 
 /// The value of a qualified value, without key and qualifiers.
@@ -229,6 +291,18 @@ mod tests {
         assert_eq!(find(std::slice::from_ref(&a)), Some(Value::Uint32(2)));
         assert_eq!(find(&[b.clone(), a.clone()]), Some(Value::Uint32(1)));
         assert_eq!(find(&[b]), Some(Value::Uint32(3)));
-        assert_eq!(find(&[a, qualifier("c", 1_u32)]), None);
+        assert_eq!(find(&[a.clone(), qualifier("c", 1_u32)]), None);
+        assert_eq!(find(&[a.clone(), a]), Some(Value::Uint32(2)), "twice the same counts once");
+        assert_eq!(find(&[]), None);
+    }
+
+    #[test]
+    fn a_pattern_knows_the_name_of_the_value_that_has_nothing_else() {
+        let (a, b) = (qualifier("a", 1_u32), qualifier("b", "x"));
+        let name = name(vec![info("k", 7_u32), a.clone(), b.clone()]);
+        assert_eq!(Pattern::new("k", &[b.clone(), a.clone(), b]).exact_name(), name);
+        let (key, qualifiers) = hashes_in(&name).unwrap();
+        assert_eq!(name_of(key, qualifiers), name);
+        assert!([&name[..40], "\0qualified.", "k"].iter().all(|other| hashes_in(other).is_none()));
     }
 }

@@ -7,6 +7,7 @@ mod completion_table;
 mod damage;
 mod described;
 mod model;
+mod qualified;
 mod rank_lists;
 mod scale;
 

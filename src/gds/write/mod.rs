@@ -3,6 +3,7 @@
 mod arrivals;
 pub(super) mod completion_table;
 mod namespace;
+mod qualified_index;
 mod record;
 mod shares;
 pub(super) mod store;

@@ -312,10 +312,16 @@ impl Datastore for Store {
         self.known_reader(namespace).is_ok_and(|reader| reader.get(lookup).is_ok())
     }
 
-    fn qualified_names(&self, namespace: &Namespace, key: &str) -> Result<Vec<String>, LookupError> {
-        let data = self.namespaces.get(namespace);
+    fn lookup_qualified(
+        &self,
+        namespace: &Namespace,
+        lookup: &Lookup<'_>,
+        qualifiers: &[Info],
+    ) -> Result<Value, LookupError> {
         let unknown = || LookupError::UnknownNamespace { namespace: namespace.clone() };
-        Ok(data.ok_or_else(unknown)?.writer.qualified_names(key))
+        let data = self.namespaces.get(namespace).ok_or_else(unknown)?;
+        let value = data.writer.lookup_qualified(lookup, qualifiers);
+        value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {

@@ -1,9 +1,9 @@
 //! The writing side of one namespace's segment.
 
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::qualified_index::{QualifiedIndex, QualifiedSearch};
 use super::record::{self, KeyIds};
 use super::shares::{Exceeded, Shares};
 use crate::gds::error::{Shared, StoreError};
@@ -15,13 +15,13 @@ use crate::gds::layout::format::{self, BlockHead, Entry, KEY_ALIGN};
 use crate::gds::layout::image::Image;
 use crate::gds::layout::memory::{Damage, Memory, root};
 use crate::gds::limits::StoreLimits;
-use crate::gds::lookup::{Audience, KeyRef, Origin, Posted};
-use crate::gds::qualified;
+use crate::gds::lookup::{Audience, KeyRef, Lookup, Origin, Posted};
 use crate::gds::read::reader::NamespaceReader;
+use crate::gds::read::search::ReadError;
 use crate::gds::read::statistics::{STATISTICS_CELLS, Section, Statistics};
 use crate::keys;
 use crate::shmem::{Align, Offset, Protection, ReaderHandle, RootIndex, SegmentOptions, SegmentWriter, TableRef};
-use crate::types::{Key, Scope, Value};
+use crate::types::{Info, Key, Scope, Value};
 
 /// Writes one namespace. It reads its own data through a mapping like every reader. So the answers of the server and
 /// its clients come from the same code.
@@ -35,9 +35,7 @@ pub(crate) struct NamespaceWriter {
     /// The replacement for `keys`.
     larger_keys: Option<Growth>,
     key_count: u32,
-    /// The names of qualified values in the dictionary, so that a Get finds those of its key without a walk through all
-    /// keys.
-    qualified_names: BTreeSet<String>,
+    pub(super) qualified: QualifiedIndex,
     pub(super) modex: Option<TableRef>,
     /// Number of processes of the job according to the host or its maps. A process map may have more than the host's
     /// number.
@@ -87,7 +85,7 @@ impl NamespaceWriter {
             keys,
             larger_keys: None,
             key_count: 0,
-            qualified_names: BTreeSet::new(),
+            qualified: QualifiedIndex::default(),
             modex: None,
             job_size: None,
             rank_count: 0,
@@ -158,6 +156,7 @@ impl NamespaceWriter {
         }
         self.count(Section::Dictionary, key_bytes)?;
         self.link_record(image.size_bytes().saturating_sub(key_bytes), &placed)?;
+        self.qualified.set_registered(record::keys(job));
         self.rank_count = job.rank_count;
         let told = job.job_value(keys::JOB_SIZE.name()).and_then(Value::as_u32);
         self.job_size = told.map(|told| told.max(job.rank_count));
@@ -205,6 +204,7 @@ impl NamespaceWriter {
             return Err(error);
         }
         self.segment.store(table, rank.into(), offset)?;
+        self.qualified.add(rank, values);
         self.take_bytes(holder, size_bytes);
         self.count(Section::Payload, payload_bytes)?;
         self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
@@ -425,17 +425,12 @@ impl NamespaceWriter {
             self.fill_slot(growth.table, id, key.hash)?;
         }
         self.key_count = self.key_count.saturating_add(1);
-        if qualified::is_qualified(key.name) {
-            self.qualified_names.insert(key.name.to_owned());
-        }
         Ok(())
     }
 
-    /// The stored names of the qualified values of a key, in order.
-    pub(crate) fn qualified_names(&self, key: &str) -> Vec<String> {
-        let prefix = qualified::prefix(key);
-        let names = self.qualified_names.range(prefix.clone()..);
-        names.take_while(|name| name.starts_with(&prefix)).cloned().collect()
+    /// A qualified value, copied, whole: the best match.
+    pub(crate) fn lookup_qualified(&self, lookup: &Lookup<'_>, qualifiers: &[Info]) -> Result<Value, ReadError> {
+        QualifiedSearch::new(&self.qualified, &self.reader, lookup, qualifiers).run()
     }
 
     /// Replaces the dictionary's table at once by one of twice the size.
