@@ -16,8 +16,8 @@ use modex::gds::registration::JobDescription;
 use modex::gds::{Store, StoreOptions};
 use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag};
 use modex::server::{
-    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
+    CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
+    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
 };
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{
@@ -126,8 +126,9 @@ impl Node {
         cost
     }
 
-    /// A collecting fence of the job, with both local processes: its cost, and the number of its values.
-    fn fence(&mut self) -> (u64, usize) {
+    /// A collecting fence of the job, with both local processes: its cost for the server's thread and for the host's, and
+    /// the number of its values.
+    fn fence(&mut self) -> ([u64; 2], usize) {
         let fence = || {
             let procs = vec![ProcId { rank: Rank::Wildcard, ..process(0) }];
             Request::Fence(Collective { procs, directives: vec![Info::new(Key::from_static("pmix.collect"), true)] })
@@ -140,7 +141,10 @@ impl Node {
         });
         let (id, upcall) = upcall.unwrap();
         self.input(Input::Completed(id, HostReply::Fence { status: Status::SUCCESS, blocks: Vec::new() }));
-        (cost, upcall.data.blocks.iter().map(|(_, entries)| entries.len()).sum())
+        let before = BYTES.load(Relaxed);
+        let upcall = upcall.read().unwrap();
+        let of_host = BYTES.load(Relaxed) - before;
+        ([cost, of_host], upcall.data.blocks.iter().map(|(_, entries)| entries.len()).sum())
     }
 
     fn get(&mut self, proc: ProcId, number: u32) -> (u64, Vec<Output>) {
@@ -157,6 +161,45 @@ fn get_behind(posted: u32) -> u64 {
     let (cost, outputs) = node.get(process(0), posted - 1);
     assert!([1, posted].map(|count| usize::try_from(count).unwrap()).contains(&entries_of(&outputs)));
     cost
+}
+
+/// The cost of a Get of all values of a process for the server's thread. The answer is read elsewhere.
+fn whole_get_of(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    let get = Get { proc: process(0), directives: Vec::new(), key: None };
+    let (cost, outputs) = node.request(READER, Request::Get(get));
+    let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert_eq!(answer.clone().read().unwrap().entries.len(), usize::try_from(posted).unwrap());
+    cost
+}
+
+/// The cost of another server's request for a process's values. The host's thread reads them.
+fn direct_modex_of(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    let request = DirectModexRequest { proc: process(0), key: None, timeout: None };
+    let before = BYTES.load(Relaxed);
+    let outputs = node.input(Input::Host(CallId(99), HostCall::DirectModexRequest(request)));
+    let cost = BYTES.load(Relaxed) - before;
+    let [Output::Complete(_, result)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let HostResult::Entries(entries) = result.clone().read() else { panic!("{result:?}") };
+    // The values, and the number of the commit.
+    assert_eq!(entries.len(), usize::try_from(posted).unwrap() + 1);
+    cost
+}
+
+/// The cost of the first fence after many commits, and of one after many changed keys, for the server's thread.
+fn large_fence_of(posted: u32) -> u64 {
+    let mut node = Node::new(4);
+    node.commit(0..posted, 1);
+    let (first, carried) = node.fence();
+    node.commit(0..posted, 2);
+    let (second, carried_again) = node.fence();
+    assert!([carried, carried_again].iter().all(|&carried| carried > usize::try_from(posted).unwrap()));
+    // A reference for each piece of the commit.
+    let references = u64::from(posted / 256 + 1) * 8 * 4;
+    (first[0] + second[0]).saturating_sub(references)
 }
 
 /// The cost of a Get with a qualifier, for a process with this many posts.
@@ -277,7 +320,7 @@ fn fence_behind(posted: u32) -> u64 {
     let (cost, carried) = node.fence();
     // The value, and the number of the commit.
     assert_eq!(carried, 2);
-    cost
+    cost.iter().sum()
 }
 
 /// The cost of a connect or group of this many remote processes, named one by one, up to the replies.
@@ -337,6 +380,14 @@ fn a_request_costs_what_it_brings_or_asks_for() {
     ] {
         let (few, many) = (cost(100), cost(3_200));
         assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes beside 100, {many} beside 3200");
+    }
+    for (what, cost) in [
+        ("a Get of all values", whole_get_of as fn(u32) -> u64),
+        ("a request of another server", direct_modex_of),
+        ("a fence of all values", large_fence_of),
+    ] {
+        let (few, many) = (cost(10_000), cost(40_000));
+        assert!(many <= few + SLACK_BYTES, "{what}: {few} bytes for 10000 values, {many} for 40000");
     }
     let (fewer, more) = (loop_of(2_000), loop_of(4_000));
     // Linear, except for the logarithm of the merged blocks.

@@ -1,6 +1,7 @@
 //! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
 use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
+use super::posted_values::{KeySets, PostedValues, in_order};
 use super::qualified;
 use super::registration::Description;
 use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value};
@@ -97,9 +98,12 @@ pub trait Datastore {
     /// [`LookupError`].
     fn lookup(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<Value, LookupError>;
 
-    /// Whether the value exists, for questions that need no copy.
-    fn has(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> bool {
-        self.lookup(namespace, lookup).is_ok()
+    /// As [`Datastore::lookup`], for questions that need no copy of the value.
+    ///
+    /// # Errors
+    /// [`LookupError`].
+    fn locate(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<(), LookupError> {
+        self.lookup(namespace, lookup).map(drop)
     }
 
     /// One qualified value, whole: it must have all of the qualifiers. The match with the fewest others wins, then the
@@ -133,6 +137,29 @@ pub trait Datastore {
         audience: Audience,
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError>;
+
+    /// As [`Datastore::posted`] and [`Datastore::posted_of`], for a later read by any thread.
+    ///
+    /// # Errors
+    /// As [`Datastore::posted`].
+    fn posted_later(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        keys: Option<KeySets>,
+    ) -> Result<PostedValues, LookupError> {
+        let values = match keys {
+            None => self.posted(namespace, rank, audience),
+            Some(keys) => self.posted_of(namespace, rank, audience, &in_order(&keys)),
+        };
+        Ok(PostedValues::Read(values?.into()))
+    }
+
+    /// Whether a process has posted values that the audience may see. Copies nothing.
+    fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
+        self.posted(namespace, rank, audience).is_ok_and(|posted| !posted.is_empty())
+    }
 
     /// Whether the audience sees this same value of a process. Copies nothing.
     fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {

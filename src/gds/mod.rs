@@ -24,6 +24,7 @@ mod layout;
 mod limits;
 mod lookup;
 pub mod model;
+mod posted_values;
 pub mod qualified;
 mod read;
 pub mod registration;
@@ -42,6 +43,7 @@ pub use limits::StoreLimits;
 pub use lookup::{
     Audience, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName, RealmQualifiers, RealmRequest,
 };
+pub use posted_values::{KeySets, PostedValues};
 pub use read::job_entries::{JobEntry, OTHER_SESSIONS};
 pub use read::reader::NamespaceReader;
 pub use read::search::ReadError;

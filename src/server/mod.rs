@@ -49,9 +49,9 @@ pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
 pub use interface::host::{
-    AbortUpcall, CallId, ClientConnected, ClientFinalized, DirectModex, DirectModexRequest, FenceData, FenceUpcall,
-    HostCall, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
-    RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceData,
+    FenceUpcall, HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
+    RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
 pub use interface::job_data::JobData;
@@ -61,6 +61,7 @@ pub(crate) use interface::query_answers::QueryAnswer;
 pub use interface::query_answers::QueryAnswers;
 pub use interface::refusal::{Reason, Refusal};
 pub use interface::requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester};
+pub use interface::unread::{AnswerData, CommittedValues, ProcessAnswer};
 pub use state::server::ServerCore;
 pub(crate) use state::shares::UserShares;
 

@@ -169,6 +169,20 @@ impl NamespaceReader {
         Ok(values)
     }
 
+    /// Whether a process has posted a value that the audience sees. Stops at the first.
+    pub(crate) fn has_posted(&self, rank: u32, audience: Audience) -> Result<bool, Damage> {
+        let (memory, audience) = (self.memory(), Some(audience));
+        for block in Chain::of_rank(memory, rank)? {
+            for entry in block?.entries.iter().filter(|entry| block::is_visible(entry, audience)) {
+                // A newer entry may have replaced this one.
+                if matches!(block::find(memory, rank, KeyId(entry.id), audience)?, Posting::Visible(_)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
     /// Whether the values in all blocks of a rank take at most `bytes_max` bytes. Stops at that size.
     pub(crate) fn posts_at_most(&self, rank: u32, bytes_max: usize) -> Result<bool, Damage> {
         let mut left = bytes_max;

@@ -10,18 +10,17 @@ use super::writer::NamespaceWriter;
 use crate::gds::datastore::{Datastore, JobSummary};
 use crate::gds::error::StoreError;
 use crate::gds::job_record::JobRecord;
-use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Lookup, LookupError, Origin, Posted};
+use crate::gds::posted_values::{KeySets, PostedValues, UnreadValues, copied, damaged};
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::read::reader::NamespaceReader;
 use crate::gds::read::search::ReadError;
 use crate::gds::read::statistics::Statistics;
-use crate::gds::read::walk::NamedValues;
 use crate::gds::registration::{self, Context, Description};
 use crate::keys;
 use crate::shmem::{BackingKind, GrowError, ReaderHandle, SegmentOptions};
-use crate::types::{Info, Key, Kval, LentEntry, Namespace, Rank, Scope, Value};
+use crate::types::{Info, Kval, LentEntry, Namespace, Rank, Scope, Value};
 
 /// Settings of a [`Store`].
 #[derive(Clone, Debug)]
@@ -215,8 +214,8 @@ impl Store {
         Ok(self.reader(namespace).map(NamespaceReader::job_record).transpose()?)
     }
 
-    fn known_reader(&self, namespace: &Namespace) -> Result<&NamespaceReader, LookupError> {
-        self.reader(namespace).ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })
+    fn known_reader(&self, namespace: &Namespace) -> Result<&Arc<NamespaceReader>, LookupError> {
+        self.shared_reader(namespace).ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })
     }
 }
 
@@ -308,8 +307,9 @@ impl Datastore for Store {
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
-    fn has(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> bool {
-        self.known_reader(namespace).is_ok_and(|reader| reader.get(lookup).is_ok())
+    fn locate(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<(), LookupError> {
+        let found = self.known_reader(namespace)?.get(lookup).map(drop);
+        found.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
     fn lookup_qualified(
@@ -338,6 +338,21 @@ impl Datastore for Store {
     ) -> Result<Vec<Kval>, LookupError> {
         let posted = self.known_reader(namespace)?.posted_of(rank, Some(audience), keys);
         copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
+    }
+
+    fn posted_later(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        keys: Option<KeySets>,
+    ) -> Result<PostedValues, LookupError> {
+        let reader = Arc::clone(self.known_reader(namespace)?);
+        Ok(PostedValues::Unread(UnreadValues { reader, namespace: namespace.clone(), rank, audience, keys }))
+    }
+
+    fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
+        self.known_reader(namespace).is_ok_and(|reader| reader.has_posted(rank, audience).unwrap_or(false))
     }
 
     fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
@@ -369,19 +384,6 @@ const PRIVATE_BYTES_MAX: u64 = 256 << 10;
 fn stored(posted: &Posted) -> Posted {
     let (key, value) = qualified::stored(posted.key.clone(), posted.value.clone());
     Posted { scope: posted.scope, key, value }
-}
-
-/// Copies of values with their keys.
-fn copied(namespace: &Namespace, values: NamedValues<'_>) -> Result<Vec<Kval>, LookupError> {
-    let copy = |(name, value): (&str, ValueRef<'_>)| {
-        let key = Key::new(qualified::public_name(name).to_owned()).map_err(|error| damaged(namespace, &error))?;
-        Ok(Kval { key, value: value.to_value().map_err(|error| damaged(namespace, &error))? })
-    };
-    values.into_iter().map(copy).collect()
-}
-
-fn damaged(namespace: &Namespace, reason: &dyn std::fmt::Display) -> LookupError {
-    LookupError::Damaged { namespace: namespace.clone(), reason: reason.to_string() }
 }
 
 fn unknown(namespace: &Namespace) -> StoreError {

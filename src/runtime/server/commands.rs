@@ -10,7 +10,7 @@ use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
 use crate::proto::request::RequestError;
-use crate::server::{HostCall, HostReply, HostResult, PeerId, UpcallId};
+use crate::server::{HostCall, HostData, HostReply, HostResult, PeerId, UpcallId};
 
 use super::job_info::Described;
 use super::poller::Waker;
@@ -49,7 +49,7 @@ pub(super) enum Command {
 /// The receiver of a host call's result.
 pub(super) enum Completion {
     /// A waiting thread.
-    Waiter(Sender<HostResult>),
+    Waiter(Sender<HostResult<HostData>>),
     /// A function for the host's thread.
     Callback(Callback),
 }

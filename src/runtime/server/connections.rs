@@ -6,7 +6,7 @@ use super::commands::Decoded;
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
 use super::decoder::{Content, Decoder, UnencodedReply};
-use super::job_info::{Described, JobInfoAnswers, PutOff, Question};
+use super::job_info::{Described, JobAnswer, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::{PendingHandshakes, Refusals};
@@ -473,7 +473,10 @@ impl Connections {
         }
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
         match self.job_info.data_payload(&data, codec, store) {
-            Ok(payload) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
+            Ok(JobAnswer::Written(payload)) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
+            Ok(JobAnswer::Unread(description, answer)) => {
+                self.reply_large(id, tag, Content::Process { description: Some(description), answer });
+            }
             Err(status) => self.reply(id, tag, &Reply::Status(status)),
         }
     }

@@ -5,6 +5,7 @@
 //! share pays for the time of its requests.
 
 use std::io;
+use std::sync::Arc;
 
 use crossbeam::channel::{Sender, unbounded};
 
@@ -16,7 +17,7 @@ use crate::proto::{self, Reply, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{PeerId, QueryAnswers};
+use crate::server::{AnswerData, PeerId, ProcessAnswer, QueryAnswers};
 use crate::types::{ProcId, Value, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
@@ -51,6 +52,12 @@ pub(super) enum Content {
     Reply(Reply),
     /// Answers that become a reply when they are written. Before, their tables are compact.
     Queries(QueryAnswers),
+    /// All data of a process, behind the written description of its job if the peer needs that. It is read when it is
+    /// written.
+    Process {
+        description: Option<Arc<[u8]>>,
+        answer: ProcessAnswer,
+    },
 }
 
 impl Content {
@@ -62,6 +69,7 @@ impl Content {
                 let mut left = LARGE_BYTES_MIN.saturating_sub(answers.table_bytes());
                 left == 0 || answers.infos().any(|info| exceeds(&info.value, &mut left))
             }
+            Self::Process { .. } => true,
         }
     }
 
@@ -69,6 +77,7 @@ impl Content {
         match self {
             Self::Reply(reply) => reply,
             Self::Queries(answers) => answers.into_reply(),
+            Self::Process { answer, .. } => AnswerData::Unread(answer).read().map_or_else(Reply::Status, Reply::Data),
         }
     }
 }
@@ -76,7 +85,15 @@ impl Content {
 impl UnencodedReply {
     fn encoded(self) -> Result<Vec<u8>, WriteError> {
         let Self { tag, command, content, codec } = self;
-        codec.write_reply(tag, &content.into_reply(), command)
+        let description = match &content {
+            Content::Process { description, .. } => description.clone(),
+            _ => None,
+        };
+        let reply = content.into_reply();
+        match (description, &reply) {
+            (Some(description), Reply::Data(_)) => codec.write_reply_behind(tag, &description, &reply, command),
+            _ => codec.write_reply(tag, &reply, command),
+        }
     }
 }
 

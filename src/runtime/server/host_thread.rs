@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crossbeam::channel::Sender;
 
-use crate::server::{ClientConnected, ClientFinalized, DirectModex, HostResult, Upcall, UpcallId};
-use crate::types::{Namespace, ProcId, Rank};
+use crate::server::{ClientConnected, ClientFinalized, DirectModex, HostData, HostResult, Upcall, UpcallId};
+use crate::types::{AsStatus, Namespace, ProcId, Rank};
 
 use super::commands::{Callback, CommandSender};
-use super::host::{Host, Responder, Taker, call_service};
+use super::host::{FenceReply, Host, Responder, Taker, call_service};
 use super::job_queue::{JobReceiver, JobSender, queue};
 use super::request_quota::{Account, RequestOrigin};
 use crate::runtime::shared::events;
@@ -31,7 +31,7 @@ pub(super) enum HostJob {
     /// A function of the host.
     Upcall(UpcallId, Upcall),
     /// The result of a call of the host.
-    Complete(Callback, HostResult),
+    Complete(Callback, HostResult<HostData>),
     /// A job, such as event handlers of the host's process.
     Run(events::Job),
 }
@@ -152,7 +152,7 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Host
         // A panic fails this one request: its responder is dropped and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
             HostJob::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
-            HostJob::Complete(callback, result) => callback(result),
+            HostJob::Complete(callback, result) => callback(result.read()),
             HostJob::Run(job) => job(),
         }));
         if outcome.is_err() {
@@ -167,7 +167,13 @@ fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upc
         Upcall::ClientConnected(client) => host.client_connected(client, Responder::new(taker)),
         Upcall::ClientFinalized(client) => host.client_finalized(client, Responder::new(taker)),
         Upcall::Abort(request) => host.abort(request, Responder::new(taker)),
-        Upcall::Fence(request) => host.fence(request, Responder::new(taker)),
+        Upcall::Fence(request) => match request.read() {
+            Ok(request) => host.fence(request, Responder::new(taker)),
+            Err(error) => {
+                tracing::error!(%error, "the data of a fence can't be read; it fails");
+                Responder::<FenceReply>::new(taker).fail(error.status());
+            }
+        },
         Upcall::RegisterEvents(request) => host.register_events(request, Responder::new(taker)),
         Upcall::DeregisterEvents(codes) => host.deregister_events(codes, Responder::new(taker)),
         Upcall::NotifyEvent(event) => host.notify_event(event, Responder::new(taker)),

@@ -8,7 +8,7 @@ use crate::gds::{Damage, JobEntry, NamespaceReader, Store};
 use crate::keys::{self, TypedKey};
 use crate::proto::{Command, Dialect, JobInfoWriter, Reply, Tag};
 use crate::runtime::shared::message_codec::MessageCodec;
-use crate::server::{JobData, PeerId};
+use crate::server::{AnswerData, JobData, PeerId, ProcessAnswer};
 use crate::types::{Key, Kval, Namespace, Status, Text, Value};
 
 /// The replies written so far. A client chooses its dialect, so one client can request every possible reply. The kept
@@ -53,6 +53,15 @@ pub(super) enum PutOff {
     Behind,
     /// It waits for this description, which another thread should write.
     Begin(Description),
+}
+
+/// An answer that begins with the description of a job.
+#[derive(Debug, PartialEq)]
+pub(super) enum JobAnswer {
+    /// Its payload, in parts.
+    Written(Vec<Arc<[u8]>>),
+    /// The description. Another thread should write all data of a process behind it.
+    Unread(Arc<[u8]>, ProcessAnswer),
 }
 
 /// The work to write a description, for any thread.
@@ -124,7 +133,7 @@ impl JobInfoAnswers {
         let (namespace, reader) = (namespace.clone(), Arc::clone(reader));
         let data = match &question {
             Question::Info(..) => None,
-            Question::Data(_, _, data) => Some(JobData { rest: Vec::new(), ..data.clone() }),
+            Question::Data(_, _, data) => Some(JobData { rest: AnswerData::NONE, ..data.clone() }),
         };
         self.begun.push(Begun { what: what.clone(), is_stale: false, waiting: vec![question] });
         PutOff::Begin(Description { what, namespace, data, codec: *codec, reader })
@@ -184,7 +193,7 @@ impl JobInfoAnswers {
         data: &JobData,
         codec: &MessageCodec,
         store: &Store,
-    ) -> Result<Vec<Arc<[u8]>>, Status> {
+    ) -> Result<JobAnswer, Status> {
         let description = self.found_or_written(What::of_data(data, codec), || {
             let reader = store.reader(&data.namespace).ok_or(Status::ERR_NOT_FOUND)?;
             write_data(data, codec, reader).map_err(|error| error.status())
@@ -193,8 +202,17 @@ impl JobInfoAnswers {
         if description.is_empty() {
             return Err(Status::ERR_OUT_OF_RESOURCE);
         }
-        let rest = rest_of(data, codec).map_err(|_| Status::ERR_NOT_SUPPORTED)?;
-        Ok(std::iter::once(description).chain(rest).collect())
+        let rest = match &data.rest {
+            AnswerData::Unread(answer) => {
+                return Ok(JobAnswer::Unread(description, answer.clone()));
+            }
+            AnswerData::Read(rest) if rest.is_empty() => None,
+            AnswerData::Read(rest) => {
+                let written = codec.write_rest(&Reply::Data(rest.clone()), Command::Get);
+                Some(Arc::from(written.map_err(|_| Status::ERR_NOT_SUPPORTED)?))
+            }
+        };
+        Ok(JobAnswer::Written(std::iter::once(description).chain(rest).collect()))
     }
 
     fn found_or_written<E>(
@@ -349,16 +367,6 @@ fn write_data(data: &JobData, codec: &MessageCodec, reader: &NamespaceReader) ->
     })
 }
 
-/// The entries behind the description: the rest of the reply without the status.
-fn rest_of(data: &JobData, codec: &MessageCodec) -> Result<Option<Arc<[u8]>>, EncodeError> {
-    if data.rest.is_empty() {
-        return Ok(None);
-    }
-    let status = codec.write_payload(&Reply::Status(Status::SUCCESS), Command::Get)?;
-    let payload = codec.write_payload(&Reply::Data(data.rest.clone()), Command::Get)?;
-    Ok(payload.get(status.len()..).map(Arc::from))
-}
-
 /// Whether the topology may be part of a reply. It is in there twice, and both must fit into the quarter of a message
 /// that processes leave free. A client can still request a larger one.
 const fn has_room_for(xml: &str, message_bytes_max: usize) -> bool {
@@ -412,6 +420,13 @@ mod tests {
     const GENERATIONS: [Generation; 5] =
         [Generation::V3, Generation::V4, Generation::V41, Generation::V51, Generation::V61];
 
+    fn written(answer: Result<JobAnswer, Status>) -> Vec<Arc<[u8]>> {
+        match answer {
+            Ok(JobAnswer::Written(parts)) => parts,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn job(ranks_count: u32) -> (Namespace, Store) {
         let namespace = Namespace::new("job").unwrap();
         let mut store = Store::new(StoreOptions::new("srv.0".to_owned(), "n0"));
@@ -433,21 +448,21 @@ mod tests {
         let mut answers = JobInfoAnswers::new(32 << 20);
         let proc = ProcId::new(namespace.clone(), Rank::from(7));
         let rest = vec![RankData { proc, entries: vec![Kval { key: Key::from_static("a"), value: 1_u32.into() }] }];
-        let alone = JobData { namespace: namespace.clone(), is_whole: false, rest: Vec::new() };
-        let with_rest = JobData { rest, ..alone.clone() };
+        let alone = JobData { namespace: namespace.clone(), is_whole: false, rest: AnswerData::NONE };
+        let with_rest = JobData { rest: AnswerData::Read(rest), ..alone.clone() };
         let (ours, theirs) = (
             MessageCodec::to_client(Dialect::OWN, 1 << 30, true),
             MessageCodec::to_client(Dialect::OWN, 1 << 30, false),
         );
-        let first = answers.data_payload(&alone, &ours, &store).unwrap();
-        let second = answers.data_payload(&with_rest, &ours, &store).unwrap();
+        let first = written(answers.data_payload(&alone, &ours, &store));
+        let second = written(answers.data_payload(&with_rest, &ours, &store));
         assert!(first.len() == 1 && second.len() == 2 && Arc::ptr_eq(&first[0], &second[0]));
         for (payload, data) in [(first, alone.clone()), (second, with_rest.clone())] {
             let read = reply::decode(&payload.concat(), Command::Get, Dialect::OWN, &DecodeLimits::default());
             assert_eq!(read.unwrap(), data.into_reply(&store));
         }
-        let of_theirs = answers.data_payload(&alone, &theirs, &store).unwrap();
-        let all = answers.data_payload(&JobData { is_whole: true, ..alone.clone() }, &theirs, &store).unwrap();
+        let of_theirs = written(answers.data_payload(&alone, &theirs, &store));
+        let all = written(answers.data_payload(&JobData { is_whole: true, ..alone.clone() }, &theirs, &store));
         assert!(!Arc::ptr_eq(&all[0], &of_theirs[0]) && all[0].len() > of_theirs[0].len());
         let little = MessageCodec::to_client(Dialect::OWN, 1 << 10, true);
         let kept_bytes = answers.kept_bytes;
@@ -464,7 +479,7 @@ mod tests {
         let (namespace, store) = job(5000);
         let mut answers = JobInfoAnswers::new(32 << 20);
         let codec = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
-        let data = JobData { namespace: namespace.clone(), is_whole: false, rest: Vec::new() };
+        let data = JobData { namespace: namespace.clone(), is_whole: false, rest: AnswerData::NONE };
         let of_data = |peer| Question::Data(PeerId(peer), Tag(101), data.clone());
         let of_info = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
         for (question, kept) in [(&of_data as &dyn Fn(u64) -> Question, 1), (&of_info, 2)] {

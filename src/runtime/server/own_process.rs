@@ -95,7 +95,7 @@ impl OwnProcess {
     pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
         let (waiter, result) = bounded(1);
         self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
-        result.recv().map_err(|_| Stopped)
+        result.recv().map(HostResult::read).map_err(|_| Stopped)
     }
 
     /// Makes a call whose result goes to `callback`, on the thread that calls the host.

@@ -31,7 +31,9 @@ use crate::proto::{Command as Asked, Reply, Request, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{CallId, Cleanup, HostCall, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId};
+use crate::server::{
+    CallId, Cleanup, HostCall, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
+};
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
 /// The state of the loop.
@@ -386,6 +388,9 @@ impl ServerLoop {
             Output::ReplyJobData(peer, tag, data) => {
                 self.connections.reply_job_data(peer, tag, data, self.core.store());
             }
+            Output::ReplyProcess(peer, tag, answer) => {
+                self.connections.reply_large(peer, tag, Content::Process { description: None, answer });
+            }
             Output::ReplyQueries(peer, tag, answers) => self.reply(peer, tag, Content::Queries(answers)),
             Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
             Output::WantTopology => self.give_topology(),
@@ -490,7 +495,7 @@ impl ServerLoop {
         }
     }
 
-    fn complete(&mut self, id: CallId, result: HostResult) {
+    fn complete(&mut self, id: CallId, result: HostResult<HostData>) {
         match self.calls.completions.remove(&id) {
             // The waiting thread may be gone.
             Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),

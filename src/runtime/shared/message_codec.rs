@@ -74,7 +74,36 @@ impl MessageCodec {
         reply: &Reply,
         command: Command,
     ) -> Result<Vec<u8>, WriteError> {
-        let encoded = self.write_payload(reply, command).map_err(WriteError::from);
+        self.framed_or_refused(tag, self.write_payload(reply, command), command)
+    }
+
+    /// As [`MessageCodec::write_reply`], for a reply that goes on behind the written payload of the same status.
+    pub(in crate::runtime) fn write_reply_behind(
+        &self,
+        tag: Tag,
+        payload: &[u8],
+        rest: &Reply,
+        command: Command,
+    ) -> Result<Vec<u8>, WriteError> {
+        let rest = self.write_rest(rest, command);
+        self.framed_or_refused(tag, rest.map(|rest| [payload, rest.as_slice()].concat()), command)
+    }
+
+    /// The payload of a successful reply without its status.
+    pub(in crate::runtime) fn write_rest(&self, reply: &Reply, command: Command) -> Result<Vec<u8>, EncodeError> {
+        let status_bytes = self.write_payload(&Reply::Status(Status::SUCCESS), command)?.len();
+        let mut payload = self.write_payload(reply, command)?;
+        payload.drain(..status_bytes.min(payload.len()));
+        Ok(payload)
+    }
+
+    fn framed_or_refused(
+        &self,
+        tag: Tag,
+        payload: Result<Vec<u8>, EncodeError>,
+        command: Command,
+    ) -> Result<Vec<u8>, WriteError> {
+        let encoded = payload.map_err(WriteError::from);
         let refusal = match encoded.and_then(|payload| self.framed(tag, &payload)) {
             Ok(framed) => return Ok(framed),
             Err(WriteError::Frame(error)) => {

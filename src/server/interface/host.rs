@@ -8,11 +8,13 @@ use std::time::Duration;
 use super::config::Capabilities;
 use super::connection::{Credentials, ToolKind};
 use super::requests::{Connect, GroupRequest, IofOutput, Requester};
+use super::unread::CommittedValues;
 use crate::events::Event;
+use crate::gds::LookupError;
 use crate::gds::registration::Description;
 use crate::proto::exchange::PackedFence;
 use crate::proto::{Credential, IofPull, Service};
-use crate::types::{Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, Pdata, ProcId, Status, Text};
 
 /// Identifies one call of the host; chosen by the caller, returned with [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -142,11 +144,11 @@ pub struct OwnGet {
 
 /// The result of a [`HostCall`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum HostResult {
+pub enum HostResult<D = Vec<Kval>> {
     /// Success or an error.
     Status(Status),
     /// The requested data.
-    Entries(Vec<Kval>),
+    Entries(D),
     /// An error whose text says more than a status can. Text, because each datastore has errors of its own.
     Failed {
         /// The error in the standard's terms.
@@ -154,6 +156,40 @@ pub enum HostResult {
         /// The event, its object and the remedy, for people.
         reason: String,
     },
+}
+
+/// Data for the host: entries, or the posted values of a process for another server.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostData {
+    /// Entries.
+    Read(Vec<Kval>),
+    /// Values that the host's thread reads.
+    Unread(CommittedValues),
+}
+
+impl From<HostResult> for HostResult<HostData> {
+    fn from(result: HostResult) -> Self {
+        match result {
+            HostResult::Status(status) => Self::Status(status),
+            HostResult::Failed { status, reason } => Self::Failed { status, reason },
+            HostResult::Entries(entries) => Self::Entries(HostData::Read(entries)),
+        }
+    }
+}
+
+impl HostResult<HostData> {
+    /// The result with its values.
+    #[must_use]
+    pub fn read(self) -> HostResult {
+        match self {
+            Self::Status(status) => HostResult::Status(status),
+            Self::Failed { status, reason } => HostResult::Failed { status, reason },
+            Self::Entries(HostData::Read(entries)) => HostResult::Entries(entries),
+            Self::Entries(HostData::Unread(values)) => {
+                values.read().map_or_else(|error| HostResult::Status(error.status()), HostResult::Entries)
+            }
+        }
+    }
 }
 
 /// A request that only the host can fulfil. Answered by [`HostReply`] at any later time, or never.
@@ -167,7 +203,7 @@ pub enum Upcall {
     /// End processes.
     Abort(AbortUpcall),
     /// All local participants have arrived; exchange the contributions of all servers.
-    Fence(FenceUpcall),
+    Fence(FenceUpcall<Contribution>),
     /// A local process wants events of the environment that no local process wanted before.
     RegisterEvents(RegisterEvents),
     /// No local process wants these events of the environment any more. The answer has no effect.
@@ -259,13 +295,13 @@ pub struct AbortUpcall {
 
 /// One server's part of a fence.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FenceUpcall {
+pub struct FenceUpcall<D = FenceData> {
     /// The participants, sorted, each entry once.
     pub procs: Vec<ProcId>,
     /// Directives of the first arrival, then `PMIX_LOCAL_COLLECTIVE_STATUS` if local participants are missing.
     pub directives: Vec<Info>,
     /// The contribution of this server.
-    pub data: FenceData,
+    pub data: D,
     /// The namespaces of the participants in the order of their first mention, each with its number of processes if
     /// known. Servers number the participants with them in exchanged data.
     pub namespaces: Vec<(Namespace, Option<u32>)>,
@@ -278,6 +314,39 @@ pub struct FenceData {
     pub collect: bool,
     /// Values by process; a process without values is left out.
     pub blocks: Vec<(ProcId, Vec<Kval>)>,
+}
+
+/// One server's part of a fence. [`FenceData`] is the same with its values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contribution {
+    /// Whether the participants asked for an exchange.
+    pub collect: bool,
+    /// Values by process.
+    pub parts: Vec<(ProcId, CommittedValues)>,
+}
+
+impl Contribution {
+    fn read(&self) -> Result<FenceData, LookupError> {
+        let mut blocks = Vec::with_capacity(self.parts.len());
+        for (proc, values) in &self.parts {
+            let entries = values.read()?;
+            if !entries.is_empty() {
+                blocks.push((proc.clone(), entries));
+            }
+        }
+        Ok(FenceData { collect: self.collect, blocks })
+    }
+}
+
+impl FenceUpcall<Contribution> {
+    /// The upcall with the values.
+    ///
+    /// # Errors
+    /// [`LookupError::Damaged`].
+    pub fn read(self) -> Result<FenceUpcall, LookupError> {
+        let Self { procs, directives, data, namespaces } = self;
+        Ok(FenceUpcall { procs, directives, data: data.read()?, namespaces })
+    }
 }
 
 /// The host's answer to an [`Upcall`].

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::cleanup::Cleanup;
 use super::connection::{Hello, PeerId, ToolHello};
-use super::host::{CallId, HostCall, HostReply, HostResult, Upcall, UpcallId};
+use super::host::{CallId, HostCall, HostData, HostReply, HostResult, Upcall, UpcallId};
 use super::job_data::JobData;
 use super::query_answers::QueryAnswers;
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
+use super::unread::ProcessAnswer;
 use crate::events::Event;
 use crate::proto::notification::{self, Event as Notification};
 use crate::proto::{Reply, Request, Tag};
@@ -73,6 +74,8 @@ pub enum Output {
     /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
     /// dialect, until [`Output::Described`].
     ReplyJobData(PeerId, Tag, JobData),
+    /// Answer a Get with all data of a process. It is large, so another thread should read it.
+    ReplyProcess(PeerId, Tag, ProcessAnswer),
     /// Answer queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job.
     ReplyQueries(PeerId, Tag, QueryAnswers),
     /// Answer a question about the node's topology.
@@ -96,7 +99,7 @@ pub enum Output {
     /// Notify the handlers in the server's own process of an event.
     Raise(Event),
     /// Complete a call of the host.
-    Complete(CallId, HostResult),
+    Complete(CallId, HostResult<HostData>),
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake the sleepers on its segment.

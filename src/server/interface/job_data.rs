@@ -1,5 +1,6 @@
 //! Answers to Gets that hold the description of a job.
 
+use super::unread::AnswerData;
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
 use crate::types::{AsStatus, Kval, Namespace, ProcId, Rank};
@@ -13,7 +14,7 @@ pub struct JobData {
     /// Whether it has all entries, or only those that peers always get.
     pub is_whole: bool,
     /// Data of processes after the description.
-    pub rest: Vec<RankData>,
+    pub rest: AnswerData,
 }
 
 impl JobData {
@@ -31,7 +32,8 @@ impl JobData {
         match store.job_entries(&self.namespace) {
             Ok(entries) => {
                 let description = self.description(entries);
-                Reply::Data(std::iter::once(description).chain(self.rest).collect())
+                let rest = self.rest.read();
+                rest.map_or_else(Reply::Status, |rest| Reply::Data(std::iter::once(description).chain(rest).collect()))
             }
             Err(error) => Reply::Status(error.status()),
         }

@@ -13,6 +13,7 @@
 //! | `cleanup` | files and directories that the runtime removes |
 //! | `job_data` | answers that begin with the description of a job |
 //! | `query_answers` | answers to queries, with tables of processes in compact form |
+//! | `unread` | posted values that another thread reads |
 //! | `own_keys` | keys of this library for questions about hardware |
 
 pub(super) mod cleanup;
@@ -27,14 +28,15 @@ pub(super) mod query_answers;
 pub(super) mod refusal;
 pub(super) mod requests;
 pub(super) mod services;
+pub(super) mod unread;
 
 pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
 pub(super) use directives::{GetDirectives, Realm, find, flag, processes, requires_more_than, timeout};
 pub(super) use host::{
-    AbortUpcall, CallId, ClientConnected, ClientFinalized, DirectModex, DirectModexRequest, FenceData, FenceUpcall,
-    HostCall, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
+    AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,
+    HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
     RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
@@ -43,3 +45,4 @@ pub(super) use own_keys::{INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};
 pub(super) use requests::{Connect, GroupOperation, GroupRequest, IofOutput, Requester, Signed, set};
+pub(super) use unread::{AnswerData, CommittedValues, ProcessAnswer};

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use super::intake::Intake;
 use crate::gds::{Audience, Datastore};
 use crate::proto;
-use crate::server::interface::FenceData;
+use crate::server::interface::{CommittedValues, Contribution};
 use crate::server::state::{
     Collective, CollectiveKind, EVERYTHING, FenceRequest, Gathered, OperationId, OperationStage, ServerCore, Ticket,
-    add_commit_number, brings_about,
+    brings_about,
 };
 use crate::types::{AsStatus, Namespace, ProcId, Rank, Status, Time};
 
@@ -40,9 +40,11 @@ impl<S: Datastore> ServerCore<S> {
     ///
     /// A fence carries the changes since the last successful one of the same participants. The first of a set carries
     /// all values, because the others' state is unknown. So does the first after a local failure, and it is marked so.
-    pub(super) fn contribution(&self, id: OperationId) -> Result<(FenceData, Vec<(ProcId, u64)>), Status> {
+    /// The values are read on the way to the host. A newer value than the numbered commit's comes once more with the next
+    /// fence.
+    pub(super) fn contribution(&self, id: OperationId) -> Result<(Contribution, Vec<(ProcId, u64)>), Status> {
         let Some(operation) = self.collectives.get(id) else { return Err(Status::ERROR) };
-        let mut data = FenceData { collect: operation.collects(), blocks: Vec::new() };
+        let mut data = Contribution { collect: operation.collects(), parts: Vec::new() };
         let mut collected = Vec::new();
         if !data.collect {
             return Ok((data, collected));
@@ -57,16 +59,12 @@ impl<S: Datastore> ServerCore<S> {
                 continue;
             }
             let (namespace, audience) = (&proc.namespace, Audience::OtherNodes);
-            let entries = match since {
-                0 => self.store.posted(namespace, rank, audience),
-                _ => self.store.posted_of(namespace, rank, audience, &client.changes().since(since)),
-            };
-            let mut entries = entries.map_err(|error| error.status())?;
-            if !entries.is_empty() {
-                let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
-                add_commit_number(&mut entries, last | if is_repeated { EVERYTHING } else { 0 });
-                data.blocks.push((proc.clone(), entries));
-            }
+            let changed = (since > 0).then(|| client.changes().since(since));
+            let values = self.store.posted_later(namespace, rank, audience, changed);
+            let values = values.map_err(|error| error.status())?;
+            let is_repeated = since == 0 && before.is_some_and(|exchanged| exchanged.has_failed);
+            let commit = Some(last | if is_repeated { EVERYTHING } else { 0 });
+            data.parts.push((proc.clone(), CommittedValues { values, commit }));
         }
         Ok((data, collected))
     }

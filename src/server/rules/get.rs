@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use super::access::{Action, Object, Subject};
-use crate::gds::qualified::{QUALIFIED_VALUE, is_same_place};
 use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{
-    Capabilities, GetDirectives, HostResult, JobData, OwnGet, PeerId, StoreOffer, TOPOLOGY,
-};
+use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, StoreOffer, TOPOLOGY};
 use crate::server::state::{
-    Asker, CallTicket, Fetch, NEXT_STEP_IN, Peer, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket,
-    Timer, WaitId, Waiter, Wanted, add_commit_number,
+    Asker, CallTicket, Fetch, NEXT_STEP_IN, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket, Timer,
+    WaitId, Waiter, Wanted,
 };
-use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Status, Time, Value};
+use crate::types::{AsStatus, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
 /// Possible handling of a request for data now.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +28,7 @@ pub(in crate::server) enum GetVerdict {
 
 /// The reader on whose behalf the store is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+pub(super) enum For {
     Peer,
     Host,
 }
@@ -201,20 +198,6 @@ impl<S: Datastore> ServerCore<S> {
         0
     }
 
-    /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
-    fn answer_wait(&mut self, id: WaitId) -> usize {
-        let Some(Waiter { asker, wanted, .. }) = self.take_wait(id) else { return 0 };
-        let Asker::Peer(ticket) = asker else {
-            self.answer(asker, &wanted);
-            return 0;
-        };
-        let payload = self.payload(ticket.peer(), &wanted);
-        let sizes = payload.iter().flatten().map(|data| size_bytes(&data.entries));
-        let answer_bytes = sizes.fold(0, usize::saturating_add);
-        self.answer_peer(ticket, &wanted, payload);
-        answer_bytes
-    }
-
     pub(super) fn refuse_wait(&mut self, id: WaitId, status: Status) {
         if let Some(waiter) = self.take_wait(id) {
             self.refuse(waiter.asker, status);
@@ -246,171 +229,10 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
-        match asker {
-            Asker::Peer(ticket) => {
-                let payload = self.payload(ticket.peer(), wanted);
-                self.answer_peer(ticket, wanted, payload);
-            }
-            Asker::Host(ticket) => {
-                let result = match self.entries(wanted, For::Host, true) {
-                    Ok(mut entries) => {
-                        if let Some(client) = self.registry.client(&wanted.proc) {
-                            add_commit_number(&mut entries, client.last_commit());
-                        }
-                        HostResult::Entries(entries)
-                    }
-                    Err(error) => HostResult::Status(error.status()),
-                };
-                self.outputs.complete(ticket, result);
-            }
-            Asker::Own(ticket) => {
-                let result = self.entries(wanted, For::Peer, false).map_err(|error| HostResult::Status(error.status()));
-                self.outputs.complete(ticket, result.map_or_else(|failure| failure, HostResult::Entries));
-            }
-        }
-    }
-
-    fn answer_peer(&mut self, ticket: Ticket, wanted: &Wanted, payload: Result<Vec<RankData>, LookupError>) {
-        let with_job = self.described_with_job(ticket.peer(), wanted);
-        match (payload, with_job) {
-            (Ok(rest), Some(is_whole)) => {
-                let namespace = wanted.proc.namespace.clone();
-                self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
-            }
-            (Ok(data), None) => self.outputs.reply(ticket, Reply::Data(data)),
-            (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
-        }
-    }
-
-    /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
-    /// job in every answer about it.
-    fn described_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
-        let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
-        let is_of_job = wanted.proc.rank == Rank::Wildcard;
-        match &wanted.key {
-            _ if is_of_job && peer.version.major < 4 => Some(false),
-            None if is_of_job => Some(true),
-            _ if peer.proc.namespace == wanted.proc.namespace || wanted.is_static() => None,
-            _ => (!self.has_segment(id, &wanted.proc.namespace)).then_some(false),
-        }
-    }
-
-    /// Whether a peer reads the answer from its own segment. Another session's values are in the segment of another
-    /// job.
-    fn looks_again(peer: &Peer, wanted: &Wanted) -> bool {
-        let is_own = peer.proc.namespace == wanted.proc.namespace;
-        is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session()
-    }
-
-    /// The values for a peer, without the job's description. A peer that looks again gets only the hint to do so.
-    fn payload(&mut self, id: PeerId, wanted: &Wanted) -> Result<Vec<RankData>, LookupError> {
-        let tells_all = self.tells_all(id, wanted);
-        let Some(peer) = self.peers.get(id) else { return Ok(Vec::new()) };
-        let is_of_job = wanted.proc.rank == Rank::Wildcard && (wanted.key.is_none() || peer.version.major < 4);
-        if is_of_job || Self::looks_again(peer, wanted) {
-            return Ok(Vec::new());
-        }
-        Ok(vec![RankData { proc: wanted.proc.clone(), entries: self.entries(wanted, For::Peer, tells_all)? }])
-    }
-
-    /// Whether the answer to a Get of one key carries all values of its process. Clients of other libraries keep them,
-    /// so one answer may serve several of their Gets. But the cost must match the request: a connection gets a large
-    /// set once, and from then on only the wanted key.
-    fn tells_all(&mut self, id: PeerId, wanted: &Wanted) -> bool {
-        let Wanted { proc, key: Some(_), directives, .. } = wanted else { return true };
-        let Some(rank) = proc.rank.process() else { return false };
-        if wanted.is_static() || directives.scope.is_some() {
-            return false;
-        }
-        let posts_at_most = |bytes_max| self.store.posts_at_most(&proc.namespace, rank, bytes_max);
-        if posts_at_most(TOLD_ALL_BYTES.min(self.config.limits.reply_bytes_max)) {
-            return true;
-        }
-        let is_possible = self.peers.get(id).is_some_and(|peer| {
-            !peer.fully_described.contains(proc) && posts_at_most(self.config.limits.reply_bytes_max)
-        });
-        self.peers.get_mut(id).is_some_and(|peer| peer.fully_described.insert(proc.clone())) && is_possible
-    }
-
-    /// The description of a job for peers.
-    pub(super) fn job_for_peers(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
-        let mut entries = self.store.job_entries(namespace)?;
-        entries.retain(proto::is_for_peers);
-        Ok(entries)
-    }
-
-    /// The values for a reader: one key's, or all that the process shows to this reader, within the size of a message.
-    fn entries(&self, wanted: &Wanted, reader: For, tells_all: bool) -> Result<Vec<Kval>, LookupError> {
-        let Wanted { proc, key, .. } = wanted;
-        match (key, proc.rank) {
-            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => {
-                self.everything(wanted, rank, reader)
-            }
-            (None, _) => self.store.job_entries(&proc.namespace),
-            (Some(_), Rank::Wildcard) if reader == For::Host => self.store.job_entries(&proc.namespace),
-            (Some(_), Rank::Process(rank)) if reader == For::Host => self.posted(wanted, rank, reader),
-            (Some(key), Rank::Process(rank)) if tells_all => {
-                let mut entries = self.posted(wanted, rank, reader)?;
-                let is_qualified = !wanted.directives.qualifiers.is_empty();
-                // The key may be registered but not posted.
-                if is_qualified || entries.iter().all(|kval| kval.key != *key) {
-                    let found = self.found(wanted, key, reader).ok();
-                    entries.extend(found.filter(|found| !entries.contains(found)));
-                }
-                if size_bytes(&entries) > self.config.limits.reply_bytes_max {
-                    entries.retain(|kval| kval.key == *key || (is_qualified && kval.key.as_str() == QUALIFIED_VALUE));
-                }
-                Ok(entries)
-            }
-            (Some(key), _) => Ok(vec![self.found(wanted, key, reader)?]),
-        }
-    }
-
-    /// The wanted value, under its key on the wire.
-    fn found(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Kval, LookupError> {
-        let value = self.find(wanted, key, reader)?;
-        let is_qualified = !wanted.directives.qualifiers.is_empty();
-        let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
-        Ok(Kval { key, value })
-    }
-
-    fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
-        let Wanted { proc, directives, .. } = wanted;
-        let is_neighbour = reader == For::Peer && self.registry.client(proc).is_some();
-        let implied = if is_neighbour { Audience::SameNode } else { Audience::OtherNodes };
-        let named = Audience::of_scope(directives.scope).filter(|_| reader == For::Peer);
-        self.store.posted(&proc.namespace, rank, named.unwrap_or(implied))
-    }
-
-    /// The posted values of a process and, for peers, its registered values, which have no scope. As in a Get of one
-    /// key, the host's value wins for a reserved key, and the process's value for any other.
-    fn everything(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<Vec<Kval>, LookupError> {
-        let mut entries = self.posted(wanted, rank, reader)?;
-        if reader == For::Host || wanted.directives.scope.is_some() {
-            return Ok(entries);
-        }
-        for registered in self.process_for_peers(wanted, rank)? {
-            match entries.iter_mut().find(|entry| is_same_place(entry, &registered)) {
-                Some(entry) if registered.key.is_reserved() => *entry = registered,
-                Some(_) => {}
-                None => entries.push(registered),
-            }
-        }
-        Ok(entries)
-    }
-
-    /// The description of a process for peers.
-    fn process_for_peers(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
-        let mut entries = self.store.described(&wanted.proc.namespace, rank)?;
-        entries.retain(proto::is_for_peers);
-        Ok(entries)
-    }
-
     /// Whether the wanted value of a process is here: registered for it, or fetched before.
     fn is_here(&self, wanted: &Wanted, rank: u32) -> bool {
         match &wanted.key {
-            Some(key) => self.find(wanted, key, For::Peer).is_ok(),
+            Some(key) => self.locate(wanted, key, For::Peer).is_ok(),
             None if wanted.directives.scope.is_some() => false,
             None => self.process_for_peers(wanted, rank).is_ok_and(|entries| !entries.is_empty()),
         }
@@ -418,35 +240,39 @@ impl<S: Datastore> ServerCore<S> {
 
     /// One stored value, for a client.
     pub(super) fn value_for_peer(&self, wanted: &Wanted, key: &Key) -> Result<Value, LookupError> {
-        self.find(wanted, key, For::Peer)
-    }
-
-    fn find(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<Value, LookupError> {
-        let lookup = Lookup {
-            rank: wanted.proc.rank,
-            key: KeyRef::new(key.as_str()),
-            realm: wanted.directives.realm.as_request(),
-            audience: match reader {
-                For::Host => (!wanted.is_static()).then_some(Audience::OtherNodes),
-                For::Peer => Audience::of_scope(wanted.directives.scope),
-            },
-        };
+        let (namespace, lookup) = (&wanted.proc.namespace, lookup_of(wanted, key, For::Peer));
         let found = match wanted.directives.qualifiers.as_slice() {
-            [] => self.store.lookup(&wanted.proc.namespace, &lookup),
-            qualifiers => return self.store.lookup_qualified(&wanted.proc.namespace, &lookup, qualifiers),
+            [] => self.store.lookup(namespace, &lookup),
+            qualifiers => return self.store.lookup_qualified(namespace, &lookup, qualifiers),
         };
         match found {
-            Err(LookupError::NotFound { .. }) if reader == For::Peer && wanted.directives.realm.is_of_session() => {
-                self.find_in_session(wanted, &lookup).map_or(found, Ok)
+            Err(LookupError::NotFound { .. }) => self.find_in_session(wanted, &lookup).map_or(found, Ok),
+            found => found,
+        }
+    }
+
+    /// Whether a reader finds a value, without a copy of it.
+    fn locate(&self, wanted: &Wanted, key: &Key, reader: For) -> Result<(), LookupError> {
+        let (namespace, lookup) = (&wanted.proc.namespace, lookup_of(wanted, key, reader));
+        let found = match wanted.directives.qualifiers.as_slice() {
+            [] => self.store.locate(namespace, &lookup),
+            qualifiers => return self.store.lookup_qualified(namespace, &lookup, qualifiers).map(drop),
+        };
+        match found {
+            Err(LookupError::NotFound { .. }) if reader == For::Peer => {
+                self.find_in_session(wanted, &lookup).map_or(found, |_| Ok(()))
             }
             found => found,
         }
     }
 
-    /// The value in a session, from any job that the reader may read: in the named session, else in the namespace's
-    /// own.
+    /// The value in a session, if one is meant, from any job that the reader may read: in the named session, else in the
+    /// namespace's own.
     fn find_in_session(&self, wanted: &Wanted, lookup: &Lookup<'_>) -> Option<Value> {
         let (own, realm) = (&wanted.proc.namespace, &wanted.directives.realm);
+        if !realm.is_of_session() {
+            return None;
+        }
         let key = KeyRef::new(keys::SESSION_ID.name());
         let id = Lookup { rank: Rank::Wildcard, key, realm: RealmRequest::Session(None), audience: None };
         let id = self.store.lookup(own, &id).ok().and_then(|id| id.as_u32());
@@ -471,7 +297,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         if wanted.is_static() {
             return match &wanted.key {
-                Some(key) => self.find(wanted, key, reader).map_or_else(refused, |_| GetVerdict::Found),
+                Some(key) => self.locate(wanted, key, reader).map_or_else(refused, |()| GetVerdict::Found),
                 None => GetVerdict::Found,
             };
         }
@@ -489,12 +315,12 @@ impl<S: Datastore> ServerCore<S> {
                 }
                 verdict => verdict,
             },
-            (Rank::Undefined, Some(key)) => match self.find(wanted, key, reader) {
+            (Rank::Undefined, Some(key)) => match self.locate(wanted, key, reader) {
                 Err(LookupError::NotFound { .. }) if wanted.directives.refresh && reader == For::Peer => {
                     GetVerdict::Refused(Status::ERR_NOT_FOUND)
                 }
                 Err(LookupError::NotFound { .. }) => GetVerdict::Hold,
-                found => found.map_or_else(refused, |_| GetVerdict::Found),
+                found => found.map_or_else(refused, |()| GetVerdict::Found),
             },
             _ => GetVerdict::Refused(Status::ERR_BAD_PARAM),
         }
@@ -527,14 +353,14 @@ impl<S: Datastore> ServerCore<S> {
         let must_ask = is_elsewhere && wanted.directives.refresh && !wanted.directives.immediate;
         let found = match &wanted.key {
             _ if must_ask => false,
-            Some(key) => match self.find(wanted, key, reader) {
-                Ok(_) => true,
+            Some(key) => match self.locate(wanted, key, reader) {
+                Ok(()) => true,
                 Err(LookupError::NotFound { .. }) => false,
                 Err(error) => return refused(error),
             },
             None => match client {
                 Some(client) => client.has_spoken() || self.is_asker(asker, &wanted.proc),
-                None => self.posted(wanted, rank, reader).is_ok_and(|entries| !entries.is_empty()),
+                None => self.has_posted(wanted, rank, reader),
             },
         };
         match client.map(|client| client.presence()) {
@@ -563,15 +389,21 @@ impl<S: Datastore> ServerCore<S> {
     }
 }
 
-/// Bytes of further values in the answer to a Get of one key, for every asker.
-const TOLD_ALL_BYTES: usize = 16 << 10;
-
 /// Servers of OpenPMIx 4.2 to 6.1 wait as long, even if the process has committed.
 const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Number of held requests reviewed in one step.
 const REVIEWS_PER_STEP: usize = 64;
 /// A step ends after this many bytes of answers.
 const ANSWER_BYTES_PER_STEP: usize = 1 << 20;
+
+fn lookup_of<'a>(wanted: &'a Wanted, key: &'a Key, reader: For) -> Lookup<'a> {
+    let directives = &wanted.directives;
+    let audience = match reader {
+        For::Host => (!wanted.is_static()).then_some(Audience::OtherNodes),
+        For::Peer => Audience::of_scope(directives.scope),
+    };
+    Lookup { rank: wanted.proc.rank, key: KeyRef::new(key.as_str()), realm: directives.realm.as_request(), audience }
+}
 
 const fn reader_of(asker: &Asker) -> For {
     match asker {
@@ -582,9 +414,4 @@ const fn reader_of(asker: &Asker) -> For {
 
 fn refused(error: LookupError) -> GetVerdict {
     GetVerdict::Refused(error.status())
-}
-
-fn size_bytes(entries: &[Kval]) -> usize {
-    let sizes = entries.iter().map(|kval| proto::unpacked_bytes(&kval.value));
-    sizes.fold(0, usize::saturating_add)
 }

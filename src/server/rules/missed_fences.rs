@@ -5,7 +5,7 @@
 //! stored. Such a server would answer with older values for good, so it remembers the set of participants. When the
 //! next collecting fence of that set succeeds, it fetches every value that may be outdated before it releases any
 //! process. These are the stored values of remote processes, unless the fence brought all of a process's values.
-//! Servers that saw the fence fail, too, send everything (see [`crate::server::state::add_commit_number`]), so a fence that
+//! Servers that saw the fence fail, too, send everything (see [`crate::server::state::EVERYTHING`]), so a fence that
 //! failed everywhere costs no fetch. Values that are missing here need no care: a Get finds none and asks.
 
 use std::collections::{BTreeSet, VecDeque};

@@ -7,7 +7,7 @@
 //! | `session`, `tools` | the stages of a connection; tools |
 //! | `namespaces` | registrations of the host |
 //! | `commit` | commits of local processes |
-//! | `get`, `direct_modex` | requests for data; data of processes on other nodes |
+//! | `get`, `answers`, `direct_modex` | requests for data; their answers; data of processes on other nodes |
 //! | `resolve` | placement of processes |
 //! | `topology`, `derived`, `inventory` | questions about hardware; values derived from it; inventories of nodes |
 //! | `query` | queries that the server answers itself |
@@ -25,6 +25,7 @@
 //! | `slices` | requests that take several turns |
 
 pub(super) mod access;
+mod answers;
 mod cleanup;
 mod commit;
 mod connect;

@@ -78,7 +78,7 @@ impl<S: Datastore> ServerCore<S> {
         // A node's list may name all processes of a large job, so it is not copied.
         let has_peers = |name| {
             let realm = RealmRequest::Node(NodeSelector::Name(name));
-            self.store.has(namespace, &of_job(keys::LOCAL_PEERS, realm))
+            self.store.locate(namespace, &of_job(keys::LOCAL_PEERS, realm)).is_ok()
         };
         list.split(',').any(has_peers)
     }

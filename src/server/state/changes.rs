@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::gds::KeySets;
 use crate::types::Key;
 
 /// For each key that may leave the node, the last commit that changed it. A repeated put of a key reuses its entry, so
@@ -10,8 +11,9 @@ use crate::types::Key;
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     commits: BTreeMap<Arc<Key>, u64>,
-    /// The same by commit: a fence reads only the keys that it carries.
-    by_commit: BTreeMap<u64, BTreeSet<Arc<Key>>>,
+    /// The same by commit: a fence reads only the keys that it carries. A set is small, because a large commit is cut
+    /// into pieces with numbers of their own.
+    by_commit: BTreeMap<u64, Arc<BTreeSet<Arc<Key>>>>,
 }
 
 impl Changes {
@@ -24,22 +26,20 @@ impl Changes {
         if let Some(before) = before
             && let Some(keys) = self.by_commit.get_mut(&before)
         {
-            keys.remove(&key);
+            // A fence that has yet to read the set keeps the old one.
+            Arc::make_mut(keys).remove(&key);
             if keys.is_empty() {
                 self.by_commit.remove(&before);
             }
         }
-        self.by_commit.entry(commit).or_default().insert(Arc::clone(&key));
+        Arc::make_mut(self.by_commit.entry(commit).or_default()).insert(Arc::clone(&key));
         self.commits.insert(key, commit);
     }
 
-    /// The keys that changed after a commit, in order.
-    pub(crate) fn since(&self, commit: u64) -> Vec<&str> {
+    /// The keys that changed after a commit.
+    pub(crate) fn since(&self, commit: u64) -> KeySets {
         let later = commit.checked_add(1).map(|first| self.by_commit.range(first..));
-        let mut keys: Vec<&str> =
-            later.into_iter().flatten().flat_map(|(_, keys)| keys).map(|key| key.as_str()).collect();
-        keys.sort_unstable();
-        keys
+        later.into_iter().flatten().map(|(_, keys)| Arc::clone(keys)).collect()
     }
 }
 
@@ -51,6 +51,14 @@ mod tests {
         Key::from_static(text)
     }
 
+    fn names(changes: &Changes, since: u64) -> BTreeSet<String> {
+        changes.since(since).iter().flat_map(|keys| keys.iter()).map(|key| key.as_str().to_owned()).collect()
+    }
+
+    fn set<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.map(str::to_owned).into()
+    }
+
     #[test]
     fn a_fence_carries_what_changed_since() {
         let mut changes = Changes::default();
@@ -58,9 +66,9 @@ mod tests {
         changes.note(key("a"), 2);
         changes.note(key("c"), 2);
         changes.note(key("b"), 3);
-        assert_eq!(changes.since(0), ["a", "b", "c"]);
-        assert_eq!(changes.since(1), ["a", "b", "c"]);
-        assert_eq!(changes.since(2), ["b"]);
+        assert_eq!(names(&changes, 0), set(["a", "b", "c"]));
+        assert_eq!(names(&changes, 1), set(["a", "b", "c"]));
+        assert_eq!(names(&changes, 2), set(["b"]));
         assert!(changes.since(3).is_empty() && changes.since(u64::MAX).is_empty());
     }
 
@@ -72,6 +80,6 @@ mod tests {
             changes.note(key("b"), commit);
         }
         assert_eq!((changes.commits.len(), changes.by_commit.len()), (2, 1));
-        assert_eq!(changes.since(999), ["a", "b"]);
+        assert_eq!(names(&changes, 999), set(["a", "b"]));
     }
 }

@@ -12,14 +12,7 @@ pub(crate) fn split_number(number: Option<u64>) -> (Option<u64>, bool) {
     (number.map(|number| number & !EVERYTHING), number.is_some_and(|number| number & EVERYTHING != 0))
 }
 
-/// Adds the number of the commit that a process's values include, so that a receiver knows the newer of two.
-pub(crate) fn add_commit_number(entries: &mut Vec<Kval>, commit: u64) {
-    if !entries.is_empty() {
-        entries.push(Kval { key: COMMIT_NUMBER, value: commit.into() });
-    }
-}
-
-/// Removes the number that [`add_commit_number`] added; values of other libraries have none.
+/// Removes the number from the values of another server; those of other libraries have none.
 pub(crate) fn take_commit_number(entries: &mut Vec<Kval>) -> Option<u64> {
     let place = entries.iter().position(|entry| entry.key == COMMIT_NUMBER)?;
     entries.remove(place).value.as_u64()

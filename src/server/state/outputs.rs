@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::{CallId, HostResult, JobData, Output, PeerId, QueryAnswers, TopologyQuestion};
+use crate::server::interface::{
+    CallId, CommittedValues, HostData, HostResult, JobData, Output, PeerId, ProcessAnswer, QueryAnswers,
+    TopologyQuestion,
+};
 use crate::types::{Namespace, Status};
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
@@ -68,6 +71,12 @@ impl Outputs {
         self.forget(ticket);
     }
 
+    /// Lets the runtime read all data of a process, and answer with it.
+    pub(crate) fn reply_process(&mut self, ticket: Ticket, data: ProcessAnswer) {
+        self.queue.push_back(Output::ReplyProcess(ticket.peer, ticket.tag, data));
+        self.forget(ticket);
+    }
+
     /// Lets the runtime write answers to queries, which may have large tables.
     pub(crate) fn reply_queries(&mut self, ticket: Ticket, answers: QueryAnswers) {
         self.queue.push_back(Output::ReplyQueries(ticket.peer, ticket.tag, answers));
@@ -101,6 +110,15 @@ impl Outputs {
     }
 
     pub(crate) fn complete(&mut self, ticket: CallTicket, result: HostResult) {
+        self.complete_with(ticket, result.into());
+    }
+
+    /// Completes a call with posted values that the host's thread reads.
+    pub(crate) fn complete_later(&mut self, ticket: CallTicket, values: CommittedValues) {
+        self.complete_with(ticket, HostResult::Entries(HostData::Unread(values)));
+    }
+
+    fn complete_with(&mut self, ticket: CallTicket, result: HostResult<HostData>) {
         let CallTicket { call } = ticket;
         self.open_calls = self.open_calls.saturating_sub(1);
         self.queue.push_back(Output::Complete(call, result));

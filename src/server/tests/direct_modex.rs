@@ -15,7 +15,7 @@ fn ask(rig: &mut Rig, proc: &ProcId, key: Option<Key>) -> Vec<Output> {
 
 fn results(outputs: &[Output]) -> Vec<HostResult> {
     let result = |output: &Output| match output {
-        Output::Complete(_, result) => Some(result.clone()),
+        Output::Complete(_, result) => Some(result.clone().read()),
         _ => None,
     };
     outputs.iter().filter_map(result).collect()

@@ -222,7 +222,7 @@ pub(super) fn upcall(outputs: &[Output]) -> (UpcallId, Upcall) {
 /// The only upcall among the outputs, which must be a fence.
 pub(super) fn fence_upcall(outputs: &[Output]) -> (UpcallId, FenceUpcall) {
     match upcall(outputs) {
-        (id, Upcall::Fence(fence)) => (id, fence),
+        (id, Upcall::Fence(fence)) => (id, fence.read().unwrap()),
         other => panic!("not a fence: {other:?}"),
     }
 }

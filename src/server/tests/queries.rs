@@ -169,7 +169,7 @@ fn the_servers_own_process_waits_for_the_topology_as_others_do() {
         HostCall::Get(OwnGet { proc: proc(0), key: Some(Key::from_static(name)), directives })
     };
     let completed = |outputs: &[Output]| match outputs {
-        [Output::Complete(_, result)] => result.clone(),
+        [Output::Complete(_, result)] => result.clone().read(),
         other => panic!("not completed: {other:?}"),
     };
     let (mut rig, _) = rig(Capabilities::empty(), false);

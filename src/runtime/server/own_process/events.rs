@@ -12,7 +12,7 @@ use crate::runtime::server::host_thread::is_host_thread;
 use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
-use crate::server::{HostCall, HostResult, RegisterEvents};
+use crate::server::{HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
 
 /// The server, for the handlers in its process. They run on the thread that calls the host.
@@ -36,7 +36,7 @@ impl Outside for HostProcess {
 }
 
 impl Conversation for OwnProcess {
-    type Asked = Receiver<HostResult>;
+    type Asked = Receiver<HostResult<HostData>>;
 
     fn events(&self) -> &Arc<EventHub> {
         &self.events
@@ -61,7 +61,7 @@ impl Conversation for OwnProcess {
     }
 
     fn wait(&self, asked: Self::Asked) -> Result<(), EventError> {
-        answer_of(asked.recv().map_err(|_| Stopped)?)
+        answer_of(asked.recv().map_err(|_| Stopped)?.read())
     }
 
     fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {

@@ -1,0 +1,222 @@
+//! Answers to requests for data: the values, and their form for each asker.
+
+use super::get::For;
+use crate::gds::qualified::QUALIFIED_VALUE;
+use crate::gds::{Audience, Datastore, LookupError, PostedValues};
+use crate::proto::{self, RankData, Reply};
+use crate::server::interface::{AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer, StoreOffer};
+use crate::server::state::{Asker, CallTicket, Peer, RegisteredClient, ServerCore, Ticket, WaitId, Waiter, Wanted};
+use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
+
+impl<S: Datastore> ServerCore<S> {
+    /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
+    pub(super) fn answer_wait(&mut self, id: WaitId) -> usize {
+        let Some(Waiter { asker, wanted, .. }) = self.take_wait(id) else { return 0 };
+        let Asker::Peer(ticket) = asker else {
+            self.answer(asker, &wanted);
+            return 0;
+        };
+        let payload = self.payload(ticket.peer(), &wanted);
+        let answer_bytes = match &payload {
+            Ok(AnswerData::Read(data)) => data.iter().map(|data| size_bytes(&data.entries)).sum(),
+            _ => 0,
+        };
+        self.answer_peer(ticket, &wanted, payload);
+        answer_bytes
+    }
+
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+        match asker {
+            Asker::Peer(ticket) => {
+                let payload = self.payload(ticket.peer(), wanted);
+                self.answer_peer(ticket, wanted, payload);
+            }
+            Asker::Host(ticket) => self.answer_another_server(ticket, wanted),
+            Asker::Own(ticket) => {
+                let entries = self.entries(wanted, false);
+                self.outputs.complete(ticket, result_of(entries));
+            }
+        }
+    }
+
+    /// Answers another server: with all that a process posted, or with the description of a job.
+    fn answer_another_server(&mut self, ticket: CallTicket, wanted: &Wanted) {
+        let Wanted { proc, key, directives, .. } = wanted;
+        let is_of_process = key.is_some() || directives.realm.is_default();
+        let Some(rank) = proc.rank.process().filter(|_| is_of_process) else {
+            let entries = self.store.job_entries(&proc.namespace);
+            return self.outputs.complete(ticket, result_of(entries));
+        };
+        let commit = self.registry.client(proc).map(RegisteredClient::last_commit);
+        match self.posted(wanted, rank, For::Host) {
+            Ok(values) => self.outputs.complete_later(ticket, CommittedValues { values, commit }),
+            Err(error) => self.outputs.complete(ticket, HostResult::Status(error.status())),
+        }
+    }
+
+    fn answer_peer(&mut self, ticket: Ticket, wanted: &Wanted, payload: Result<AnswerData, LookupError>) {
+        let with_job = self.described_with_job(ticket.peer(), wanted);
+        match (payload, with_job) {
+            (Ok(rest), Some(is_whole)) => {
+                let namespace = wanted.proc.namespace.clone();
+                self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
+            }
+            (Ok(AnswerData::Read(data)), None) => self.outputs.reply(ticket, Reply::Data(data)),
+            (Ok(AnswerData::Unread(data)), None) => self.outputs.reply_process(ticket, data),
+            (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
+        }
+    }
+
+    /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
+    /// job in every answer about it.
+    fn described_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
+        let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
+        let is_of_job = wanted.proc.rank == Rank::Wildcard;
+        match &wanted.key {
+            _ if is_of_job && peer.version.major < 4 => Some(false),
+            None if is_of_job => Some(true),
+            _ if peer.proc.namespace == wanted.proc.namespace || wanted.is_static() => None,
+            _ => (!self.has_segment(id, &wanted.proc.namespace)).then_some(false),
+        }
+    }
+
+    /// Whether a peer reads the answer from its own segment. Another session's values are in the segment of another
+    /// job.
+    fn looks_again(peer: &Peer, wanted: &Wanted) -> bool {
+        let is_own = peer.proc.namespace == wanted.proc.namespace;
+        is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session()
+    }
+
+    /// The values for a peer, without the job's description. A peer that looks again gets only the hint to do so.
+    fn payload(&mut self, id: PeerId, wanted: &Wanted) -> Result<AnswerData, LookupError> {
+        let tells_all = self.tells_all(id, wanted);
+        let Some(peer) = self.peers.get(id) else { return Ok(AnswerData::NONE) };
+        let Wanted { proc, key, directives, .. } = wanted;
+        let is_of_job = proc.rank == Rank::Wildcard && (key.is_none() || peer.version.major < 4);
+        if is_of_job || Self::looks_again(peer, wanted) {
+            return Ok(AnswerData::NONE);
+        }
+        match proc.rank {
+            Rank::Process(rank)
+                if key.is_none()
+                    && directives.realm.is_default()
+                    && !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) =>
+            {
+                self.process_answer(wanted, rank).map(AnswerData::Unread)
+            }
+            _ => {
+                let entries = self.entries(wanted, tells_all)?;
+                Ok(AnswerData::Read(vec![RankData { proc: proc.clone(), entries }]))
+            }
+        }
+    }
+
+    /// Whether the answer to a Get of one key carries all values of its process. Clients of other libraries keep them,
+    /// so one answer may serve several of their Gets. But the cost must match the request: a connection gets a large
+    /// set once, and from then on only the wanted key.
+    fn tells_all(&mut self, id: PeerId, wanted: &Wanted) -> bool {
+        let Wanted { proc, key: Some(_), directives, .. } = wanted else { return true };
+        let Some(rank) = proc.rank.process() else { return false };
+        if wanted.is_static() || directives.scope.is_some() {
+            return false;
+        }
+        let reply_bytes_max = self.config.limits.reply_bytes_max;
+        let posts_at_most =
+            |bytes_max: usize| self.store.posts_at_most(&proc.namespace, rank, bytes_max.min(reply_bytes_max));
+        if posts_at_most(TOLD_ALL_BYTES) {
+            return true;
+        }
+        let is_possible = self
+            .peers
+            .get(id)
+            .is_some_and(|peer| !peer.fully_described.contains(proc) && posts_at_most(AT_ONCE_BYTES_MAX));
+        self.peers.get_mut(id).is_some_and(|peer| peer.fully_described.insert(proc.clone())) && is_possible
+    }
+
+    /// The description of a job for peers.
+    pub(super) fn job_for_peers(&self, namespace: &Namespace) -> Result<Vec<Kval>, LookupError> {
+        let mut entries = self.store.job_entries(namespace)?;
+        entries.retain(proto::is_for_peers);
+        Ok(entries)
+    }
+
+    /// The values for a process of this node: one key's, or all that the process shows to it.
+    fn entries(&self, wanted: &Wanted, tells_all: bool) -> Result<Vec<Kval>, LookupError> {
+        let Wanted { proc, key, .. } = wanted;
+        match (key, proc.rank) {
+            (None, Rank::Process(rank)) if wanted.directives.realm.is_default() => {
+                self.process_answer(wanted, rank)?.read().map(|data| data.entries)
+            }
+            (None, _) => self.store.job_entries(&proc.namespace),
+            (Some(key), Rank::Process(rank)) if tells_all => {
+                let mut entries = self.posted(wanted, rank, For::Peer)?.read()?;
+                let is_qualified = !wanted.directives.qualifiers.is_empty();
+                // The key may be registered but not posted.
+                if is_qualified || entries.iter().all(|kval| kval.key != *key) {
+                    let found = self.found(wanted, key).ok();
+                    entries.extend(found.filter(|found| !entries.contains(found)));
+                }
+                if size_bytes(&entries) > self.config.limits.reply_bytes_max {
+                    entries.retain(|kval| kval.key == *key || (is_qualified && kval.key.as_str() == QUALIFIED_VALUE));
+                }
+                Ok(entries)
+            }
+            (Some(key), _) => Ok(vec![self.found(wanted, key)?]),
+        }
+    }
+
+    /// The wanted value, under its key on the wire.
+    fn found(&self, wanted: &Wanted, key: &Key) -> Result<Kval, LookupError> {
+        let value = self.value_for_peer(wanted, key)?;
+        let is_qualified = !wanted.directives.qualifiers.is_empty();
+        let key = if is_qualified { Key::from_static(QUALIFIED_VALUE) } else { key.clone() };
+        Ok(Kval { key, value })
+    }
+
+    /// The posted values that a reader may see.
+    fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<PostedValues, LookupError> {
+        self.store.posted_later(&wanted.proc.namespace, rank, self.audience(wanted, reader), None)
+    }
+
+    /// Whether a process has posted a value that a reader may see.
+    pub(super) fn has_posted(&self, wanted: &Wanted, rank: u32, reader: For) -> bool {
+        self.store.has_posted(&wanted.proc.namespace, rank, self.audience(wanted, reader))
+    }
+
+    fn audience(&self, Wanted { proc, directives, .. }: &Wanted, reader: For) -> Audience {
+        let is_neighbour = reader == For::Peer && self.registry.client(proc).is_some();
+        let implied = if is_neighbour { Audience::SameNode } else { Audience::OtherNodes };
+        Audience::of_scope(directives.scope).filter(|_| reader == For::Peer).unwrap_or(implied)
+    }
+
+    /// All data of a process for a process of this node. Registered values have no scope.
+    fn process_answer(&self, wanted: &Wanted, rank: u32) -> Result<ProcessAnswer, LookupError> {
+        let posted = self.posted(wanted, rank, For::Peer)?;
+        let registered = match wanted.directives.scope {
+            Some(_) => Vec::new(),
+            None => self.process_for_peers(wanted, rank)?,
+        };
+        Ok(ProcessAnswer { proc: wanted.proc.clone(), posted, registered })
+    }
+
+    /// The description of a process for peers.
+    pub(super) fn process_for_peers(&self, wanted: &Wanted, rank: u32) -> Result<Vec<Kval>, LookupError> {
+        let mut entries = self.store.described(&wanted.proc.namespace, rank)?;
+        entries.retain(proto::is_for_peers);
+        Ok(entries)
+    }
+}
+
+/// Bytes of further values in the answer to a Get of one key, for every asker.
+const TOLD_ALL_BYTES: usize = 16 << 10;
+/// Largest posted data of a process that the server's thread copies at once, in bytes.
+const AT_ONCE_BYTES_MAX: usize = 256 << 10;
+
+fn result_of(entries: Result<Vec<Kval>, LookupError>) -> HostResult {
+    entries.map_or_else(|error| HostResult::Status(error.status()), HostResult::Entries)
+}
+
+fn size_bytes(entries: &[Kval]) -> usize {
+    let sizes = entries.iter().map(|kval| proto::unpacked_bytes(&kval.value));
+    sizes.fold(0, usize::saturating_add)
+}
