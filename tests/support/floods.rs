@@ -15,8 +15,8 @@ use modex::proto::{
 };
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::codes::range;
-use modex::types::{App, Info, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
-use modex::{Capabilities, Connect, GroupRequest, Host, QueryInfo, Requester, Responder};
+use modex::types::{App, Info, InfoFlags, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::{Capabilities, Connect, FenceReply, FenceUpcall, GroupRequest, Host, QueryInfo, Requester, Responder};
 
 /// The job of the flooding client (rank 0) and of its victim (rank 1).
 pub(crate) const JOB: &str = "job";
@@ -33,7 +33,7 @@ pub(crate) struct Agreeing;
 impl Host for Agreeing {
     fn capabilities(&self) -> Capabilities {
         let passed = Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::SPAWN | Capabilities::LOG;
-        let sets = Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::GROUP;
+        let sets = Capabilities::FENCE | Capabilities::CONNECT | Capabilities::DISCONNECT | Capabilities::GROUP;
         passed
             | sets
             | Capabilities::JOB_CONTROL
@@ -56,6 +56,10 @@ impl Host for Agreeing {
 
     fn connect(&self, _: Connect, reply: Responder<()>) {
         reply.succeed(());
+    }
+
+    fn fence(&self, _: FenceUpcall, reply: Responder<FenceReply>) {
+        reply.succeed(FenceReply::default());
     }
 
     fn disconnect(&self, _: Connect, reply: Responder<()>) {
@@ -138,11 +142,16 @@ pub(crate) enum Flood {
     HugeSpawns,
     HugeResolves,
     HugeAborts,
+    HeldGets,
+    QualifiedGets,
+    HugeWholeGets,
+    HugeValueGets,
+    HugeChanges,
 }
 
 impl Flood {
     /// Floods of requests of about the largest possible size.
-    pub(crate) const HUGE: [Self; 19] = [
+    pub(crate) const HUGE: [Self; 22] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
         Self::HugeFences,
@@ -162,9 +171,12 @@ impl Flood {
         Self::HugeSpawns,
         Self::HugeResolves,
         Self::HugeAborts,
+        Self::HugeWholeGets,
+        Self::HugeValueGets,
+        Self::HugeChanges,
     ];
 
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::Connects,
         Self::Introductions,
         Self::HalfIntroductions,
@@ -194,7 +206,30 @@ impl Flood {
         Self::Monitors,
         Self::Resolves,
         Self::Aborts,
+        Self::HeldGets,
+        Self::QualifiedGets,
     ];
+
+    /// The requests before the flood.
+    fn preparation(self) -> Vec<Request> {
+        let commit = |entries| Request::Commit(Commit { parts: vec![(Scope::Global, entries)] });
+        let kval = |name: &str, value: Value| Kval { key: key(name), value };
+        match self {
+            Self::PresentGets => vec![commit(vec![kval("present", Value::from(1_u32))])],
+            Self::HugeWholeGets => {
+                let piece =
+                    |first: u64| (first..first + 50_000).map(|index| kval(&format!("key-{index}"), index.into()));
+                (0..4).map(|index| commit(piece(index * 50_000).collect())).collect()
+            }
+            Self::HugeValueGets => vec![commit(vec![kval("large", Value::ByteObject(vec![7; 15 << 20]))])],
+            Self::QualifiedGets => {
+                let value = |index| Value::info_array(vec![Info::new(key("qualified"), 1_u32), qualifier(index)]);
+                let values = (0..50_000).map(|index| kval("pmix.qual.val", value(index)));
+                vec![commit(values.collect())]
+            }
+            _ => Vec::new(),
+        }
+    }
 
     /// The request with this number; `None`: the flood has no requests.
     fn request(self, number: u64) -> Option<Request> {
@@ -277,6 +312,19 @@ impl Flood {
                 let procs = vec![ProcId::new(namespace(OTHER_JOB), 99)];
                 Request::Abort(Abort { status: Status::ERROR, message: None, procs })
             }
+            Self::HeldGets => {
+                let (name, place) = (format!("later-{}", number / 1000), number % 1000);
+                if place == 999 {
+                    let value = Value::ByteObject(vec![7; 1 << 20]);
+                    commit(vec![Kval { key: key(&name), value }])
+                } else {
+                    get(&own, &name)
+                }
+            }
+            Self::QualifiedGets => {
+                let directives = vec![qualifier(1_000_000 + number)];
+                Request::Get(Get { proc: own, directives, key: Some(key("qualified")) })
+            }
             _ => return Some(self.huge_request(number)),
         })
     }
@@ -358,6 +406,13 @@ impl Flood {
                 directives: vec![Info::new(Key::from_static("pmix.jctrl.sig"), number)],
             }),
             Self::HugeSpawns => Request::from(Spawn { job: infos(1_000_000), apps: vec![app()] }),
+            Self::HugeWholeGets => Request::Get(Get { proc: own, directives, key: None }),
+            Self::HugeValueGets => Request::Get(Get { proc: own, directives, key: Some(key("large")) }),
+            Self::HugeChanges if number.is_multiple_of(2) => commit(&|index| format!("same-{index}"), 100_000),
+            Self::HugeChanges => {
+                let directives = vec![Info::new(Key::from_static("pmix.collect"), true)];
+                Request::Fence(Collective { procs: vec![own, ProcId::new(large, 0)], directives })
+            }
             Self::HugeResolves => {
                 Request::ResolvePeers(ResolvePeers { node: None, namespace: Some(Text::from(LARGE_JOB)) })
             }
@@ -367,6 +422,10 @@ impl Flood {
 }
 
 const INVITE: u8 = 26;
+
+fn qualifier(number: u64) -> Info {
+    Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("qualifier"), number) }
+}
 
 fn app() -> App {
     App {
@@ -434,10 +493,8 @@ const OPEN_MAX: usize = 64;
 /// Sends requests in batches as fast as the server takes them, and reads the replies.
 fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u64> {
     let mut stream = admitted(path)?;
-    if flood == Flood::PresentGets {
-        let entries = vec![Kval { key: key("present"), value: Value::from(1_u32) }];
-        let commit = Request::Commit(Commit { parts: vec![(Scope::Global, entries)] });
-        stream.write_all(&message(0, &commit)?)?;
+    for (number, request) in (900_000_000..).zip(flood.preparation()) {
+        stream.write_all(&message(number, &request)?)?;
     }
     let mut answers = stream.try_clone()?;
     let answered = AtomicU64::new(0);

@@ -15,7 +15,7 @@ use modex::server::{
     CallId, DirectModex, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input,
     RegisterNamespace, Upcall, UpcallId,
 };
-use modex::types::{Info, Key, Kval, ProcId, Status, Time, Value};
+use modex::types::{AsStatus, Info, Key, Kval, ProcId, Status, Time, Value};
 
 use super::departures::asks_for_part;
 use crate::faults::{Canary, Faults};
@@ -42,6 +42,10 @@ impl World {
     pub(crate) fn upcall(&mut self, server: ServerId, id: UpcallId, upcall: Upcall) -> Option<Input> {
         match upcall {
             Upcall::Fence(fence) => {
+                let fence = match fence.read() {
+                    Ok(fence) => fence,
+                    Err(error) => return Some(Input::Completed(id, HostReply::Status(error.status()))),
+                };
                 let part = self.part_of_fence(server, id, fence);
                 self.join(server, id, part)
             }

@@ -229,6 +229,7 @@ impl World {
                 let reply = data.into_reply(core.store());
                 self.reply(server, peer, tag, reply);
             }
+            Output::ReplyProcess(peer, tag, answer) => self.reply(server, peer, tag, answer.into_reply()),
             Output::ReplyQueries(peer, tag, answers) => self.reply(server, peer, tag, answers.into_reply()),
             // The nodes of a simulated cluster have no hardware.
             Output::ReplyTopology(peer, tag, _) => {
@@ -240,7 +241,7 @@ impl World {
             Output::WithdrawSegment(peer, namespace) => self.send_down(peer, ToClient::Withdrawn(namespace)),
             Output::Notify(peer, event) => self.notify(peer, event),
             Output::Upcall(id, upcall) => return self.upcall(server, id, upcall),
-            Output::Complete(call, result) => self.completed(server, call, result),
+            Output::Complete(call, result) => self.completed(server, call, result.read()),
             Output::AdmitTool(..)
             | Output::Described(_)
             | Output::Forward(..)

@@ -475,7 +475,7 @@ impl Connections {
         match self.job_info.data_payload(&data, codec, store) {
             Ok(JobAnswer::Written(payload)) => self.write(id, |connection| connection.reply_shared(tag, &payload)),
             Ok(JobAnswer::Unread(description, answer)) => {
-                self.reply_large(id, tag, Content::Process { description: Some(description), answer });
+                self.reply_large(id, tag, Content::Process { description: Some(description), answer: *answer });
             }
             Err(status) => self.reply(id, tag, &Reply::Status(status)),
         }

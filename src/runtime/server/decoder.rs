@@ -17,7 +17,7 @@ use crate::proto::{self, Reply, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
-use crate::server::{AnswerData, PeerId, ProcessAnswer, QueryAnswers};
+use crate::server::{PeerId, ProcessAnswer, QueryAnswers};
 use crate::types::{ProcId, Value, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
@@ -77,7 +77,7 @@ impl Content {
         match self {
             Self::Reply(reply) => reply,
             Self::Queries(answers) => answers.into_reply(),
-            Self::Process { answer, .. } => AnswerData::Unread(answer).read().map_or_else(Reply::Status, Reply::Data),
+            Self::Process { answer, .. } => answer.into_reply(),
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) enum JobAnswer {
     /// Its payload, in parts.
     Written(Vec<Arc<[u8]>>),
     /// The description. Another thread should write all data of a process behind it.
-    Unread(Arc<[u8]>, ProcessAnswer),
+    Unread(Arc<[u8]>, Box<ProcessAnswer>),
 }
 
 /// The work to write a description, for any thread.

@@ -55,8 +55,12 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn assert_waits_are_needed(&self) {
-        assert_eq!(self.waiting.has_due(), self.waiting.next_step().is_some(), "reviews that are due have a step");
-        for (id, waiter) in self.waiting.iter().filter(|(_, waiter)| !waiter.is_due) {
+        assert_eq!(
+            !self.waiting.reviews.is_empty(),
+            self.waiting.reviews.next_step().is_some(),
+            "reviews that are due have a step"
+        );
+        for (id, waiter) in self.waiting.iter().filter(|(id, _)| !self.waiting.is_due(*id)) {
             let verdict = self.judge(&waiter.asker, &waiter.wanted);
             match waiter.via {
                 None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
@@ -130,7 +134,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
                 Timer::Mourning => self.mourning.due(),
-                Timer::Reviews => self.waiting.next_step(),
+                Timer::Reviews => self.waiting.reviews.next_step(),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -146,7 +150,7 @@ impl<S: Datastore> ServerCore<S> {
             .into_iter()
             .fold(waits, usize::saturating_add);
         let deadlines =
-            deadlines.saturating_add(self.mourning.due().iter().chain(self.waiting.next_step().iter()).count());
+            deadlines.saturating_add(self.mourning.due().iter().chain(self.waiting.reviews.next_step().iter()).count());
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

@@ -2,8 +2,8 @@
 
 use crate::gds::qualified::is_same_place;
 use crate::gds::{LookupError, PostedValues};
-use crate::proto::RankData;
 use crate::proto::blob::COMMIT_NUMBER;
+use crate::proto::{RankData, Reply};
 use crate::types::{AsStatus, Kval, ProcId, Status};
 
 /// All data of a process for a peer.
@@ -34,6 +34,15 @@ impl ProcessAnswer {
         }
         Ok(RankData { proc: self.proc, entries })
     }
+
+    /// The reply for the peer.
+    #[must_use]
+    pub fn into_reply(self) -> Reply {
+        match self.read() {
+            Ok(data) => Reply::Data(vec![data]),
+            Err(error) => Reply::Status(error.status()),
+        }
+    }
 }
 
 /// Data of processes in the answer to a Get.
@@ -42,7 +51,7 @@ pub enum AnswerData {
     /// Values.
     Read(Vec<RankData>),
     /// All data of one process. It is large.
-    Unread(ProcessAnswer),
+    Unread(Box<ProcessAnswer>),
 }
 
 impl AnswerData {

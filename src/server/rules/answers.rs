@@ -11,25 +11,20 @@ use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
 impl<S: Datastore> ServerCore<S> {
     /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
     pub(super) fn answer_wait(&mut self, id: WaitId) -> usize {
-        let Some(Waiter { asker, wanted, .. }) = self.take_wait(id) else { return 0 };
-        let Asker::Peer(ticket) = asker else {
-            self.answer(asker, &wanted);
-            return 0;
-        };
-        let payload = self.payload(ticket.peer(), &wanted);
-        let answer_bytes = match &payload {
-            Ok(AnswerData::Read(data)) => data.iter().map(|data| size_bytes(&data.entries)).sum(),
-            _ => 0,
-        };
-        self.answer_peer(ticket, &wanted, payload);
-        answer_bytes
+        self.take_wait(id).map_or(0, |Waiter { asker, wanted, .. }| self.answer(asker, &wanted))
     }
 
-    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
+    /// As [`ServerCore::answer_wait`], for a request that is not held.
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) -> usize {
         match asker {
             Asker::Peer(ticket) => {
                 let payload = self.payload(ticket.peer(), wanted);
+                let answer_bytes = match &payload {
+                    Ok(AnswerData::Read(data)) => data.iter().map(|data| size_bytes(&data.entries)).sum(),
+                    _ => 0,
+                };
                 self.answer_peer(ticket, wanted, payload);
+                return answer_bytes;
             }
             Asker::Host(ticket) => self.answer_another_server(ticket, wanted),
             Asker::Own(ticket) => {
@@ -37,6 +32,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.complete(ticket, result_of(entries));
             }
         }
+        0
     }
 
     /// Answers another server: with all that a process posted, or with the description of a job.
@@ -62,7 +58,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
             }
             (Ok(AnswerData::Read(data)), None) => self.outputs.reply(ticket, Reply::Data(data)),
-            (Ok(AnswerData::Unread(data)), None) => self.outputs.reply_process(ticket, data),
+            (Ok(AnswerData::Unread(answer)), None) => self.outputs.reply_process(ticket, *answer),
             (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
         }
     }
@@ -102,7 +98,7 @@ impl<S: Datastore> ServerCore<S> {
                     && directives.realm.is_default()
                     && !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) =>
             {
-                self.process_answer(wanted, rank).map(AnswerData::Unread)
+                self.process_answer(wanted, rank).map(|answer| AnswerData::Unread(Box::new(answer)))
             }
             _ => {
                 let entries = self.entries(wanted, tells_all)?;
@@ -210,13 +206,14 @@ impl<S: Datastore> ServerCore<S> {
 /// Bytes of further values in the answer to a Get of one key, for every asker.
 const TOLD_ALL_BYTES: usize = 16 << 10;
 /// Largest posted data of a process that the server's thread copies at once, in bytes.
-const AT_ONCE_BYTES_MAX: usize = 256 << 10;
+pub(super) const AT_ONCE_BYTES_MAX: usize = 256 << 10;
 
 fn result_of(entries: Result<Vec<Kval>, LookupError>) -> HostResult {
     entries.map_or_else(|error| HostResult::Status(error.status()), HostResult::Entries)
 }
 
-fn size_bytes(entries: &[Kval]) -> usize {
+/// The size of values that are not compressed, in bytes.
+pub(super) fn size_bytes(entries: &[Kval]) -> usize {
     let sizes = entries.iter().map(|kval| proto::unpacked_bytes(&kval.value));
     sizes.fold(0, usize::saturating_add)
 }

@@ -8,7 +8,7 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket, split_number,
+    CommitRest, Concerned, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket, split_number,
     take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
@@ -71,7 +71,7 @@ impl<S: Datastore> ServerCore<S> {
     /// that waits for it gets the same bound as after a commit.
     pub(super) fn note_say(&mut self, now: Time, proc: &ProcId) {
         if self.registry.client_mut(proc).is_some_and(RegisteredClient::speak) {
-            self.review_target(now, proc);
+            self.review(now, about(proc));
         }
     }
 
@@ -141,21 +141,22 @@ impl<S: Datastore> ServerCore<S> {
         self.outputs.push(Output::Wake(namespace.clone()));
     }
 
-    /// Reviews the requests that wait for this process, by name or by key alone.
-    pub(super) fn review_target(&mut self, now: Time, proc: &ProcId) {
-        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
-        let waits = self.waiting.on_target(proc).into_iter().chain(self.waiting.on_target(&anybody)).collect();
-        self.review_waits(now, waits);
-    }
-
-    /// The same after new values, for the requests for their keys. A review of other requests would make every commit
-    /// slow.
+    /// Reviews the requests for new values alone. A review of others would make every commit slow.
     fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
-        let anybody = ProcId::new(proc.namespace.clone(), Rank::Undefined);
-        let on_keys = |proc| self.waiting.on_keys(proc, values.iter().map(|posted| &posted.key));
-        let waits = on_keys(proc).into_iter().chain(on_keys(&anybody)).collect();
-        self.review_waits(now, waits);
+        let on_keys = |target| self.waiting.on_keys(target, values.iter().map(|posted| &posted.key));
+        let concerned = [on_keys(proc), on_keys(&anybody(proc))].concat();
+        self.review(now, concerned);
     }
+}
+
+/// The requests that wait for a process, by name or by key alone.
+pub(super) fn about(proc: &ProcId) -> [Concerned; 2] {
+    [Concerned::Process(proc.clone()), Concerned::Process(anybody(proc))]
+}
+
+/// The target of requests for a key of any process of the job.
+fn anybody(proc: &ProcId) -> ProcId {
+    ProcId::new(proc.namespace.clone(), Rank::Undefined)
 }
 
 /// The result of storing a remote process's values.

@@ -1,13 +1,19 @@
 //! Data that crosses nodes for one process at a time: fetched through the host, or passed to it.
 
+use std::sync::Arc;
+
+use super::answers::{AT_ONCE_BYTES_MAX, size_bytes};
+use super::commit::about;
 use super::get::GetVerdict;
-use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
+use crate::gds::{Datastore, PostedValues};
 use crate::keys;
 use crate::proto::{RankData, Reply};
-use crate::server::interface::{DirectModex, DirectModexRequest, GetDirectives, HostResult, Upcall, UpcallId};
+use crate::server::interface::{
+    DirectModex, DirectModexRequest, GetDirectives, HostResult, ProcessAnswer, Upcall, UpcallId,
+};
 use crate::server::state::{
-    Asker, CallTicket, Fetch, Pool, Purpose, ServerCore, WaitId, Waiter, Wanted, take_commit_number,
+    Asker, CallTicket, Concerned, Fetch, Fetched, Pool, Purpose, ServerCore, WaitId, Waiter, Wanted, take_commit_number,
 };
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
@@ -57,57 +63,77 @@ impl<S: Datastore> ServerCore<S> {
         fetch: &Fetch,
         result: Result<Vec<Kval>, Status>,
     ) {
-        let waits = self.waiting.on_upcall(id);
         let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
         let is_elsewhere = fetch.proc.rank.process().is_some() && self.registry.client(&fetch.proc).is_none();
         let status = match result {
             Ok(mut entries) if !is_known => {
                 take_commit_number(&mut entries);
-                return self.pass_on(&waits, fetch, &entries);
+                let (proc, is_large) = (fetch.proc.clone(), size_bytes(&entries) > AT_ONCE_BYTES_MAX);
+                self.waiting.note_fetched(id, Fetched { proc, entries: entries.into(), is_large });
+                None
             }
             Ok(entries) if is_elsewhere => self.publish_remote(&fetch.proc, entries).err(),
             Ok(_) => None,
             Err(status) => Some(status),
         };
-        for wait in waits {
-            self.settle_wait(now, wait, status.unwrap_or(Status::ERR_NOT_FOUND));
-        }
-        self.review_target(now, &fetch.proc);
+        let settled = Concerned::Upcall(id, status.unwrap_or(Status::ERR_NOT_FOUND));
+        self.review(now, std::iter::once(settled).chain(about(&fetch.proc)));
     }
 
-    /// Ends a wait for the host: with the data if it is here now, else with `otherwise`.
-    fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) {
-        let Some(mut waiter) = self.take_wait(id) else { return };
-        waiter.via = None;
+    /// Ends a wait for the host: with the data if it is here now, else with `otherwise`. Returns the size of the answer's
+    /// values for a peer, in bytes.
+    pub(super) fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) -> usize {
+        let Some(mut waiter) = self.take_wait(id) else { return 0 };
+        let upcall = waiter.via.take();
+        if let Some(fetched) = upcall.and_then(|upcall| self.waiting.fetched(upcall)) {
+            return self.pass_on(waiter, &fetched);
+        }
         waiter.wanted.directives.refresh = false;
         match self.judge(&waiter.asker, &waiter.wanted) {
             GetVerdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
             GetVerdict::Hold => self.hold(now, waiter),
-            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Found => return self.answer(waiter.asker, &waiter.wanted),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
         }
+        0
     }
 
-    /// Data of an unknown job has no place in the store: it goes to the requesters only.
-    fn pass_on(&mut self, waits: &[WaitId], fetch: &Fetch, entries: &[Kval]) {
-        let has = |wanted: &Wanted| match &wanted.key {
-            Some(key) if !wanted.is_static() => {
-                let key = if wanted.directives.qualifiers.is_empty() { key.as_str() } else { QUALIFIED_VALUE };
-                entries.iter().any(|entry| entry.key.as_str() == key)
-            }
-            _ => !entries.is_empty(),
+    /// Answers a request with data of an unknown job, which has no place in the store. It goes to the requesters only: a
+    /// large set to a request for all of it, else what the request names.
+    fn pass_on(&mut self, waiter: Waiter, fetched: &Fetched) -> usize {
+        let Waiter { asker, wanted, .. } = waiter;
+        let Fetched { proc, entries, is_large } = fetched;
+        let name = match &wanted.key {
+            Some(_) if !wanted.directives.qualifiers.is_empty() => Some(QUALIFIED_VALUE),
+            key => key.as_ref().map(Key::as_str),
         };
-        for &wait in waits {
-            let Some(waiter) = self.take_wait(wait) else { continue };
-            match waiter.asker {
-                Asker::Peer(ticket) if has(&waiter.wanted) => {
-                    let data = RankData { proc: fetch.proc.clone(), entries: entries.to_vec() };
-                    self.outputs.reply(ticket, Reply::Data(vec![data]));
-                }
-                Asker::Own(ticket) if has(&waiter.wanted) => {
-                    self.outputs.complete(ticket, HostResult::Entries(entries.to_vec()));
-                }
-                asker => self.refuse(asker, Status::ERR_NOT_FOUND),
+        let name = name.filter(|_| !wanted.is_static());
+        let is_named = |entry: &&Kval| name.is_none_or(|name| entry.key.as_str() == name);
+        if !entries.iter().any(|entry| is_named(&entry)) {
+            self.refuse(asker, Status::ERR_NOT_FOUND);
+            return 0;
+        }
+        match asker {
+            Asker::Peer(ticket) if *is_large && name.is_none() => {
+                let posted = PostedValues::Read(Arc::clone(entries));
+                let answer = ProcessAnswer { proc: proc.clone(), posted, registered: Vec::new() };
+                self.outputs.reply_process(ticket, answer);
+                0
+            }
+            Asker::Peer(ticket) => {
+                let told = entries.iter().filter(|entry| !is_large || is_named(entry));
+                let data = RankData { proc: proc.clone(), entries: told.cloned().collect() };
+                let answer_bytes = size_bytes(&data.entries);
+                self.outputs.reply(ticket, Reply::Data(vec![data]));
+                answer_bytes
+            }
+            Asker::Own(ticket) => {
+                self.outputs.complete(ticket, HostResult::Entries(entries.to_vec()));
+                0
+            }
+            Asker::Host(ticket) => {
+                self.refuse(Asker::Host(ticket), Status::ERR_NOT_FOUND);
+                0
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::keys;
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, StoreOffer, TOPOLOGY};
 use crate::server::state::{
-    Asker, CallTicket, Fetch, NEXT_STEP_IN, Pool, Presence, RegisteredClient, RegisteredJob, ServerCore, Ticket, Timer,
-    WaitId, Waiter, Wanted,
+    Asker, CallTicket, Concerned, Fetch, NEXT_STEP_IN, Pool, Presence, RegisteredClient, RegisteredJob, Review,
+    ServerCore, Ticket, Timer, WaitId, Waiter, Wanted,
 };
 use crate::types::{AsStatus, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
@@ -83,12 +83,12 @@ impl<S: Datastore> ServerCore<S> {
         let deadline = wanted.directives.timeout.map(|timeout| now + timeout);
         let verdict = self.judge(&asker, &wanted);
         let topology = self.topology_question(&asker, &wanted, &verdict);
-        let waiter = Waiter { asker, wanted, via: None, deadline, is_due: false };
+        let waiter = Waiter { asker, wanted, via: None, deadline };
         if let Some(key) = topology {
             return self.ask_topology(waiter, key);
         }
         match verdict {
-            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Found => drop(self.answer(waiter.asker, &waiter.wanted)),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
             GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
             GetVerdict::Hold => self.hold(now, waiter),
@@ -150,29 +150,34 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Reviews held requests after a change: the first ones now, the others in later turns. One change may answer very
-    /// many, and each answer has a copy of the value.
-    pub(super) fn review_waits(&mut self, now: Time, waits: Vec<WaitId>) {
-        self.waiting.make_due(waits);
-        if self.waiting.next_step().is_none() {
+    /// Reviews the held requests that changes concern: the first ones now, the others in later turns. One change may
+    /// answer very many, and each answer has a copy of the value.
+    pub(super) fn review(&mut self, now: Time, changes: impl IntoIterator<Item = Concerned>) {
+        changes.into_iter().for_each(|concerned| self.waiting.make_due(concerned));
+        if self.waiting.reviews.next_step().is_none() {
             self.review_some(now);
         }
     }
 
     /// Reviews some of the held requests whose review is due.
     pub(in crate::server) fn review_some(&mut self, now: Time) {
-        self.waiting.set_next_step(None);
+        self.waiting.reviews.set_next_step(None);
         let mut answer_bytes = 0_usize;
         for _ in 0..REVIEWS_PER_STEP {
-            let Some(id) = self.waiting.take_due() else { return };
-            answer_bytes = answer_bytes.saturating_add(self.review_wait(now, id));
+            answer_bytes = answer_bytes.saturating_add(match self.waiting.take_due() {
+                Some(Review::Of(id)) => self.review_wait(now, id),
+                Some(Review::Settle(id, status)) => self.settle_wait(now, id, status),
+                Some(Review::End) => 0,
+                None => return,
+            });
             if answer_bytes > ANSWER_BYTES_PER_STEP {
                 break;
             }
         }
-        if self.waiting.has_due() {
-            self.waiting.set_next_step(Some(now + NEXT_STEP_IN));
-            self.timers.arm(self.waiting.next_step(), Timer::Reviews);
+        if !self.waiting.reviews.is_empty() {
+            let next = Some(now + NEXT_STEP_IN);
+            self.waiting.reviews.set_next_step(next);
+            self.timers.arm(next, Timer::Reviews);
         }
     }
 
@@ -205,15 +210,14 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The time of a held request is over. Its answer may be here, and only its review be due.
-    pub(in crate::server) fn expire_wait(&mut self, id: WaitId) {
-        let is_due = |waiter: &&Waiter| waiter.is_due;
-        let due = self.waiting.get(id).filter(is_due).map(|waiter| self.judge(&waiter.asker, &waiter.wanted));
-        match due {
-            Some(GetVerdict::Found) => {
-                self.answer_wait(id);
-            }
-            _ => self.refuse_wait(id, Status::ERR_TIMEOUT),
+    pub(in crate::server) fn expire_wait(&mut self, now: Time, id: WaitId) {
+        let Some(waiter) = self.waiting.get(id) else { return };
+        if self.judge(&waiter.asker, &waiter.wanted) != GetVerdict::Found {
+            return self.refuse_wait(id, Status::ERR_TIMEOUT);
         }
+        let concerned = Concerned::Key(waiter.wanted.proc.clone(), waiter.wanted.awaited_key().cloned());
+        self.waiting.set_deadline(id, None);
+        self.review(now, [concerned]);
     }
 
     pub(super) fn take_wait(&mut self, id: WaitId) -> Option<Waiter> {

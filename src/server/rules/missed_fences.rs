@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::commit::Arrival;
+use super::commit::{Arrival, about};
 use crate::gds::Datastore;
 use crate::server::interface::{Capabilities, DirectModex, HostReply, Upcall};
 use crate::server::state::{OperationId, Purpose, ServerCore, brings_about};
@@ -73,7 +73,7 @@ impl<S: Datastore> ServerCore<S> {
             HostReply::DirectModex(entries) => self.publish_remote(&proc, entries),
             other => Err(Some(other.status()).filter(|status| *status != Status::SUCCESS).unwrap_or(Status::ERROR)),
         };
-        self.review_target(now, &proc);
+        self.review(now, about(&proc));
         if !self.missed_fences.note_answer(id) {
             return self.go_on_catching_up(now);
         }

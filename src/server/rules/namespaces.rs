@@ -6,7 +6,7 @@ use crate::keys;
 use crate::server::interface::{
     Credentials, HostResult, Output, PeerId, ProcessFacts, Reason, RegisterClient, RegisterNamespace, find,
 };
-use crate::server::state::{Presence, RegisteredClient, RegisteredJob, ServerCore};
+use crate::server::state::{Concerned, Presence, RegisteredClient, RegisteredJob, ServerCore};
 use crate::types::{AsStatus, Info, Namespace, ProcId, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -170,7 +170,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Reviews everything that depends on the processes of a namespace.
     pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
-        self.review_waits(now, self.waiting.on_namespace(namespace));
+        self.review(now, [Concerned::Job(namespace.clone())]);
         for operation in self.collectives.gathering_with(namespace) {
             self.advance_operation(now, operation);
         }

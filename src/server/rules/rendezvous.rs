@@ -7,9 +7,9 @@ use crate::server::interface::{
     Connect, FenceUpcall, GroupRequest, HostReply, PeerId, Upcall, flag, requires_more_than, settled, timeout,
 };
 use crate::server::state::{
-    Collective, CollectiveKind, CollectivePhase, FenceRequest, Gathered, GroupProgress, HostAnswer, OperationId,
-    OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer, brings_about, size_of_infos,
-    size_of_procs,
+    Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
+    OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer, brings_about,
+    size_of_infos, size_of_procs,
 };
 use crate::types::{Info, ProcId, Rank, Status, Time};
 
@@ -288,8 +288,7 @@ impl<S: Datastore> ServerCore<S> {
                 self.release(id, status, info);
             }
             // The number of waiting requests is bounded; the number of processes with new data is not.
-            let waits = filled.iter().flat_map(|namespace| self.waiting.on_namespace(namespace)).collect();
-            self.review_waits(now, waits);
+            self.review(now, filled.into_iter().map(Concerned::Job));
         }
     }
 

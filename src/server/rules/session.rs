@@ -1,5 +1,6 @@
 //! The stages of a connection: introduction, admission, finalization, loss.
 
+use super::commit::about;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
@@ -153,7 +154,7 @@ impl<S: Datastore> ServerCore<S> {
             self.end_invitations_of(now, proc);
             self.untie(proc);
         }
-        self.review_target(now, proc);
+        self.review(now, about(proc));
     }
 
     /// A connection has ended. If it was the process's last and had not finalized, the process is lost: it departs from

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::group::bootstraps::BootstrapId;
 use super::heartbeats::WatchId;
 use super::operation::OperationId;
-use super::waiting::WaitId;
+use super::reviews::WaitId;
 use crate::server::interface::UpcallId;
 use crate::types::Time;
 

@@ -1,16 +1,15 @@
 //! Held requests for data.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 use super::outputs::{CallTicket, Ticket};
+use super::reviews::{Concerned, Place, Reviews, WaitId};
 use super::shares::UserShares;
 use super::sizes::size_of_infos;
 use crate::server::interface::{GetDirectives, PeerId, UpcallId};
-use crate::types::{Key, Namespace, ProcId, Rank, Time};
-
-/// Identifies one held request for data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaitId(pub(crate) u64);
+use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time};
 
 /// The wanted data of a request.
 #[derive(Clone, Debug)]
@@ -42,7 +41,7 @@ impl Wanted {
     }
 
     /// The key whose next value may be the answer; `None`: any key. Qualified values have names of their own.
-    const fn awaited_key(&self) -> Option<&Key> {
+    pub(crate) const fn awaited_key(&self) -> Option<&Key> {
         if self.directives.qualifiers.is_empty() { self.key.as_ref() } else { None }
     }
 }
@@ -65,8 +64,26 @@ pub(crate) struct Waiter {
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
     pub(crate) deadline: Option<Time>,
-    /// Whether a change may have brought its answer, and its review is due.
-    pub(crate) is_due: bool,
+}
+
+/// Fetched data of an unknown job.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) proc: ProcId,
+    pub(crate) entries: Arc<[Kval]>,
+    /// Whether it is too large for the answer to a request for a part of it.
+    pub(crate) is_large: bool,
+}
+
+/// One step of the reviews of held requests.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Review {
+    /// This request may be answered now.
+    Of(WaitId),
+    /// The upcall of this request has ended. The status is for the case that there is still no answer.
+    Settle(WaitId, Status),
+    /// All requests that one change concerns are reviewed.
+    End,
 }
 
 /// Held requests for data, indexed by target, by connection, and by upcall.
@@ -82,17 +99,16 @@ pub(crate) struct Waiting {
     /// Number of the requests of processes, by user.
     counts: UserShares,
     last: u64,
-    /// Requests whose review is due, and the time of the next step.
-    due: VecDeque<WaitId>,
-    next_step: Option<Time>,
+    pub(crate) reviews: Reviews,
+    /// Data of unknown jobs, for the requests that wait for these upcalls.
+    fetched: BTreeMap<UpcallId, Arc<Fetched>>,
 }
 
 /// Requests about one process by the awaited key; under `None` those that a value of any key may answer.
 type ByKey = BTreeMap<Option<Key>, BTreeSet<WaitId>>;
 
 impl Waiting {
-    pub(crate) fn insert(&mut self, mut waiter: Waiter) -> WaitId {
-        waiter.is_due = false;
+    pub(crate) fn insert(&mut self, waiter: Waiter) -> WaitId {
         self.last = self.last.saturating_add(1);
         let id = WaitId(self.last);
         let by_key = self.by_target.entry(waiter.wanted.proc.clone()).or_default();
@@ -146,49 +162,80 @@ impl Waiting {
         }
     }
 
-    /// Makes the review of requests due, once for each.
-    pub(crate) fn make_due(&mut self, waits: Vec<WaitId>) {
-        for id in waits {
-            if let Some(waiter) = self.waiters.get_mut(&id)
-                && !std::mem::replace(&mut waiter.is_due, true)
-            {
-                self.due.push_back(id);
+    /// Makes the reviews due of the requests that a change concerns.
+    pub(crate) fn make_due(&mut self, concerned: Concerned) {
+        let has_any = match &concerned {
+            Concerned::Upcall(upcall, _) => self.by_upcall.contains_key(upcall),
+            _ => self.next_on(&concerned, None).is_some(),
+        };
+        if has_any {
+            self.reviews.add(concerned);
+        }
+    }
+
+    /// Keeps data until the requests that wait for this upcall are settled.
+    pub(crate) fn note_fetched(&mut self, upcall: UpcallId, fetched: Fetched) {
+        if self.by_upcall.contains_key(&upcall) {
+            self.fetched.insert(upcall, Arc::new(fetched));
+        }
+    }
+
+    /// The data for the requests that wait for this upcall, if their job is unknown.
+    pub(crate) fn fetched(&self, upcall: UpcallId) -> Option<Arc<Fetched>> {
+        self.fetched.get(&upcall).map(Arc::clone)
+    }
+
+    /// Takes the next review that is due.
+    pub(crate) fn take_due(&mut self) -> Option<Review> {
+        let (concerned, after) = self.reviews.first()?;
+        if let Concerned::Upcall(upcall, status) = concerned {
+            if let Some(id) = self.by_upcall.get(upcall).and_then(BTreeSet::first) {
+                return Some(Review::Settle(*id, *status));
             }
+            self.fetched.remove(upcall);
+        } else if let Some(place) = self.next_on(concerned, after) {
+            let id = place.id;
+            self.reviews.advance(place);
+            return Some(Review::Of(id));
         }
+        self.reviews.finish();
+        Some(Review::End)
     }
 
-    /// Takes the next request whose review is due. It may have ended meanwhile.
-    pub(crate) fn take_due(&mut self) -> Option<WaitId> {
-        let id = self.due.pop_front()?;
-        if let Some(waiter) = self.waiters.get_mut(&id) {
-            waiter.is_due = false;
-        }
-        Some(id)
-    }
-
-    /// Whether reviews are due.
-    pub(crate) fn has_due(&self) -> bool {
-        !self.due.is_empty()
-    }
-
-    /// The time of the next step of reviews.
-    pub(crate) const fn next_step(&self) -> Option<Time> {
-        self.next_step
-    }
-
-    pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
-        self.next_step = next_step;
-    }
-
-    pub(crate) fn on_target(&self, proc: &ProcId) -> Vec<WaitId> {
-        self.by_target.get(proc).into_iter().flat_map(BTreeMap::values).flatten().copied().collect()
-    }
-
-    /// Requests about a process that a new value of one of these keys may answer.
-    pub(crate) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> Vec<WaitId> {
+    /// The requests about a process that a new value of one of these keys may answer.
+    pub(crate) fn on_keys<'k>(&self, proc: &ProcId, keys: impl Iterator<Item = &'k Key>) -> Vec<Concerned> {
         let Some(by_key) = self.by_target.get(proc) else { return Vec::new() };
-        let places = std::iter::once(None).chain(keys.cloned().map(Some));
-        places.filter_map(|place| by_key.get(&place)).flatten().copied().collect()
+        let keys = std::iter::once(None).chain(keys.cloned().map(Some));
+        keys.filter(|key| by_key.contains_key(key)).map(|key| Concerned::Key(proc.clone(), key)).collect()
+    }
+
+    /// The next request behind a place that a change of data concerns.
+    fn next_on(&self, concerned: &Concerned, after: Option<&Place>) -> Option<Place> {
+        let first = after.map_or_else(|| concerned.first_target(), |after| Some(after.target.clone()))?;
+        let mut targets = self.by_target.range(first..).take_while(|(target, _)| concerned.is_about(target));
+        targets.find_map(|(target, by_key)| {
+            let after = after.filter(|after| after.target == *target);
+            let (key, id) = match concerned {
+                Concerned::Key(_, key) => (key.clone(), next_id(by_key.get(key)?, after)?),
+                _ => next_of(by_key, after)?,
+            };
+            Some(Place { target: target.clone(), key, id })
+        })
+    }
+
+    /// Whether a review of a request is due.
+    pub(crate) fn is_due(&self, id: WaitId) -> bool {
+        let Some(waiter) = self.waiters.get(&id) else { return false };
+        let Wanted { proc, .. } = &waiter.wanted;
+        let place = Place { target: proc.clone(), key: waiter.wanted.awaited_key().cloned(), id };
+        self.reviews.iter().any(|(concerned, after)| {
+            let is_concerned = match concerned {
+                Concerned::Upcall(upcall, _) => return waiter.via == Some(*upcall),
+                Concerned::Key(target, key) => proc == target && place.key == *key,
+                Concerned::Job(_) | Concerned::Process(_) => concerned.is_about(proc),
+            };
+            is_concerned && after.is_none_or(|after| place > *after)
+        })
     }
 
     pub(crate) fn on_namespace(&self, namespace: &Namespace) -> Vec<WaitId> {
@@ -199,10 +246,6 @@ impl Waiting {
 
     pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {
         self.by_peer.get(&peer).into_iter().flatten().copied().collect()
-    }
-
-    pub(crate) fn on_upcall(&self, upcall: UpcallId) -> Vec<WaitId> {
-        self.by_upcall.get(&upcall).into_iter().flatten().copied().collect()
     }
 
     /// Memory of all requests of processes, in bytes.
@@ -236,4 +279,18 @@ fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<WaitId>>, key: &K, id: Wait
             index.remove(key);
         }
     }
+}
+
+/// The first request behind a place, and its key.
+fn next_of(by_key: &ByKey, after: Option<&Place>) -> Option<(Option<Key>, WaitId)> {
+    let same_key = after.and_then(|after| Some((after.key.clone(), next_id(by_key.get(&after.key)?, Some(after))?)));
+    same_key.or_else(|| {
+        let later = by_key.range((after.map_or(Unbounded, |after| Excluded(&after.key)), Unbounded));
+        later.filter_map(|(key, ids)| Some((key.clone(), *ids.first()?))).next()
+    })
+}
+
+/// The first request of one key behind a place.
+fn next_id(ids: &BTreeSet<WaitId>, after: Option<&Place>) -> Option<WaitId> {
+    ids.range((after.map_or(Unbounded, |after| Excluded(after.id)), Unbounded)).next().copied()
 }

@@ -7,7 +7,7 @@ use crate::proto::{RankData, Reply};
 use crate::server::{
     Capabilities, Config, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,
 };
-use crate::types::{Info, Key, ProcId, Rank, Scope, Status, Text};
+use crate::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Text, Value};
 
 fn ask(rig: &mut Rig, proc: &ProcId, key: Option<Key>) -> Vec<Output> {
     rig.host(HostCall::DirectModexRequest(DirectModexRequest { proc: proc.clone(), key, timeout: None }))
@@ -338,4 +338,39 @@ fn all_processes_of_a_node_that_ask_for_one_elsewhere_cost_one_upcall_and_one_pu
     assert_eq!(publications, 1);
     // A published value costs no further request.
     assert_eq!(upcalls(&rig.request(peers[0], get(&proc(64), Some("a"), &[]))), []);
+}
+
+/// Regression: the answer of the host ended all requests that waited for it in one turn, each with a copy of all data.
+#[test]
+fn one_answer_of_the_host_settles_many_requests_in_steps() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 1);
+    for target in [proc(3), ProcId::new(namespace("elsewhere"), 3)] {
+        let (id, _) = upcall(&rig.request(peers[0], get(&target, Some("a"), &[])));
+        for _ in 0..99 {
+            assert_eq!(rig.request(peers[0], get(&target, Some("a"), &[])), []);
+        }
+        let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)]));
+        assert_eq!(replies(&outputs).len(), 64, "{target}");
+        assert_eq!(replies(&rig.wait(1)).len(), 36, "{target}");
+        assert_eq!(rig.wait(1), []);
+    }
+}
+
+/// Regression: each request for one key of an unknown job got all fetched data, however much it was.
+#[test]
+fn large_data_of_an_unknown_job_is_told_in_part_or_shared() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 1);
+    let target = ProcId::new(namespace("elsewhere"), 3);
+    let large = Kval { key: key("large"), value: Value::from("x".repeat(1 << 20)) };
+    let fetched = vec![kval("a", 1), large];
+    let ask = |rig: &mut Rig, name: Option<&'static str>| {
+        let (id, _) = upcall(&rig.request(peers[0], get(&target, name, &[])));
+        rig.complete(id, HostReply::DirectModex(fetched.clone()))
+    };
+    assert_eq!(data(&ask(&mut rig, Some("a"))), [kval("a", 1)]);
+    let outputs = ask(&mut rig, None);
+    let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert_eq!(answer.clone().read().unwrap().entries, fetched);
 }

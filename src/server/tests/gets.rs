@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
-use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status, Value};
+use crate::types::{Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
 fn a_neighbours_value_is_answered_at_once_with_all_it_shows_to_neighbours() {
@@ -442,4 +442,27 @@ fn a_large_answer_to_a_held_get_ends_the_step() {
     assert_eq!(replies(&outputs).len(), 2);
     let answer = RankData { proc: proc(0), entries: vec![Kval { key: key("a"), value }] };
     assert_eq!(replies(&rig.wait(1)), [(peers[1], Reply::Data(vec![answer]))], "its time ends before its review");
+}
+
+/// The rule: a change during the reviews of an earlier equal one begins another pass behind it. So no stream of changes
+/// keeps a request from its review.
+#[test]
+fn changes_during_the_reviews_delay_no_request() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let qualifier = |number: u32| Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), number) };
+    for number in 0..150 {
+        let directives = [qualifier(if number < 100 { 2 } else { 1 }), timeout(60)];
+        assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &directives)), []);
+    }
+    let values = vec![Info::new(key("a"), 5_u32), qualifier(1)];
+    let qualified = Kval { key: Key::from_static("pmix.qual.val"), value: Value::info_array(values) };
+    let mut answered = 0;
+    for number in 0..10 {
+        let entry = if number == 1 { qualified.clone() } else { kval("b", number) };
+        let outputs = rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, vec![entry])] }));
+        answered += replies(&outputs).len() - 1;
+        answered += replies(&rig.wait(1)).len();
+    }
+    assert_eq!(answered, 50);
 }

@@ -1,0 +1,123 @@
+//! Held requests to look at again after a change.
+//!
+//! One change may concern many requests, and the answer to each has a copy of the value. So a change only notes the
+//! requests that it concerns, as a range of an index. They are reviewed later, some in each step.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::server::interface::UpcallId;
+use crate::types::{Key, Namespace, ProcId, Rank, Status, Time};
+
+/// Identifies one held request for data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WaitId(pub(crate) u64);
+
+/// The held requests that a change concerns.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Concerned {
+    /// Requests about a job or its processes.
+    Job(Namespace),
+    /// Requests about a process.
+    Process(ProcId),
+    /// Requests about a process that await this key, or any key (`None`).
+    Key(ProcId, Option<Key>),
+    /// Requests that wait for this upcall, and their status if its answer does not help.
+    Upcall(UpcallId, Status),
+}
+
+impl Concerned {
+    /// The first target of requests that the change may concern, in order; `None`: it concerns no target.
+    pub(crate) fn first_target(&self) -> Option<ProcId> {
+        match self {
+            Self::Job(namespace) => Some(ProcId::new(namespace.clone(), Rank::Process(0))),
+            Self::Process(proc) | Self::Key(proc, _) => Some(proc.clone()),
+            Self::Upcall(..) => None,
+        }
+    }
+
+    /// Whether the change may concern requests about this target.
+    pub(crate) fn is_about(&self, target: &ProcId) -> bool {
+        match self {
+            Self::Job(namespace) => target.namespace == *namespace,
+            Self::Process(proc) | Self::Key(proc, _) => target == proc,
+            Self::Upcall(..) => false,
+        }
+    }
+}
+
+/// The place of a held request in the index by target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) target: ProcId,
+    pub(crate) key: Option<Key>,
+    pub(crate) id: WaitId,
+}
+
+/// The changes whose reviews are not finished, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Reviews {
+    queue: VecDeque<Concerned>,
+    passes: BTreeMap<Concerned, Pass>,
+    next_step: Option<Time>,
+}
+
+/// One pass over the requests that a change concerns.
+#[derive(Debug, Default)]
+struct Pass {
+    /// The last reviewed place.
+    after: Option<Place>,
+    /// Whether the same has changed again since the pass began.
+    again: bool,
+}
+
+impl Reviews {
+    /// Adds a change. A second one before the end of a pass begins another pass behind it.
+    pub(crate) fn add(&mut self, concerned: Concerned) {
+        match self.passes.get_mut(&concerned) {
+            Some(pass) => pass.again |= pass.after.is_some(),
+            None => {
+                self.queue.push_back(concerned.clone());
+                self.passes.insert(concerned, Pass::default());
+            }
+        }
+    }
+
+    /// The first change, and the last place that was reviewed because of it.
+    pub(crate) fn first(&self) -> Option<(&Concerned, Option<&Place>)> {
+        let first = self.queue.front()?;
+        Some((first, self.passes.get(first)?.after.as_ref()))
+    }
+
+    /// Notes a place of the first pass as reviewed.
+    pub(crate) fn advance(&mut self, place: Place) {
+        if let Some(pass) = self.queue.front().and_then(|first| self.passes.get_mut(first)) {
+            pass.after = Some(place);
+        }
+    }
+
+    /// Ends the first pass.
+    pub(crate) fn finish(&mut self) {
+        let Some(first) = self.queue.pop_front() else { return };
+        if self.passes.remove(&first).is_some_and(|pass| pass.again) {
+            self.add(first);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The time of the next step.
+    pub(crate) const fn next_step(&self) -> Option<Time> {
+        self.next_step
+    }
+
+    pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
+        self.next_step = next_step;
+    }
+
+    /// The changes, each with the last place that was reviewed because of it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Concerned, Option<&Place>)> {
+        self.passes.iter().map(|(concerned, pass)| (concerned, pass.after.as_ref().filter(|_| !pass.again)))
+    }
+}
