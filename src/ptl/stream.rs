@@ -50,7 +50,7 @@ pub struct Stream {
 pub enum Flushed {
     /// Nothing waits any more.
     All,
-    /// The socket is full; try again when it is writable.
+    /// Bytes are left; try again when the socket is writable.
     Blocked,
 }
 
@@ -314,9 +314,25 @@ impl Stream {
     /// # Errors
     /// [`StreamError`] when the connection broke.
     pub fn flush(&mut self) -> Result<Flushed, StreamError> {
+        self.flush_some(usize::MAX)
+    }
+
+    /// As [`Stream::flush`], but begins no further system call after `bytes_max` bytes. A peer that reads as fast as this
+    /// side writes would get all queued bytes at once.
+    ///
+    /// # Errors
+    /// As [`Stream::flush`].
+    pub fn flush_some(&mut self, bytes_max: usize) -> Result<Flushed, StreamError> {
+        let mut left = bytes_max;
         while !self.outbox.is_empty() {
+            if left == 0 {
+                return Ok(Flushed::Blocked);
+            }
             match self.outbox.send_some(&self.socket) {
-                Ok(count) => self.sent_bytes = self.sent_bytes.wrapping_add(u64::try_from(count).unwrap_or_default()),
+                Ok(count) => {
+                    left = left.saturating_sub(count);
+                    self.sent_bytes = self.sent_bytes.wrapping_add(u64::try_from(count).unwrap_or_default());
+                }
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
                 Err(source) => return Err(StreamError { doing: "sending", source }),

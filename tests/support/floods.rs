@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use modex::proto::frame::{self, FrameHeader};
 use modex::proto::handshake::{Connect as Introduction, Ids, Role, SECURITY_NATIVE, STORE_HASH, native_credential};
@@ -483,7 +484,7 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
             }
             Ok(made)
         }
-        _ => requests(path, flood, is_on),
+        _ => requests(path, flood, is_on, stop),
     }
 }
 
@@ -491,13 +492,14 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
 const OPEN_MAX: usize = 64;
 
 /// Sends requests in batches as fast as the server takes them, and reads the replies.
-fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u64> {
+fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool, stop: &AtomicBool) -> Result<u64> {
     let mut stream = admitted(path)?;
     for (number, request) in (900_000_000..).zip(flood.preparation()) {
         stream.write_all(&message(number, &request)?)?;
     }
     let mut answers = stream.try_clone()?;
     let answered = AtomicU64::new(0);
+    let (writer, is_over) = (&stream, &AtomicBool::new(false));
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut buffer = vec![0; 64 << 10];
@@ -507,6 +509,13 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
                 }
                 answered.fetch_add(1, Ordering::Relaxed);
             }
+        });
+        // The server may take nothing for long, and a write waits for it. So another thread ends the flood.
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) && !is_over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(10));
+            }
+            let _ = writer.shutdown(Shutdown::Both);
         });
         let mut made = 0;
         let mut batch = Vec::new();
@@ -526,11 +535,12 @@ fn requests(path: &Path, flood: Flood, is_on: impl Fn(u64) -> bool) -> Result<u6
                 }
             }
             // If the server closes the connection for its requests, the flood ends.
-            if stream.write_all(&batch).is_err() {
+            if { writer }.write_all(&batch).is_err() {
                 break Ok(made);
             }
         };
-        let _ = stream.shutdown(Shutdown::Both);
+        is_over.store(true, Ordering::Relaxed);
+        let _ = writer.shutdown(Shutdown::Both);
         drop(reader.join());
         result
     })

@@ -75,6 +75,18 @@ fn messages_around_a_descriptor_go_out_together() {
     assert_eq!(b.take_descriptor().map(mark_of), Some(b"m".to_vec()));
 }
 
+/// Regression: a peer that read as fast as the server wrote got a reply of 15 MiB in one turn.
+#[test]
+fn a_flush_with_a_limit_ends_after_it() {
+    let (mut a, mut b) = pair(taking(0));
+    (0..100).for_each(|_| a.queue(vec![1; 10], None).unwrap());
+    assert_eq!(a.flush_some(1), Ok(Flushed::Blocked));
+    let mut buffer = [0; 2000];
+    let first = b.receive(&mut buffer).unwrap();
+    assert!(matches!(first, Received::Bytes(1..=160)), "one call: {first:?}");
+    assert_eq!(a.flush(), Ok(Flushed::All));
+}
+
 /// The kernel takes a part of the bytes; the descriptor goes with that part and with no other.
 #[test]
 fn a_descriptor_goes_once_when_its_message_has_yet_to_go() {

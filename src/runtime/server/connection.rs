@@ -596,8 +596,8 @@ impl Connection {
         self.stage = Stage::Closing;
     }
 
-    /// Writes queued messages. Returns whether the connection is finished.
-    pub(super) fn flush(&mut self) -> Result<bool, Dropped> {
+    /// Writes queued messages, about `bytes_max` bytes. Returns whether the connection is finished.
+    pub(super) fn flush(&mut self, bytes_max: usize) -> Result<bool, Dropped> {
         if self.is_ending() {
             self.stream.discard();
             return Ok(false);
@@ -606,7 +606,7 @@ impl Connection {
             return Ok(false);
         }
         self.end_deferral();
-        let flushed = self.stream.flush()?;
+        let flushed = self.stream.flush_some(bytes_max)?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
 

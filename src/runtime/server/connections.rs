@@ -590,7 +590,7 @@ impl Connections {
                 Ok(false) // The poller reports its room.
             } else {
                 let before_bytes = connection.queued_bytes();
-                let flushed = connection.flush();
+                let flushed = connection.flush(budget.left_bytes());
                 budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
                 flushed
             };
@@ -611,7 +611,7 @@ impl Connections {
     /// rest.
     pub(super) fn flush_all(&mut self) {
         for connection in self.connections.values_mut() {
-            let _ = connection.flush();
+            let _ = connection.flush(usize::MAX);
         }
     }
 

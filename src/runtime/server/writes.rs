@@ -50,6 +50,10 @@ impl WriteBudget {
         self.0 == 0
     }
 
+    pub(super) const fn left_bytes(&self) -> usize {
+        self.0
+    }
+
     pub(super) const fn spend(&mut self, written_bytes: usize) {
         self.0 = self.0.saturating_sub(written_bytes.saturating_add(CALL_BYTES));
     }

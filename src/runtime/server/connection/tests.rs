@@ -59,13 +59,13 @@ fn an_answer_that_may_wait_goes_out_with_the_next_one() {
     open(&mut connection, COMMIT, Command::Commit);
     open(&mut connection, FENCE, Command::Fence);
     connection.reply(COMMIT, &success).unwrap();
-    assert!(!connection.flush().unwrap());
+    assert!(!connection.flush(usize::MAX).unwrap());
     // The poller must not report room all the time either.
     connection.watch(&poller, Token(9)).unwrap();
     assert!(!connection.interest.writable);
     assert_eq!(tags_sent(&mut client), []);
     connection.reply(FENCE, &success).unwrap();
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
 }
 
@@ -75,7 +75,7 @@ fn an_answer_that_nothing_is_to_follow_does_not_wait() {
     let success = Reply::Status(Status::SUCCESS);
     open(&mut connection, COMMIT, Command::Commit);
     connection.reply(COMMIT, &success).unwrap();
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT]);
     // A reply to another thread of the process takes the waiting one along.
     for (tag, command) in [(COMMIT, Command::Commit), (FENCE, Command::Fence), (Tag(103), Command::Commit)] {
@@ -83,7 +83,7 @@ fn an_answer_that_nothing_is_to_follow_does_not_wait() {
     }
     connection.reply(COMMIT, &success).unwrap();
     connection.reply(Tag(103), &success).unwrap();
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, Tag(103)]);
 }
 
@@ -94,7 +94,7 @@ fn an_answer_does_not_wait_for_one_to_an_earlier_request() {
     open(&mut connection, Tag(100), Command::Get);
     open(&mut connection, COMMIT, Command::Commit);
     connection.reply(COMMIT, &Reply::Status(Status::SUCCESS)).unwrap();
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT]);
 }
 
@@ -126,7 +126,7 @@ fn awake(connection: &mut Connection, client: &mut Stream) -> Vec<Tag> {
     while connection.has_work() {
         assert!(connection.next_request(PeerId(1)).unwrap().is_none());
     }
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     tags_sent(client)
 }
 
@@ -140,7 +140,7 @@ fn a_sleeper_is_told_of_a_success_and_gets_no_message() {
             assert_eq!(connection.reply(COMMIT, &SUCCESS).unwrap(), None);
         }
         assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
-        connection.flush().unwrap();
+        connection.flush(usize::MAX).unwrap();
         assert_eq!(tags_sent(&mut client), []);
         // The client woke a moment too early.
         let expected = if has_commit { vec![COMMIT, FENCE] } else { vec![FENCE] };
@@ -154,7 +154,7 @@ fn who_has_woken_gets_the_message() {
     let (mut connection, mut client) = sleeping(false);
     assert_eq!(awake(&mut connection, &mut client), []);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [FENCE]);
     assert_eq!(awake(&mut connection, &mut client), []);
 }
@@ -173,12 +173,12 @@ fn a_sleeper_reads_what_is_no_mere_success() {
     let failure = Reply::Status(Status::ERR_TIMEOUT);
     let (mut connection, mut client) = sleeping(false);
     assert_eq!(connection.reply(FENCE, &failure).unwrap(), Some(CompletionStatus::InMessage));
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [FENCE]);
     let (mut connection, mut client) = sleeping(true);
     connection.reply(COMMIT, &failure).unwrap();
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
 }
 
@@ -190,16 +190,16 @@ fn a_sleeper_reads_first_what_was_sent_first() {
     let (mut connection, mut client) = sleeping(false);
     announce(&mut connection);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
     // The message is on its way.
     let (mut connection, mut client) = admitted();
     connection.assign_slot();
     announce(&mut connection);
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     await_by_futex(&mut connection, 0, false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [Tag::SEGMENT, FENCE]);
     await_by_futex(&mut connection, client.received_bytes(), false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::Succeeded));
@@ -212,7 +212,7 @@ fn the_commit_of_another_thread_does_not_go_without_saying() {
     open(&mut connection, COMMIT, Command::Commit);
     connection.reply(COMMIT, &SUCCESS).unwrap();
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), Some(CompletionStatus::InMessage));
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
     // The same holds for an unanswered commit.
     let (mut connection, _client) = sleeping(true);
@@ -224,7 +224,7 @@ fn a_peer_without_a_slot_gets_a_message() {
     let (mut connection, mut client) = admitted();
     await_by_futex(&mut connection, 0, false);
     assert_eq!(connection.reply(FENCE, &SUCCESS).unwrap(), None);
-    connection.flush().unwrap();
+    connection.flush(usize::MAX).unwrap();
     assert_eq!(tags_sent(&mut client), [FENCE]);
 }
 
