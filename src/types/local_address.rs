@@ -1,7 +1,7 @@
 use std::fmt;
 
 /// An address in this process. It is never written: not to the wire, not to a segment, not to a log.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LocalAddress(usize);
 
 impl LocalAddress {

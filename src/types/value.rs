@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::fmt;
 
 use rkyv::Deserialize;
@@ -55,6 +56,13 @@ impl Clone for DataArray {
 impl PartialEq for DataArray {
     fn eq(&self, other: &Self) -> bool {
         self.element_type == other.element_type && descend(|| self.elements == other.elements)
+    }
+}
+
+impl PartialOrd for DataArray {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        let by_type = self.element_type.cmp(&other.element_type);
+        if by_type.is_ne() { Some(by_type) } else { descend(|| self.elements.partial_cmp(&other.elements)) }
     }
 }
 
@@ -118,7 +126,7 @@ const fn is_container(value: &Value) -> bool {
 }
 
 /// Key and value.
-#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(Clone, Debug, PartialEq, PartialOrd, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
     deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
@@ -136,7 +144,7 @@ pub struct Kval {
 /// Key, flags and value: a directive, or one entry of a description.
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_info_t`).
-#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(Clone, Debug, PartialEq, PartialOrd, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
     deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
@@ -179,11 +187,13 @@ impl Info {
 
 /// A value of any of the standard's data types.
 ///
+/// The order of values is for indexes, and has no meaning. Values with a float that is no number have none.
+///
 /// Codes that the library does not interpret (states, ranges, persistence ...) are kept as numbers; the constants are
 /// in [`super::codes`](crate::types).
 ///
 /// Source: PMIx Standard, "Data Structures and Types" (`pmix_value_t`).
-#[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+#[derive(Clone, Debug, PartialEq, PartialOrd, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 #[rkyv(
     serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
     deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),
@@ -398,7 +408,7 @@ impl From<ProcId> for Value {
 macro_rules! record {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+        #[derive(Clone, Debug, PartialEq, PartialOrd, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $type,)*
         }
@@ -409,7 +419,7 @@ macro_rules! record {
 macro_rules! recursive_record {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Debug, PartialEq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
+        #[derive(Clone, Debug, PartialEq, PartialOrd, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
         #[rkyv(
             serialize_bounds(__S: rkyv::ser::Writer + rkyv::ser::Allocator, __S::Error: rkyv::rancor::Source),
             deserialize_bounds(__D: super::archive::Checking, __D::Error: rkyv::rancor::Source),

@@ -320,5 +320,5 @@ impl<S: Datastore> ServerCore<S> {
     }
 }
 
-/// Number of merged directives from one participant: each is compared with all others.
+/// Number of merged directives from one participant: each is looked up among all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;

@@ -25,6 +25,7 @@
 //! | `ties` | ties of processes to other jobs |
 //! | `signature`, `transitions` | kind and participants of an operation; the effects of events on it |
 //! | `operation`, `collectives`, `early_connect` | one operation of many processes; all of them; the state of one that goes to the host early |
+//! | `merged_directives` | the directives of an operation's participants |
 //! | `exchanges`, `missed_fences` | commits that participants have of each other; fences that this server missed |
 //! | `group` | groups and invitations |
 //! | `sizes` | the memory of participants and infos |
@@ -44,6 +45,7 @@ mod group;
 mod hardware;
 mod heartbeats;
 mod interest;
+mod merged_directives;
 mod missed_fences;
 mod operation;
 mod outputs;

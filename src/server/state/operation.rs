@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::client::Presence;
 use super::early_connect::EarlyConnect;
 use super::group::progress::GroupProgress;
+use super::merged_directives::MergedDirectives;
 use super::outputs::Ticket;
 use super::registry::{Membership, Registry, Remote};
 use super::signature::{CollectiveKind, Signature};
@@ -25,7 +26,7 @@ pub(crate) struct Collective {
     signature: Signature,
     stage: OperationStage,
     /// The directives of the first arrival. For groups, those of all arrivals.
-    directives: Vec<Info>,
+    directives: MergedDirectives,
     contributed: BTreeSet<ProcId>,
     /// Local participants that ended before they arrived.
     departed: BTreeSet<ProcId>,
@@ -94,6 +95,8 @@ impl Collective {
             CollectiveKind::Connect | CollectiveKind::Disconnect => Particular::Connect,
             CollectiveKind::Group(..) => Particular::Group(Box::default()),
         };
+        let merges = signature.kind.merges_directives();
+        let directives = if merges { MergedDirectives::new(directives) } else { MergedDirectives::lone(directives) };
         Self {
             signature,
             stage: OperationStage::Gathering,
@@ -123,7 +126,7 @@ impl Collective {
 
     /// The directives of the first arrival. For groups, those of all arrivals.
     pub(crate) fn directives(&self) -> &[Info] {
-        &self.directives
+        self.directives.infos()
     }
 
     /// The local participants that have arrived.
@@ -240,10 +243,8 @@ impl Collective {
 
     /// Adds another participant's directives to the first one's, each info once. Returns the added memory in bytes.
     pub(crate) fn merge_directives(&mut self, directives: Vec<Info>) -> usize {
-        let news: Vec<Info> = directives.into_iter().filter(|info| !self.directives.contains(info)).collect();
-        let size_bytes = size_of_infos(&news);
+        let size_bytes = size_of_infos(self.directives.merge(directives));
         self.size_bytes = self.size_bytes.saturating_add(size_bytes);
-        self.directives.extend(news);
         size_bytes
     }
 
@@ -270,7 +271,7 @@ impl Collective {
 
     /// Whether it is a fence that carries data.
     pub(crate) fn collects(&self) -> bool {
-        self.signature.kind == CollectiveKind::Fence && flag(&self.directives, keys::COLLECT_DATA)
+        self.signature.kind == CollectiveKind::Fence && flag(self.directives(), keys::COLLECT_DATA)
     }
 
     /// A process's standing in this operation.
@@ -346,7 +347,7 @@ impl Collective {
     pub(crate) fn directives_for_host(&self, status: Status) -> Vec<Info> {
         let local_status = (status != Status::SUCCESS).then(|| Value::Status(status.to_raw()));
         let local_status = local_status.map(|status| Info::new(LOCAL_COLLECTIVE_STATUS, status));
-        self.directives.iter().cloned().chain(local_status).collect()
+        self.directives().iter().cloned().chain(local_status).collect()
     }
 
     /// Whether the host must take part. If it is unknown whether there are remote participants, a host decides.
@@ -357,7 +358,7 @@ impl Collective {
             CollectiveKind::Fence => false,
             CollectiveKind::Connect | CollectiveKind::Disconnect => has_host,
             // A number must be unique beyond this node.
-            CollectiveKind::Group(..) => has_host && flag(&self.directives, keys::GROUP_ASSIGN_CONTEXT_ID),
+            CollectiveKind::Group(..) => has_host && flag(self.directives(), keys::GROUP_ASSIGN_CONTEXT_ID),
         };
         is_wanted || remote == Remote::Some || (remote == Remote::Unknown && has_host)
     }
