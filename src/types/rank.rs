@@ -141,6 +141,23 @@ impl ProcId {
         parts.filter_map(|part| Some((&part.first()?.namespace, part)))
     }
 
+    /// The entries of each namespace in a sorted list. A long run costs few comparisons.
+    pub(crate) fn by_namespace_sorted(procs: &[Self]) -> impl Iterator<Item = (&Namespace, &[Self])> {
+        let mut left = procs;
+        std::iter::from_fn(move || {
+            let namespace = &left.first()?.namespace;
+            let is_in_run = |entry: &Self| entry.namespace == *namespace;
+            let mut bound: usize = 1;
+            while left.get(bound).is_some_and(is_in_run) {
+                bound = bound.saturating_mul(2);
+            }
+            let run_length = left.get(..bound).unwrap_or(left).partition_point(is_in_run);
+            let (run, rest) = left.split_at_checked(run_length)?;
+            left = rest;
+            Some((namespace, run))
+        })
+    }
+
     /// Whether this entry of a participant list includes the given process: same namespace, and same rank or wildcard.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
@@ -176,6 +193,20 @@ mod tests {
     fn reserved_numbers_without_meaning_are_refused() {
         assert_eq!(Rank::from_raw(u32::MAX - 5), Err(RankError { raw: u32::MAX - 5 }));
         assert_eq!(Rank::from(u32::MAX), Rank::Invalid);
+    }
+
+    #[test]
+    fn a_sorted_list_falls_into_its_namespaces() {
+        for counts in [vec![], vec![1], vec![1, 1, 7, 2, 64, 3], vec![100, 1]] {
+            let of_each = |(index, count): (usize, &u32)| {
+                let namespace = Namespace::new(&format!("job{index}")).unwrap();
+                (0..*count).map(move |rank| ProcId::new(namespace.clone(), rank)).collect::<Vec<_>>()
+            };
+            let parts: Vec<Vec<ProcId>> = counts.iter().enumerate().map(of_each).collect();
+            let list = parts.concat();
+            let found = ProcId::by_namespace_sorted(&list).map(|(_, entries)| entries.to_vec());
+            assert_eq!(found.collect::<Vec<_>>(), parts);
+        }
     }
 
     #[test]

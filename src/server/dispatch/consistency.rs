@@ -74,8 +74,10 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn assert_operations_lack_somebody(&self) {
+        let has_step = self.collectives.next_step().is_some();
+        assert!(has_step || !self.collectives.has_due(), "operations that are to be advanced have a step");
         let mut gathering = BTreeSet::new();
-        for (id, operation) in self.collectives.iter() {
+        for (id, operation) in self.collectives.iter().filter(|(id, _)| !self.collectives.is_due(*id)) {
             let has_elder = gathering.contains(operation.signature());
             assert!(
                 operation.stage() == OperationStage::Gathering || !has_elder,
@@ -135,6 +137,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Watch(id) => self.heartbeats.due(id),
                 Timer::Mourning => self.mourning.due(),
                 Timer::Reviews => self.waiting.reviews.next_step(),
+                Timer::Advances => self.collectives.next_step(),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
@@ -149,8 +152,8 @@ impl<S: Datastore> ServerCore<S> {
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
-        let deadlines =
-            deadlines.saturating_add(self.mourning.due().iter().chain(self.waiting.reviews.next_step().iter()).count());
+        let steps = [self.mourning.due(), self.waiting.reviews.next_step(), self.collectives.next_step()];
+        let deadlines = deadlines.saturating_add(steps.iter().flatten().count());
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }
 

@@ -114,6 +114,7 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Watch(watch) => self.expire_watch(now, watch),
                 Timer::Mourning => self.mourn_some(now),
                 Timer::Reviews => self.review_some(now),
+                Timer::Advances => self.advance_some(now),
             }
         }
     }

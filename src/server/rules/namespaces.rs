@@ -171,9 +171,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Reviews everything that depends on the processes of a namespace.
     pub(super) fn review_namespace(&mut self, now: Time, namespace: &Namespace) {
         self.review(now, [Concerned::Job(namespace.clone())]);
-        for operation in self.collectives.gathering_with(namespace) {
-            self.advance_operation(now, operation);
-        }
+        self.advance_with(now, namespace);
     }
 }
 

@@ -4,14 +4,15 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
 use crate::server::interface::{
-    Connect, FenceUpcall, GroupRequest, HostReply, PeerId, Upcall, flag, requires_more_than, settled, timeout,
+    Connect, FenceUpcall, Garbage, GroupRequest, HostReply, Output, PeerId, Upcall, flag, requires_more_than, settled,
+    timeout,
 };
 use crate::server::state::{
     Collective, CollectiveKind, CollectivePhase, Concerned, FenceRequest, Gathered, GroupProgress, HostAnswer,
-    OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer, brings_about,
-    size_of_infos, size_of_procs,
+    NEXT_STEP_IN, OperationId, OperationStage, Pool, Purpose, Remote, ServerCore, Signature, Ticket, Timer,
+    brings_about, size_of_infos, size_of_procs,
 };
-use crate::types::{Info, ProcId, Rank, Status, Time};
+use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
     /// A participant arrives at an operation.
@@ -156,8 +157,58 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
+    /// Advances the operations that name a namespace, because its processes have changed. If they name too many
+    /// processes for one turn, later turns advance the rest.
+    pub(super) fn advance_with(&mut self, now: Time, namespace: &Namespace) {
+        let mut left = PROCESSES_PER_STEP;
+        for id in self.collectives.gathering_with(namespace) {
+            let Some(signature) = self.collectives.get(id).map(Collective::signature) else { continue };
+            // The work is counted only for lists that are short enough.
+            let work =
+                Some(&signature.procs).filter(|procs| procs.len() <= left).map(|_| signature.work(&self.registry));
+            match work.and_then(|work| left.checked_sub(work)) {
+                Some(rest) => {
+                    left = rest;
+                    self.advance_operation(now, id);
+                }
+                None => self.collectives.put_off(id),
+            }
+        }
+        if self.collectives.has_due() && self.collectives.next_step().is_none() {
+            self.set_next_advances(now);
+        }
+    }
+
+    /// Advances some of the operations that were put off, oldest first, and at least one.
+    pub(in crate::server) fn advance_some(&mut self, now: Time) {
+        self.collectives.set_next_step(None);
+        let mut left = PROCESSES_PER_STEP;
+        while left > 0 {
+            let Some(id) = self.collectives.pop_due() else { return };
+            let work = self.collectives.get(id).map_or(0, |operation| operation.signature().work(&self.registry));
+            left = left.saturating_sub(work);
+            self.advance_operation(now, id);
+        }
+        if self.collectives.has_due() {
+            self.set_next_advances(now);
+        }
+    }
+
+    fn set_next_advances(&mut self, now: Time) {
+        self.collectives.set_next_step(Some(now + NEXT_STEP_IN));
+        self.timers.arm(self.collectives.next_step(), Timer::Advances);
+    }
+
     /// Completes the local phase if all participants that can arrive have arrived.
     pub(super) fn advance_operation(&mut self, now: Time, id: OperationId) {
+        // Operations of one signature go to the host in their order.
+        while let Some(elder) = self.collectives.take_due_elder(id) {
+            self.advance_one(now, elder);
+        }
+        self.advance_one(now, id);
+    }
+
+    fn advance_one(&mut self, now: Time, id: OperationId) {
         let table = self.collectives.table;
         let Some(operation) = self.collectives.get_mut(id) else { return };
         if operation.phase() != CollectivePhase::Gathering
@@ -316,9 +367,16 @@ impl<S: Datastore> ServerCore<S> {
             let reply = self.reply_at_end(&ending, ticket.peer());
             self.outputs.reply(ticket, reply);
         }
+        if signature.procs.len() >= LARGE_LIST_MIN {
+            self.outputs.push(Output::Discard(Garbage::new(signature.procs.shared())));
+        }
         Some(signature)
     }
 }
 
 /// Number of merged directives from one participant: each is looked up among all others.
 pub(super) const MERGED_DIRECTIVES_MAX: usize = 256;
+/// Participants of operations that are looked up in one step: about a millisecond.
+const PROCESSES_PER_STEP: usize = 8192;
+/// Participants in a list that is freed on another thread. A shorter one is freed faster than handed over.
+const LARGE_LIST_MIN: usize = 8192;

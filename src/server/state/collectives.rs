@@ -16,7 +16,7 @@ use super::registry::Registry;
 use super::signature::{CollectiveKind, Signature};
 use super::transitions::{CollectivePhase, Effect, Happening, Standing, TransitionTable};
 use crate::server::interface::{PeerId, UpcallId};
-use crate::types::{Info, Namespace, ProcId, Rank, Text};
+use crate::types::{Info, Namespace, ProcId, Rank, Text, Time};
 
 /// All open operations.
 #[derive(Debug, Default)]
@@ -28,6 +28,10 @@ pub(crate) struct Collectives {
     by_signature: BTreeMap<Signature, BTreeSet<OperationId>>,
     size_bytes: usize,
     last: u64,
+    /// Operations whose processes have changed, to be advanced in a later step.
+    due: BTreeSet<OperationId>,
+    /// The time of that step.
+    next_step: Option<Time>,
 }
 
 impl Collectives {
@@ -172,6 +176,7 @@ impl Collectives {
 
     pub(crate) fn remove(&mut self, id: OperationId) -> Option<Collective> {
         let operation = self.operations.remove(&id)?;
+        self.due.remove(&id);
         self.size_bytes = self.size_bytes.saturating_sub(operation.size_bytes());
         if let Some(ids) = self.by_signature.get_mut(operation.signature()) {
             ids.remove(&id);
@@ -180,6 +185,44 @@ impl Collectives {
             }
         }
         Some(operation)
+    }
+
+    /// Notes an operation that is to be advanced in a later step.
+    pub(crate) fn put_off(&mut self, id: OperationId) {
+        self.due.insert(id);
+    }
+
+    /// Takes the oldest operation that is to be advanced.
+    pub(crate) fn pop_due(&mut self) -> Option<OperationId> {
+        self.due.pop_first()
+    }
+
+    /// Takes the oldest operation of the same signature, if it is older and is to be advanced.
+    pub(crate) fn take_due_elder(&mut self, id: OperationId) -> Option<OperationId> {
+        if self.due.is_empty() {
+            return None;
+        }
+        let ids = self.by_signature.get(self.operations.get(&id)?.signature())?;
+        let elder = *ids.range(..id).find(|elder| self.due.contains(elder))?;
+        self.due.take(&elder)
+    }
+
+    /// Whether an operation is to be advanced in a later step.
+    pub(crate) fn is_due(&self, id: OperationId) -> bool {
+        self.due.contains(&id)
+    }
+
+    /// Whether any operation is.
+    pub(crate) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    pub(crate) const fn next_step(&self) -> Option<Time> {
+        self.next_step
+    }
+
+    pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
+        self.next_step = next_step;
     }
 
     /// Takes back a connection's tickets. Its contributions stay.

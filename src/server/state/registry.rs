@@ -209,6 +209,19 @@ impl RegisteredJob {
         members.map(|(&rank, _)| rank)
     }
 
+    /// The local processes in a sorted list of its processes, each once. The shorter of both lists is walked through.
+    fn among(&self, named: &[ProcId]) -> Vec<ProcId> {
+        let is_here = |entry: &&ProcId| entry.rank.process().is_some_and(|rank| self.clients.contains_key(&rank));
+        if named.len() <= self.clients.len() {
+            return named.iter().filter(is_here).cloned().collect();
+        }
+        let entry = |rank: &u32| {
+            let place = named.binary_search_by_key(&Rank::Process(*rank), |entry| entry.rank);
+            place.ok().and_then(|place| named.get(place))
+        };
+        self.clients.keys().filter_map(entry).cloned().collect()
+    }
+
     /// The users of its local processes, and the user that the host named. Guests count as for [`Self::members`]: a
     /// tool in a job of the host does not make its user an owner.
     pub(crate) fn users(&self) -> BTreeSet<u32> {
@@ -312,43 +325,59 @@ impl Registry {
         procs.iter().filter(|_| !self.ended.numbers.is_empty()).find(|entry| self.has_ended(&entry.namespace))
     }
 
-    /// The local participants; `None` while a participating namespace is not fully defined: it must be registered with
+    /// The local participants in a sorted list; `None` while a participating namespace is not fully defined: it must be registered with
     /// all its local processes. With `ended_is_nobody`, an ended job has no local participants.
     pub(crate) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
-        let mut members = Membership::default();
+        let (mut local, mut remote) = (Vec::new(), Remote::None);
         // Each job is looked up once, however many of its processes are listed.
-        for (namespace, entries) in ProcId::by_namespace(procs) {
+        for (namespace, entries) in ProcId::by_namespace_sorted(procs) {
             let job = match self.jobs.get(namespace) {
                 None if ended_is_nobody && self.has_ended(namespace) => {
                     // Only the host knows whether it goes on elsewhere.
-                    members.remote = members.remote.max(Remote::Unknown);
+                    remote = remote.max(Remote::Unknown);
                     continue;
                 }
                 job => job.filter(|job| job.is_defined())?,
             };
-            for entry in entries {
-                match entry.rank {
-                    Rank::Process(rank) if job.clients.contains_key(&rank) => {
-                        members.local.insert(entry.clone());
-                    }
-                    Rank::Process(_) => members.remote = Remote::Some,
-                    _ => {
-                        let local = job.members().map(|rank| ProcId::new(namespace.clone(), rank));
-                        members.local.extend(local);
-                    }
-                }
-                if entry.rank == Rank::Wildcard {
-                    members.remote = members.remote.max(job.remote());
+            let (named, sets) = entries.split_at(entries.partition_point(|entry| entry.rank.process().is_some()));
+            let local_before = local.len();
+            local.extend(job.among(named));
+            if local.len().saturating_sub(local_before) < named.len() {
+                remote = Remote::Some;
+            }
+            for set in sets {
+                local.extend(job.members().map(|rank| ProcId::new(namespace.clone(), rank)));
+                if set.rank == Rank::Wildcard {
+                    remote = remote.max(job.remote());
                 }
             }
         }
-        Some(members)
+        // A set that is made of a whole list is faster than one that grows.
+        Some(Membership { local: local.into_iter().collect(), remote })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::interface::Credentials;
+
+    #[test]
+    fn local_processes_are_found_from_the_shorter_list() {
+        let namespace = Namespace::new("job").unwrap();
+        let procs = |ranks: &[u32]| ranks.iter().map(|&rank| ProcId::new(namespace.clone(), rank)).collect::<Vec<_>>();
+        let mut registry = Registry::new(0);
+        let job = registry.job_or_insert(&namespace);
+        job.describe(Some(3), Some(100), None);
+        for rank in [2, 5, 9] {
+            job.client_or_insert(rank, || RegisteredClient::expected(Credentials { uid: 1, gid: 1 }, 0, 0));
+        }
+        for (named, local) in [(vec![5], vec![5]), (vec![1, 2, 3, 9, 20], vec![2, 9]), (vec![2, 5, 9], vec![2, 5, 9])] {
+            let found = registry.membership(&procs(&named), false).unwrap();
+            let remote = if local.len() < named.len() { Remote::Some } else { Remote::None };
+            assert_eq!((found.local.into_iter().collect(), found.remote), (procs(&local), remote), "{named:?}");
+        }
+    }
 
     #[test]
     fn ranks_with_a_commit_come_in_their_order() {

@@ -80,7 +80,7 @@ impl Participants {
 
     /// The named namespaces, in order, each once.
     pub(crate) fn namespaces(&self) -> impl Iterator<Item = &Namespace> {
-        ProcId::by_namespace(self).map(|(namespace, _)| namespace)
+        ProcId::by_namespace_sorted(self).map(|(namespace, _)| namespace)
     }
 }
 
@@ -122,6 +122,16 @@ impl Signature {
         registry.membership(&self.procs, self.kind.outlives_jobs())
     }
 
+    /// The work of finding the local participants, in processes.
+    pub(crate) fn work(&self, registry: &Registry) -> usize {
+        let of_run = |(namespace, entries): (&Namespace, &[ProcId])| {
+            let has_set = entries.last().is_some_and(|entry| entry.rank.process().is_none());
+            let job = registry.job(namespace).filter(|_| has_set);
+            entries.len().saturating_add(job.map_or(0, |job| job.clients().len()))
+        };
+        ProcId::by_namespace_sorted(&self.procs).map(of_run).fold(0, usize::saturating_add)
+    }
+
     /// Whether a process is among the participants.
     pub(crate) fn covers(&self, proc: &ProcId) -> bool {
         let is_named = |rank: Rank| {
@@ -155,7 +165,8 @@ impl Signature {
     }
 
     pub(crate) fn names(&self, namespace: &Namespace) -> bool {
-        self.procs.namespaces().any(|named| named == namespace)
+        let first = self.procs.partition_point(|entry| entry.namespace < *namespace);
+        self.procs.get(first).is_some_and(|entry| entry.namespace == *namespace)
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Timer {
     Mourning,
     /// Held requests whose review is due.
     Reviews,
+    /// Operations whose processes have changed.
+    Advances,
 }
 
 /// Delay of the next step of work that is cut into steps. It comes in the next turn of the server: no earlier, and hardly
