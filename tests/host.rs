@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 
 use modex::keys::TypedKey;
 use modex::types::AsStatus;
-use modex::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
+use modex::types::{DataArray, DataType, Info, Key, Kval, ProcId, Rank, Scope, Status, Value};
 use modex::{
     AbortUpcall, Capabilities, Client, ClientConnected, ClientFinalized, ConnectError, ConnectionLimits, DirectModex,
     ExchangeForm, FenceOptions, FenceReply, FenceUpcall, GetOptions, Host, Log, Moment, Requester, Responder, Server,
@@ -438,12 +438,17 @@ impl Host for Silent {
 /// so a new connection could send as many again. Now they are counted by process, and in bytes.
 #[test]
 fn what_a_process_may_lay_on_the_host_is_bounded_across_its_connections() {
-    for (host_requests_max, host_bytes_max, accepted) in [(3, usize::MAX, 3), (100, 100_000, 2)] {
+    let text = Value::from("x".repeat(80_000).as_str());
+    // In memory an array of booleans takes 32 times its size on the wire.
+    let elements = vec![Value::from(true); 2_500];
+    let booleans = Value::DataArray(Box::new(DataArray { element_type: DataType::Bool, elements }));
+    for (host_requests_max, host_bytes_max, value, accepted) in
+        [(3, usize::MAX, &text, 3), (100, 100_000, &text, 2), (100, 100_000, &booleans, 2)]
+    {
         let limits = ConnectionLimits { host_requests_max, host_bytes_max, ..ConnectionLimits::default() };
         let node = TestServer::with_limits_and_host(limits, Silent::default());
         node.register_local_job("job", 2);
-        let text = "x".repeat(80_000);
-        let data = || vec![Info::new(Key::from_static("pmix.log.stderr"), Value::from(text.as_str()))];
+        let data = || vec![Info::new(Key::from_static("pmix.log.stderr"), value.clone())];
         let first = node.connect("job", 0);
         for _ in 0..accepted {
             first.log(data(), Vec::new()).then(|_| ()).unwrap();

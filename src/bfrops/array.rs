@@ -2,7 +2,7 @@ use super::integer::{Tagged, read_tag, read_tagged, write_tag};
 use super::value::{read_content, write_content};
 use super::wire::{DataTypeNumber, Int, Pid, Size, Uint};
 use super::{DecodeError, DecodeProblem, EncodeError, Encoding, Reader, Writer};
-use crate::types::{DataArray, DataType, Value};
+use crate::types::{self, DataArray, DataType, Value};
 
 /// Element type, number of elements, elements.
 ///
@@ -64,6 +64,7 @@ pub(super) fn read_elements(
     element_type: DataType,
     count: usize,
 ) -> Result<Vec<Value>, DecodeError> {
+    reader.note_listed(count, boxed_bytes(element_type));
     match element_type {
         DataType::Undefined if count > 0 => Err(reader.error(DecodeProblem::UntypedElements { count })),
         DataType::Size => read_run::<Size>(reader, count, Value::Size),
@@ -71,6 +72,24 @@ pub(super) fn read_elements(
         DataType::Uint => read_run::<Uint>(reader, count, Value::Uint),
         DataType::Pid => read_run::<Pid>(reader, count, Value::Pid),
         _ => reader.list(count, |reader| read_content(reader, element_type)),
+    }
+}
+
+/// The fixed memory that a value of this type has beside itself, in bytes.
+const fn boxed_bytes(element_type: DataType) -> usize {
+    macro_rules! boxed {
+        ($($boxed:ident),* $(,)?) => {
+            match element_type {
+                DataType::Value => size_of::<Value>(),
+                DataType::Proc => size_of::<types::ProcId>(),
+                $(DataType::$boxed => size_of::<types::$boxed>(),)*
+                _ => 0,
+            }
+        };
+    }
+    boxed! {
+        App, Info, Pdata, Buffer, Kval, ProcInfo, DataArray, Query, Envar, Coord, Regattr, Geometry, DeviceDistance,
+        Endpoint, Topology, ProcStats, DiskStats, NetStats, NodeStats, Device, NodePid, Regex2,
     }
 }
 

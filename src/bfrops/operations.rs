@@ -150,6 +150,7 @@ impl<'a> Reader<'a> {
         let mut values = Vec::new();
         while !self.is_at_end() {
             self.spend_elements(1)?;
+            self.note_listed(1, size_of::<E::Value>());
             self.check_listed(values.len().saturating_add(1))?;
             values.push(self.unpack::<E>(field)?);
         }

@@ -11,6 +11,8 @@ pub struct Reader<'a> {
     codec: Codec,
     limits: DecodeLimits,
     elements_left: usize,
+    /// Memory of the entries of all lists, in bytes, without what they hold.
+    listed_bytes: usize,
     /// Longest list that the message itself may have; lists inside its values count as elements alone.
     listed_max: usize,
     depth: u32,
@@ -33,6 +35,7 @@ impl<'a> Reader<'a> {
             codec,
             limits: *limits,
             elements_left: limits.element_count_max,
+            listed_bytes: 0,
             listed_max: usize::MAX,
             depth: 0,
             bare: 0,
@@ -94,13 +97,24 @@ impl<'a> Reader<'a> {
         read: impl FnOnce(&mut Reader<'o>) -> Result<T, DecodeError>,
     ) -> Result<T, DecodeError> {
         let position = self.position.saturating_sub(object.len());
-        let Self { limits, elements_left, listed_max, depth, bare, field, .. } = *self;
+        let Self { limits, elements_left, listed_bytes, listed_max, depth, bare, field, .. } = *self;
         let bytes = object;
         let last_namespace = None;
-        let mut inner =
-            Reader { bytes, position, codec, limits, elements_left, listed_max, depth, bare, field, last_namespace };
+        let mut inner = Reader {
+            bytes,
+            position,
+            codec,
+            limits,
+            elements_left,
+            listed_bytes,
+            listed_max,
+            depth,
+            bare,
+            field,
+            last_namespace,
+        };
         let outcome = read(&mut inner);
-        self.elements_left = inner.elements_left;
+        (self.elements_left, self.listed_bytes) = (inner.elements_left, inner.listed_bytes);
         outcome
     }
 
@@ -229,6 +243,7 @@ impl<'a> Reader<'a> {
         mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
         self.spend_elements(count)?;
+        self.note_listed(count, size_of::<T>());
         let affordable = self.bytes.len() / size_of::<T>().max(1);
         let mut elements = Vec::with_capacity(count.min(affordable));
         for _ in 0..count {
@@ -274,6 +289,16 @@ impl<'a> Reader<'a> {
             .checked_sub(count)
             .ok_or_else(|| self.error(DecodeProblem::TooManyElements { count, limit }))?;
         Ok(())
+    }
+
+    /// Notes the memory of `count` entries of this size.
+    pub(super) const fn note_listed(&mut self, count: usize, size_bytes: usize) {
+        self.listed_bytes = self.listed_bytes.saturating_add(count.saturating_mul(size_bytes));
+    }
+
+    /// Memory of the entries of all lists so far, in bytes, without what they hold.
+    pub(crate) const fn listed_bytes(&self) -> usize {
+        self.listed_bytes
     }
 
     #[inline]

@@ -84,13 +84,27 @@ pub fn encode_behind(bytes: Vec<u8>, request: &Request, dialect: Dialect) -> Res
 /// # Errors
 /// [`RequestError`] for an unknown command or damaged bytes.
 pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Request, RequestError> {
+    decode_measured(payload, dialect, limits).map(|(request, _)| request)
+}
+
+/// As [`decode`], with the approximate memory of the request in bytes. It is the size of the payload and of the entries
+/// of all lists: an array of booleans takes 32 times as much as its payload.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_measured(
+    payload: &[u8],
+    dialect: Dialect,
+    limits: &DecodeLimits,
+) -> Result<(Request, usize), RequestError> {
     let malformed = |error| RequestError::Malformed { command: None, error };
     let mut reader = Reader::new(payload, dialect.codec, limits).map_err(malformed)?;
     let code = reader.unpack::<wire::Command>("command").map_err(malformed)?;
     let command = Command::from_raw(code).ok_or(RequestError::Unsupported { command: code })?;
     reader.bound_lists(command.listed_max());
-    unpack_body(command, &mut reader, dialect.peer)
-        .map_err(|error| RequestError::Malformed { command: Some(command), error })
+    let request = unpack_body(command, &mut reader, dialect.peer)
+        .map_err(|error| RequestError::Malformed { command: Some(command), error })?;
+    Ok((request, payload.len().saturating_add(reader.listed_bytes())))
 }
 
 /// Makes the requests and the two directions of their bytes from the table of requests.

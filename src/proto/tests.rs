@@ -8,7 +8,7 @@ use super::request::RequestError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
-use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Scope, Status, Value};
+use crate::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Scope, Status, Value, footprint};
 
 const LIMITS: fn() -> DecodeLimits = DecodeLimits::default;
 
@@ -389,6 +389,25 @@ fn lists_that_do_not_grow_with_a_job_are_bounded() {
     let array = Value::DataArray(Box::new(DataArray { element_type: DataType::Uint64, elements }));
     let request = Request::from(Publish { uid: 0, info: vec![Info::new(Key::from_static("k"), array)] });
     assert_eq!(read(&request).as_ref(), Ok(&request));
+}
+
+/// The host's requests were counted by their size on the wire. An array of booleans takes 32 times as much while it
+/// waits, and 100 such requests took 2.2 GB.
+#[test]
+fn the_memory_of_a_request_is_that_of_its_lists() {
+    const COUNT: usize = 100_000;
+    let array = |element_type, element: Value| {
+        Value::DataArray(Box::new(DataArray { element_type, elements: vec![element; COUNT] }))
+    };
+    let info = || Info::new(Key::from_static("k"), 1_u32);
+    for value in [array(DataType::Bool, true.into()), array(DataType::Info, Value::Info(Box::new(info())))] {
+        let actual = footprint(&value).unwrap();
+        let request = Request::from(Publish { uid: 0, info: vec![Info::new(Key::from_static("k"), value)] });
+        let bytes = request::encode(&request, Dialect::OWN).unwrap();
+        let (read, measured) = request::decode_measured(&bytes, Dialect::OWN, &LIMITS()).unwrap();
+        assert_eq!(read, request);
+        assert!((actual..3 * actual).contains(&measured), "{measured} of {actual} bytes");
+    }
 }
 
 /// An empty key went up to the host, which has no rule for it. The requester is told that the key is invalid.

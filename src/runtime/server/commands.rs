@@ -165,9 +165,16 @@ impl Drop for CommandReceiver {
 /// A request after its decoding, or the error. Its bytes are freed on the thread, because that takes milliseconds, too.
 pub(super) struct Decoded {
     pub(super) header: FrameHeader,
-    pub(super) size_bytes: usize,
-    pub(super) request: Result<Request, RequestError>,
+    /// The request and its memory in bytes.
+    pub(super) request: Result<(Request, usize), RequestError>,
     pub(super) time: Duration,
+}
+
+impl Decoded {
+    /// Memory of the request.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.request.as_ref().map_or(0, |(_, size_bytes)| *size_bytes)
+    }
 }
 
 #[cfg(test)]

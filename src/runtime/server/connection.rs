@@ -422,8 +422,8 @@ impl Connection {
             return Ok(Some(Input::Proceed(id)));
         }
         if let Large::Decoded(decoded) = std::mem::take(&mut self.large) {
-            let Decoded { header, size_bytes, request, .. } = *decoded;
-            return self.begin_request(id, header, size_bytes, request);
+            let Decoded { header, request, .. } = *decoded;
+            return self.begin_request(id, header, request);
         }
         let Stage::Known(Known { codec, inbox, .. }) = &mut self.stage else { return Ok(None) };
         if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
@@ -443,21 +443,20 @@ impl Connection {
             }
             return Ok(None);
         }
-        let (header, size_bytes, request) = (frame.header, frame.payload.len(), codec.read_request(&frame));
-        self.begin_request(id, header, size_bytes, request)
+        let (header, request) = (frame.header, codec.read_request(&frame));
+        self.begin_request(id, header, request)
     }
 
     fn begin_request(
         &mut self,
         id: PeerId,
         header: FrameHeader,
-        size_bytes: usize,
-        request: Result<Request, RequestError>,
+        request: Result<(Request, usize), RequestError>,
     ) -> Result<Option<Input>, Dropped> {
         let Stage::Known(Known { codec, open, .. }) = &mut self.stage else { return Ok(None) };
         let tag = header.tag;
         match request {
-            Ok(request) => {
+            Ok((request, size_bytes)) => {
                 open.open(tag, request.command(), size_bytes)?;
                 self.replies.note(tag, request.command(), header.padding);
                 Ok(Some(Input::Request(id, tag, request)))
@@ -501,7 +500,7 @@ impl Connection {
         }
     }
 
-    /// The size of an unanswered request.
+    /// The memory of an unanswered request.
     pub(super) fn size_bytes_of(&self, tag: Tag) -> usize {
         match &self.stage {
             Stage::Known(known) => known.open.size_bytes(tag),
@@ -649,13 +648,13 @@ impl Connection {
 }
 
 impl Large {
-    /// Memory of the request as it was sent.
+    /// Memory of the request: as it was sent, or decoded.
     fn size_bytes(&self) -> usize {
         match self {
             Self::None => 0,
             Self::Waiting(frame) => frame.frame().payload.len(),
             Self::Away(size_bytes) => *size_bytes,
-            Self::Decoded(decoded) => decoded.size_bytes,
+            Self::Decoded(decoded) => decoded.size_bytes(),
         }
     }
 }

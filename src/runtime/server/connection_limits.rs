@@ -28,7 +28,7 @@ pub struct ConnectionLimits {
     /// some. All tools of one user, with their introductions, count as one process. Further requests to the host are
     /// refused with "out of resource".
     pub host_requests_max: usize,
-    /// Bytes of these requests and events.
+    /// Memory of these requests and events in bytes.
     pub host_bytes_max: usize,
 }
 

@@ -274,6 +274,7 @@ impl Connections {
             None => self.decoder.discard(decoded),
         }
         self.await_turn(id);
+        self.weigh(id);
     }
 
     /// Takes a decoded large request; its connection may be gone.

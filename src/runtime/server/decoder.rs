@@ -235,9 +235,9 @@ impl Decoder {
 fn decoded(frame: OwnedFrame, codec: &MessageCodec, clock: Clock) -> Decoded {
     let start = clock.now();
     let request = codec.read_request(&frame.frame());
-    let (header, size_bytes) = (frame.header, frame.frame().payload.len());
+    let header = frame.header;
     drop(frame);
-    Decoded { header, size_bytes, request, time: clock.now().since(start) }
+    Decoded { header, request, time: clock.now().since(start) }
 }
 
 /// Smallest message for the thread, in bytes. A smaller one is faster without it.

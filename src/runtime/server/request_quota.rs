@@ -22,7 +22,7 @@ pub(super) enum Account {
 pub(super) struct RequestQuotaLimits {
     /// Number of requests and events.
     pub(super) count_max: usize,
-    /// Their bytes, as sent. One message may exceed it.
+    /// Their memory in bytes. One message may exceed it.
     pub(super) bytes_max: usize,
 }
 

@@ -63,8 +63,9 @@ impl MessageCodec {
         self.framed(Tag::AWAKE, &request.to_bytes())
     }
 
-    pub(in crate::runtime) fn read_request(&self, frame: &Frame<'_>) -> Result<Request, RequestError> {
-        request::decode(frame.payload, self.dialect, &self.limits)
+    /// Reads a request. Returns its memory, too, in bytes.
+    pub(in crate::runtime) fn read_request(&self, frame: &Frame<'_>) -> Result<(Request, usize), RequestError> {
+        request::decode_measured(frame.payload, self.dialect, &self.limits)
     }
 
     /// Writes a reply. A reply that is too large for the peer, or that its encoding has no form for, becomes a status.
@@ -190,7 +191,7 @@ impl MessageCodec {
 #[derive(Debug, Default)]
 pub(in crate::runtime) struct OpenRequests(BTreeMap<Tag, Open>);
 
-/// A request's command and size.
+/// A request's command and memory.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     command: Command,
