@@ -303,7 +303,12 @@ impl Connection {
             Stage::Known(known) => known.inbox.pending().saturating_add(self.large.size_bytes()),
             Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
         };
-        MemoryUse { own: received.saturating_add(self.stream.held_bytes()), shared: self.stream.shared_bytes() }
+        let unread = self.stream.held_bytes();
+        MemoryUse {
+            own: received.saturating_add(unread),
+            shared: self.stream.shared_bytes(),
+            unread: Some((self.credentials.uid, unread)),
+        }
     }
 
     /// Whether the peer has not been introduced, or has been refused.

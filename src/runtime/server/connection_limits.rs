@@ -10,13 +10,17 @@ pub struct ConnectionLimits {
     pub handshakes_max: usize,
     /// How long a connection may take to introduce itself, and to take its last bytes when it is closed.
     pub handshake_time_max: Duration,
-    /// How long a client may be silent in the middle of a message.
+    /// How long a client may be silent in the middle of a message. A large reply waits as long for room, and is then
+    /// refused with "out of resource".
     pub message_pause_max: Duration,
     /// Bytes that may wait for a client that does not read. Events and output take at most half of it. The client
     /// misses more of them, but keeps its connection.
     pub queued_bytes_max: usize,
     /// Bytes of the server's memory that all connections together may hold: partial messages and queued output. Shared
     /// messages count once. Kept job information counts too; it takes at most a quarter, and is dropped first.
+    ///
+    /// Large replies count from the time when they wait for their encoding. The next one for a user waits while the
+    /// processes of this user have not read an eighth of the limit.
     ///
     /// Above half of the limit, events and output do not wait for slow readers. Above the limit, the process with the
     /// most bytes loses its largest connection.

@@ -26,7 +26,7 @@ use crate::runtime::shared::prover::ProofError;
 use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
 use crate::topo::{self, SharedMachine};
-use crate::types::{Namespace, ProcId, Time};
+use crate::types::{Namespace, ProcId, Status, Time};
 
 /// All connections of a server, by their numbers in the core.
 pub(super) struct Connections {
@@ -107,7 +107,9 @@ impl Connections {
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
         let first = self.deadlines.first().map(|&(deadline, _)| deadline);
-        first.into_iter().chain(self.accept_pause_end).min()
+        let quota = &self.memory_quota;
+        let late = self.decoder.late_from(self.limits.message_pause_max, |uid| quota.has_room_for_reply(uid));
+        first.into_iter().chain(self.accept_pause_end).chain(late).min()
     }
 
     /// Accepts waiting connections of one listener, up to a limit.
@@ -309,6 +311,7 @@ impl Connections {
             self.deadlines.remove(&(deadline, id));
             self.settle(id, Err(Dropped::Deadline));
         }
+        self.refuse_late_replies(now);
         if self.accept_pause_end.is_some_and(|end| end <= now) {
             self.accept_pause_end = None;
             if let Err(errno) = listeners.watch(poller) {
@@ -389,16 +392,51 @@ impl Connections {
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, content: Content) {
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, codec)) = asked else { return };
-        match self.decoder.encode(id, UnencodedReply { tag, command, content, codec }) {
-            Some(encoded) => self.send_encoded(id, encoded),
-            None => self.pause(id),
+        let Some(uid) = self.connections.get(&id).map(|connection| connection.credentials().uid) else { return };
+        self.decoder.line_up(uid, id, UnencodedReply { tag, command, content, codec });
+        self.pause(id);
+        self.weigh(id);
+        self.encode_next();
+    }
+
+    /// Gives the decoder the next large reply of a user whose peers have read enough.
+    fn encode_next(&mut self) {
+        loop {
+            let quota = &self.memory_quota;
+            let next = self.decoder.replies().next(|uid| quota.has_room_for_reply(uid));
+            let Some((id, reply)) = next else { return };
+            // Without a thread it is encoded now.
+            let Some(encoded) = self.decoder.encode(id, reply) else { return };
+            self.end_encoding(id, encoded);
         }
     }
 
     /// Sends a reply that the decoder has encoded.
     pub(super) fn settle_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+        self.end_encoding(id, encoded);
+        self.encode_next();
+    }
+
+    fn end_encoding(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+        self.decoder.replies().settle();
         self.send_encoded(id, encoded);
         self.resume(id);
+    }
+
+    /// Refuses large replies that waited too long because the peers of their user do not read.
+    fn refuse_late_replies(&mut self, now: Time) {
+        let wait_max = self.limits.message_pause_max;
+        loop {
+            let quota = &self.memory_quota;
+            let late = self.decoder.replies().take_late(now, wait_max, |uid| quota.has_room_for_reply(uid));
+            let Some((id, UnencodedReply { tag, command, content, codec })) = late else { return };
+            self.decoder.discard(Box::new(content));
+            let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
+            tracing::warn!(pid, ?command, "a large reply is refused, because processes of its user do not read theirs");
+            let refusal = Reply::Status(Status::ERR_OUT_OF_RESOURCE);
+            self.send_encoded(id, codec.write_reply(tag, &refusal, command));
+            self.resume(id);
+        }
     }
 
     fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
@@ -606,6 +644,8 @@ impl Connections {
             }
             self.weigh(id);
         }
+        // The peers have perhaps read enough for another large reply.
+        self.encode_next();
     }
 
     /// Writes all that earlier turns left over, because no turn follows. A connection that breaks has no use for the
@@ -635,7 +675,9 @@ impl Connections {
 
     /// Notes the memory of a connection. Drops the greediest connections as long as all together hold too much.
     fn weigh(&mut self, id: PeerId) {
-        self.memory_quota.set(id, self.connections.get(&id).map_or_else(MemoryUse::default, Connection::memory_use));
+        let mut used = self.connections.get(&id).map_or_else(MemoryUse::default, Connection::memory_use);
+        used.own = used.own.saturating_add(self.decoder.reply_bytes_of(id));
+        self.memory_quota.set(id, used);
         self.memory_quota.set_shared(self.job_info.held_bytes());
         if self.memory_quota.is_exceeded() {
             self.job_info.give_way();

@@ -1,16 +1,18 @@
 //! A thread that decodes large requests, encodes large replies and writes the descriptions of large jobs. On the
 //! server's own thread this work would stop the loop.
 //!
-//! One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
+//! One reply is encoded at a time, see [`ReplyLine`]. One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
 //! share pays for the time of its requests.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam::channel::{Sender, unbounded};
 
 use super::commands::{Command, CommandSender, Decoded};
 use super::job_info::{Described, Description};
+use super::reply_line::ReplyLine;
 use super::turns::{Share, Turns};
 use crate::proto::frame::OwnedFrame;
 use crate::proto::{self, Reply, Tag};
@@ -18,7 +20,7 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{PeerId, ProcessAnswer, QueryAnswers};
-use crate::types::{ProcId, Value, footprint};
+use crate::types::{Kval, ProcId, Time, Value, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
 pub(super) struct Decoder {
@@ -28,6 +30,8 @@ pub(super) struct Decoder {
     turns: Turns,
     /// The share of the request that the thread works on.
     working_for: Option<Share>,
+    /// Large replies to encode.
+    replies: ReplyLine<UnencodedReply>,
 }
 
 /// Work for the thread.
@@ -73,6 +77,21 @@ impl Content {
         }
     }
 
+    /// Approximate memory in bytes.
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::Reply(reply) => size_of_reply(reply),
+            Self::Queries(answers) => answers
+                .table_bytes()
+                .saturating_add(size_of_values(answers.infos().map(|info| &info.value), answers.infos().count())),
+            // The posted values are not in memory yet.
+            Self::Process { answer, .. } => {
+                let registered = &answer.registered;
+                size_of_values(registered.iter().map(|entry| &entry.value), registered.len())
+            }
+        }
+    }
+
     pub(super) fn into_reply(self) -> Reply {
         match self {
             Self::Reply(reply) => reply,
@@ -95,6 +114,32 @@ impl UnencodedReply {
             _ => codec.write_reply(tag, &reply, command),
         }
     }
+}
+
+/// Approximate memory of a large reply, in bytes.
+fn size_of_reply(reply: &Reply) -> usize {
+    match reply {
+        Reply::Infos(infos) => size_of_values(infos.iter().map(|info| &info.value), infos.len()),
+        Reply::Data(data) => {
+            let entries = data.iter().flat_map(|of| &of.entries);
+            let count = data.iter().fold(0, |sum: usize, of| sum.saturating_add(of.entries.len()));
+            size_of_values(entries.map(|entry| &entry.value), count)
+        }
+        Reply::Procs(procs) | Reply::Group { members: procs, .. } => procs.len().saturating_mul(size_of::<ProcId>()),
+        Reply::Nodes(names) => names.as_bytes().len(),
+        Reply::Partial { results, .. } => size_of_reply(results),
+        _ => 0,
+    }
+}
+
+/// Approximate memory of values with their keys. The first ones are measured, without the content of their arrays'
+/// elements. The others count with their fixed part, so that the server's thread does not walk through a large reply.
+fn size_of_values<'a>(values: impl Iterator<Item = &'a Value>, count: usize) -> usize {
+    let rough = |value: &Value| match value {
+        Value::DataArray(array) => array.elements.len().saturating_mul(size_of::<Value>()),
+        value => footprint(value).unwrap_or_default(),
+    };
+    values.take(MEASURED_VALUES_MAX).map(rough).fold(count.saturating_mul(size_of::<Kval>()), usize::saturating_add)
 }
 
 /// Whether a reply is large enough for the thread.
@@ -122,7 +167,7 @@ fn exceeds(value: &Value, left: &mut usize) -> bool {
 
 impl Decoder {
     pub(super) fn new(commands: CommandSender, clock: Clock) -> Self {
-        Self { commands, clock, jobs: None, turns: Turns::default(), working_for: None }
+        Self { commands, clock, jobs: None, turns: Turns::default(), working_for: None, replies: ReplyLine::default() }
     }
 
     /// Adds a connection with a request to decode.
@@ -133,6 +178,31 @@ impl Decoder {
     /// Removes a connection.
     pub(super) fn leave(&mut self, id: PeerId) {
         self.turns.leave(id);
+        let replies = self.replies.leave(id);
+        if !replies.is_empty() {
+            self.discard(Box::new(replies));
+        }
+    }
+
+    /// Adds a large reply for a connection of this user.
+    pub(super) fn line_up(&mut self, uid: u32, id: PeerId, reply: UnencodedReply) {
+        let size_bytes = reply.content.size_bytes();
+        self.replies.push(uid, id, size_bytes, self.clock.now(), reply);
+    }
+
+    /// The large replies.
+    pub(super) const fn replies(&mut self) -> &mut ReplyLine<UnencodedReply> {
+        &mut self.replies
+    }
+
+    /// Memory of the large replies for a connection, in bytes.
+    pub(super) fn reply_bytes_of(&self, id: PeerId) -> usize {
+        self.replies.size_bytes_of(id)
+    }
+
+    /// The time from which on a large reply for a user without room is late.
+    pub(super) fn late_from(&self, wait_max: Duration, has_room: impl Fn(u32) -> bool) -> Option<Time> {
+        self.replies.late_from(wait_max, has_room)
     }
 
     /// The next connection, if the thread is free.
@@ -242,6 +312,8 @@ fn decoded(frame: OwnedFrame, codec: &MessageCodec, clock: Clock) -> Decoded {
 
 /// Smallest message for the thread, in bytes. A smaller one is faster without it.
 pub(super) const LARGE_BYTES_MIN: usize = 512 << 10;
+/// Values of a large reply that are measured on the server's thread.
+const MEASURED_VALUES_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -274,6 +346,10 @@ mod tests {
                 assert_eq!(is_large(&reply), count > 10, "{count} in {:?}", std::mem::discriminant(&reply));
             }
         }
+        let value = |count| Kval { key: key.clone(), value: Value::ByteObject(vec![0; count]) };
+        let large = Reply::Data(vec![RankData { proc: proc.clone(), entries: vec![value(9 << 20), value(1 << 20)] }]);
+        assert!((10 << 20..11 << 20).contains(&size_of_reply(&large)), "{} bytes", size_of_reply(&large));
+        assert!(size_of_reply(&infos(200_000)) >= 200_000 * size_of::<Value>());
         for count in [10, 200_000] {
             let Reply::Infos(infos) = infos(count) else { panic!("no infos") };
             let answers = infos.into_iter().map(QueryAnswer::Info).collect();

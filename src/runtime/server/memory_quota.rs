@@ -15,6 +15,8 @@ pub(super) struct MemoryQuota {
     of_peers: BTreeMap<PeerId, MemoryUse>,
     /// Bytes of shared answers.
     shared_bytes: usize,
+    /// Bytes that the peers of each user have not read.
+    unread_bytes: BTreeMap<u32, usize>,
 }
 
 /// The bytes held for one connection.
@@ -24,20 +26,46 @@ pub(super) struct MemoryUse {
     pub(super) own: usize,
     /// Bytes of shared answers that the peer has not taken.
     pub(super) shared: usize,
+    /// The user of the peer, and bytes among its own that it has not read.
+    pub(super) unread: Option<(u32, usize)>,
 }
 
 impl MemoryQuota {
     pub(super) const fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: 0, of_peers: BTreeMap::new(), shared_bytes: 0 }
+        Self { bytes_max, bytes: 0, of_peers: BTreeMap::new(), shared_bytes: 0, unread_bytes: BTreeMap::new() }
     }
 
     /// Notes the bytes that a connection holds now.
     pub(super) fn set(&mut self, id: PeerId, used: MemoryUse) {
         let before = match used {
-            MemoryUse { own: 0, shared: 0 } => self.of_peers.remove(&id),
+            MemoryUse { own: 0, shared: 0, .. } => self.of_peers.remove(&id),
             _ => self.of_peers.insert(id, used),
         };
-        self.bytes = self.bytes.saturating_sub(before.unwrap_or_default().own).saturating_add(used.own);
+        let before = before.unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(before.own).saturating_add(used.own);
+        if before.unread != used.unread {
+            self.note_unread(before.unread, used.unread);
+        }
+    }
+
+    fn note_unread(&mut self, before: Option<(u32, usize)>, now: Option<(u32, usize)>) {
+        if let Some((uid, bytes)) = now.filter(|(_, bytes)| *bytes > 0) {
+            let of_user = self.unread_bytes.entry(uid).or_default();
+            *of_user = of_user.saturating_add(bytes);
+        }
+        if let Some((uid, bytes)) = before
+            && let Some(of_user) = self.unread_bytes.get_mut(&uid)
+        {
+            *of_user = of_user.saturating_sub(bytes);
+            if *of_user == 0 {
+                self.unread_bytes.remove(&uid);
+            }
+        }
+    }
+
+    /// Whether the peers of a user have read enough for another large reply.
+    pub(super) fn has_room_for_reply(&self, uid: u32) -> bool {
+        self.unread_bytes.get(&uid).is_none_or(|bytes| *bytes < self.bytes_max / UNREAD_PARTS)
     }
 
     /// Notes the bytes of shared answers.
@@ -96,6 +124,9 @@ struct Share {
     largest: Option<(usize, PeerId)>,
 }
 
+/// A user's next large reply waits while its peers have not read more than this part of all memory.
+const UNREAD_PARTS: usize = 8;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +150,7 @@ mod tests {
     }
 
     fn own(own: usize) -> MemoryUse {
-        MemoryUse { own, shared: 0 }
+        MemoryUse { own, ..MemoryUse::default() }
     }
 
     #[test]
@@ -137,6 +168,27 @@ mod tests {
         assert_eq!(quota.greediest(account_of), Some(PeerId(20)));
     }
 
+    /// With 50 shared bytes.
+    fn shared(own: usize) -> MemoryUse {
+        MemoryUse { shared: 50, ..self::own(own) }
+    }
+
+    #[test]
+    fn a_user_whose_peers_do_not_read_has_no_room_for_large_replies() {
+        let mut quota = MemoryQuota::new(800);
+        let unread = |uid, bytes| MemoryUse { unread: Some((uid, bytes)), ..own(bytes) };
+        quota.set(PeerId(10), unread(1, 60));
+        quota.set(PeerId(11), unread(1, 39));
+        quota.set(PeerId(20), unread(2, 99));
+        assert!(quota.has_room_for_reply(1) && quota.has_room_for_reply(2));
+        quota.set(PeerId(11), unread(1, 40));
+        assert!(!quota.has_room_for_reply(1) && quota.has_room_for_reply(2));
+        quota.set(PeerId(10), MemoryUse::default());
+        assert!(quota.has_room_for_reply(1));
+        [11, 20].into_iter().for_each(|id| quota.set(PeerId(id), MemoryUse::default()));
+        assert!(quota.unread_bytes.is_empty());
+    }
+
     #[test]
     fn half_of_it_is_for_what_was_asked_for() {
         let mut quota = MemoryQuota::new(100);
@@ -151,9 +203,9 @@ mod tests {
     fn what_is_shared_counts_once_and_falls_to_who_does_not_take_it() {
         let mut quota = MemoryQuota::new(100);
         quota.set(PeerId(10), own(45));
-        quota.set(PeerId(20), MemoryUse { own: 0, shared: 50 });
-        quota.set(PeerId(21), MemoryUse { own: 1, shared: 50 });
-        quota.set(PeerId(30), MemoryUse { own: 16, shared: 50 });
+        quota.set(PeerId(20), shared(0));
+        quota.set(PeerId(21), shared(1));
+        quota.set(PeerId(30), shared(16));
         quota.set_shared(38);
         assert_eq!((quota.bytes(), quota.greediest(account_of)), (100, None));
         quota.set_shared(50);

@@ -24,6 +24,7 @@ pub(super) mod own_values;
 pub mod poller;
 pub(super) mod process_ends;
 pub(super) mod proofs;
+pub(super) mod reply_line;
 pub(super) mod request_quota;
 pub(super) mod server_handle;
 pub(super) mod server_loop;
