@@ -151,8 +151,8 @@ pub(crate) enum Flood {
 }
 
 impl Flood {
-    /// Floods of requests of about the largest possible size.
-    pub(crate) const HUGE: [Self; 22] = [
+    /// Floods of requests of about the largest possible size, or behind much data.
+    pub(crate) const HUGE: [Self; 24] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
         Self::HugeFences,
@@ -175,9 +175,11 @@ impl Flood {
         Self::HugeWholeGets,
         Self::HugeValueGets,
         Self::HugeChanges,
+        Self::HeldGets,
+        Self::QualifiedGets,
     ];
 
-    pub(crate) const ALL: [Self; 31] = [
+    pub(crate) const ALL: [Self; 29] = [
         Self::Connects,
         Self::Introductions,
         Self::HalfIntroductions,
@@ -207,8 +209,6 @@ impl Flood {
         Self::Monitors,
         Self::Resolves,
         Self::Aborts,
-        Self::HeldGets,
-        Self::QualifiedGets,
     ];
 
     /// The requests before the flood.
