@@ -4,7 +4,7 @@ use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
 use super::posted_values::{KeySets, PostedValues, in_order};
 use super::qualified;
 use super::registration::Description;
-use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value};
+use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value, footprint};
 
 /// Facts about a job from its registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,6 +159,12 @@ pub trait Datastore {
     /// Whether a process has posted values that the audience may see. Copies nothing.
     fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
         self.posted(namespace, rank, audience).is_ok_and(|posted| !posted.is_empty())
+    }
+
+    /// The size in bytes of the posted value of a key that the audience sees; 0 if there is none. Copies nothing.
+    fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
+        let found = self.posted_of(namespace, rank, audience, &[key]).unwrap_or_default();
+        found.first().map_or(0, |entry| footprint(&entry.value).unwrap_or(usize::MAX))
     }
 
     /// Whether the audience sees this same value of a process. Copies nothing.

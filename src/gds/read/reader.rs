@@ -169,6 +169,18 @@ impl NamespaceReader {
         Ok(values)
     }
 
+    /// The size in bytes of a posted value that the audience sees; 0 if there is none.
+    pub(crate) fn posted_bytes(&self, rank: u32, audience: Audience, key: &str) -> Result<usize, Damage> {
+        let memory = self.memory();
+        let Some(key) = dictionary::find(memory, &KeyRef::new(key))? else { return Ok(0) };
+        match block::find(memory, rank, key.id, Some(audience))? {
+            Posting::Visible(value) => {
+                Ok(value.payload_bytes().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
+            }
+            Posting::Hidden | Posting::Absent => Ok(0),
+        }
+    }
+
     /// Whether a process has posted a value that the audience sees. Stops at the first.
     pub(crate) fn has_posted(&self, rank: u32, audience: Audience) -> Result<bool, Damage> {
         let (memory, audience) = (self.memory(), Some(audience));

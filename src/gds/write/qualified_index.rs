@@ -111,7 +111,7 @@ struct Match {
 }
 
 /// Steps of a search. A step finds a row, which takes about half a microsecond in a large index.
-const STEPS_MAX: u64 = 1 << 16;
+const STEPS_MAX: u64 = 1 << 14;
 /// Steps that a lookup of a value counts as: it searches up to 40 blocks of the rank.
 const STEPS_PER_LOOKUP: u64 = 16;
 /// Bytes of a value that are copied and compared in the time of a step.

@@ -355,6 +355,10 @@ impl Datastore for Store {
         self.known_reader(namespace).is_ok_and(|reader| reader.has_posted(rank, audience).unwrap_or(false))
     }
 
+    fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
+        self.known_reader(namespace).map_or(0, |reader| reader.posted_bytes(rank, audience, key).unwrap_or(0))
+    }
+
     fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
         self.writer(namespace).is_ok_and(|writer| writer.is_posted(rank, audience, posted).unwrap_or(false))
     }

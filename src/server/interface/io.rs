@@ -74,7 +74,7 @@ pub enum Output {
     /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
     /// dialect, until [`Output::Described`].
     ReplyJobData(PeerId, Tag, JobData),
-    /// Answer a Get with all data of a process. It is large, so another thread should read it.
+    /// Answer a Get with large data of a process. Another thread should read it.
     ReplyProcess(PeerId, Tag, ProcessAnswer),
     /// Answer queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job.
     ReplyQueries(PeerId, Tag, QueryAnswers),

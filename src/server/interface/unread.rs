@@ -6,7 +6,7 @@ use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::{RankData, Reply};
 use crate::types::{AsStatus, Kval, ProcId, Status};
 
-/// All data of a process for a peer.
+/// All data of a process for a peer, or one large value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcessAnswer {
     /// The process.
@@ -39,6 +39,8 @@ impl ProcessAnswer {
     #[must_use]
     pub fn into_reply(self) -> Reply {
         match self.read() {
+            // A process may withdraw a value from its readers meanwhile.
+            Ok(data) if data.entries.is_empty() => Reply::Status(Status::ERR_NOT_FOUND),
             Ok(data) => Reply::Data(vec![data]),
             Err(error) => Reply::Status(error.status()),
         }
@@ -50,7 +52,7 @@ impl ProcessAnswer {
 pub enum AnswerData {
     /// Values.
     Read(Vec<RankData>),
-    /// All data of one process. It is large.
+    /// Large data of one process.
     Unread(Box<ProcessAnswer>),
 }
 

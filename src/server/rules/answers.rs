@@ -1,5 +1,8 @@
 //! Answers to requests for data: the values, and their form for each asker.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{Audience, Datastore, LookupError, PostedValues};
@@ -93,16 +96,26 @@ impl<S: Datastore> ServerCore<S> {
             return Ok(AnswerData::NONE);
         }
         match proc.rank {
-            Rank::Process(rank)
-                if key.is_none()
-                    && directives.realm.is_default()
-                    && !self.store.posts_at_most(&proc.namespace, rank, AT_ONCE_BYTES_MAX) =>
-            {
+            Rank::Process(rank) if directives.realm.is_default() && self.is_large(wanted, rank) => {
                 self.process_answer(wanted, rank).map(|answer| AnswerData::Unread(Box::new(answer)))
             }
             _ => {
                 let entries = self.entries(wanted, tells_all)?;
                 Ok(AnswerData::Read(vec![RankData { proc: proc.clone(), entries }]))
+            }
+        }
+    }
+
+    /// Whether the wanted data of a process is too large for a copy on the server's thread. Such a value is a posted one.
+    fn is_large(&self, wanted: &Wanted, rank: u32) -> bool {
+        let namespace = &wanted.proc.namespace;
+        match &wanted.key {
+            None => !self.store.posts_at_most(namespace, rank, AT_ONCE_BYTES_MAX),
+            Some(key) => {
+                let audience = self.audience(wanted, For::Peer);
+                wanted.directives.qualifiers.is_empty()
+                    && !wanted.is_static()
+                    && self.store.posted_bytes(namespace, rank, audience, key.as_str()) > AT_ONCE_BYTES_MAX
             }
         }
     }
@@ -185,13 +198,15 @@ impl<S: Datastore> ServerCore<S> {
         Audience::of_scope(directives.scope).filter(|_| reader == For::Peer).unwrap_or(implied)
     }
 
-    /// All data of a process for a process of this node. Registered values have no scope.
+    /// The wanted data of a process for a process of this node: a posted value, or everything. Registered values have no
+    /// scope.
     fn process_answer(&self, wanted: &Wanted, rank: u32) -> Result<ProcessAnswer, LookupError> {
-        let posted = self.posted(wanted, rank, For::Peer)?;
+        let key = wanted.key.as_ref().map(|key| vec![Arc::new(BTreeSet::from([Arc::new(key.clone())]))]);
         let registered = match wanted.directives.scope {
-            Some(_) => Vec::new(),
-            None => self.process_for_peers(wanted, rank)?,
+            None if key.is_none() => self.process_for_peers(wanted, rank)?,
+            _ => Vec::new(),
         };
+        let posted = self.store.posted_later(&wanted.proc.namespace, rank, self.audience(wanted, For::Peer), key)?;
         Ok(ProcessAnswer { proc: wanted.proc.clone(), posted, registered })
     }
 
