@@ -83,7 +83,7 @@ pub(super) enum InspectError {
     #[error("the server is still creating the segment; try again")]
     Unfinished,
     /// No segment belongs to that namespace.
-    #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. There are: {}", found.join(", "))]
+    #[error("there is no segment of namespace {wanted:?}; it gets one when its first process connects. {}", listed(.found))]
     NoNamespace {
         /// The namespace asked for.
         wanted: String,
@@ -119,6 +119,13 @@ pub(super) enum InspectError {
     },
 }
 
+fn listed(namespaces: &[String]) -> String {
+    match namespaces {
+        [] => "No job that this user may inspect has one; start a job with modex run".to_owned(),
+        _ => format!("There are: {}", namespaces.join(", ")),
+    }
+}
+
 /// An error and its cause, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let mut line = error.to_string();
@@ -138,6 +145,21 @@ fn with_causes(error: &dyn Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: the message ended with an empty list.
+    #[test]
+    fn a_machine_without_any_job_is_named_so() {
+        let line = |found: &[&str]| {
+            let found = found.iter().map(|name| (*name).to_owned()).collect();
+            InspectError::NoNamespace { wanted: "a".to_owned(), found }.to_string()
+        };
+        assert!(line(&["b", "c"]).ends_with(". There are: b, c"), "{}", line(&["b", "c"]));
+        assert!(
+            line(&[]).ends_with(". No job that this user may inspect has one; start a job with modex run"),
+            "{}",
+            line(&[])
+        );
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]

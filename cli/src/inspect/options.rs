@@ -35,7 +35,7 @@ pub(super) struct Target {
 }
 
 /// The parts of each segment to show besides its summary.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(super) struct Selection {
     /// Show this namespace only
     #[arg(long, value_name = "NAMESPACE")]

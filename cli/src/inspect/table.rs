@@ -17,12 +17,16 @@ pub(super) fn render(report: &Report, is_terminal: bool) -> String {
     if let Some(inventory) = &report.inventory {
         page.inventory(inventory);
     } else if report.segments.is_empty() && report.problems.is_empty() {
-        page.text.push_str(
-            "No segment is there that this user may look into. A namespace gets one when its first process connects.\n",
-        );
+        page.text.push_str(NO_SERVER);
     }
     page.text
 }
+
+/// The report without a segment.
+const NO_SERVER: &str = "\
+No job that this user may inspect has a segment. A job gets one when its first process calls PMIx_Init.
+Start a job with modex run, or inspect the jobs of other users as root.
+";
 
 /// Text in the making: tables one below the other.
 pub(super) struct Page {

@@ -86,6 +86,14 @@ fn seen(bytes: &[u8]) -> view::Report {
     report
 }
 
+/// The page had one line, without a word on what to do.
+#[test]
+fn a_report_without_segments_says_how_to_get_one() {
+    let report = view::report(Vec::new(), &Selection::default()).unwrap();
+    let page = table::render(&report, false);
+    assert!(page.starts_with("No job ") && page.contains("Start a job with modex run"), "{page}");
+}
+
 /// Regression: values that differ in their qualifiers are stored under generated names, and the report showed these
 /// names.
 #[test]
