@@ -87,6 +87,15 @@ fn why_a_rank_was_refused_is_said() {
     assert!(asked.err.lines().any(|line| line.starts_with("modex: namespace registered (")), "{asked:?}");
 }
 
+/// Regression: the lines showed structures of the program, such as `Some(2)` and `Participants([..])`.
+#[test]
+fn the_log_shows_names_and_numbers() {
+    let ended = modex(["run", "-n", "2", MODEX, "demo"]).env("MODEX_LOG", "debug").run();
+    let has = |words: &str| ended.err.lines().any(|line| line.starts_with("modex: ") && line.contains(words));
+    assert!(has("local_count 2, job_size 2)") && has(", kind fence, procs modex-"), "{ended:?}");
+    assert!(!has("Some(") && !has("(["), "{ended:?}");
+}
+
 #[test]
 fn a_directory_that_can_not_be_made_is_named() {
     let ended = script(&["-n", "1"], "echo never").env("TMPDIR", "/no/such/place").run();

@@ -1,6 +1,7 @@
 //! Replies to requests for job information. They are written once for all clients of a namespace with the same dialect.
 //! The description of a large job takes a long time, so another thread writes it. Its clients wait, and no others do.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::bfrops::{Codec, EncodeError};
@@ -232,7 +233,7 @@ impl JobInfoAnswers {
     }
 
     fn keep(&mut self, what: What, bytes: Arc<[u8]>) {
-        tracing::debug!(?what, size_bytes = bytes.len(), "job information written");
+        tracing::debug!(%what, size_bytes = bytes.len(), "job information written");
         self.kept_bytes = self.kept_bytes.saturating_add(bytes.len());
         self.kept.push(Written { what, bytes });
     }
@@ -282,6 +283,16 @@ impl What {
         match self {
             Self::Job(name, _) | Self::Data { namespace: name, .. } => name == namespace,
             Self::Topology(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Job(namespace, (dialect, _)) => write!(f, "job {namespace} for clients of {}", dialect.peer),
+            Self::Data { namespace, .. } => write!(f, "all values of job {namespace}"),
+            Self::Topology(_) => f.write_str("the topology"),
         }
     }
 }
@@ -438,6 +449,16 @@ mod tests {
 
     fn speaking(generation: Generation) -> Dialect {
         Dialect { codec: Codec { generation, ..Dialect::OWN.codec }, ..Dialect::OWN }
+    }
+
+    #[test]
+    fn replies_are_named_for_the_log() {
+        let namespace = Namespace::new("job").unwrap();
+        let reading = MessageCodec::to_client(Dialect::OWN, 1 << 10, false);
+        assert_eq!(What::Job(namespace.clone(), reading.reading()).to_string(), "job job for clients of 5.0.0");
+        let (Dialect { codec, .. }, bytes_max) = reading.reading();
+        let data = What::Data { namespace, codec, bytes_max, is_ours: false, is_whole: true };
+        assert_eq!(data.to_string(), "all values of job job");
     }
 
     /// Each Get of a whole job was answered anew. In a job of 10^5 ranks, 40 KiB of such Gets kept the server busy for

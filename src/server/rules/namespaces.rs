@@ -23,7 +23,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         let job = self.registry.job_or_insert(namespace);
         let is_new = job.describe(*local_count, job_size, user_in(registration.description.infos()));
-        tracing::info!(%namespace, ?local_count, job_size = ?job.job_size(), "namespace registered");
+        tracing::info!(%namespace, local_count = *local_count, job_size = job.job_size(), "namespace registered");
         self.registry.touch();
         self.outputs.push(Output::Described(namespace.clone()));
         self.wake(namespace);

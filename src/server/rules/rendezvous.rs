@@ -347,7 +347,7 @@ impl<S: Datastore> ServerCore<S> {
     fn release(&mut self, id: OperationId, status: Status, info: Vec<Info>) -> Option<Signature> {
         let operation = self.collectives.remove(id)?;
         let signature = &operation.signature();
-        tracing::debug!(operation = id.0, kind = ?signature.kind, procs = ?signature.procs, %status, "operation ended");
+        tracing::debug!(operation = id.0, kind = %signature.kind, procs = %signature.procs, %status, "operation ended");
         self.timers.disarm(operation.deadline(), Timer::Operation(id));
         let until = operation.group().and_then(GroupProgress::owed_until);
         self.timers.disarm(until, Timer::Verdicts(id));

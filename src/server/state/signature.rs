@@ -3,6 +3,7 @@
 //! Source: PMIx Standard, "Process-Related Non-Reserved Keys" and fence: the order of participants does not matter.
 
 use std::cmp::Ordering;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -53,6 +54,18 @@ impl CollectiveKind {
     }
 }
 
+impl fmt::Display for CollectiveKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fence => f.write_str("fence"),
+            Self::Connect => f.write_str("connect"),
+            Self::Disconnect => f.write_str("disconnect"),
+            Self::Group(GroupOperation::Construct, name) => write!(f, "construct of group {name}"),
+            Self::Group(GroupOperation::Destruct, name) => write!(f, "destruct of group {name}"),
+        }
+    }
+}
+
 /// The common data of the participants of one operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
@@ -83,6 +96,22 @@ impl Participants {
         ProcId::by_namespace_sorted(self).map(|(namespace, _)| namespace)
     }
 }
+
+/// The first participants, and the number of the others.
+impl fmt::Display for Participants {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, proc) in self.iter().take(PARTICIPANTS_SHOWN_MAX).enumerate() {
+            write!(f, "{}{proc}", if at == 0 { "" } else { " " })?;
+        }
+        match self.len().checked_sub(PARTICIPANTS_SHOWN_MAX) {
+            None | Some(0) => Ok(()),
+            Some(others) => write!(f, " and {others} more"),
+        }
+    }
+}
+
+/// Limit of the participants in a line of the log.
+const PARTICIPANTS_SHOWN_MAX: usize = 8;
 
 impl Deref for Participants {
     type Target = [ProcId];
@@ -185,3 +214,19 @@ const UNDERSTOOD_OF_GROUPS: [&str; 10] = [
     keys::GROUP_BOOTSTRAP.name(),
     keys::GROUP_ADD_MEMBERS.name(),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_participants_is_shown_in_part() {
+        let namespace = Namespace::new("job").unwrap();
+        let shown = |count| {
+            Participants::new((0..count).map(|rank| ProcId::new(namespace.clone(), rank)).collect()).to_string()
+        };
+        assert_eq!(shown(2), "job:0 job:1");
+        assert_eq!(shown(8), "job:0 job:1 job:2 job:3 job:4 job:5 job:6 job:7");
+        assert_eq!(shown(10), format!("{} and 2 more", shown(8)));
+    }
+}
