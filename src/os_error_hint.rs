@@ -3,6 +3,7 @@
 use std::io;
 
 use nix::errno::Errno;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 /// The system's reason, and the remedy if that does not depend on the attempted call.
 pub(crate) fn explain(reason: &io::Error) -> String {
@@ -12,14 +13,13 @@ pub(crate) fn explain(reason: &io::Error) -> String {
     }
 }
 
-/// A thread needs address space for its stack. Without it, the C library gives the same reason as for too many threads.
-const START_REMEDY: &str =
-    "raise the limit on processes and threads (ulimit -u), or the limit on address space (ulimit -v)";
-
 /// As `explain`, after a failed start of a process or thread. There `EAGAIN` means a limit, not a request to try again.
+/// A thread needs address space for its stack. Without it, the C library gives the same reason as for too many threads.
 pub fn explain_start(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EAGAIN) => format!("{reason}; {START_REMEDY}"),
+        Some(Errno::EAGAIN) => {
+            format!("{reason}; raise the limit on processes and threads (ulimit -u), or {}", on_address_space())
+        }
         _ => explain(reason),
     }
 }
@@ -28,8 +28,8 @@ pub fn explain_start(reason: &io::Error) -> String {
 pub(crate) fn explain_mapping(reason: &io::Error) -> String {
     match reason.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOMEM) => format!(
-            "{reason}; raise the limit on address space (ulimit -v), or the number of mappings of a process \
-             (vm.max_map_count, sysctl), or free memory"
+            "{reason}; raise {}, or the number of mappings of a process (vm.max_map_count, sysctl), or free memory",
+            on_address_space()
         ),
         _ => explain(reason),
     }
@@ -40,16 +40,33 @@ pub(crate) fn is_shortage(reason: &io::Error) -> bool {
     reason.raw_os_error().map(Errno::from_raw).and_then(remedy).is_some()
 }
 
-const fn remedy(errno: Errno) -> Option<&'static str> {
+fn remedy(errno: Errno) -> Option<String> {
     match errno {
-        Errno::EMFILE => Some("raise the limit on open files (ulimit -n)"),
-        Errno::ENFILE => {
-            Some("the whole system has too many open files: end some process, or raise fs.file-max (sysctl)")
+        Errno::EMFILE => {
+            let limit = limit(Resource::RLIMIT_NOFILE);
+            let now = limit.map_or_else(String::new, |limit| format!(", which is {limit} (usually 1024 or more)"));
+            Some(format!("raise the limit on open files (ulimit -n){now}"))
         }
-        Errno::ENOSPC | Errno::EDQUOT => Some("make room there, or set TMPDIR to a directory that has room"),
-        Errno::ENOMEM => Some("free memory, or raise the limit on address space (ulimit -v)"),
+        Errno::ENFILE => {
+            Some("the whole system has too many open files: end some process, or raise fs.file-max (sysctl)".to_owned())
+        }
+        Errno::ENOSPC | Errno::EDQUOT => Some("make room there, or set TMPDIR to a directory that has room".to_owned()),
+        Errno::ENOMEM => Some(format!("free memory, or raise {}", on_address_space())),
         _ => None,
     }
+}
+
+/// The limit on address space in words, with its value if there is one.
+fn on_address_space() -> String {
+    // The shell counts in KiB.
+    let limit = limit(Resource::RLIMIT_AS).map(|bytes| bytes / 1024);
+    let now = limit.map_or_else(String::new, |limit| format!(", which is {limit} (usually unlimited)"));
+    format!("the limit on address space (ulimit -v){now}")
+}
+
+/// The value of a limit of this process. `None` if it is unlimited.
+fn limit(resource: Resource) -> Option<u64> {
+    getrlimit(resource).ok().map(|(soft, _)| soft).filter(|soft| *soft != RLIM_INFINITY)
 }
 
 #[cfg(test)]

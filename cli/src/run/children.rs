@@ -25,14 +25,17 @@ use super::verdict::Ending;
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "rank {rank}: cannot start {program:?}{}: {}{}",
+    "rank {rank}: cannot start {program:?}{}: {}{}{}",
     in_directory(.directory.as_deref()),
     about_interpreter(.interpreter.as_deref()),
-    explain_start(.reason)
+    explain_start(.reason),
+    about_descriptors(.reason, *.rank_count)
 )]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,
+    /// The number of ranks of the job.
+    rank_count: usize,
     /// The program.
     program: OsString,
     /// Its directory, if not the launcher's. The system's reason may be about the directory or the program.
@@ -44,10 +47,11 @@ pub(crate) struct SpawnError {
 }
 
 impl SpawnError {
-    fn new(rank: u32, app: &App, reason: io::Error) -> Self {
+    fn new(rank: u32, rank_count: usize, app: &App, reason: io::Error) -> Self {
         let is_missing = reason.kind() == io::ErrorKind::NotFound;
         let interpreter = is_missing.then(|| missing_interpreter(app)).flatten();
-        Self { rank, program: app.program.clone(), directory: app.working_directory.clone(), interpreter, reason }
+        let (program, directory) = (app.program.clone(), app.working_directory.clone());
+        Self { rank, rank_count, program, directory, interpreter, reason }
     }
 
     /// The launcher's exit status, as shells have it: the program was not found, or is not executable.
@@ -86,6 +90,21 @@ fn in_directory(directory: Option<&Path>) -> String {
     directory.map_or_else(String::new, |directory| format!(" in {}", directory.display()))
 }
 
+/// The number of descriptors that the job needs, if there were too few.
+fn about_descriptors(reason: &io::Error, rank_count: usize) -> String {
+    if reason.raw_os_error() != Some(Errno::EMFILE as i32) {
+        return String::new();
+    }
+    let needed = DESCRIPTORS_OF_LAUNCHER + DESCRIPTORS_OF_RANK * rank_count;
+    format!("; a job of {rank_count} ranks needs {needed}")
+}
+
+/// Descriptors that suffice for the launcher without ranks, with the server's reserve.
+const DESCRIPTORS_OF_LAUNCHER: usize = 40;
+
+/// Descriptors that suffice for a rank: pipes for its output, its connection, and the server's reserve for that.
+const DESCRIPTORS_OF_RANK: usize = 4;
+
 /// One of a rank's two outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
@@ -106,6 +125,8 @@ struct Rank {
 #[derive(Debug)]
 pub(super) struct Children {
     ranks: Vec<Rank>,
+    /// The number of ranks that the job will have.
+    rank_count: usize,
     /// The group exists as long as its leader, the guardian.
     group: Pid,
     orphans: Orphans,
@@ -122,9 +143,9 @@ pub(super) struct Pipes {
 }
 
 impl Children {
-    /// A group without ranks; later ranks join it.
-    pub(super) fn new(group: Pid) -> Self {
-        Self { ranks: Vec::new(), group, orphans: Orphans::adopt(group), is_finished: false }
+    /// A group without ranks; later this number of ranks joins it.
+    pub(super) fn new(group: Pid, rank_count: usize) -> Self {
+        Self { ranks: Vec::new(), rank_count, group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
     /// Starts the next rank. A child inherits the starter's processors, so the rank is bound before it exists and never
@@ -137,7 +158,8 @@ impl Children {
         with_input: bool,
     ) -> Result<Pipes, SpawnError> {
         let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        let failed = |reason| SpawnError::new(rank, app, reason);
+        let rank_count = self.rank_count;
+        let failed = |reason| SpawnError::new(rank, rank_count, app, reason);
         let mut command = Command::new(&app.program);
         Server::REMOVED_VARIABLES.iter().for_each(|name| {
             command.env_remove(name);

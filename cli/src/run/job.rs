@@ -152,7 +152,7 @@ impl LaunchedJob {
         let mut job = Self {
             server,
             directory,
-            children: Children::new(guardian.group()),
+            children: Children::new(guardian.group(), rank_count),
             streams: Vec::new(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,

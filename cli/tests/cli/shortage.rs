@@ -39,6 +39,30 @@ fn too_few_descriptors() {
     says_what_to_do_until_there_is_enough(|limit| format!("ulimit -n {limit}"), 6, "(ulimit -n)");
 }
 
+/// The message named the limit, but neither its value nor the value that the job needs.
+#[test]
+fn a_limit_is_named_with_its_value_and_the_number_that_is_needed() {
+    let job = |condition: &str| script(&["-n", "1"], &format!("{condition} && exec {MODEX} run -n 64 -- true")).run();
+    let ended = job("ulimit -n 64");
+    let words =
+        "raise the limit on open files (ulimit -n), which is 64 (usually 1024 or more); a job of 64 ranks needs 296";
+    assert!(ended.code() == Some(1) && ended.err.contains(words), "{ended:?}");
+    let ended = job("ulimit -n 296");
+    assert!(ended.code() == Some(0) && ended.err.is_empty(), "{ended:?}");
+    let demo = format!("ulimit -n 296 && exec {MODEX} run -n 64 -- {MODEX} demo");
+    let ended = script(&["-n", "1"], &demo).run();
+    assert!(ended.code() == Some(0) && ended.err.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn the_limit_on_address_space_is_named_with_its_value() {
+    // No room for the stack of a thread.
+    let output = launcher("ulimit -v 4000000; export RUST_MIN_STACK=8000000000");
+    let said = String::from_utf8(output.stderr).unwrap();
+    let words = "the limit on address space (ulimit -v), which is 4000000 (usually unlimited)";
+    assert!(output.status.code() == Some(1) && said.contains(words), "{said}");
+}
+
 /// Regression: the error of a full file system was only "No space left on device", without advice.
 #[test]
 fn a_full_temporary_directory() {
