@@ -11,7 +11,8 @@ use modex::{Client, FenceOptions, GetOptions, keys};
 const ENDPOINT: &str = "example.endpoint";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::connect()?;
+    // The error is a sentence for people.
+    let client = Client::connect().map_err(|error| error.to_string())?;
     let me = client.proc().clone();
     let size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
 

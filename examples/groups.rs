@@ -8,7 +8,8 @@ use modex::types::{Info, Key, ProcId, Rank};
 use modex::{Client, FenceOptions, keys};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::connect()?;
+    // The error is a sentence for people.
+    let client = Client::connect().map_err(|error| error.to_string())?;
     let me = client.proc().clone();
     let size = client.get(Rank::Wildcard, keys::JOB_SIZE)?;
     if me.rank.process().is_some_and(|rank| rank % 2 == 0) {

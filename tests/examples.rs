@@ -29,6 +29,20 @@ fn clients_read_what_the_next_one_put() {
     assert_eq!(run(&format!("exec {}", example("client").display())), [next(0), next(1), next(2)]);
 }
 
+/// They ended with `Error: NotLaunched`.
+#[test]
+fn a_process_without_a_launcher_ends_with_a_sentence() {
+    for name in ["client", "groups"] {
+        let mut command = Command::new(example(name));
+        std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PMIX_")).for_each(|(name, _)| {
+            command.env_remove(name);
+        });
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.starts_with("Error: \"PMIX_NAMESPACE is not set: "), "{said}");
+    }
+}
+
 #[test]
 fn every_second_process_is_in_the_group() {
     let lines = run(&format!("exec {}", example("groups").display()));
