@@ -109,9 +109,10 @@ impl<S: Datastore> ServerCore<S> {
         };
         let name = name.filter(|_| !wanted.is_static());
         let is_named = |entry: &&Kval| name.is_none_or(|name| entry.key.as_str() == name);
+        let search_bytes = size_of_val(&**entries);
         if !entries.iter().any(|entry| is_named(&entry)) {
             self.refuse(asker, Status::ERR_NOT_FOUND);
-            return 0;
+            return search_bytes;
         }
         match asker {
             Asker::Peer(ticket) if *is_large && name.is_none() => {
@@ -125,7 +126,7 @@ impl<S: Datastore> ServerCore<S> {
                 let data = RankData { proc: proc.clone(), entries: told.cloned().collect() };
                 let answer_bytes = size_bytes(&data.entries);
                 self.outputs.reply(ticket, Reply::Data(vec![data]));
-                answer_bytes
+                search_bytes.saturating_add(answer_bytes)
             }
             Asker::Own(ticket) => {
                 self.outputs.complete(ticket, HostResult::Entries(entries.to_vec()));

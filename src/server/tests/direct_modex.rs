@@ -374,3 +374,16 @@ fn large_data_of_an_unknown_job_is_told_in_part_or_shared() {
     let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert_eq!(answer.clone().read().unwrap().entries, fetched);
 }
+
+/// Regression: 64 requests in one step each searched all values of an unknown job's process.
+#[test]
+fn a_search_in_much_data_of_an_unknown_job_ends_the_step() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 1);
+    let target = ProcId::new(namespace("elsewhere"), 3);
+    let (id, _) = upcall(&rig.request(peers[0], get(&target, Some("b"), &[])));
+    assert_eq!(rig.request(peers[0], get(&target, Some("b"), &[])), []);
+    let outputs = rig.complete(id, HostReply::DirectModex(vec![kval("a", 1); (2 << 20) / size_of::<Kval>()]));
+    assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_FOUND)]);
+    assert_eq!(statuses(&rig.wait(1)), [(peers[0], Status::ERR_NOT_FOUND)]);
+}
