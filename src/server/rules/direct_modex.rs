@@ -77,7 +77,8 @@ impl<S: Datastore> ServerCore<S> {
             Err(status) => Some(status),
         };
         let settled = Concerned::Upcall(id, status.unwrap_or(Status::ERR_NOT_FOUND));
-        self.review(now, std::iter::once(settled).chain(about(&fetch.proc)));
+        let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
+        self.review(now, std::iter::once(settled).chain(stored));
     }
 
     /// Ends a wait for the host: with the data if it is here now, else with `otherwise`. Returns the size of the answer's

@@ -174,6 +174,7 @@ impl<S: Datastore> ServerCore<S> {
                 break;
             }
         }
+        self.waiting.reviews.rotate();
         if !self.waiting.reviews.is_empty() {
             let next = Some(now + NEXT_STEP_IN);
             self.waiting.reviews.set_next_step(next);

@@ -103,6 +103,12 @@ impl Reviews {
         }
     }
 
+    /// Puts the first change behind the others, so that none waits until all requests of another one are reviewed.
+    pub(crate) fn rotate(&mut self) {
+        let first = self.queue.pop_front();
+        self.queue.extend(first);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -481,3 +481,19 @@ fn changes_during_the_reviews_delay_no_request() {
     }
     assert_eq!(answered, 50);
 }
+
+/// Regression: the requests that one process waited for were reviewed behind all those of another one.
+#[test]
+fn reviews_because_of_one_change_do_not_wait_for_those_of_another() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(3, 3);
+    let qualifier = Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), 1_u32) };
+    assert_eq!(rig.request(peers[2], get(&proc(1), Some("a"), &[])), []);
+    for _ in 0..400 {
+        assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[qualifier.clone(), timeout(60)])), []);
+    }
+    rig.put(peers[0], Scope::Global, "b", 1);
+    rig.put(peers[1], Scope::Global, "a", 2);
+    let answered = (0..2).flat_map(|_| replies(&rig.wait(1))).collect::<Vec<_>>();
+    assert!(matches!(&answered[..], [(peer, Reply::Data(_))] if *peer == peers[2]), "{answered:?}");
+}
