@@ -118,6 +118,12 @@ pub trait Datastore {
         qualifiers: &[Info],
     ) -> Result<Value, LookupError>;
 
+    /// Largest number of values that [`Datastore::lookup_qualified`] examines.
+    fn qualified_values(&self, namespace: &Namespace) -> usize {
+        let _ = namespace;
+        0
+    }
+
     /// All posted values of a process that the audience may see; the newest of each key; empty if there are none.
     /// Qualified values come under the key of qualified values.
     ///

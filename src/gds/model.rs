@@ -238,6 +238,13 @@ impl Datastore for MapStore {
         }
     }
 
+    /// Each name is searched among all values.
+    fn qualified_values(&self, namespace: &Namespace) -> usize {
+        let posted = self.namespaces.get(namespace).into_iter().flat_map(|job| job.posted.values().flatten());
+        let names = posted.clone().filter(|(_, posted)| qualified::is_qualified(posted.key.as_str()));
+        names.count().saturating_mul(posted.count())
+    }
+
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
         let newest = self.newest_posted(namespace, rank, audience)?;
         Ok(newest.into_iter().map(|(key, value)| Kval { key: qualified::public_key(key), value }).collect())

@@ -65,6 +65,11 @@ impl QualifiedIndex {
         self.registered = names.map(str::to_owned).collect();
     }
 
+    /// Number of rows and names.
+    pub(super) fn len(&self) -> usize {
+        self.posted.len().saturating_add(self.registered.len())
+    }
+
     /// The registered names of a key, in order.
     fn registered_of(&self, key: &str) -> impl Iterator<Item = &str> {
         let prefix = qualified::prefix(key);

@@ -324,6 +324,10 @@ impl Datastore for Store {
         value.map_err(|error| lookup_error(namespace, lookup.key.name, lookup.rank, error))
     }
 
+    fn qualified_values(&self, namespace: &Namespace) -> usize {
+        self.namespaces.get(namespace).map_or(0, |data| data.writer.qualified.len())
+    }
+
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
         let posted = self.known_reader(namespace)?.posted(rank, Some(audience));
         copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)

@@ -105,7 +105,11 @@ impl<S: Datastore> ServerCore<S> {
         for _ in 0..TIMERS_PER_TURN {
             let Some(timer) = self.timers.pop_due(now) else { return };
             match timer {
-                Timer::Wait(wait) => self.expire_wait(now, wait),
+                Timer::Wait(wait) => {
+                    if self.expire_wait(now, wait) {
+                        return;
+                    }
+                }
                 Timer::Operation(operation) => self.expire_operation(now, operation),
                 Timer::Upcall(upcall) => self.expire_upcall(now, upcall),
                 Timer::Registration(operation) => self.expire_registration(now, operation),

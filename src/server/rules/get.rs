@@ -162,15 +162,16 @@ impl<S: Datastore> ServerCore<S> {
     /// Reviews some of the held requests whose review is due.
     pub(in crate::server) fn review_some(&mut self, now: Time) {
         self.waiting.reviews.set_next_step(None);
-        let mut answer_bytes = 0_usize;
+        let mut step_bytes = 0_usize;
         for _ in 0..REVIEWS_PER_STEP {
-            answer_bytes = answer_bytes.saturating_add(match self.waiting.take_due() {
-                Some(Review::Of(id)) => self.review_wait(now, id),
-                Some(Review::Settle(id, status)) => self.settle_wait(now, id, status),
-                Some(Review::End) => 0,
-                None => return,
-            });
-            if answer_bytes > ANSWER_BYTES_PER_STEP {
+            let Some(due) = self.waiting.take_due() else { return };
+            let cost_bytes = match due {
+                Review::Of(id) => self.search_bytes(id).saturating_add(self.review_wait(now, id)),
+                Review::Settle(id, status) => self.search_bytes(id).saturating_add(self.settle_wait(now, id, status)),
+                Review::End => 0,
+            };
+            step_bytes = step_bytes.saturating_add(cost_bytes);
+            if step_bytes > STEP_BYTES {
                 break;
             }
         }
@@ -180,6 +181,14 @@ impl<S: Datastore> ServerCore<S> {
             self.waiting.reviews.set_next_step(next);
             self.timers.arm(next, Timer::Reviews);
         }
+    }
+
+    /// The time to judge a held request, as the bytes that are copied in this time. A Get with qualifiers may search many
+    /// values.
+    fn search_bytes(&self, id: WaitId) -> usize {
+        let waiter = self.waiting.get(id).filter(|waiter| !waiter.wanted.directives.qualifiers.is_empty());
+        let values = waiter.map_or(0, |waiter| self.store.qualified_values(&waiter.wanted.proc.namespace));
+        values.saturating_mul(BYTES_PER_VALUE)
     }
 
     /// Reviews a held request. Returns the size of its answer, if it gets one, in bytes.
@@ -210,15 +219,22 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// The time of a held request is over. Its answer may be here, and only its review be due.
-    pub(in crate::server) fn expire_wait(&mut self, now: Time, id: WaitId) {
-        let Some(waiter) = self.waiting.get(id) else { return };
+    /// The time of a held request is over. Its answer may be here, and only its review be due. Returns whether this took
+    /// the time of a step.
+    pub(in crate::server) fn expire_wait(&mut self, now: Time, id: WaitId) -> bool {
+        let is_long = self.search_bytes(id) > STEP_BYTES;
+        let Some(waiter) = self.waiting.get(id).filter(|_| !is_long || self.waiting.is_due(id)) else {
+            self.refuse_wait(id, Status::ERR_TIMEOUT);
+            return false;
+        };
         if self.judge(&waiter.asker, &waiter.wanted) != GetVerdict::Found {
-            return self.refuse_wait(id, Status::ERR_TIMEOUT);
+            self.refuse_wait(id, Status::ERR_TIMEOUT);
+            return is_long;
         }
         let concerned = Concerned::Key(waiter.wanted.proc.clone(), waiter.wanted.awaited_key().cloned());
         self.waiting.set_deadline(id, None);
         self.review(now, [concerned]);
+        is_long
     }
 
     pub(super) fn take_wait(&mut self, id: WaitId) -> Option<Waiter> {
@@ -398,8 +414,10 @@ impl<S: Datastore> ServerCore<S> {
 const SPOKEN_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Number of held requests reviewed in one step.
 const REVIEWS_PER_STEP: usize = 64;
-/// A step ends after this many bytes of answers.
-const ANSWER_BYTES_PER_STEP: usize = 1 << 20;
+/// A step ends after this many bytes of answers and searches.
+const STEP_BYTES: usize = 1 << 20;
+/// Bytes that are copied in the time in which a search examines a value.
+const BYTES_PER_VALUE: usize = 256;
 
 fn lookup_of<'a>(wanted: &'a Wanted, key: &'a Key, reader: For) -> Lookup<'a> {
     let directives = &wanted.directives;

@@ -482,6 +482,25 @@ fn changes_during_the_reviews_delay_no_request() {
     assert_eq!(answered, 50);
 }
 
+/// Regression: a step reviewed 64 requests, and a turn ended 256 of them. With qualifiers each took tens of
+/// milliseconds.
+#[test]
+fn a_turn_judges_one_request_with_a_long_search() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let qualifier = |number: u32| Info { flags: InfoFlags::QUALIFIER.bits(), ..Info::new(key("q"), number) };
+    let value = |number| Value::info_array(vec![Info::new(key("a"), 5_u32), qualifier(number)]);
+    let values = (0..80).map(|number| Kval { key: Key::from_static("pmix.qual.val"), value: value(number) }).collect();
+    rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, values)] }));
+    for _ in 0..5 {
+        assert_eq!(rig.request(peers[1], get(&proc(0), Some("a"), &[qualifier(100), timeout(1)])), []);
+    }
+    rig.put(peers[0], Scope::Global, "b", 1);
+    // The first two are reviewed before their time ends, and the others after it.
+    let ended: Vec<usize> = (0..3).map(|_| replies(&rig.wait(1)).len()).collect();
+    assert_eq!(ended, [3, 1, 1]);
+}
+
 /// Regression: the requests that one process waited for were reviewed behind all those of another one.
 #[test]
 fn reviews_because_of_one_change_do_not_wait_for_those_of_another() {
