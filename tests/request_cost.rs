@@ -246,6 +246,18 @@ fn job_get_in(ranks: u32) -> u64 {
     cost
 }
 
+/// The cost of a Get of a process without a key but with a realm. Its answer is all information of the job.
+fn realm_get_in(ranks: u32) -> u64 {
+    let namespace = process(0).namespace;
+    let description =
+        JobDescription::new(&namespace).nodes(["here"]).ranks_by_node(std::iter::once(0..ranks)).build().unwrap();
+    let mut node = Node::of_job(description);
+    let directives = vec![Info::new(Key::from_static("pmix.job.info"), true)];
+    let (cost, outputs) = node.request(READER, Request::Get(Get { proc: process(0), directives, key: None }));
+    assert!(matches!(outputs.as_slice(), [Output::ReplyProcess(..)]), "{outputs:?}");
+    cost
+}
+
 /// The cost of a question for the processes on a node without any, in a job with this many ranks elsewhere. The server
 /// copied the ranks of another node to learn whether the placement is known: 600 KB for 100,000 ranks.
 fn resolve_in(ranks: u32) -> u64 {
@@ -376,6 +388,7 @@ fn a_request_costs_what_it_brings_or_asks_for() {
         ("a Get with a qualifier behind commits", qualified_get_behind),
         ("a Get with a qualifier behind others", missing_qualifier_behind),
         ("a Get of a whole job", job_get_in),
+        ("a Get of a whole realm", realm_get_in),
         ("a question for the processes of a node", resolve_in),
     ] {
         let (few, many) = (cost(100), cost(2_400));

@@ -162,6 +162,14 @@ pub trait Datastore {
         Ok(PostedValues::Read(values?.into()))
     }
 
+    /// As [`Datastore::job_entries`], for a later read by any thread.
+    ///
+    /// # Errors
+    /// As [`Datastore::job_entries`].
+    fn job_entries_later(&self, namespace: &Namespace) -> Result<PostedValues, LookupError> {
+        self.job_entries(namespace).map(|entries| PostedValues::Read(entries.into()))
+    }
+
     /// Whether a process has posted values that the audience may see. Copies nothing.
     fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
         self.posted(namespace, rank, audience).is_ok_and(|posted| !posted.is_empty())

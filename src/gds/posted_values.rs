@@ -24,6 +24,8 @@ pub enum PostedValues {
     Read(Arc<[Kval]>),
     /// In a segment.
     Unread(UnreadValues),
+    /// Instead, all information of the job. It is as large as the job.
+    Job(UnreadJob),
 }
 
 /// Posted values of a process in a segment.
@@ -37,6 +39,13 @@ pub struct UnreadValues {
     pub(super) keys: Option<KeySets>,
 }
 
+/// The information of a job in a segment.
+#[derive(Clone, Debug)]
+pub struct UnreadJob {
+    pub(super) reader: Arc<NamespaceReader>,
+    pub(super) namespace: Namespace,
+}
+
 impl PostedValues {
     /// Copies of the values.
     ///
@@ -46,6 +55,9 @@ impl PostedValues {
         match self {
             Self::Read(values) => Ok(values.to_vec()),
             Self::Unread(values) => values.read(),
+            Self::Job(UnreadJob { reader, namespace }) => {
+                reader.job_entries().map_err(|error| damaged(namespace, &error))
+            }
         }
     }
 }
@@ -66,6 +78,13 @@ impl PartialEq for UnreadValues {
     fn eq(&self, other: &Self) -> bool {
         let place = |of: &Self| (Arc::as_ptr(&of.reader), of.rank, of.audience);
         place(self) == place(other) && self.keys == other.keys
+    }
+}
+
+impl PartialEq for UnreadJob {
+    /// Whether both are in the same segment.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.reader, &other.reader)
     }
 }
 

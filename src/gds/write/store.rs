@@ -12,7 +12,7 @@ use crate::gds::error::StoreError;
 use crate::gds::job_record::JobRecord;
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Lookup, LookupError, Origin, Posted};
-use crate::gds::posted_values::{KeySets, PostedValues, UnreadValues, copied, damaged};
+use crate::gds::posted_values::{KeySets, PostedValues, UnreadJob, UnreadValues, copied, damaged};
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::read::reader::NamespaceReader;
 use crate::gds::read::search::ReadError;
@@ -353,6 +353,11 @@ impl Datastore for Store {
     ) -> Result<PostedValues, LookupError> {
         let reader = Arc::clone(self.known_reader(namespace)?);
         Ok(PostedValues::Unread(UnreadValues { reader, namespace: namespace.clone(), rank, audience, keys }))
+    }
+
+    fn job_entries_later(&self, namespace: &Namespace) -> Result<PostedValues, LookupError> {
+        let reader = Arc::clone(self.known_reader(namespace)?);
+        Ok(PostedValues::Job(UnreadJob { reader, namespace: namespace.clone() }))
     }
 
     fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {

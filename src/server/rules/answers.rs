@@ -99,6 +99,11 @@ impl<S: Datastore> ServerCore<S> {
             Rank::Process(rank) if directives.realm.is_default() && self.is_large(wanted, rank) => {
                 self.process_answer(wanted, rank).map(|answer| AnswerData::Unread(Box::new(answer)))
             }
+            Rank::Process(_) if key.is_none() && !directives.realm.is_default() => {
+                let posted = self.store.job_entries_later(&proc.namespace)?;
+                let answer = ProcessAnswer { proc: proc.clone(), posted, registered: Vec::new() };
+                Ok(AnswerData::Unread(Box::new(answer)))
+            }
             _ => {
                 let entries = self.entries(wanted, tells_all)?;
                 Ok(AnswerData::Read(vec![RankData { proc: proc.clone(), entries }]))
