@@ -1,8 +1,8 @@
 //! A thread that decodes large requests, encodes large replies and writes the descriptions of large jobs. On the
 //! server's own thread this work would stop the loop.
 //!
-//! One reply is encoded at a time, see [`ReplyLine`]. One request is decoded at a time. [`Turns`] chooses the next one, as in the loop: by user, then by process, and each
-//! share pays for the time of its requests.
+//! One reply is encoded at a time, see [`ReplyLine`]. One request is decoded at a time. [`Turns`] chooses the next one,
+//! as in the loop: by user, then by process, and each share pays for the time of its requests.
 
 use std::io;
 use std::sync::Arc;

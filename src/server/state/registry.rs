@@ -325,8 +325,8 @@ impl Registry {
         procs.iter().filter(|_| !self.ended.numbers.is_empty()).find(|entry| self.has_ended(&entry.namespace))
     }
 
-    /// The local participants in a sorted list; `None` while a participating namespace is not fully defined: it must be registered with
-    /// all its local processes. With `ended_is_nobody`, an ended job has no local participants.
+    /// The local participants in a sorted list; `None` while a participating namespace is not fully defined: it must be
+    /// registered with all its local processes. With `ended_is_nobody`, an ended job has no local participants.
     pub(crate) fn membership(&self, procs: &[ProcId], ended_is_nobody: bool) -> Option<Membership> {
         let (mut local, mut remote) = (Vec::new(), Remote::None);
         // Each job is looked up once, however many of its processes are listed.
