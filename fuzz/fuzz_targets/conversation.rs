@@ -15,11 +15,11 @@ use libfuzzer_sys::fuzz_target;
 use modex::bfrops::{DecodeLimits, EncodeError};
 use modex::gds::model::MapStore;
 use modex::proto::frame::FrameBuffer;
-use modex::proto::handshake::{HandshakeAnswer, CONNECT_HEADER_BYTES, Connect, Role, connect_body_size};
+use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, Role, connect_body_size};
 use modex::proto::{AnswerForm, Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
-    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId,
-    RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId, Version,
+    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
+    RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId, Version,
 };
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
@@ -284,7 +284,10 @@ fn only_foreign_types(error: &EncodeError) {
 fn answer(upcall: Upcall) -> HostReply {
     let value = || Value::from("answer");
     match upcall {
-        Upcall::Fence(fence) => HostReply::Fence { status: Status::SUCCESS, blocks: fence.data.blocks },
+        Upcall::Fence(fence) => match fence.read() {
+            Ok(fence) => HostReply::Fence { status: Status::SUCCESS, blocks: fence.data.blocks },
+            Err(error) => panic!("the server's own segment is damaged: {error}"),
+        },
         Upcall::DirectModex { .. } => {
             HostReply::DirectModex(vec![Kval { key: Key::from_static("k.remote"), value: value() }])
         }

@@ -14,9 +14,9 @@ use modex::gds::model::MapStore;
 use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag};
 use modex::server::{
-    CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace, ServerCore, StoreOffer, ToolAdmission,
-    ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
+    CallId, Capabilities, Config, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall,
+    HostReply, HostResult, Input, Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace,
+    ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -30,6 +30,11 @@ fuzz_target!(|input: &[u8]| {
         _ => run(config, MapStore::new(), operations),
     }
 });
+
+/// The server's own contribution to a fence.
+fn blocks_of(fence: &FenceUpcall<Contribution>) -> Vec<(ProcId, Vec<Kval>)> {
+    fence.clone().read().expect("the server's own segment is undamaged").data.blocks
+}
 
 fn run<S: Datastore>(config: Config, store: S, operations: &[u8]) {
     let mut world = World::new(ServerCore::new(config, store));
@@ -265,7 +270,7 @@ impl<S: Datastore> World<S> {
             (1, _) => HostReply::DirectModex(values(c)),
             (2, Some(Upcall::Fence(fence))) => HostReply::Fence {
                 status: if c > 200 { Status::ERR_PARTIAL_SUCCESS } else { Status::SUCCESS },
-                blocks: fence.data.blocks.iter().cloned().chain([(proc(c), values(b))]).collect(),
+                blocks: blocks_of(fence).into_iter().chain([(proc(c), values(b))]).collect(),
             },
             (3, _) => HostReply::Fence { status: Status::SUCCESS, blocks: vec![(proc(c), values(b))] },
             (4, Some(Upcall::DirectModex { .. })) => HostReply::DirectModex(values(c)),
