@@ -29,7 +29,7 @@ fn clients_read_what_the_next_one_put() {
     assert_eq!(run(&format!("exec {}", example("client").display())), [next(0), next(1), next(2)]);
 }
 
-/// They ended with `Error: NotLaunched`.
+/// Regression: the examples ended with `Error: NotLaunched`.
 #[test]
 fn a_process_without_a_launcher_ends_with_a_sentence() {
     for name in ["client", "groups"] {

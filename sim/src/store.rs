@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use modex::gds::registration::Description;
 use modex::gds::{
-    Audience, Datastore, JobSummary, Lookup, LookupError, NamespaceReader, Origin, Posted, Store, StoreError,
-    StoreOptions,
+    Audience, Datastore, JobSummary, KeySets, Lookup, LookupError, NamespaceReader, Origin, Posted, Store, StoreError,
+    StoreOptions, StoredValues,
 };
 use modex::types::{Info, Kval, LentEntry, Namespace, Scope, Value};
 
@@ -113,6 +113,14 @@ impl Datastore for SimStore {
         self.store.lookup_qualified(namespace, lookup, qualifiers)
     }
 
+    fn locate(&self, namespace: &Namespace, lookup: &Lookup<'_>) -> Result<(), LookupError> {
+        self.store.locate(namespace, lookup)
+    }
+
+    fn qualified_values(&self, namespace: &Namespace) -> usize {
+        self.store.qualified_values(namespace)
+    }
+
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
         self.store.posted(namespace, rank, audience)
     }
@@ -125,6 +133,32 @@ impl Datastore for SimStore {
         keys: &[&str],
     ) -> Result<Vec<Kval>, LookupError> {
         self.store.posted_of(namespace, rank, audience, keys)
+    }
+
+    fn posted_later(
+        &self,
+        namespace: &Namespace,
+        rank: u32,
+        audience: Audience,
+        keys: Option<KeySets>,
+    ) -> Result<StoredValues, LookupError> {
+        self.store.posted_later(namespace, rank, audience, keys)
+    }
+
+    fn job_entries_later(&self, namespace: &Namespace) -> Result<StoredValues, LookupError> {
+        self.store.job_entries_later(namespace)
+    }
+
+    fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {
+        self.store.has_posted(namespace, rank, audience)
+    }
+
+    fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
+        self.store.posted_bytes(namespace, rank, audience, key)
+    }
+
+    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
+        self.store.is_posted(namespace, rank, audience, posted)
     }
 
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {

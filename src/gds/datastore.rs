@@ -1,9 +1,9 @@
 //! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
 use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
-use super::posted_values::{KeySets, PostedValues, in_order};
 use super::qualified;
 use super::registration::Description;
+use super::stored_values::{KeySets, StoredValues, in_order};
 use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value, footprint};
 
 /// Facts about a job from its registration.
@@ -119,10 +119,7 @@ pub trait Datastore {
     ) -> Result<Value, LookupError>;
 
     /// Largest number of values that [`Datastore::lookup_qualified`] examines.
-    fn qualified_values(&self, namespace: &Namespace) -> usize {
-        let _ = namespace;
-        0
-    }
+    fn qualified_values(&self, namespace: &Namespace) -> usize;
 
     /// All posted values of a process that the audience may see; the newest of each key; empty if there are none.
     /// Qualified values come under the key of qualified values.
@@ -154,20 +151,20 @@ pub trait Datastore {
         rank: u32,
         audience: Audience,
         keys: Option<KeySets>,
-    ) -> Result<PostedValues, LookupError> {
+    ) -> Result<StoredValues, LookupError> {
         let values = match keys {
             None => self.posted(namespace, rank, audience),
             Some(keys) => self.posted_of(namespace, rank, audience, &in_order(&keys)),
         };
-        Ok(PostedValues::Read(values?.into()))
+        Ok(StoredValues::Read(values?.into()))
     }
 
     /// As [`Datastore::job_entries`], for a later read by any thread.
     ///
     /// # Errors
     /// As [`Datastore::job_entries`].
-    fn job_entries_later(&self, namespace: &Namespace) -> Result<PostedValues, LookupError> {
-        self.job_entries(namespace).map(|entries| PostedValues::Read(entries.into()))
+    fn job_entries_later(&self, namespace: &Namespace) -> Result<StoredValues, LookupError> {
+        self.job_entries(namespace).map(|entries| StoredValues::Read(entries.into()))
     }
 
     /// Whether a process has posted values that the audience may see. Copies nothing.

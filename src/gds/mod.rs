@@ -24,10 +24,10 @@ mod layout;
 mod limits;
 mod lookup;
 pub mod model;
-mod posted_values;
 pub mod qualified;
 mod read;
 pub mod registration;
+mod stored_values;
 mod write;
 
 #[cfg(test)]
@@ -43,11 +43,11 @@ pub use limits::StoreLimits;
 pub use lookup::{
     Audience, KeyRef, Lookup, LookupError, NodeSelector, Origin, Posted, RealmName, RealmQualifiers, RealmRequest,
 };
-pub use posted_values::{KeySets, PostedValues};
 pub use read::job_entries::{JobEntry, OTHER_SESSIONS};
 pub use read::reader::NamespaceReader;
 pub use read::search::ReadError;
 pub use read::statistics::{Section, Statistics};
 pub use read::walk;
+pub use stored_values::{KeySets, StoredValues};
 pub use write::completion_table::{CompletionNotice, CompletionSlot, CompletionStatus, REQUESTS_END};
 pub use write::store::{Store, StoreOptions};

@@ -6,7 +6,7 @@ use modex::stderr_log::printable;
 use modex::types::{Namespace, ProcId, Query, Rank, Text};
 use modex::{Client, GetError, keys};
 
-/// What is missing besides the value.
+/// The job or rank that is missing, and the value with it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Absence {
     #[error("the server has no namespace {wanted} that this user may ask about; {}", named(.known))]

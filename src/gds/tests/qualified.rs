@@ -118,7 +118,7 @@ fn compare(store: &Store, model: &MapStore, get: &Get) -> Result<(), TestCaseErr
     let found = store.lookup_qualified(&namespace(), &lookup, &qualifiers);
     let walked = store.reader(&namespace()).unwrap().get_qualified(&lookup, &qualifiers);
     prop_assert_eq!(found.as_ref().ok(), walked.as_ref().ok(), "{:?}", get);
-    // Of several ranks with one name, the model prefers the last.
+    // The model prefers the last of several ranks with one name.
     if rank != Rank::Undefined {
         let expected = model.lookup_qualified(&namespace(), &lookup, &qualifiers);
         prop_assert_eq!(&found, &expected, "{:?}", get);

@@ -65,9 +65,10 @@ impl QualifiedIndex {
         self.registered = names.map(str::to_owned).collect();
     }
 
-    /// Number of rows and names.
-    pub(super) fn len(&self) -> usize {
-        self.posted.len().saturating_add(self.registered.len())
+    /// Largest number of rows and names that a search examines.
+    pub(super) fn examined_max(&self) -> usize {
+        let rows_max = usize::try_from(STEPS_MAX).unwrap_or(usize::MAX);
+        self.posted.len().min(rows_max).saturating_add(self.registered.len())
     }
 
     /// The registered names of a key, in order.

@@ -12,12 +12,12 @@ use crate::gds::error::StoreError;
 use crate::gds::job_record::JobRecord;
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Lookup, LookupError, Origin, Posted};
-use crate::gds::posted_values::{KeySets, PostedValues, UnreadJob, UnreadValues, copied, damaged};
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
 use crate::gds::read::reader::NamespaceReader;
 use crate::gds::read::search::ReadError;
 use crate::gds::read::statistics::Statistics;
 use crate::gds::registration::{self, Context, Description};
+use crate::gds::stored_values::{KeySets, SegmentPart, StoredValues, UnreadValues, copied, damaged};
 use crate::keys;
 use crate::shmem::{BackingKind, GrowError, ReaderHandle, SegmentOptions};
 use crate::types::{Info, Kval, LentEntry, Namespace, Rank, Scope, Value};
@@ -214,6 +214,11 @@ impl Store {
         Ok(self.reader(namespace).map(NamespaceReader::job_record).transpose()?)
     }
 
+    fn unread(&self, namespace: &Namespace, part: SegmentPart) -> Result<StoredValues, LookupError> {
+        let reader = Arc::clone(self.known_reader(namespace)?);
+        Ok(StoredValues::Unread(UnreadValues { reader, namespace: namespace.clone(), part }))
+    }
+
     fn known_reader(&self, namespace: &Namespace) -> Result<&Arc<NamespaceReader>, LookupError> {
         self.shared_reader(namespace).ok_or_else(|| LookupError::UnknownNamespace { namespace: namespace.clone() })
     }
@@ -325,7 +330,7 @@ impl Datastore for Store {
     }
 
     fn qualified_values(&self, namespace: &Namespace) -> usize {
-        self.namespaces.get(namespace).map_or(0, |data| data.writer.qualified.len())
+        self.namespaces.get(namespace).map_or(0, |data| data.writer.qualified.examined_max())
     }
 
     fn posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> Result<Vec<Kval>, LookupError> {
@@ -350,14 +355,12 @@ impl Datastore for Store {
         rank: u32,
         audience: Audience,
         keys: Option<KeySets>,
-    ) -> Result<PostedValues, LookupError> {
-        let reader = Arc::clone(self.known_reader(namespace)?);
-        Ok(PostedValues::Unread(UnreadValues { reader, namespace: namespace.clone(), rank, audience, keys }))
+    ) -> Result<StoredValues, LookupError> {
+        self.unread(namespace, SegmentPart::Posted { rank, audience, keys })
     }
 
-    fn job_entries_later(&self, namespace: &Namespace) -> Result<PostedValues, LookupError> {
-        let reader = Arc::clone(self.known_reader(namespace)?);
-        Ok(PostedValues::Job(UnreadJob { reader, namespace: namespace.clone() }))
+    fn job_entries_later(&self, namespace: &Namespace) -> Result<StoredValues, LookupError> {
+        self.unread(namespace, SegmentPart::Job)
     }
 
     fn has_posted(&self, namespace: &Namespace, rank: u32, audience: Audience) -> bool {

@@ -104,14 +104,12 @@ impl Content {
 impl UnencodedReply {
     fn encoded(self) -> Result<Vec<u8>, WriteError> {
         let Self { tag, command, content, codec } = self;
-        let description = match &content {
-            Content::Process { description, .. } => description.clone(),
-            _ => None,
-        };
-        let reply = content.into_reply();
-        match (description, &reply) {
-            (Some(description), Reply::Data(_)) => codec.write_reply_behind(tag, &description, &reply, command),
-            _ => codec.write_reply(tag, &reply, command),
+        match content {
+            Content::Process { description: Some(description), answer } => match answer.into_reply() {
+                data @ Reply::Data(_) => codec.write_reply_behind(tag, &description, &data, command),
+                refusal => codec.write_reply(tag, &refusal, command),
+            },
+            content => codec.write_reply(tag, &content.into_reply(), command),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Posted values on their way to a peer or the host. The thread that sends them reads them, not the server's.
 
 use crate::gds::qualified::is_same_place;
-use crate::gds::{LookupError, PostedValues};
+use crate::gds::{LookupError, StoredValues};
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::proto::{RankData, Reply};
 use crate::types::{AsStatus, Kval, ProcId, Status};
@@ -12,7 +12,7 @@ pub struct ProcessAnswer {
     /// The process.
     pub proc: ProcId,
     /// Its posted values.
-    pub posted: PostedValues,
+    pub posted: StoredValues,
     /// Its registered values, which have no scope.
     pub registered: Vec<Kval>,
 }
@@ -76,7 +76,7 @@ impl AnswerData {
 /// two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CommittedValues {
-    pub(in crate::server) values: PostedValues,
+    pub(in crate::server) values: StoredValues,
     /// `None`: no local process has posted them.
     pub(in crate::server) commit: Option<u64>,
 }

@@ -5,29 +5,18 @@ use std::sync::Arc;
 
 use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
-use crate::gds::{Audience, Datastore, LookupError, PostedValues};
+use crate::gds::{Audience, Datastore, LookupError, StoredValues};
 use crate::proto::{self, RankData, Reply};
 use crate::server::interface::{AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer, StoreOffer};
-use crate::server::state::{Asker, CallTicket, Peer, RegisteredClient, ServerCore, Ticket, WaitId, Waiter, Wanted};
+use crate::server::state::{Asker, CallTicket, Peer, RegisteredClient, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
 
 impl<S: Datastore> ServerCore<S> {
-    /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
-    pub(super) fn answer_wait(&mut self, id: WaitId) -> usize {
-        self.take_wait(id).map_or(0, |Waiter { asker, wanted, .. }| self.answer(asker, &wanted))
-    }
-
-    /// As [`ServerCore::answer_wait`], for a request that is not held.
-    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) -> usize {
+    pub(super) fn answer(&mut self, asker: Asker, wanted: &Wanted) {
         match asker {
             Asker::Peer(ticket) => {
                 let payload = self.payload(ticket.peer(), wanted);
-                let answer_bytes = match &payload {
-                    Ok(AnswerData::Read(data)) => data.iter().map(|data| size_bytes(&data.entries)).sum(),
-                    _ => 0,
-                };
                 self.answer_peer(ticket, wanted, payload);
-                return answer_bytes;
             }
             Asker::Host(ticket) => self.answer_another_server(ticket, wanted),
             Asker::Own(ticket) => {
@@ -35,7 +24,22 @@ impl<S: Datastore> ServerCore<S> {
                 self.outputs.complete(ticket, result_of(entries));
             }
         }
-        0
+    }
+
+    /// Answers a held request. Returns the size of the answer's values for a peer, in bytes.
+    pub(super) fn answer_held(&mut self, waiter: Waiter) -> usize {
+        let Waiter { asker, wanted, .. } = waiter;
+        let Asker::Peer(ticket) = asker else {
+            self.answer(asker, &wanted);
+            return 0;
+        };
+        let payload = self.payload(ticket.peer(), &wanted);
+        let answer_bytes = match &payload {
+            Ok(AnswerData::Read(data)) => data.iter().map(|data| size_bytes(&data.entries)).sum(),
+            _ => 0,
+        };
+        self.answer_peer(ticket, &wanted, payload);
+        answer_bytes
     }
 
     /// Answers another server: with all that a process posted, or with the description of a job.
@@ -96,7 +100,7 @@ impl<S: Datastore> ServerCore<S> {
             return Ok(AnswerData::NONE);
         }
         match proc.rank {
-            Rank::Process(rank) if directives.realm.is_default() && self.is_large(wanted, rank) => {
+            Rank::Process(rank) if directives.realm.is_default() && self.is_large(wanted, rank, tells_all) => {
                 self.process_answer(wanted, rank).map(|answer| AnswerData::Unread(Box::new(answer)))
             }
             Rank::Process(_) if key.is_none() && !directives.realm.is_default() => {
@@ -112,10 +116,12 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Whether the wanted data of a process is too large for a copy on the server's thread. Such a value is a posted one.
-    fn is_large(&self, wanted: &Wanted, rank: u32) -> bool {
+    fn is_large(&self, wanted: &Wanted, rank: u32, tells_all: bool) -> bool {
         let namespace = &wanted.proc.namespace;
         match &wanted.key {
             None => !self.store.posts_at_most(namespace, rank, AT_ONCE_BYTES_MAX),
+            // All values together are small.
+            Some(_) if tells_all => false,
             Some(key) => {
                 let audience = self.audience(wanted, For::Peer);
                 wanted.directives.qualifiers.is_empty()
@@ -188,7 +194,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The posted values that a reader may see.
-    fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<PostedValues, LookupError> {
+    fn posted(&self, wanted: &Wanted, rank: u32, reader: For) -> Result<StoredValues, LookupError> {
         self.store.posted_later(&wanted.proc.namespace, rank, self.audience(wanted, reader), None)
     }
 

@@ -6,14 +6,15 @@ use super::answers::{AT_ONCE_BYTES_MAX, size_bytes};
 use super::commit::about;
 use super::get::GetVerdict;
 use crate::gds::qualified::QUALIFIED_VALUE;
-use crate::gds::{Datastore, PostedValues};
+use crate::gds::{Datastore, StoredValues};
 use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{
     DirectModex, DirectModexRequest, GetDirectives, HostResult, ProcessAnswer, Upcall, UpcallId,
 };
 use crate::server::state::{
-    Asker, CallTicket, Concerned, Fetch, Fetched, Pool, Purpose, ServerCore, WaitId, Waiter, Wanted, take_commit_number,
+    Asker, CallTicket, Concerned, Fetch, Fetched, Pool, Purpose, ServerCore, Settlement, WaitId, Waiter, Wanted,
+    take_commit_number,
 };
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
@@ -65,35 +66,37 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let is_known = self.registry.registered(&fetch.proc.namespace).is_some();
         let is_elsewhere = fetch.proc.rank.process().is_some() && self.registry.client(&fetch.proc).is_none();
+        let mut fetched = None;
         let status = match result {
             Ok(mut entries) if !is_known => {
                 take_commit_number(&mut entries);
                 let (proc, is_large) = (fetch.proc.clone(), size_bytes(&entries) > AT_ONCE_BYTES_MAX);
-                self.waiting.note_fetched(id, Fetched { proc, entries: entries.into(), is_large });
+                fetched = Some(Arc::new(Fetched { proc, entries: entries.into(), is_large }));
                 None
             }
             Ok(entries) if is_elsewhere => self.publish_remote(&fetch.proc, entries).err(),
             Ok(_) => None,
             Err(status) => Some(status),
         };
-        let settled = Concerned::Upcall(id, status.unwrap_or(Status::ERR_NOT_FOUND));
+        self.waiting.note_settled(id, Settlement { otherwise: status.unwrap_or(Status::ERR_NOT_FOUND), fetched });
         let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
-        self.review(now, std::iter::once(settled).chain(stored));
+        self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
 
-    /// Ends a wait for the host: with the data if it is here now, else with `otherwise`. Returns the size of the answer's
-    /// values for a peer, in bytes.
-    pub(super) fn settle_wait(&mut self, now: Time, id: WaitId, otherwise: Status) -> usize {
+    /// Ends a wait for the host: with the data if it is here now. Returns the size of the answer's values for a peer, in
+    /// bytes.
+    pub(super) fn settle_wait(&mut self, now: Time, id: WaitId) -> usize {
         let Some(mut waiter) = self.take_wait(id) else { return 0 };
-        let upcall = waiter.via.take();
-        if let Some(fetched) = upcall.and_then(|upcall| self.waiting.fetched(upcall)) {
+        let Some(Settlement { otherwise, fetched }) = self.waiting.settlement(&waiter).cloned() else { return 0 };
+        if let Some(fetched) = fetched {
             return self.pass_on(waiter, &fetched);
         }
+        waiter.via = None;
         waiter.wanted.directives.refresh = false;
         match self.judge(&waiter.asker, &waiter.wanted) {
             GetVerdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
             GetVerdict::Hold => self.hold(now, waiter),
-            GetVerdict::Found => return self.answer(waiter.asker, &waiter.wanted),
+            GetVerdict::Found => return self.answer_held(waiter),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
         }
         0
@@ -117,7 +120,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         match asker {
             Asker::Peer(ticket) if *is_large && name.is_none() => {
-                let posted = PostedValues::Read(Arc::clone(entries));
+                let posted = StoredValues::Read(Arc::clone(entries));
                 let answer = ProcessAnswer { proc: proc.clone(), posted, registered: Vec::new() };
                 self.outputs.reply_process(ticket, answer);
                 0

@@ -88,7 +88,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.ask_topology(waiter, key);
         }
         match verdict {
-            GetVerdict::Found => drop(self.answer(waiter.asker, &waiter.wanted)),
+            GetVerdict::Found => self.answer(waiter.asker, &waiter.wanted),
             GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
             GetVerdict::Hold | GetVerdict::Fetch(_) if is_immediate => self.refuse(waiter.asker, Status::ERR_NOT_FOUND),
             GetVerdict::Hold => self.hold(now, waiter),
@@ -167,7 +167,7 @@ impl<S: Datastore> ServerCore<S> {
             let Some(due) = self.waiting.take_due() else { return };
             let cost_bytes = match due {
                 Review::Of(id) => self.search_bytes(id).saturating_add(self.review_wait(now, id)),
-                Review::Settle(id, status) => self.search_bytes(id).saturating_add(self.settle_wait(now, id, status)),
+                Review::Settle(id) => self.search_bytes(id).saturating_add(self.settle_wait(now, id)),
                 Review::End => 0,
             };
             step_bytes = step_bytes.saturating_add(cost_bytes);
@@ -196,7 +196,7 @@ impl<S: Datastore> ServerCore<S> {
         let Some(waiter) = self.waiting.get(id) else { return 0 };
         let via = waiter.via;
         match self.judge(&waiter.asker, &waiter.wanted) {
-            GetVerdict::Found => return self.answer_wait(id),
+            GetVerdict::Found => return self.take_wait(id).map_or(0, |waiter| self.answer_held(waiter)),
             GetVerdict::Refused(status) => self.refuse_wait(id, status),
             GetVerdict::Fetch(fetch) if via.is_none() => {
                 if let Some(waiter) = self.take_wait(id) {
@@ -222,6 +222,9 @@ impl<S: Datastore> ServerCore<S> {
     /// The time of a held request is over. Its answer may be here, and only its review be due. Returns whether this took
     /// the time of a step.
     pub(in crate::server) fn expire_wait(&mut self, now: Time, id: WaitId) -> bool {
+        if self.waiting.get(id).is_some_and(|waiter| self.waiting.settlement(waiter).is_some()) {
+            return self.settle_wait(now, id) > 0;
+        }
         let is_long = self.search_bytes(id) > STEP_BYTES;
         let Some(waiter) = self.waiting.get(id).filter(|_| !is_long || self.waiting.is_due(id)) else {
             self.refuse_wait(id, Status::ERR_TIMEOUT);

@@ -99,4 +99,4 @@ pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Jobs, Lost, Tie};
 pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
-pub(super) use waiting::{Asker, Fetched, Review, Waiter, Wanted};
+pub(super) use waiting::{Asker, Fetched, Review, Settlement, Waiter, Wanted};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::server::interface::UpcallId;
-use crate::types::{Key, Namespace, ProcId, Rank, Status, Time};
+use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
 /// Identifies one held request for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,8 +21,8 @@ pub(crate) enum Concerned {
     Process(ProcId),
     /// Requests about a process that await this key, or any key (`None`).
     Key(ProcId, Option<Key>),
-    /// Requests that wait for this upcall, and their status if its answer does not help.
-    Upcall(UpcallId, Status),
+    /// Requests that wait for this upcall.
+    Upcall(UpcallId),
 }
 
 impl Concerned {
@@ -31,7 +31,7 @@ impl Concerned {
         match self {
             Self::Job(namespace) => Some(ProcId::new(namespace.clone(), Rank::Process(0))),
             Self::Process(proc) | Self::Key(proc, _) => Some(proc.clone()),
-            Self::Upcall(..) => None,
+            Self::Upcall(_) => None,
         }
     }
 
@@ -40,7 +40,7 @@ impl Concerned {
         match self {
             Self::Job(namespace) => target.namespace == *namespace,
             Self::Process(proc) | Self::Key(proc, _) => target == proc,
-            Self::Upcall(..) => false,
+            Self::Upcall(_) => false,
         }
     }
 }
@@ -122,8 +122,9 @@ impl Reviews {
         self.next_step = next_step;
     }
 
-    /// The changes, each with the last place that was reviewed because of it.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Concerned, Option<&Place>)> {
-        self.passes.iter().map(|(concerned, pass)| (concerned, pass.after.as_ref().filter(|_| !pass.again)))
+    /// Whether a place is yet to be reviewed because of a change.
+    pub(crate) fn is_ahead(&self, concerned: &Concerned, place: &Place) -> bool {
+        let is_behind = |pass: &Pass| pass.after.as_ref().is_some_and(|after| place <= after);
+        self.passes.get(concerned).is_some_and(|pass| pass.again || !is_behind(pass))
     }
 }

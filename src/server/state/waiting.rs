@@ -66,6 +66,15 @@ pub(crate) struct Waiter {
     pub(crate) deadline: Option<Time>,
 }
 
+/// The end of an upcall that requests wait for.
+#[derive(Clone, Debug)]
+pub(crate) struct Settlement {
+    /// The answer to a request that the upcall did not help.
+    pub(crate) otherwise: Status,
+    /// The data, if its job is unknown.
+    pub(crate) fetched: Option<Arc<Fetched>>,
+}
+
 /// Fetched data of an unknown job.
 #[derive(Debug)]
 pub(crate) struct Fetched {
@@ -78,10 +87,10 @@ pub(crate) struct Fetched {
 /// One step of the reviews of held requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Review {
-    /// This request may be answered now.
+    /// A request that may be answered now.
     Of(WaitId),
-    /// The upcall of this request has ended. The status is for the case that there is still no answer.
-    Settle(WaitId, Status),
+    /// A request whose upcall has ended.
+    Settle(WaitId),
     /// All requests that one change concerns are reviewed.
     End,
 }
@@ -100,8 +109,8 @@ pub(crate) struct Waiting {
     counts: UserShares,
     last: u64,
     pub(crate) reviews: Reviews,
-    /// Data of unknown jobs, for the requests that wait for these upcalls.
-    fetched: BTreeMap<UpcallId, Arc<Fetched>>,
+    /// Ended upcalls that some requests still wait for.
+    settlements: BTreeMap<UpcallId, Settlement>,
 }
 
 /// Requests about one process by the awaited key; under `None` those that a value of any key may answer.
@@ -165,7 +174,7 @@ impl Waiting {
     /// Makes the reviews due of the requests that a change concerns.
     pub(crate) fn make_due(&mut self, concerned: Concerned) {
         let has_any = match &concerned {
-            Concerned::Upcall(upcall, _) => self.by_upcall.contains_key(upcall),
+            Concerned::Upcall(upcall) => self.by_upcall.contains_key(upcall),
             _ => self.next_on(&concerned, None).is_some(),
         };
         if has_any {
@@ -173,26 +182,26 @@ impl Waiting {
         }
     }
 
-    /// Keeps data until the requests that wait for this upcall are settled.
-    pub(crate) fn note_fetched(&mut self, upcall: UpcallId, fetched: Fetched) {
+    /// Keeps the end of an upcall until all requests that wait for it are settled.
+    pub(crate) fn note_settled(&mut self, upcall: UpcallId, settlement: Settlement) {
         if self.by_upcall.contains_key(&upcall) {
-            self.fetched.insert(upcall, Arc::new(fetched));
+            self.settlements.insert(upcall, settlement);
         }
     }
 
-    /// The data for the requests that wait for this upcall, if their job is unknown.
-    pub(crate) fn fetched(&self, upcall: UpcallId) -> Option<Arc<Fetched>> {
-        self.fetched.get(&upcall).map(Arc::clone)
+    /// The end of the upcall that a request waits for, if it has ended.
+    pub(crate) fn settlement(&self, waiter: &Waiter) -> Option<&Settlement> {
+        self.settlements.get(&waiter.via?)
     }
 
     /// Takes the next review that is due.
     pub(crate) fn take_due(&mut self) -> Option<Review> {
         let (concerned, after) = self.reviews.first()?;
-        if let Concerned::Upcall(upcall, status) = concerned {
+        if let Concerned::Upcall(upcall) = concerned {
             if let Some(id) = self.by_upcall.get(upcall).and_then(BTreeSet::first) {
-                return Some(Review::Settle(*id, *status));
+                return Some(Review::Settle(*id));
             }
-            self.fetched.remove(upcall);
+            self.settlements.remove(upcall);
         } else if let Some(place) = self.next_on(concerned, after) {
             let id = place.id;
             self.reviews.advance(place);
@@ -211,9 +220,7 @@ impl Waiting {
 
     /// The next request behind a place that a change of data concerns.
     fn next_on(&self, concerned: &Concerned, after: Option<&Place>) -> Option<Place> {
-        let first = after.map_or_else(|| concerned.first_target(), |after| Some(after.target.clone()))?;
-        let mut targets = self.by_target.range(first..).take_while(|(target, _)| concerned.is_about(target));
-        targets.find_map(|(target, by_key)| {
+        self.targets_of(concerned, after).find_map(|(target, by_key)| {
             let after = after.filter(|after| after.target == *target);
             let (key, id) = match concerned {
                 Concerned::Key(_, key) => (key.clone(), next_id(by_key.get(key)?, after)?),
@@ -223,25 +230,33 @@ impl Waiting {
         })
     }
 
+    /// The targets that a change may concern, from a place on.
+    fn targets_of<'a>(
+        &'a self,
+        concerned: &'a Concerned,
+        from: Option<&Place>,
+    ) -> impl Iterator<Item = (&'a ProcId, &'a ByKey)> {
+        let first = from.map_or_else(|| concerned.first_target(), |from| Some(from.target.clone()));
+        let from_first = first.map(|first| self.by_target.range(first..));
+        from_first.into_iter().flatten().take_while(|(target, _)| concerned.is_about(target))
+    }
+
     /// Whether a review of a request is due.
     pub(crate) fn is_due(&self, id: WaitId) -> bool {
         let Some(waiter) = self.waiters.get(&id) else { return false };
-        let Wanted { proc, .. } = &waiter.wanted;
-        let place = Place { target: proc.clone(), key: waiter.wanted.awaited_key().cloned(), id };
-        self.reviews.iter().any(|(concerned, after)| {
-            let is_concerned = match concerned {
-                Concerned::Upcall(upcall, _) => return waiter.via == Some(*upcall),
-                Concerned::Key(target, key) => proc == target && place.key == *key,
-                Concerned::Job(_) | Concerned::Process(_) => concerned.is_about(proc),
-            };
-            is_concerned && after.is_none_or(|after| place > *after)
-        })
+        let (target, key) = (waiter.wanted.proc.clone(), waiter.wanted.awaited_key().cloned());
+        let changes = [
+            Concerned::Job(target.namespace.clone()),
+            Concerned::Process(target.clone()),
+            Concerned::Key(target.clone(), key.clone()),
+        ];
+        let place = Place { target, key, id };
+        self.settlement(waiter).is_some() || changes.iter().any(|change| self.reviews.is_ahead(change, &place))
     }
 
     pub(crate) fn on_namespace(&self, namespace: &Namespace) -> Vec<WaitId> {
-        let first = ProcId::new(namespace.clone(), Rank::Process(0));
-        let targets = self.by_target.range(first..).take_while(|(proc, _)| proc.namespace == *namespace);
-        targets.flat_map(|(_, by_key)| by_key.values()).flatten().copied().collect()
+        let job = Concerned::Job(namespace.clone());
+        self.targets_of(&job, None).flat_map(|(_, by_key)| by_key.values()).flatten().copied().collect()
     }
 
     pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {

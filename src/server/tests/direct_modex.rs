@@ -387,3 +387,24 @@ fn a_search_in_much_data_of_an_unknown_job_ends_the_step() {
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_FOUND)]);
     assert_eq!(statuses(&rig.wait(1)), [(peers[0], Status::ERR_NOT_FOUND)]);
 }
+
+/// Regression: a request whose time ended between two steps of an answer got no data, although it was here.
+#[test]
+fn the_hosts_answer_is_in_time_for_requests_that_wait_for_their_step() {
+    let mut rig = Rig::new(Capabilities::DIRECT_MODEX);
+    let peers = rig.job(4, 1);
+    let target = ProcId::new(namespace("elsewhere"), 3);
+    let (id, _) = upcall(&rig.request(peers[0], get(&target, Some("a"), &[timeout(1)])));
+    for _ in 1..200 {
+        assert_eq!(rig.request(peers[0], get(&target, Some("a"), &[timeout(1)])), []);
+    }
+    let mut answers = replies(&rig.complete(id, HostReply::DirectModex(vec![kval("a", 1)])));
+    answers.extend(replies(&rig.wait(1)));
+    assert!(answers.len() < 200);
+    while answers.len() < 200 {
+        let more = replies(&rig.wait(0));
+        assert!(!more.is_empty(), "{} are answered", answers.len());
+        answers.extend(more);
+    }
+    assert!(answers.iter().all(|(_, reply)| matches!(reply, Reply::Data(_))), "{answers:?}");
+}

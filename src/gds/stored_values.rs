@@ -1,7 +1,8 @@
-//! Posted values of a process that are not read yet.
+//! Values in a store that are not read yet.
 //!
-//! A process may post a million values. Reading them takes a second, and a server's thread serves others meanwhile. So
-//! the server passes this handle on, and the thread that needs the values reads them from the segment.
+//! A process may post a million values, and the description of a job may be as large. Reading them takes a second, and a
+//! server's thread serves others meanwhile. So the server passes this handle on, and the thread that needs the values
+//! reads them from the segment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,37 +17,34 @@ use crate::types::{Key, Kval, Namespace};
 /// Stored names of posted values, in sets that several owners share.
 pub type KeySets = Vec<Arc<BTreeSet<Arc<Key>>>>;
 
-/// Posted values of a process: copies, or the place where they stand. A value that the process replaces before the read
-/// is read in its newest form.
+/// Values of a process or a job: copies, or the place where they stand. A value that is replaced before the read is read
+/// in its newest form.
 #[derive(Clone, Debug, PartialEq)]
-pub enum PostedValues {
+pub enum StoredValues {
     /// Copies.
     Read(Arc<[Kval]>),
     /// In a segment.
     Unread(UnreadValues),
-    /// Instead, all information of the job. It is as large as the job.
-    Job(UnreadJob),
 }
 
-/// Posted values of a process in a segment.
+/// Values in a segment.
 #[derive(Clone, Debug)]
 pub struct UnreadValues {
     pub(super) reader: Arc<NamespaceReader>,
     pub(super) namespace: Namespace,
-    pub(super) rank: u32,
-    pub(super) audience: Audience,
-    /// The wanted ones; `None`: all.
-    pub(super) keys: Option<KeySets>,
+    pub(super) part: SegmentPart,
 }
 
-/// The information of a job in a segment.
-#[derive(Clone, Debug)]
-pub struct UnreadJob {
-    pub(super) reader: Arc<NamespaceReader>,
-    pub(super) namespace: Namespace,
+/// The wanted values of a segment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum SegmentPart {
+    /// Posted values of a process: those with these stored names, or all (`None`).
+    Posted { rank: u32, audience: Audience, keys: Option<KeySets> },
+    /// All information of the job.
+    Job,
 }
 
-impl PostedValues {
+impl StoredValues {
     /// Copies of the values.
     ///
     /// # Errors
@@ -55,19 +53,19 @@ impl PostedValues {
         match self {
             Self::Read(values) => Ok(values.to_vec()),
             Self::Unread(values) => values.read(),
-            Self::Job(UnreadJob { reader, namespace }) => {
-                reader.job_entries().map_err(|error| damaged(namespace, &error))
-            }
         }
     }
 }
 
 impl UnreadValues {
     fn read(&self) -> Result<Vec<Kval>, LookupError> {
-        let Self { reader, namespace, rank, audience, keys } = self;
-        let posted = match keys {
-            None => reader.posted(*rank, Some(*audience)),
-            Some(keys) => reader.posted_of(*rank, Some(*audience), &in_order(keys)),
+        let Self { reader, namespace, part } = self;
+        let posted = match part {
+            SegmentPart::Job => return reader.job_entries().map_err(|error| damaged(namespace, &error)),
+            SegmentPart::Posted { rank, audience, keys: None } => reader.posted(*rank, Some(*audience)),
+            SegmentPart::Posted { rank, audience, keys: Some(keys) } => {
+                reader.posted_of(*rank, Some(*audience), &in_order(keys))
+            }
         };
         copied(namespace, posted.map_err(|error| damaged(namespace, &error))?)
     }
@@ -76,15 +74,7 @@ impl UnreadValues {
 impl PartialEq for UnreadValues {
     /// Whether both are the same values of the same segment.
     fn eq(&self, other: &Self) -> bool {
-        let place = |of: &Self| (Arc::as_ptr(&of.reader), of.rank, of.audience);
-        place(self) == place(other) && self.keys == other.keys
-    }
-}
-
-impl PartialEq for UnreadJob {
-    /// Whether both are in the same segment.
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.reader, &other.reader)
+        Arc::ptr_eq(&self.reader, &other.reader) && self.part == other.part
     }
 }
 
