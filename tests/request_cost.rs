@@ -16,8 +16,8 @@ use modex::gds::registration::JobDescription;
 use modex::gds::{Store, StoreOptions};
 use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag};
 use modex::server::{
-    CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input,
-    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
+    Answer, CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult,
+    Input, Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
 };
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{
@@ -121,7 +121,7 @@ impl Node {
     fn commit(&mut self, keys: impl Iterator<Item = u32>, value: u32) -> u64 {
         let entries = keys.map(|number| Kval { key: key(number), value: value.into() }).collect();
         let (cost, outputs) = self.request(WRITER, Request::Commit(Commit { parts: vec![(Scope::Global, entries)] }));
-        let replies = outputs.iter().filter(|output| matches!(output, Output::Reply(..)));
+        let replies = outputs.iter().filter(|output| matches!(output, Output::Answer(..)));
         assert_eq!(replies.count(), 1, "{outputs:?}");
         cost
     }
@@ -169,7 +169,7 @@ fn whole_get_of(posted: u32) -> u64 {
     node.commit(0..posted, 1);
     let get = Get { proc: process(0), directives: Vec::new(), key: None };
     let (cost, outputs) = node.request(READER, Request::Get(get));
-    let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [Output::Answer(_, _, Answer::Process(answer))] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert!(answer.clone().read().unwrap().entries.len() >= usize::try_from(posted).unwrap());
     cost
 }
@@ -230,7 +230,7 @@ fn missing_qualifier_behind(posted: u32) -> u64 {
     let get = |number| Get { proc: process(0), directives: vec![qualifier(number)], key: Some(key(0)) };
     assert!(entries_of(&node.request(READER, Request::Get(get(posted - 1))).1) > 0);
     let (cost, outputs) = node.request(READER, Request::Get(get(posted)));
-    assert!(!outputs.iter().any(|output| matches!(output, Output::Reply(..))), "{outputs:?}");
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Answer(..))), "{outputs:?}");
     cost
 }
 
@@ -242,7 +242,7 @@ fn job_get_in(ranks: u32) -> u64 {
     let mut node = Node::of_job(description);
     let proc = ProcId { rank: Rank::Wildcard, ..process(0) };
     let (cost, outputs) = node.request(READER, Request::Get(Get { proc, directives: Vec::new(), key: None }));
-    assert!(matches!(outputs.as_slice(), [Output::ReplyJobData(..)]), "{outputs:?}");
+    assert!(matches!(outputs.as_slice(), [Output::Answer(_, _, Answer::JobData(_))]), "{outputs:?}");
     cost
 }
 
@@ -254,7 +254,7 @@ fn realm_get_in(ranks: u32) -> u64 {
     let mut node = Node::of_job(description);
     let directives = vec![Info::new(Key::from_static("pmix.job.info"), true)];
     let (cost, outputs) = node.request(READER, Request::Get(Get { proc: process(0), directives, key: None }));
-    assert!(matches!(outputs.as_slice(), [Output::ReplyProcess(..)]), "{outputs:?}");
+    assert!(matches!(outputs.as_slice(), [Output::Answer(_, _, Answer::Process(_))]), "{outputs:?}");
     cost
 }
 
@@ -266,7 +266,7 @@ fn resolve_in(ranks: u32) -> u64 {
     let question = ResolvePeers { node: Some(Text::from("empty")), namespace: Some(Text::from("job")) };
     let (cost, outputs) = node.request(READER, Request::ResolvePeers(question));
     assert!(
-        matches!(outputs.as_slice(), [Output::Reply(_, _, Reply::Procs(procs))] if procs.is_empty()),
+        matches!(outputs.as_slice(), [Output::Answer(_, _, Answer::Reply(Reply::Procs(procs)))] if procs.is_empty()),
         "{outputs:?}"
     );
     cost
@@ -283,14 +283,14 @@ fn lists_of_targets_are_shared() {
     let info = vec![Info::new(Key::from_static("pmix.evrange"), targets)];
     let event = Notify { status: Status::from_raw(-3333), range: RANGE_CUSTOM, info };
     let (cost, outputs) = node.request(WRITER, Request::Notify(event));
-    assert!(matches!(outputs.as_slice(), [Output::Reply(..), Output::Discard(_)]), "{outputs:?}");
+    assert!(matches!(outputs.as_slice(), [Output::Answer(..), Output::Discard(_)]), "{outputs:?}");
     // Vectors of references to the targets, one after the other.
     let references = cost / (u64::from(listed) * 8);
     assert!(references < 12, "{cost} bytes");
 }
 
 fn entries_of(outputs: &[Output]) -> usize {
-    let [Output::Reply(_, _, Reply::Data(data))] = outputs else { panic!("no data: {outputs:?}") };
+    let [Output::Answer(_, _, Answer::Reply(Reply::Data(data)))] = outputs else { panic!("no data: {outputs:?}") };
     data.iter().map(|of| of.entries.len()).sum()
 }
 
@@ -353,7 +353,7 @@ fn operation_of(listed: u32, make: impl Fn(Vec<ProcId>) -> Request) -> u64 {
     let before = BYTES.load(Relaxed);
     let reply = HostReply::Infos { status: Status::SUCCESS, info: Vec::new() };
     let outputs = node.input(Input::Completed(id.unwrap(), reply));
-    assert!(outputs.iter().any(|output| matches!(output, Output::Reply(WRITER, ..))), "{outputs:?}");
+    assert!(outputs.iter().any(|output| matches!(output, Output::Answer(WRITER, ..))), "{outputs:?}");
     asked + BYTES.load(Relaxed) - before
 }
 

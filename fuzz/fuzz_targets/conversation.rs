@@ -187,10 +187,14 @@ impl World {
                 let _ = HandshakeAnswer::Accepted { index }.encode();
                 self.peer(id).expect("an open connection is admitted").is_admitted = true;
             }
-            Output::Reply(id, tag, answer) => {
+            Output::Answer(id, tag, answer) => {
+                let reply = answer.into_reply(self.server.store());
                 let peer = self.peer(id).expect("answers go to open connections");
                 let command = peer.asked.remove(&tag).unwrap_or_else(|| panic!("{tag:?} was answered once too often"));
-                readable(&answer, command, peer.dialect);
+                // Job information and topologies have writers of their own in the runtime.
+                if let Ok(reply) = reply {
+                    readable(&reply, command, peer.dialect);
+                }
             }
             Output::Notify(id, event) => {
                 let dialect = self.peer(id).expect("events go to open connections").dialect;

@@ -14,7 +14,7 @@ use modex::gds::model::MapStore;
 use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag};
 use modex::server::{
-    CallId, Capabilities, Config, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall,
+    Answer, CallId, Capabilities, Config, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall,
     HostReply, HostResult, Input, Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace,
     ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
 };
@@ -164,16 +164,11 @@ impl<S: Datastore> World<S> {
     fn output(&mut self, output: Output) {
         match output {
             Output::Unfinished(peer) => self.server.handle(self.now, Input::Proceed(peer)),
-            Output::Reply(peer, tag, reply) => {
+            Output::Answer(peer, tag, answer) => {
                 assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
                 assert!(
-                    !matches!(&reply, Reply::Partial { results, .. } if matches!(**results, Reply::Partial { .. }))
+                    !matches!(&answer, Answer::Reply(Reply::Partial { results, .. }) if matches!(**results, Reply::Partial { .. }))
                 );
-            }
-            Output::ReplyJobInfo(peer, tag, _)
-            | Output::ReplyJobData(peer, tag, _)
-            | Output::ReplyQueries(peer, tag, _) => {
-                assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
             }
             Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_) | HostResult::Failed { .. }) => {
                 assert!(self.open_calls.remove(&call), "{call:?} was completed once too often");

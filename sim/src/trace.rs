@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use modex::proto::Reply;
-use modex::server::{HostResult, Output};
+use modex::server::{Answer, HostResult, Output};
 use modex::types::{Status, Time};
 
 /// The part of a run that is kept besides its hash.
@@ -80,11 +80,7 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Admit(peer, slot) => [1, peer.0, u64::from(*slot), 0],
         Output::AdmitTool(peer, slot, _) => [2, peer.0, u64::from(*slot), 0],
         Output::Refuse(peer, _) => [3, peer.0, 0, 0],
-        Output::Reply(peer, tag, reply) => [4, peer.0, u64::from(tag.0), words_of_reply(reply)],
-        Output::ReplyJobInfo(peer, tag, _) => [5, peer.0, u64::from(tag.0), 0],
-        Output::ReplyJobData(peer, tag, _) => [19, peer.0, u64::from(tag.0), 0],
-        Output::ReplyProcess(peer, tag, _) => [23, peer.0, u64::from(tag.0), 0],
-        Output::ReplyQueries(peer, tag, answers) => [22, peer.0, u64::from(tag.0), words_of_status(answers.status())],
+        Output::Answer(peer, tag, answer) => [word_of(answer), peer.0, u64::from(tag.0), content_of(answer)],
         Output::Described(_) => [6, 0, 0, 0],
         Output::Forward(peer, _) => [7, peer.0, 0, 0],
         Output::SendSegment(peer, _) => [8, peer.0, 0, 0],
@@ -96,10 +92,29 @@ pub(super) fn words_of(output: &Output) -> [u64; 4] {
         Output::Complete(call, result) => [13, call.0, 0, words_of_result(&result.clone().read())],
         Output::Cleanup(_) => [14, 0, 0, 0],
         Output::Wake(_) => [15, 0, 0, 0],
-        Output::ReplyTopology(peer, tag, _) => [16, peer.0, u64::from(tag.0), 0],
         Output::WantTopology => [18, 0, 0, 0],
         Output::Unfinished(peer) => [20, peer.0, 0, 0],
         Output::Discard(_) => [21, 0, 0, 0],
+    }
+}
+
+/// The number of the kind of an answer.
+const fn word_of(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Reply(_) => 4,
+        Answer::JobInfo(_) => 5,
+        Answer::Topology(_) => 16,
+        Answer::JobData(_) => 19,
+        Answer::Queries(_) => 22,
+        Answer::Process(_) => 23,
+    }
+}
+
+fn content_of(answer: &Answer) -> u64 {
+    match answer {
+        Answer::Reply(reply) => words_of_reply(reply),
+        Answer::Queries(answers) => words_of_status(answers.status()),
+        _ => 0,
     }
 }
 

@@ -45,6 +45,7 @@ mod interface;
 mod rules;
 mod state;
 
+pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
@@ -53,7 +54,7 @@ pub use interface::host::{
     FenceUpcall, HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
     RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
-pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
+pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;
 pub use interface::own_keys::{INVENTORY, TOPOLOGY};
 #[cfg(test)]

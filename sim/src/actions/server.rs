@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use modex::proto::notification::Event as Notification;
 use modex::proto::{Reply, Request, Tag};
-use modex::server::{HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
+use modex::server::{Answer, HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
 use modex::types::{Namespace, ProcId, Status, Text};
 
 use super::bootstraps::forget_added;
@@ -219,21 +219,17 @@ impl World {
                 self.end_at_server(peer, true);
                 self.send_down(peer, ToClient::Closed);
             }
-            Output::Reply(peer, tag, reply) => self.reply(server, peer, tag, reply),
-            Output::ReplyJobInfo(peer, tag, namespace) => {
-                let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
-                self.reply(server, peer, tag, reply);
-            }
-            Output::ReplyJobData(peer, tag, data) => {
+            Output::Answer(peer, tag, answer) => {
                 let core = self.core(server)?;
-                let reply = data.into_reply(core.store());
+                let reply = match answer.into_reply(core.store()) {
+                    Ok(reply) => reply,
+                    Err(Answer::JobInfo(namespace)) => {
+                        Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() }
+                    }
+                    // The nodes of a simulated cluster have no hardware.
+                    Err(_) => Reply::Status(Status::ERR_NOT_SUPPORTED),
+                };
                 self.reply(server, peer, tag, reply);
-            }
-            Output::ReplyProcess(peer, tag, answer) => self.reply(server, peer, tag, answer.into_reply()),
-            Output::ReplyQueries(peer, tag, answers) => self.reply(server, peer, tag, answers.into_reply()),
-            // The nodes of a simulated cluster have no hardware.
-            Output::ReplyTopology(peer, tag, _) => {
-                self.reply(server, peer, tag, Reply::Status(Status::ERR_NOT_SUPPORTED));
             }
             Output::WantTopology => return Some(Input::Topology(NodeHardware(None))),
             Output::Unfinished(peer) => return Some(Input::Proceed(peer)),

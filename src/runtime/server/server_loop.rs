@@ -32,7 +32,7 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    CallId, Cleanup, HostCall, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
+    Answer, CallId, Cleanup, HostCall, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -381,18 +381,7 @@ impl ServerLoop {
                 self.connections.refuse(peer, &refusal, self.clock.now());
             }
             Output::Unfinished(peer) => self.connections.note_unfinished(peer),
-            Output::Reply(peer, tag, reply) => self.reply(peer, tag, Content::Reply(reply)),
-            Output::ReplyJobInfo(peer, tag, namespace) => {
-                self.answer_job_info(peer, tag, namespace);
-            }
-            Output::ReplyJobData(peer, tag, data) => {
-                self.connections.reply_job_data(peer, tag, data, self.core.store());
-            }
-            Output::ReplyProcess(peer, tag, answer) => {
-                self.connections.reply_large(peer, tag, Content::Process { description: None, answer });
-            }
-            Output::ReplyQueries(peer, tag, answers) => self.reply(peer, tag, Content::Queries(answers)),
-            Output::ReplyTopology(peer, tag, question) => self.answer_topology(peer, tag, question),
+            Output::Answer(peer, tag, answer) => self.answer(peer, tag, answer),
             Output::WantTopology => self.give_topology(),
             Output::Described(namespace) => self.connections.forget_job_info(&namespace),
             Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
@@ -410,6 +399,19 @@ impl ServerLoop {
             Output::Discard(garbage) => self.connections.discard(garbage),
             // No process sleeps to wait for a publication.
             Output::Wake(_) => {}
+        }
+    }
+
+    fn answer(&mut self, peer: PeerId, tag: Tag, answer: Answer) {
+        match answer {
+            Answer::Reply(reply) => self.reply(peer, tag, Content::Reply(reply)),
+            Answer::JobInfo(namespace) => self.answer_job_info(peer, tag, namespace),
+            Answer::JobData(data) => self.connections.reply_job_data(peer, tag, data, self.core.store()),
+            Answer::Process(answer) => {
+                self.connections.reply_large(peer, tag, Content::Process { description: None, answer });
+            }
+            Answer::Queries(answers) => self.reply(peer, tag, Content::Queries(answers)),
+            Answer::Topology(question) => self.answer_topology(peer, tag, question),
         }
     }
 

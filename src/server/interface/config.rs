@@ -80,9 +80,9 @@ pub struct Config {
     /// Commit numbers start after this one. Other nodes keep the newest number of each process, so a replacement of a
     /// server needs larger numbers.
     pub commit_base: u64,
-    /// Whether the server's runtime has the node's topology and answers [`Output::ReplyTopology`].
+    /// Whether the server's runtime has the node's topology and answers [`Answer::Topology`].
     ///
-    /// [`Output::ReplyTopology`]: crate::server::Output::ReplyTopology
+    /// [`Answer::Topology`]: crate::server::Answer::Topology
     pub answers_topology: bool,
     /// The name and address under which processes find this server. `None`: they do not find it.
     pub contact: Option<Contact>,

@@ -3,19 +3,17 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use super::answer::Answer;
 use super::cleanup::Cleanup;
 use super::connection::{Hello, PeerId, ToolHello};
 use super::host::{CallId, HostCall, HostData, HostReply, HostResult, Upcall, UpcallId};
-use super::job_data::JobData;
-use super::query_answers::QueryAnswers;
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
-use super::unread::ProcessAnswer;
 use crate::events::Event;
 use crate::proto::notification::{self, Event as Notification};
-use crate::proto::{Reply, Request, Tag};
+use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
-use crate::types::{Key, Namespace, ProcId};
+use crate::types::{Namespace, ProcId};
 
 /// An event for the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +23,7 @@ pub enum Input {
     /// A connection introduced itself as a tool. Ends in [`Output::AdmitTool`], [`Output::Admit`] if the host announced
     /// its process, or [`Output::Refuse`].
     ToolConnected(PeerId, ToolHello),
-    /// A request of an admitted connection. Ends in [`Output::Reply`] with the same tag, or with the connection.
+    /// A request of an admitted connection. Ends in [`Output::Answer`] with the same tag, or with the connection.
     Request(PeerId, Tag, Request),
     /// A heartbeat of a connection's process. There is no reply.
     Heartbeat(PeerId),
@@ -65,21 +63,9 @@ pub enum Output {
     /// Tell the connection that it is refused, in the form of its version, and close it.
     Refuse(PeerId, Refusal),
     /// Answer a request.
-    Reply(PeerId, Tag, Reply),
+    Answer(PeerId, Tag, Answer),
     /// The connection's request needs another step: send [`Input::Proceed`] at its next turn, before its next request.
     Unfinished(PeerId),
-    /// Answer a request for job information with this namespace's data in the store now. The bytes are the same for all
-    /// its clients of one dialect, until [`Output::Described`].
-    ReplyJobInfo(PeerId, Tag, Namespace),
-    /// Answer a Get with data that begins with the description of a job. The bytes are the same for all clients of one
-    /// dialect, until [`Output::Described`].
-    ReplyJobData(PeerId, Tag, JobData),
-    /// Answer a Get with large data of a process. Another thread should read it.
-    ReplyProcess(PeerId, Tag, ProcessAnswer),
-    /// Answer queries. [`QueryAnswers::into_reply`] takes long if they have a table of a large job.
-    ReplyQueries(PeerId, Tag, QueryAnswers),
-    /// Answer a question about the node's topology.
-    ReplyTopology(PeerId, Tag, TopologyQuestion),
     /// Some requests need the node's topology: read it, and return it by [`Input::Topology`].
     WantTopology,
     /// The description of this namespace is new, or gone: bytes made of an older one must not be sent any more.
@@ -123,17 +109,6 @@ impl PartialEq for Garbage {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
-}
-
-/// A question about the node's topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TopologyQuestion {
-    /// The question's namespace, with the wildcard rank.
-    pub proc: ProcId,
-    /// The requested key.
-    pub key: Key,
-    /// Whether the answer is the segment, because it is wanted and can be sent. Otherwise it is the text.
-    pub wants_segment: bool,
 }
 
 /// A piece of output for one of its receivers. They share it: each message is written at its turn.

@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `io` | [`Input`] and [`Output`], the only ways in and out |
+//! | `answer` | answers to requests: complete replies, and content that the runtime completes |
 //! | `connection` | connections: their claims, and the facts of the kernel |
 //! | `refusal` | reasons why connections are refused or closed |
 //! | `host` | calls of the host, upcalls to it, and their answers |
@@ -16,6 +17,7 @@
 //! | `unread` | posted values that another thread reads |
 //! | `own_keys` | keys of this library for questions about hardware |
 
+pub(super) mod answer;
 pub(super) mod cleanup;
 pub(super) mod config;
 pub(super) mod connection;
@@ -30,6 +32,7 @@ pub(super) mod requests;
 pub(super) mod services;
 pub(super) mod unread;
 
+pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
@@ -39,7 +42,7 @@ pub(super) use host::{
     HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
     RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
-pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output, TopologyQuestion};
+pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};

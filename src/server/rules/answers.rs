@@ -7,7 +7,9 @@ use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{Audience, Datastore, LookupError, StoredValues};
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer, StoreOffer};
+use crate::server::interface::{
+    Answer, AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer, StoreOffer,
+};
 use crate::server::state::{Asker, CallTicket, Peer, RegisteredClient, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
 
@@ -62,10 +64,10 @@ impl<S: Datastore> ServerCore<S> {
         match (payload, with_job) {
             (Ok(rest), Some(is_whole)) => {
                 let namespace = wanted.proc.namespace.clone();
-                self.outputs.reply_job_data(ticket, JobData { namespace, is_whole, rest });
+                self.outputs.answer(ticket, Answer::JobData(JobData { namespace, is_whole, rest }));
             }
             (Ok(AnswerData::Read(data)), None) => self.outputs.reply(ticket, Reply::Data(data)),
-            (Ok(AnswerData::Unread(answer)), None) => self.outputs.reply_process(ticket, *answer),
+            (Ok(AnswerData::Unread(answer)), None) => self.outputs.answer(ticket, Answer::Process(*answer)),
             (Err(error), _) => self.outputs.reply_status(ticket, error.status()),
         }
     }

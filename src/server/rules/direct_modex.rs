@@ -10,7 +10,7 @@ use crate::gds::{Datastore, StoredValues};
 use crate::keys;
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{
-    DirectModex, DirectModexRequest, GetDirectives, HostResult, ProcessAnswer, Upcall, UpcallId,
+    Answer, DirectModex, DirectModexRequest, GetDirectives, HostResult, ProcessAnswer, Upcall, UpcallId,
 };
 use crate::server::state::{
     Asker, CallTicket, Concerned, Fetch, Fetched, Pool, Purpose, ServerCore, Settlement, WaitId, Waiter, Wanted,
@@ -122,7 +122,7 @@ impl<S: Datastore> ServerCore<S> {
             Asker::Peer(ticket) if *is_large && name.is_none() => {
                 let posted = StoredValues::Read(Arc::clone(entries));
                 let answer = ProcessAnswer { proc: proc.clone(), posted, registered: Vec::new() };
-                self.outputs.reply_process(ticket, answer);
+                self.outputs.answer(ticket, Answer::Process(answer));
                 0
             }
             Asker::Peer(ticket) => {

@@ -5,8 +5,8 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
 use crate::server::interface::{
-    Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal, StoreOffer,
-    Upcall,
+    Answer, Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal,
+    StoreOffer, Upcall,
 };
 use crate::server::state::{Asker, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
@@ -111,7 +111,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply(ticket, reply);
         }
         if self.store.is_registered(namespace) {
-            return self.outputs.reply_job_info(ticket, namespace.clone());
+            return self.outputs.answer(ticket, Answer::JobInfo(namespace.clone()));
         }
         let id = ticket.peer();
         self.outputs.forget(ticket);

@@ -3,7 +3,7 @@
 use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys;
-use crate::server::interface::{StoreOffer, TOPOLOGY, TopologyQuestion};
+use crate::server::interface::{Answer, StoreOffer, TOPOLOGY, TopologyQuestion};
 use crate::server::state::{Asker, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{Key, ProcId, Rank, Status};
 
@@ -17,7 +17,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         let is_mapping = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Segment);
         let wants_segment = is_mapping && key.as_str() == TOPOLOGY;
-        self.outputs.reply_topology(ticket, TopologyQuestion { proc, key, wants_segment });
+        self.outputs.answer(ticket, Answer::Topology(TopologyQuestion { proc, key, wants_segment }));
     }
 
     /// The key of the topology as text, if it is requested and the host has registered no other value under it.

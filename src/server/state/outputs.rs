@@ -3,11 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::{
-    CallId, CommittedValues, HostData, HostResult, JobData, Output, PeerId, ProcessAnswer, QueryAnswers,
-    TopologyQuestion,
-};
-use crate::types::{Namespace, Status};
+use crate::server::interface::{Answer, CallId, CommittedValues, HostData, HostResult, Output, PeerId};
+use crate::types::Status;
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
 /// [`Outputs::reply`], or by [`Outputs::forget`] when the connection has ended.
@@ -54,39 +51,13 @@ impl Outputs {
         Ticket { peer, tag }
     }
 
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        self.queue.push_back(Output::Answer(ticket.peer, ticket.tag, answer));
+        self.forget(ticket);
+    }
+
     pub(crate) fn reply(&mut self, ticket: Ticket, reply: Reply) {
-        self.queue.push_back(Output::Reply(ticket.peer, ticket.tag, reply));
-        self.forget(ticket);
-    }
-
-    /// Lets the runtime answer with the description of a namespace, which is the same for many.
-    pub(crate) fn reply_job_info(&mut self, ticket: Ticket, namespace: Namespace) {
-        self.queue.push_back(Output::ReplyJobInfo(ticket.peer, ticket.tag, namespace));
-        self.forget(ticket);
-    }
-
-    /// Lets the runtime answer with data that begins with the description of a namespace.
-    pub(crate) fn reply_job_data(&mut self, ticket: Ticket, data: JobData) {
-        self.queue.push_back(Output::ReplyJobData(ticket.peer, ticket.tag, data));
-        self.forget(ticket);
-    }
-
-    /// Lets the runtime read all data of a process, and answer with it.
-    pub(crate) fn reply_process(&mut self, ticket: Ticket, data: ProcessAnswer) {
-        self.queue.push_back(Output::ReplyProcess(ticket.peer, ticket.tag, data));
-        self.forget(ticket);
-    }
-
-    /// Lets the runtime write answers to queries, which may have large tables.
-    pub(crate) fn reply_queries(&mut self, ticket: Ticket, answers: QueryAnswers) {
-        self.queue.push_back(Output::ReplyQueries(ticket.peer, ticket.tag, answers));
-        self.forget(ticket);
-    }
-
-    /// Lets the runtime answer a question about the node's topology.
-    pub(crate) fn reply_topology(&mut self, ticket: Ticket, question: TopologyQuestion) {
-        self.queue.push_back(Output::ReplyTopology(ticket.peer, ticket.tag, question));
-        self.forget(ticket);
+        self.answer(ticket, Answer::Reply(reply));
     }
 
     pub(crate) fn reply_status(&mut self, ticket: Ticket, status: Status) {

@@ -78,7 +78,7 @@ fn whom_no_leader_adds_is_told_so_and_a_leader_who_counts_otherwise_is_refused()
 }
 
 fn is_for(output: &Output, peer: PeerId) -> bool {
-    matches!(output, Output::Reply(of, ..) if *of == peer)
+    matches!(output, Output::Answer(of, ..) if *of == peer)
 }
 
 #[test]

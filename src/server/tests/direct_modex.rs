@@ -5,7 +5,8 @@ use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::{RankData, Reply};
 use crate::server::{
-    Capabilities, Config, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId, Upcall,
+    Answer, Capabilities, Config, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId,
+    Upcall,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -371,7 +372,7 @@ fn large_data_of_an_unknown_job_is_told_in_part_or_shared() {
     };
     assert_eq!(data(&ask(&mut rig, Some("a"))), [kval("a", 1)]);
     let outputs = ask(&mut rig, None);
-    let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [Output::Answer(_, _, Answer::Process(answer))] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert_eq!(answer.clone().read().unwrap().entries, fetched);
 }
 

@@ -2,7 +2,7 @@ use super::harness::*;
 use crate::events::{DEFAULT_HANDLER, Event};
 use crate::proto::{Notify, RegisterEvents, Reply, Request};
 use crate::server::{
-    CallId, Capabilities, Config, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId,
+    Answer, CallId, Capabilities, Config, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId,
     RegisterEvents as Wish, Upcall,
 };
 use crate::types::codes::range;
@@ -151,7 +151,7 @@ fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
     }
     rig.host(of_host(CODE, range::RANGE_CUSTOM, &[targets(&[proc(2)])]));
     let outputs = rig.request(peers[1], register(&[CODE, OTHER]));
-    assert!(matches!(outputs[0], Output::Reply(_, _, Reply::Status(Status::SUCCESS))));
+    assert!(matches!(outputs[0], Output::Answer(_, _, Answer::Reply(Reply::Status(Status::SUCCESS)))));
     let to = |peer: usize, codes: &[Status]| codes.iter().map(|code| (Some(peers[peer]), *code)).collect::<Vec<_>>();
     assert_eq!(told(&outputs), to(1, &[CODE, OTHER, CODE]));
     let Output::Notify(_, event) = &outputs[1] else { panic!("{outputs:?}") };

@@ -111,7 +111,7 @@ fn output_nobody_wants_yet_waits_for_the_first_who_does() {
     deliver(&mut rig, &proc(1), STDOUT, "another's");
     let (id, _) = upcall(&rig.request(peers[0], pull(&[proc(0)], STDOUT, 4)));
     let outputs = granted(&mut rig, id);
-    assert!(matches!(outputs[0], Output::Reply(..)), "the answer to the pull comes first");
+    assert!(matches!(outputs[0], Output::Answer(..)), "the answer to the pull comes first");
     assert_eq!(forwarded(&outputs), [to(peers[0], 4, "one"), to(peers[0], 4, "two")]);
     let (id, _) = upcall(&rig.request(peers[1], pull(&[everybody()], STDOUT, 5)));
     assert_eq!(forwarded(&granted(&mut rig, id)), [to(peers[1], 5, "another's")]);

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request};
-use crate::server::{Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
+use crate::server::{Answer, Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
 use crate::types::{Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
@@ -454,7 +454,7 @@ fn a_large_value_is_read_by_the_thread_that_sends_it() {
     let parts = vec![(Scope::Global, entries.clone())];
     assert_eq!(replies(&rig.request(peers[0], Request::Commit(Commit { parts }))).len(), 1);
     let outputs = rig.request(peers[1], get(&proc(0), Some("a"), &[]));
-    let [Output::ReplyProcess(_, _, answer)] = outputs.as_slice() else { panic!("{outputs:?}") };
+    let [Output::Answer(_, _, Answer::Process(answer))] = outputs.as_slice() else { panic!("{outputs:?}") };
     assert_eq!(answer.clone().read().unwrap().entries, entries[1..]);
     assert_eq!(data(&rig.request(peers[1], get(&proc(0), Some("b"), &[]))), entries[..1]);
 }

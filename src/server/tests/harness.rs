@@ -4,8 +4,8 @@ use std::time::Duration;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
 use crate::server::{
-    CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input, Output,
-    PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
+    Answer, CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input,
+    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -44,11 +44,19 @@ impl Rig {
         self.server.assert_consistent();
         let outputs: Vec<Output> = std::iter::from_fn(|| self.server.poll_output()).collect();
         let answered = |output| match output {
-            Output::ReplyJobData(peer, tag, data) => Output::Reply(peer, tag, data.into_reply(self.server.store())),
-            Output::ReplyQueries(peer, tag, answers) => Output::Reply(peer, tag, answers.into_reply()),
+            Output::Answer(peer, tag, answer) => Output::Answer(peer, tag, self.completed(answer)),
             output => output,
         };
         outputs.into_iter().map(answered).collect()
+    }
+
+    /// The answer, with the job descriptions and the tables that the runtime adds.
+    fn completed(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::JobData(data) => Answer::Reply(data.into_reply(self.server.store())),
+            Answer::Queries(answers) => Answer::Reply(answers.into_reply()),
+            answer => answer,
+        }
     }
 
     pub(super) fn host(&mut self, call: HostCall) -> Vec<Output> {
@@ -181,7 +189,7 @@ pub(super) fn get(proc: &ProcId, name: Option<&'static str>, directives: &[Info]
 /// All replies among the outputs, in order.
 pub(super) fn replies(outputs: &[Output]) -> Vec<(PeerId, Reply)> {
     let reply = |output: &Output| match output {
-        Output::Reply(peer, _, reply) => Some((*peer, reply.clone())),
+        Output::Answer(peer, _, Answer::Reply(reply)) => Some((*peer, reply.clone())),
         _ => None,
     };
     outputs.iter().filter_map(reply).collect()

@@ -5,7 +5,7 @@ use super::events::{register, told};
 use super::harness::*;
 use crate::keys;
 use crate::proto::{Monitor, Reply, Request, Service};
-use crate::server::{Capabilities, Input, Output, PeerId, Upcall};
+use crate::server::{Answer, Capabilities, Input, Output, PeerId, Upcall};
 use crate::types::{Info, Key, Status, Value};
 
 const ALERT: Status = Status::MONITOR_HEARTBEAT_ALERT;
@@ -26,7 +26,7 @@ fn watched(misses_allowed: u32) -> Request {
 }
 
 fn is_answered(outputs: &[Output], wanted: &Reply) -> bool {
-    matches!(outputs, [Output::Reply(_, _, reply)] if reply == wanted)
+    matches!(outputs, [Output::Answer(_, _, Answer::Reply(reply))] if reply == wanted)
 }
 
 fn two() -> (Rig, [PeerId; 2]) {

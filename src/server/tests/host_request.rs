@@ -10,7 +10,7 @@ use crate::proto::{
     Allocate, Command, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
     QueryInfo, Reply, Request, Service, Spawn, Unpublish, ValidateCredential,
 };
-use crate::server::{Capabilities, Config, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
+use crate::server::{Answer, Capabilities, Config, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
 
 const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
@@ -332,7 +332,9 @@ fn peers_are_resolved_only_in_namespaces_that_are_known() {
     assert_eq!(statuses(&rig.request(peer, peers)), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     assert_eq!(statuses(&rig.request(peer, Request::ResolveNode(known))), [(peer, Status::ERR_DATA_VALUE_NOT_FOUND)]);
     let everywhere = rig.request(peer, Request::ResolveNode(None));
-    assert!(matches!(&everywhere[..], [Output::Reply(_, _, Reply::Nodes(names))] if names.as_bytes().is_empty()));
+    assert!(
+        matches!(&everywhere[..], [Output::Answer(_, _, Answer::Reply(Reply::Nodes(names)))] if names.as_bytes().is_empty())
+    );
     // A list of nodes has no placement either.
     rig.host(crate::server::HostCall::RegisterNamespace(crate::server::RegisterNamespace {
         namespace: namespace("job"),

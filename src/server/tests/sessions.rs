@@ -3,8 +3,8 @@ use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
 use crate::proto::{Abort, Reply, Request, Tag};
 use crate::server::{
-    Capabilities, ClientFinalized, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId,
-    Reason, Refusal, RegisterNamespace, Upcall, Version,
+    Answer, Capabilities, ClientFinalized, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output,
+    PeerId, Reason, Refusal, RegisterNamespace, Upcall, Version,
 };
 use crate::types::{Info, ProcId, Scope, Status, Text};
 use std::collections::BTreeSet;
@@ -211,7 +211,7 @@ fn job_information_is_the_description_of_the_clients_own_namespace() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(4, 1)[0];
     assert!(matches!(&rig.request(peer, Request::JobInfo)[..],
-        [Output::ReplyJobInfo(to, _, of)] if *to == peer && *of == namespace("job")));
+        [Output::Answer(to, _, Answer::JobInfo(of))] if *to == peer && *of == namespace("job")));
     assert_eq!(rig.server.store().job_entries(&namespace("job")).unwrap(), [kval("pmix.job.size", 4)]);
 }
 

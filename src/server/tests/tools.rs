@@ -8,8 +8,8 @@ use crate::proto::{
     IofPull, JobControl, Lookup, Notify, Publish, QueryInfo, RegisterEvents, Reply, Request, Service, Spawn, Tag,
 };
 use crate::server::{
-    Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
-    RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
+    Answer, Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason,
+    Refusal, RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
@@ -260,7 +260,10 @@ fn a_tools_namespace_is_there_as_long_as_it_is() {
     let (id, proc) = tool(&mut rig, 1);
     let outputs = rig.request(id, Request::JobInfo);
     let of = proc.namespace.clone();
-    assert!(matches!(&outputs[..], [Output::ReplyJobInfo(peer, _, name)] if *peer == id && *name == of), "{outputs:?}");
+    assert!(
+        matches!(&outputs[..], [Output::Answer(peer, _, Answer::JobInfo(name))] if *peer == id && *name == of),
+        "{outputs:?}"
+    );
     assert_eq!(rig.server.namespaces().collect::<Vec<&Namespace>>(), [&proc.namespace]);
     assert_eq!(statuses(&rig.request(id, Request::Finalize)), [(id, Status::SUCCESS)]);
     // A cached reply for the namespace is dropped.

@@ -4,7 +4,7 @@ use super::asking::{Asking, about_self};
 use super::sets;
 use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest, qualified};
 use crate::keys::{self, TypedKey};
-use crate::server::interface::{INVENTORY, Output, ProcessRow, QueryAnswer, Requester};
+use crate::server::interface::{Answer, INVENTORY, Output, ProcessRow, QueryAnswer, Requester};
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
@@ -70,7 +70,7 @@ impl<S: Datastore> ServerCore<S> {
         let Answering { ticket, questions, progress, .. } = *answering;
         match outcome {
             Ok(_) => {
-                self.outputs.reply_queries(ticket, progress.end(questions.verdict));
+                self.outputs.answer(ticket, Answer::Queries(progress.end(questions.verdict)));
             }
             Err(_) => self.defer_queries(ticket, questions),
         }

@@ -10,7 +10,7 @@ use crate::gds::model::MapStore;
 use crate::proto::{Reply, Request, Tag};
 use crate::server::state::transitions::TransitionTable;
 use crate::server::tests::harness::*;
-use crate::server::{CallId, RegisterClient, RegisterNamespace, UpcallId};
+use crate::server::{Answer, CallId, RegisterClient, RegisterNamespace, UpcallId};
 use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, ServerCore, Upcall, Version};
 use crate::types::{Info, Status, Time};
 
@@ -130,12 +130,12 @@ impl World {
         let mut told = Replies::new();
         while let Some(output) = self.server.poll_output() {
             match output {
-                Output::Reply(_, tag, reply) if tag.0 < 1_000_000 => {
+                Output::Answer(_, tag, answer) if tag.0 < 1_000_000 => {
                     let Some((rank, number)) = self.open.remove(&tag) else {
-                        return Err(format!("{tag:?} is answered twice, or nobody asked: {reply:?}"));
+                        return Err(format!("{tag:?} is answered twice, or nobody asked: {answer:?}"));
                     };
-                    let status = match reply {
-                        Reply::Status(status) | Reply::Partial { status, .. } => status,
+                    let status = match answer {
+                        Answer::Reply(Reply::Status(status) | Reply::Partial { status, .. }) => status,
                         _ => Status::SUCCESS,
                     };
                     told.insert((rank, number, status.to_raw()));
