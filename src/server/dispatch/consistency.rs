@@ -4,9 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
 use crate::server::rules::get::GetVerdict;
-use crate::server::state::{
-    Asker, Collective, GroupProgress, OperationStage, PeerStage, Presence, Purpose, ServerCore, Timer,
-};
+use crate::server::state::{Asker, Collective, GroupProgress, OperationStage, Presence, Purpose, ServerCore, Timer};
 use crate::types::Time;
 
 impl<S: Datastore> ServerCore<S> {
@@ -159,9 +157,9 @@ impl<S: Datastore> ServerCore<S> {
 
     fn assert_connections_agree(&self) {
         for (id, peer) in self.peers.iter() {
-            let client = self.registry.client(&peer.proc);
+            let client = self.registry.client(peer.proc());
             let is_connected = client.is_some_and(|client| client.connections().contains(&id));
-            assert_eq!(is_connected, peer.stage == PeerStage::Admitted, "{id:?} of {}", peer.proc);
+            assert_eq!(is_connected, peer.is_admitted(), "{id:?} of {}", peer.proc());
         }
         for (namespace, job) in self.registry.jobs() {
             for (rank, client) in job.clients() {

@@ -11,7 +11,7 @@ impl<S: Datastore> ServerCore<S> {
         self.finish_rest(now, id);
         // The request may have been on its way when the connection closed.
         let Some(peer) = self.peers.get(id) else { return self.hurry_of_tool(id) };
-        let (stage, proc) = (peer.stage, peer.proc.clone());
+        let (stage, proc) = (peer.stage(), peer.proc().clone());
         if stage == PeerStage::Arriving {
             return self.dismiss(now, id, Status::ERR_NOT_AVAILABLE, Reason::RequestBeforeAdmission);
         }

@@ -119,7 +119,7 @@ pub(super) struct Subject<'a> {
 
 impl<'a> From<&'a Peer> for Subject<'a> {
     fn from(peer: &'a Peer) -> Self {
-        Self { proc: &peer.proc, uid: peer.credentials.uid, is_tool: peer.is_tool }
+        Self { proc: peer.proc(), uid: peer.user(), is_tool: peer.is_tool() }
     }
 }
 
@@ -187,7 +187,7 @@ impl<S: Datastore> ServerCore<S> {
             (Voice::Host, _) | (Voice::User(_), None) => true,
             (Voice::User(uid), Some(source)) => {
                 let raiser = Subject { proc: source, uid, is_tool: false };
-                self.may(raiser, Action::Raise, Object::Process(&hearer.proc, hearer.credentials.uid))
+                self.may(raiser, Action::Raise, Object::Process(hearer.proc(), hearer.user()))
                     || self.may(hearer, Action::Hear, Object::Process(source, uid))
             }
             (Voice::OfSet, _) => {

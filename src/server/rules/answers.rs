@@ -7,9 +7,7 @@ use super::get::For;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::gds::{Audience, Datastore, LookupError, StoredValues};
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{
-    Answer, AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer, StoreOffer,
-};
+use crate::server::interface::{Answer, AnswerData, CommittedValues, HostResult, JobData, PeerId, ProcessAnswer};
 use crate::server::state::{Asker, CallTicket, Peer, RegisteredClient, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{AsStatus, Key, Kval, Namespace, Rank};
 
@@ -72,15 +70,14 @@ impl<S: Datastore> ServerCore<S> {
         }
     }
 
-    /// Whether the answer begins with the job's description, and whether with all of it. Peers before 4.0 expect the
-    /// job in every answer about it.
+    /// Whether the answer begins with the job's description, and whether with all of it.
     fn described_with_job(&self, id: PeerId, wanted: &Wanted) -> Option<bool> {
         let peer = self.peers.get(id).filter(|peer| !Self::looks_again(peer, wanted))?;
         let is_of_job = wanted.proc.rank == Rank::Wildcard;
         match &wanted.key {
-            _ if is_of_job && peer.version.major < 4 => Some(false),
+            _ if is_of_job && peer.expects_whole_job() => Some(false),
             None if is_of_job => Some(true),
-            _ if peer.proc.namespace == wanted.proc.namespace || wanted.is_static() => None,
+            _ if peer.is_of_job(&wanted.proc.namespace) || wanted.is_static() => None,
             _ => (!self.has_segment(id, &wanted.proc.namespace)).then_some(false),
         }
     }
@@ -88,8 +85,8 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether a peer reads the answer from its own segment. Another session's values are in the segment of another
     /// job.
     fn looks_again(peer: &Peer, wanted: &Wanted) -> bool {
-        let is_own = peer.proc.namespace == wanted.proc.namespace;
-        is_own && peer.store == StoreOffer::Segment && !wanted.directives.realm.is_of_session()
+        let is_own = peer.is_of_job(&wanted.proc.namespace);
+        is_own && peer.maps_segments() && !wanted.directives.realm.is_of_session()
     }
 
     /// The values for a peer, without the job's description. A peer that looks again gets only the hint to do so.
@@ -97,7 +94,7 @@ impl<S: Datastore> ServerCore<S> {
         let tells_all = self.tells_all(id, wanted);
         let Some(peer) = self.peers.get(id) else { return Ok(AnswerData::NONE) };
         let Wanted { proc, key, directives, .. } = wanted;
-        let is_of_job = proc.rank == Rank::Wildcard && (key.is_none() || peer.version.major < 4);
+        let is_of_job = proc.rank == Rank::Wildcard && (key.is_none() || peer.expects_whole_job());
         if is_of_job || Self::looks_again(peer, wanted) {
             return Ok(AnswerData::NONE);
         }
@@ -148,11 +145,7 @@ impl<S: Datastore> ServerCore<S> {
         if posts_at_most(TOLD_ALL_BYTES) {
             return true;
         }
-        let is_possible = self
-            .peers
-            .get(id)
-            .is_some_and(|peer| !peer.fully_described.contains(proc) && posts_at_most(AT_ONCE_BYTES_MAX));
-        self.peers.get_mut(id).is_some_and(|peer| peer.fully_described.insert(proc.clone())) && is_possible
+        self.peers.get_mut(id).is_some_and(|peer| peer.describe_fully(proc)) && posts_at_most(AT_ONCE_BYTES_MAX)
     }
 
     /// The description of a job for peers.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::ending::{Ending, Results};
 use crate::gds::Datastore;
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{PeerId, StoreOffer};
-use crate::server::state::{Collective, CollectiveKind, ServerCore, Ticket, brings_about};
+use crate::server::interface::PeerId;
+use crate::server::state::{Collective, CollectiveKind, Peer, ServerCore, Ticket, brings_about};
 use crate::types::{Info, Namespace, ProcId, Rank, Status, Time};
 
 /// Number of missing participants in a client's reply: enough to find the cause, in a message of bounded size.
@@ -59,9 +59,9 @@ impl<S: Datastore> ServerCore<S> {
     /// The reply for one participant. It leaves out the participant's own job, and jobs whose segment it has.
     pub(super) fn reply_at_end(&self, ending: &Ending, id: PeerId) -> Reply {
         let peer = self.peers.get(id);
-        let own = peer.map(|peer| &peer.proc.namespace);
+        let own = peer.map(|peer| &peer.proc().namespace);
         // OpenPMIx clients expect only the status of a fence.
-        let is_own_client = peer.is_some_and(|peer| peer.store == StoreOffer::Segment);
+        let is_own_client = peer.is_some_and(Peer::maps_segments);
         let is_for_peer =
             |job: &&RankData| Some(&job.proc.namespace) != own && !self.has_segment(id, &job.proc.namespace);
         let others = ending.jobs.iter().filter(is_for_peer);

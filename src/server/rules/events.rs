@@ -15,7 +15,7 @@ use crate::proto;
 use crate::proto::notification::{Event as Notification, RELAYED};
 use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, PeerStage, Purpose, ServerCore, Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
@@ -73,7 +73,7 @@ impl<S: Datastore> ServerCore<S> {
         if event.range == range::RANGE_CUSTOM && event.retain_targets(is_reached) == 0 {
             return Err(Action::Raise.rule().refusal);
         }
-        Ok(Voice::User(peer.credentials.uid))
+        Ok(Voice::User(peer.user()))
     }
 
     /// The authority of an event without a connection: its source's user, or the host if that is unknown.
@@ -187,7 +187,7 @@ impl<S: Datastore> ServerCore<S> {
         let proc = match listener {
             Listener::Host => None,
             Listener::Peer(id) => match self.peers.get(id) {
-                Some(peer) if peer.stage == PeerStage::Admitted => Some(peer.proc.clone()),
+                Some(peer) if peer.is_admitted() => Some(peer.proc().clone()),
                 _ => return self.settle_environment(&codes.listed),
             },
         };
@@ -247,8 +247,8 @@ impl<S: Datastore> ServerCore<S> {
                 Listener::Host => None,
                 Listener::Peer(id) if Some(id) == origin.connection => continue,
                 Listener::Peer(id) => match self.peers.get(id) {
-                    Some(peer) if reach.contains(&peer.proc) && self.carries(origin.voice, event, peer) => {
-                        Some(peer.proc.clone())
+                    Some(peer) if reach.contains(peer.proc()) && self.carries(origin.voice, event, peer) => {
+                        Some(peer.proc().clone())
                     }
                     _ => continue,
                 },
@@ -265,13 +265,13 @@ impl<S: Datastore> ServerCore<S> {
             Listener::Host => None,
         });
         let (voice, reach) = (self.voice_of(event.source.as_ref()), event.reach());
-        let is_reached = |peer: &Peer| reach.contains(&peer.proc) && self.carries(voice, event, peer);
+        let is_reached = |peer: &Peer| reach.contains(peer.proc()) && self.carries(voice, event, peer);
         peers.filter(|id| self.peers.get(*id).is_some_and(is_reached)).collect()
     }
 
     /// Whether a process is in range of an event, and its raiser may reach it.
     fn reaches(&self, voice: Voice, event: &Event, hearer: &Peer) -> bool {
-        event.is_meant_for(&hearer.proc) && self.carries(voice, event, hearer)
+        event.is_meant_for(hearer.proc()) && self.carries(voice, event, hearer)
     }
 
     /// The events of these codes that a listener has missed, in order of arrival.

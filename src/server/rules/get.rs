@@ -6,7 +6,7 @@ use super::access::{Action, Object, Subject};
 use crate::gds::{Audience, Datastore, KeyRef, Lookup, LookupError, RealmRequest};
 use crate::keys;
 use crate::proto::{self, RankData, Reply};
-use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, StoreOffer, TOPOLOGY};
+use crate::server::interface::{Capabilities, GetDirectives, HostResult, OwnGet, TOPOLOGY};
 use crate::server::state::{
     Asker, CallTicket, Concerned, Fetch, NEXT_STEP_IN, Pool, Presence, RegisteredClient, RegisteredJob, Review,
     ServerCore, Ticket, Timer, WaitId, Waiter, Wanted,
@@ -37,7 +37,7 @@ impl<S: Datastore> ServerCore<S> {
     pub(in crate::server) fn get(&mut self, now: Time, ticket: Ticket, get: proto::Get) {
         let proto::Get { proc, directives, key } = get;
         let is_of_job = proc.rank == Rank::Wildcard
-            && self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc.namespace == proc.namespace);
+            && self.peers.get(ticket.peer()).is_some_and(|peer| peer.is_of_job(&proc.namespace));
         if is_of_job && key.as_ref().is_some_and(|key| key.as_str() == TOPOLOGY) {
             return self.pass_topology_question(ticket, proc, Key::from_static(TOPOLOGY));
         }
@@ -49,9 +49,9 @@ impl<S: Datastore> ServerCore<S> {
         }
         let Some(ticket) = self.answer_about_sets(ticket, &proc, key.as_ref(), &directives) else { return };
         let read = GetDirectives::read(&directives, key.as_ref());
-        let reader = self.peers.get(ticket.peer()).map(|peer| (peer.proc.clone(), peer.credentials.uid));
+        let reader = self.peers.get(ticket.peer()).map(|peer| (peer.proc().clone(), peer.user()));
         let wanted = Wanted { proc, key, directives: read, reader };
-        let is_by_socket = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Socket);
+        let is_by_socket = self.peers.get(ticket.peer()).is_some_and(|peer| !peer.maps_segments());
         if let Some(entry) = self.given_to_group(&wanted, &directives).filter(|_| is_by_socket) {
             let data = RankData { proc: wanted.proc, entries: vec![entry] };
             return self.outputs.reply(ticket, Reply::Data(vec![data]));
@@ -145,7 +145,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether this process is the asker.
     fn is_asker(&self, asker: &Asker, proc: &ProcId) -> bool {
         match asker {
-            Asker::Peer(ticket) => self.peers.get(ticket.peer()).is_some_and(|peer| peer.proc == *proc),
+            Asker::Peer(ticket) => self.peers.proc_of(ticket.peer()) == Some(proc),
             Asker::Host(_) | Asker::Own(_) => false,
         }
     }

@@ -75,7 +75,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn alert(&self, peer: PeerId, watch: &HeartbeatWatch) -> Event {
-        let source = self.peers.get(peer).map(|peer| peer.proc.clone());
+        let source = self.peers.proc_of(peer).cloned();
         let id = watch.name.as_ref().map(|name| Info::new(Key::from_static(keys::MONITOR_ID.name()), name.as_str()));
         Event { status: watch.alert, source, range: watch.range, info: id.into_iter().collect() }
     }

@@ -5,7 +5,7 @@ use super::cleanup::Taken;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
-use crate::server::state::{Expected, Purpose, Questions, ServerCore, Ticket};
+use crate::server::state::{Expected, Peer, Purpose, Questions, ServerCore, Ticket};
 use crate::types::{Namespace, ProcId, Query, Status, Text, Time, footprint};
 
 impl<S: Datastore> ServerCore<S> {
@@ -22,7 +22,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply(ticket, reply);
         }
         let permitted = self.permit_service(&requester, &service);
-        let is_tool = self.is_tool(ticket.peer());
+        let is_tool = self.peers.get(ticket.peer()).is_some_and(Peer::is_tool);
         match permitted.and_then(|()| service.of_peer(&requester, is_tool)) {
             Ok(service) => self.pass_up(now, ticket, requester, service),
             Err(status) => self.outputs.reply_status(ticket, status),
@@ -111,13 +111,9 @@ impl<S: Datastore> ServerCore<S> {
         self.ask_host(now, purpose, Upcall::Service(requester, service));
     }
 
-    fn is_tool(&self, id: PeerId) -> bool {
-        self.peers.get(id).is_some_and(|peer| peer.is_tool)
-    }
-
     /// The requester behind a ticket, with the kernel's ids.
     pub(in crate::server) fn requester(&self, ticket: &Ticket, proc: ProcId) -> Option<Requester> {
-        let credentials = self.peers.get(ticket.peer())?.credentials;
+        let credentials = self.peers.get(ticket.peer())?.credentials();
         let object = self.registry.client(&proc).map_or(0, |client| client.object());
         Some(Requester { proc, object, uid: credentials.uid, gid: credentials.gid })
     }

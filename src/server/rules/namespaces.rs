@@ -165,7 +165,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn peers_of(&self, is_meant: impl Fn(&ProcId) -> bool) -> Vec<PeerId> {
-        self.peers.iter().filter(|(_, peer)| is_meant(&peer.proc)).map(|(id, _)| id).collect()
+        self.peers.iter().filter(|(_, peer)| is_meant(peer.proc())).map(|(id, _)| id).collect()
     }
 
     /// Reviews everything that depends on the processes of a namespace.

@@ -66,7 +66,7 @@ impl<S: Datastore> ServerCore<S> {
         if !has_room {
             return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let user = self.peers.user_of(peer);
         let id = open.unwrap_or_else(|| self.collectives.open(signature, directives.clone(), user));
         self.enter(now, id, ticket, proc, directives);
         Some(id)
@@ -74,7 +74,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether a process may open another operation.
     pub(super) fn may_open(&self, peer: PeerId, proc: &ProcId, procs: &[ProcId], directives: &[Info]) -> bool {
-        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let Some(uid) = self.peers.user_of(peer) else { return false };
         let limits = &self.config.limits;
         let pool = Pool { max: limits.collectives_max, used: self.collectives.len() };
         self.collectives.count_of_process(proc) < limits.collectives_per_process_max
@@ -84,7 +84,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Whether the additional participants and directives of a connection fit the bound.
     fn has_room_in_operations(&self, peer: PeerId, procs: &[ProcId], directives: &[Info]) -> bool {
-        let Some(uid) = self.peers.get(peer).map(|peer| peer.credentials.uid) else { return false };
+        let Some(uid) = self.peers.user_of(peer) else { return false };
         let size_bytes = size_of_procs(procs).saturating_add(size_of_infos(directives));
         let used = self.collectives.size_bytes().saturating_add(self.bootstraps.size_bytes());
         let pool = Pool { max: self.config.limits.collective_bytes_max, used };
@@ -142,7 +142,7 @@ impl<S: Datastore> ServerCore<S> {
         if is_too_long || !self.may_open(peer, &proc, &procs, &directives) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
-        let user = self.peers.get(peer).map(|peer| peer.credentials.uid);
+        let user = self.peers.user_of(peer);
         let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives, user);
         if let Some(group) = self.collectives.arrive(id, proc, ticket).and_then(Collective::group_mut) {
             group.write(procs);

@@ -5,10 +5,9 @@ use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::Reply;
 use crate::server::interface::{
-    Answer, Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal,
-    StoreOffer, Upcall,
+    Answer, Capabilities, ClientConnected, ClientFinalized, Credentials, Hello, Output, PeerId, Reason, Refusal, Upcall,
 };
-use crate::server::state::{Asker, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
+use crate::server::state::{Asker, Peer, PeerStage, Presence, Purpose, ServerCore, Ticket, Timer};
 use crate::types::{Info, Key, ProcId, Status, Text, Time};
 
 impl<S: Datastore> ServerCore<S> {
@@ -24,7 +23,7 @@ impl<S: Datastore> ServerCore<S> {
         };
         let proc = hello.proc.clone();
         hello.credentials = credentials;
-        self.peers.insert(id, hello);
+        self.peers.insert_client(id, hello);
         if !self.config.capabilities.contains(Capabilities::CLIENT_CONNECTED) {
             return self.admit_or_refuse(id, Status::SUCCESS);
         }
@@ -58,7 +57,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         // Checked last: only a legitimate process uses its share, or learns about it.
         let peers_max = self.config.limits.peers_per_process_max;
-        let of_process = self.peers.iter().filter(|(_, peer)| peer.proc == *proc).count();
+        let of_process = self.peers.iter().filter(|(_, peer)| peer.proc() == proc).count();
         if of_process >= peers_max {
             return Err(Refusal::TooManyOfProcess { proc: proc.clone(), peers_max });
         }
@@ -82,31 +81,31 @@ impl<S: Datastore> ServerCore<S> {
     /// Applies the host's decision about a connection.
     pub(in crate::server) fn admit_or_refuse(&mut self, id: PeerId, status: Status) {
         let Some(peer) = self.peers.get_mut(id) else { return };
-        let proc = peer.proc.clone();
+        let proc = peer.proc().clone();
         if status != Status::SUCCESS {
             self.peers.remove(id);
             return self.outputs.push(Output::Refuse(id, Refusal::Host { proc, status }));
         }
-        peer.stage = PeerStage::Admitted;
-        let store = peer.store;
+        peer.admit();
+        let maps_segments = peer.maps_segments();
         let number = self.registry.job_mut(&proc.namespace).map_or(0, |job| job.next_connection());
         if let Some(client) = self.registry.client_mut(&proc) {
             client.connect(id);
         }
         self.outputs.push(Output::Admit(id, number));
-        if store == StoreOffer::Segment {
+        if maps_segments {
             // A process that has its own segment must have the others already.
             self.hand_over_reach(id, &proc);
         }
         self.tie_to_parent(&proc);
-        if store == StoreOffer::Segment {
+        if maps_segments {
             self.outputs.push(Output::SendSegment(id, proc.namespace));
         }
     }
 
     pub(in crate::server) fn job_info(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let namespace = &proc.namespace;
-        if self.peers.get(ticket.peer()).is_some_and(|peer| !peer.reads_entries) {
+        if self.peers.get(ticket.peer()).is_some_and(|peer| !peer.reads_entries()) {
             let reply = Reply::JobInfo { namespace: Text::from(namespace.as_str()), entries: Vec::new() };
             return self.outputs.reply(ticket, reply);
         }
@@ -121,7 +120,7 @@ impl<S: Datastore> ServerCore<S> {
     /// The peer could not map a segment: from now on it gets all data over the socket.
     pub(in crate::server) fn store_fallback(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         if let Some(peer) = self.peers.get_mut(ticket.peer()) {
-            peer.store = StoreOffer::Socket;
+            peer.fall_back_to_socket();
         }
         self.job_info(now, ticket, proc);
     }
@@ -129,9 +128,9 @@ impl<S: Datastore> ServerCore<S> {
     /// A connection finalizes. The host gets a notice when the last connection of the process has finalized.
     pub(in crate::server) fn finalize(&mut self, now: Time, ticket: Ticket, proc: &ProcId) {
         let id = ticket.peer();
-        let is_tool = self.peers.get(id).is_some_and(|peer| peer.is_tool);
+        let is_tool = self.peers.get(id).is_some_and(Peer::is_tool);
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.stage = PeerStage::Finalized;
+            peer.finalize();
         }
         self.forget_puller(id);
         self.forget_listener(id);
@@ -170,12 +169,12 @@ impl<S: Datastore> ServerCore<S> {
         }
         self.forget_listener(id);
         self.cancel_watches(id, None);
-        if peer.stage == PeerStage::Admitted {
-            self.part(now, id, &peer.proc);
+        if peer.is_admitted() {
+            self.part(now, id, peer.proc());
         }
         self.go_on_without_verdicts_of(now, id);
-        if peer.is_tool {
-            self.vacate(now, &peer.proc);
+        if peer.is_tool() {
+            self.vacate(now, peer.proc());
         }
     }
 
@@ -198,8 +197,8 @@ impl<S: Datastore> ServerCore<S> {
     /// requests end with `status`.
     pub(in crate::server) fn dismiss(&mut self, now: Time, id: PeerId, status: Status, reason: Reason) {
         let Some(peer) = self.peers.get(id) else { return };
-        let is_arriving = peer.stage == PeerStage::Arriving;
-        let proc = peer.proc.clone();
+        let is_arriving = peer.stage() == PeerStage::Arriving;
+        let proc = peer.proc().clone();
         for (ticket, is_finalization) in self.withdraw(id) {
             self.outputs.reply_status(ticket, if is_finalization { Status::SUCCESS } else { status });
         }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::access::{Action, Object};
 use crate::gds::{Datastore, KeyRef, Lookup, RealmRequest};
 use crate::keys;
-use crate::server::interface::{GroupOperation, Output, PeerId, StoreOffer};
+use crate::server::interface::{GroupOperation, Output, PeerId};
 use crate::server::state::{
-    Collective, CollectiveKind, Jobs, Lost, Participants, PeerStage, Presence, RegisteredJob, ServerCore, Tie,
+    Collective, CollectiveKind, Jobs, Lost, Participants, Peer, Presence, RegisteredJob, ServerCore, Tie,
 };
 use crate::types::{Namespace, ProcId, Rank, Text, Value};
 
@@ -117,10 +117,9 @@ impl<S: Datastore> ServerCore<S> {
 
     /// A job was described, perhaps again: its connected processes may learn the job's spawner.
     pub(super) fn tie_children_here(&mut self, namespace: &Namespace) {
-        let children = self.peers.iter().filter(|(_, peer)| {
-            peer.proc.namespace == *namespace && peer.stage == PeerStage::Admitted && !peer.is_tool
-        });
-        for proc in children.map(|(_, peer)| peer.proc.clone()).collect::<BTreeSet<_>>() {
+        let children =
+            self.peers.iter().filter(|(_, peer)| peer.is_of_job(namespace) && peer.is_admitted() && !peer.is_tool());
+        for proc in children.map(|(_, peer)| peer.proc().clone()).collect::<BTreeSet<_>>() {
             self.tie_to_parent(&proc);
         }
     }
@@ -134,7 +133,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// A local process has started a job.
     pub(super) fn tie_spawned(&mut self, id: PeerId, child: &Namespace) {
-        let Some(spawner) = self.peers.get(id).map(|peer| peer.proc.clone()) else { return };
+        let Some(spawner) = self.peers.proc_of(id).cloned() else { return };
         // The process may have left since its request.
         if self.registry.client(&spawner).is_none_or(|client| client.presence() != Presence::Connected) {
             return;
@@ -202,12 +201,12 @@ impl<S: Datastore> ServerCore<S> {
     /// Whether a connection has the segment of another job.
     pub(super) fn has_segment(&self, id: PeerId, namespace: &Namespace) -> bool {
         let Some(peer) = self.peers.get(id) else { return false };
-        let reads = peer.store == StoreOffer::Segment && peer.stage == PeerStage::Admitted;
-        reads
+        peer.maps_segments()
+            && peer.is_admitted()
             && self.store.is_registered(namespace)
             && self.may(peer, Action::Map, Object::WholeJob(namespace))
-            && self.is_of_group(namespace, peer.credentials.gid)
-            && self.ties.reaches(&peer.proc, namespace)
+            && self.is_of_group(namespace, peer.credentials().gid)
+            && self.ties.reaches(peer.proc(), namespace)
     }
 
     /// Whether all local processes of a job have this group id.
@@ -237,7 +236,7 @@ impl<S: Datastore> ServerCore<S> {
     fn take_away(&mut self, lost: Lost) {
         for (proc, namespace) in lost {
             for peer in self.peers.of_process(&proc).collect::<Vec<_>>() {
-                if self.peers.get(peer).is_some_and(|peer| peer.store == StoreOffer::Segment) {
+                if self.peers.get(peer).is_some_and(Peer::maps_segments) {
                     self.outputs.push(Output::WithdrawSegment(peer, namespace.clone()));
                 }
             }

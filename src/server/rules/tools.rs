@@ -1,15 +1,13 @@
 //! Tools: processes without an announcement of the host. The tool's user decides first about admission, then the host.
 //! An admitted tool is a connection like any other, in a namespace of its own that ends with it.
 
-use std::collections::BTreeSet;
-
 use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::server::interface::{
     Capabilities, Credentials, Hello, HostReply, Output, PeerId, Reason, Refusal, StoreOffer, ToolAdmission, ToolHello,
     ToolKind, ToolUpcall, Upcall, set,
 };
-use crate::server::state::{PeerStage, Presence, Purpose, RegisteredClient, ServerCore};
+use crate::server::state::{Presence, Purpose, RegisteredClient, ServerCore};
 use crate::types::{AsStatus, Info, Key, Namespace, ProcId, Rank, Status, Time, Value};
 
 impl<S: Datastore> ServerCore<S> {
@@ -90,7 +88,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Connections of a user's tools, including those that wait for the host.
     fn tools_of(&self, uid: u32) -> usize {
-        let here = self.peers.iter().filter(|(_, peer)| peer.is_tool && peer.credentials.uid == uid).count();
+        let here = self.peers.iter().filter(|(_, peer)| peer.is_tool() && peer.user() == uid).count();
         let arriving = self.tools.count_of_user(uid);
         here.saturating_add(arriving)
     }
@@ -169,7 +167,7 @@ impl<S: Datastore> ServerCore<S> {
     /// Registers a tool: as a guest in a namespace of the host, or in one of its own.
     fn admit_as(&mut self, id: PeerId, hello: &ToolHello, proc: &ProcId) -> Result<(), Refusal> {
         let Some(rank) = proc.rank.process() else { return Err(Refusal::UnknownProcess { proc: proc.clone() }) };
-        let ToolHello { credentials, version, .. } = *hello;
+        let credentials = hello.credentials;
         if let Some(client) = self.registry.client(proc) {
             // The host may have announced it during the upcall; then the host also reports its end.
             if !client.connections().is_empty() || client.credentials() != credentials {
@@ -181,14 +179,7 @@ impl<S: Datastore> ServerCore<S> {
         let job = self.registry.job_or_insert(&proc.namespace);
         let client = job.client_or_insert(rank, || RegisteredClient::guest(credentials, commit_base));
         client.connect(id);
-        let strangers = BTreeSet::new();
-        let client = Hello { proc: proc.clone(), credentials, store: StoreOffer::Socket, version, strangers };
-        self.peers.insert(id, client);
-        if let Some(peer) = self.peers.get_mut(id) {
-            peer.stage = PeerStage::Admitted;
-            peer.is_tool = true;
-            peer.reads_entries = hello.reads_entries;
-        }
+        self.peers.insert_tool(id, proc.clone(), hello);
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys;
-use crate::server::interface::{Answer, StoreOffer, TOPOLOGY, TopologyQuestion};
-use crate::server::state::{Asker, ServerCore, Ticket, Waiter, Wanted};
+use crate::server::interface::{Answer, TOPOLOGY, TopologyQuestion};
+use crate::server::state::{Asker, Peer, ServerCore, Ticket, Waiter, Wanted};
 use crate::types::{Key, ProcId, Rank, Status};
 
 /// Keys that other libraries use for the topology as text.
@@ -15,7 +15,7 @@ impl<S: Datastore> ServerCore<S> {
         if !self.config.answers_topology {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
-        let is_mapping = self.peers.get(ticket.peer()).is_some_and(|peer| peer.store == StoreOffer::Segment);
+        let is_mapping = self.peers.get(ticket.peer()).is_some_and(Peer::maps_segments);
         let wants_segment = is_mapping && key.as_str() == TOPOLOGY;
         self.outputs.answer(ticket, Answer::Topology(TopologyQuestion { proc, key, wants_segment }));
     }
@@ -26,7 +26,7 @@ impl<S: Datastore> ServerCore<S> {
         let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
         // The job must be known here: its own processes ask, or a tool does.
         let namespace = &wanted.proc.namespace;
-        let is_own_job = self.peers.get(ticket.peer())?.proc.namespace == *namespace;
+        let is_own_job = self.peers.get(ticket.peer())?.is_of_job(namespace);
         let is_here = is_own_job || self.registry.registered(namespace).is_some();
         let is_asked = is_here && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
         (is_asked && *verdict != GetVerdict::Found).then(|| key.clone())

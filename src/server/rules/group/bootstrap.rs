@@ -50,7 +50,7 @@ impl<S: Datastore> ServerCore<S> {
         request: proto::Collective,
     ) -> Result<BootstrapId, (Ticket, Status)> {
         let limits = &self.config.limits;
-        let Some(user) = self.peers.get(ticket.peer()).map(|peer| peer.credentials.uid) else {
+        let Some(user) = self.peers.user_of(ticket.peer()) else {
             return Err((ticket, Status::ERR_NOT_AVAILABLE));
         };
         let count = find(&request.directives, keys::GROUP_BOOTSTRAP).map(|info| info.value.as_u64());

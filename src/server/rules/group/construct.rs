@@ -8,7 +8,7 @@ use crate::gds::Datastore;
 use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{self, info_signed_by};
-use crate::server::interface::{Capabilities, GroupOperation, StoreOffer, find, flag};
+use crate::server::interface::{Capabilities, GroupOperation, find, flag};
 use crate::server::rules::ending::{Formed, Results};
 use crate::server::state::{
     Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, RegisteredJob, ServerCore,
@@ -23,7 +23,7 @@ impl<S: Datastore> ServerCore<S> {
             // It would stand for the job's processes in all their operations.
             return self.outputs.reply_status(ticket, Status::ERR_BAD_PARAM);
         }
-        let user = self.peers.get(ticket.peer()).map(|peer| peer.credentials.uid);
+        let user = self.peers.user_of(ticket.peer());
         if user.is_none_or(|uid| self.has_too_many_groups(&proc, uid, group.procs.len())) {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
@@ -128,7 +128,7 @@ impl<S: Datastore> ServerCore<S> {
         here: &BTreeSet<ProcId>,
         results: &[Info],
     ) {
-        let asks = |peer: &Peer| peer.store == StoreOffer::Socket && here.contains(&peer.proc);
+        let asks = |peer: &Peer| !peer.maps_segments() && here.contains(peer.proc());
         if self.peers.iter().any(|(_, peer)| asks(peer)) {
             self.given.keep(id, context_id, users, results);
         }

@@ -8,9 +8,7 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto::{self, Command};
-use crate::server::interface::{
-    Capabilities, GroupOperation, Output, PeerId, StoreOffer, Upcall, find, flag, processes,
-};
+use crate::server::interface::{Capabilities, GroupOperation, Output, PeerId, Upcall, find, flag, processes};
 use crate::server::state::{
     Bereaved, CollectiveKind, Invited, OperationId, OperationStage, Pool, Presence, Remote, ServerCore, Signature,
     Ticket,
@@ -78,8 +76,7 @@ impl<S: Datastore> ServerCore<S> {
         if !members.contains(proc) {
             return Status::ERR_NOT_A_MEMBER;
         }
-        let Some(peer) = self.peers.get(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
-        let user = peer.credentials.uid;
+        let Some(user) = self.peers.user_of(ticket.peer()) else { return Status::ERR_NOT_AVAILABLE };
         if members.len() > self.config.limits.participants_max || self.has_too_many_groups(proc, user, members.len()) {
             return Status::ERR_OUT_OF_RESOURCE;
         }
@@ -310,12 +307,8 @@ impl<S: Datastore> ServerCore<S> {
             return self.miss_invitation(leader, origin);
         }
         let peer = origin.and_then(|origin| self.peers.get(origin));
-        // Our own clients state that they inform the members; their first releases mapped segments.
         let leader_tells = event.info.iter().any(|info| info.key.as_str() == proto::GROUP_LEADER_TELLS);
-        let is_notified_here = peer.is_some_and(|peer| {
-            let tells = leader_tells || peer.store == StoreOffer::Segment || peer.version.major >= TELLS_ITSELF_SINCE;
-            !tells
-        });
+        let is_notified_here = peer.is_some_and(|peer| !leader_tells && !peer.informs_members());
         let is_gone = |proc: &&ProcId| {
             self.registry
                 .client(proc)
@@ -425,6 +418,3 @@ impl<S: Datastore> ServerCore<S> {
 
 /// Open invitations of one leader. When it ends, all of them end in one turn.
 const INVITATIONS_PER_LEADER_MAX: usize = 256;
-
-/// First release of OpenPMIx whose leaders inform the members about the result of an invitation.
-const TELLS_ITSELF_SINCE: u8 = 7;

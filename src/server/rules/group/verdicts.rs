@@ -12,7 +12,7 @@ use crate::events::Event;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
-use crate::server::interface::{GroupOperation, PeerId, StoreOffer, find};
+use crate::server::interface::{GroupOperation, PeerId, find};
 use crate::server::state::{Collective, CollectiveKind, GroupProgress, OperationId, OperationStage, ServerCore, Timer};
 use crate::types::{ProcId, Status, Text, Time, Value};
 
@@ -22,8 +22,8 @@ impl<S: Datastore> ServerCore<S> {
         let Some(operation) = self.collectives.get(id) else { return };
         // Only our own clients that have arrived: the others decide by not arriving.
         let is_asked = |peer: &PeerId| {
-            let peer = self.peers.get(*peer).filter(|peer| peer.store == StoreOffer::Segment);
-            peer.is_some_and(|peer| operation.contributed().contains(&peer.proc))
+            let peer = self.peers.get(*peer).filter(|peer| peer.maps_segments());
+            peer.is_some_and(|peer| operation.contributed().contains(peer.proc()))
         };
         let asked: Vec<PeerId> = self.hearers_of(event).into_iter().filter(is_asked).collect();
         let Some(group) = self.group_progress(id).filter(|_| !asked.is_empty()) else { return };

@@ -83,7 +83,7 @@ impl<S: Datastore> ServerCore<S> {
         if !is_known || self.has_registered(proc, key) {
             return Some(ticket);
         }
-        let asker = self.peers.get(ticket.peer()).map(|peer| peer.proc.clone());
+        let asker = self.peers.proc_of(ticket.peer()).cloned();
         let requester = asker.and_then(|asker| self.requester(&ticket, asker));
         let group = find(directives, keys::GROUP_ID).and_then(|info| match &info.value {
             Value::String(id) => Some(id),
