@@ -92,6 +92,16 @@ pub(crate) enum QueryAnswer {
     Table(Key, Namespace, QueryTable),
 }
 
+impl QueryAnswer {
+    /// Size of the answer as a value, in bytes.
+    pub(in crate::server) fn value_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Info(info) => footprint(&info.value),
+            Self::Table(_, _, table) => table.value_bytes(),
+        }
+    }
+}
+
 /// The answers to the queries of one request, some of them tables of processes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryAnswers {

@@ -1,5 +1,5 @@
-//! The state of a server, without policy. Most parts own their fields and the methods that change them. The
-//! rules change the fields of a query in progress. No part knows the whole.
+//! The state of a server, without policy. Most parts own their fields and the methods that change them. No
+//! part knows the whole.
 //!
 //! | file | owns |
 //! |---|---|

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hardware::Topology;
 use super::outputs::Ticket;
 use super::query_scope::QueryScope;
-use crate::server::interface::{Garbage, QueryAnswer, QueryAnswers, QueryTable, Requester};
+use crate::server::interface::{Garbage, ProcessRow, QueryAnswer, QueryAnswers, QueryTable, Requester};
 use crate::types::{Info, Key, Query, Status, Text};
 
 /// The queries of one request, and the host's answers.
@@ -46,21 +46,21 @@ impl Answering {
 /// The progress of the answers.
 #[derive(Debug, Default)]
 pub(crate) struct QueryProgress {
-    pub(crate) found: Vec<QueryAnswer>,
+    found: Vec<QueryAnswer>,
     /// Size of the answers, without the host's.
-    pub(crate) bytes: usize,
+    bytes: usize,
     /// Number of the host's answers for each key.
     host_answer_counts: BTreeMap<Key, usize>,
     asked: BTreeSet<(QueryScope, Text)>,
-    pub(crate) lacks_some: bool,
+    lacks_some: bool,
     understood: bool,
-    pub(crate) refused: Option<Status>,
+    refused: Option<Status>,
     /// The next query, and the next one of its keys.
-    pub(crate) query: usize,
-    pub(crate) key: usize,
-    /// The current table, and the rank of its next row.
-    pub(crate) table: QueryTable,
-    pub(crate) next_rank: Option<u32>,
+    query: usize,
+    key: usize,
+    /// The unfinished table, and the rank of its next row.
+    table: QueryTable,
+    next_rank: Option<u32>,
 }
 
 impl QueryProgress {
@@ -76,8 +76,18 @@ impl QueryProgress {
         progress
     }
 
-    /// The next key to answer, if it is valid and has no answer yet.
-    pub(crate) fn begin(
+    /// The next query, with its place.
+    pub(crate) fn next_query<'a>(&self, queries: &'a [Query]) -> Option<(usize, &'a Query)> {
+        queries.get(self.query).map(|query| (self.query, query))
+    }
+
+    /// The next key of the current query.
+    pub(crate) fn next_key<'a>(&self, query: &'a Query) -> Option<&'a Text> {
+        query.keys.get(self.key)
+    }
+
+    /// The key to answer, if it is valid and has no answer yet.
+    pub(crate) fn begin_key(
         &mut self,
         scope: &QueryScope,
         name: &Text,
@@ -104,6 +114,53 @@ impl QueryProgress {
             None => {}
         }
         Some(key)
+    }
+
+    /// The rank of the next row of the table.
+    pub(crate) fn next_row(&self) -> u32 {
+        self.next_rank.unwrap_or_default()
+    }
+
+    pub(crate) fn add_row(&mut self, row: ProcessRow) {
+        self.table.push(row);
+    }
+
+    /// Leaves the table to the next step, which begins with this rank.
+    pub(crate) fn suspend_table(&mut self, next_rank: u32) {
+        self.next_rank = Some(next_rank);
+    }
+
+    /// The complete table.
+    pub(crate) fn take_table(&mut self) -> QueryTable {
+        std::mem::take(&mut self.table)
+    }
+
+    /// Keeps an answer, if all answers together have at most `bytes_max`. Returns whether it is kept.
+    pub(crate) fn answer(&mut self, answer: QueryAnswer, bytes_max: usize) -> bool {
+        let bytes = answer.value_bytes().and_then(|bytes| bytes.checked_add(self.bytes));
+        let Some(bytes) = bytes.filter(|&bytes| bytes <= bytes_max) else { return false };
+        self.bytes = bytes;
+        self.found.push(answer);
+        true
+    }
+
+    /// A key gets no answer.
+    pub(crate) fn miss(&mut self) {
+        self.lacks_some = true;
+    }
+
+    /// None of the keys of an invalid query get an answer.
+    pub(crate) fn refuse_query(&mut self, refusal: Status) {
+        (self.lacks_some, self.refused) = (true, Some(refusal));
+    }
+
+    pub(crate) fn end_key(&mut self) {
+        self.key += 1;
+        self.next_rank = None;
+    }
+
+    pub(crate) fn end_query(&mut self) {
+        (self.query, self.key) = (self.query.saturating_add(1), 0);
     }
 
     /// The answers and their status.

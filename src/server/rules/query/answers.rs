@@ -12,7 +12,7 @@ use crate::server::state::{
     Ticket, Topology, Wanted,
 };
 use crate::topo::derived::Derivable;
-use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value, footprint};
+use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value};
 
 /// Reasons for missing answers.
 enum Unanswered {
@@ -83,27 +83,27 @@ impl<S: Datastore> ServerCore<S> {
         // The host's answers stay, even if a query can't be completed.
         let is_host_first = verdict.is_some();
         let mut units = UNITS_PER_STEP;
-        while let Some(query) = queries.get(progress.query) {
-            let scope = match QueryScope::of(&query.qualifiers, requester, progress.query) {
+        while let Some((index, query)) = progress.next_query(queries) {
+            let scope = match QueryScope::of(&query.qualifiers, requester, index) {
                 Ok(scope) => Some(scope),
                 Err(refusal) if is_host_first => {
-                    (progress.lacks_some, progress.refused) = (true, Some(refusal));
+                    progress.refuse_query(refusal);
                     None
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
             let mut asking =
                 scope.as_ref().map(|scope| Asking::new(requester, scope, &query.qualifiers, topology.hardware()));
-            while let Some((asking, name)) = asking.as_mut().zip(query.keys.get(progress.key)) {
+            while let Some((asking, name)) = asking.as_mut().zip(progress.next_key(query)) {
                 if units == 0 || !self.answer_key(progress, asking, name, is_host_first, &mut units)? {
                     return Ok(false);
                 }
-                progress.key += 1;
+                progress.end_key();
             }
-            (progress.query, progress.key) = (progress.query.saturating_add(1), 0);
+            progress.end_query();
             units = units.saturating_sub(UNITS_PER_KEY);
             if units == 0 {
-                return Ok(progress.query >= queries.len());
+                return Ok(progress.next_query(queries).is_none());
             }
         }
         Ok(true)
@@ -118,7 +118,7 @@ impl<S: Datastore> ServerCore<S> {
         is_host_first: bool,
         units: &mut usize,
     ) -> Result<bool, Unanswered> {
-        let Some(key) = progress.begin(asking.scope, name, is_supported) else { return Ok(true) };
+        let Some(key) = progress.begin_key(asking.scope, name, is_supported) else { return Ok(true) };
         *units = units.saturating_sub(UNITS_PER_KEY);
         let (requester, namespace) = (asking.requester, &asking.scope.namespace);
         let table = is_local_table(&key).zip(self.registry.job(namespace));
@@ -127,29 +127,15 @@ impl<S: Datastore> ServerCore<S> {
                 if !self.add_rows(progress, namespace, job, is_local, units) {
                     return Ok(false);
                 }
-                let table = std::mem::take(&mut progress.table);
-                let bytes = table.value_bytes();
-                Some((QueryAnswer::Table(key.clone(), namespace.clone(), table), bytes))
+                Some(QueryAnswer::Table(key, namespace.clone(), progress.take_table()))
             }
-            None => self.fact(asking, &key)?.map(|value| {
-                let bytes = footprint(&value);
-                (QueryAnswer::Info(Info { key: key.clone(), flags: 0, value }), bytes)
-            }),
-        };
-        progress.next_rank = None;
-        let Some((answer, bytes)) = answer else {
-            progress.lacks_some = true;
-            return Ok(true);
+            None => self.fact(asking, &key)?.map(|value| QueryAnswer::Info(Info { key, flags: 0, value })),
         };
         let bytes_max = self.config.limits.query_bytes_max;
-        let bytes = bytes.and_then(|bytes| bytes.checked_add(progress.bytes));
-        match bytes.filter(|&bytes| bytes <= bytes_max) {
-            Some(bytes) => {
-                progress.bytes = bytes;
-                progress.found.push(answer);
-            }
-            None if is_host_first => progress.lacks_some = true,
-            None => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
+        match answer.map(|answer| progress.answer(answer, bytes_max)) {
+            Some(true) => {}
+            Some(false) if !is_host_first => return Err(Status::ERR_OUT_OF_RESOURCE.into()),
+            _ => progress.miss(),
         }
         Ok(true)
     }
@@ -251,19 +237,19 @@ impl<S: Datastore> ServerCore<S> {
         is_local: bool,
         units: &mut usize,
     ) -> bool {
-        let start = progress.next_rank.unwrap_or_default();
+        let start = progress.next_row();
         let mut ranks: Box<dyn Iterator<Item = u32>> = match job.job_size() {
             Some(size) if !is_local => Box::new(start..size.min(TABLE_RANKS_MAX)),
             _ => Box::new(job.clients().range(start..).map(|(rank, _)| *rank)),
         };
         for rank in ranks.by_ref() {
             if *units == 0 {
-                progress.next_rank = Some(rank);
+                progress.suspend_table(rank);
                 return false;
             }
             *units -= 1;
             let client = job.clients().get(&rank);
-            progress.table.push(ProcessRow {
+            progress.add_row(ProcessRow {
                 rank,
                 pid: client.and_then(RegisteredClient::pid).unwrap_or(0),
                 hostname: self.text_of(namespace, rank, keys::HOSTNAME),
