@@ -154,9 +154,10 @@ impl QueryProgress {
         (self.lacks_some, self.refused) = (true, Some(refusal));
     }
 
+    /// Goes on to the next key. If the job of a table has ended, its rows belong to no answer.
     pub(crate) fn end_key(&mut self) {
         self.key += 1;
-        self.next_rank = None;
+        (self.table, self.next_rank) = (QueryTable::default(), None);
     }
 
     pub(crate) fn end_query(&mut self) {

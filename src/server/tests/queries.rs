@@ -289,6 +289,28 @@ fn a_table_ends_with_its_job() {
     assert_eq!(statuses(&rig.finish(first)), [(peer, Status::ERR_NOT_FOUND)]);
 }
 
+/// A job ended while its table was made. The next table of the request began with the rows of that job. The rule: rows
+/// of a table that can't be completed are dropped.
+#[test]
+fn the_rows_of_an_ended_job_are_in_no_other_table() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peer = rig.job(2, 1)[0];
+    rig.register("large", Some(5000), Some(0));
+    let table_of = |job: &str| {
+        let qualifiers = vec![Info::new(key(keys::NSPACE.name()), job)];
+        Query { keys: vec![Text::from(keys::QUERY_PROC_TABLE.name())], qualifiers }
+    };
+    let first = rig.begin(peer, Request::from(QueryInfo::new(vec![table_of("large"), table_of("job")])));
+    rig.host(HostCall::DeregisterNamespace(namespace("large")));
+    let answers = replies(&rig.finish(first));
+    let [(_, Reply::Partial { status: Status::ERR_PARTIAL_SUCCESS, results })] = answers.as_slice() else {
+        panic!("{answers:?}")
+    };
+    let Reply::Infos(found) = &**results else { panic!("{results:?}") };
+    let [Info { value: Value::DataArray(table), .. }] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(table.elements.len(), 2);
+}
+
 /// A table beyond the limit was freed within the turn that refused it.
 #[test]
 fn the_memory_of_a_refused_table_is_handed_out() {
