@@ -51,7 +51,7 @@ pub use arrival::{Received, StreamError};
 pub use credentials::Credentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use listener::{Listener, SocketAccess};
-pub use outbox::QueueFull;
+pub use outbox::{QueueFull, SpentMessages};
 pub use process_ancestry::{PeerEnd, strangers};
 pub use socket_directory::ListenError;
 pub use socket_owner::OwnerError;

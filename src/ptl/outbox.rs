@@ -31,6 +31,29 @@ pub(super) struct Outbox {
     shared_bytes: usize,
 }
 
+/// Messages that nobody needs any more: they were sent, or their peer has gone. Large ones take long to free.
+#[derive(Debug, Default)]
+pub struct SpentMessages(Vec<Bytes>);
+
+impl SpentMessages {
+    /// Whether there is nothing to free.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Frees a small message now, and keeps a large one.
+    fn add(&mut self, bytes: Bytes) {
+        if bytes.as_slice().len() > FREED_AT_ONCE_BYTES_MAX {
+            self.0.push(bytes);
+        }
+    }
+}
+
+/// The size of messages that are freed as fast as small ones: the C library's allocator returns larger ones to the
+/// kernel, page by page.
+const FREED_AT_ONCE_BYTES_MAX: usize = 128 << 10;
+
 /// Bytes of one peer, or of many.
 #[derive(Debug)]
 enum Bytes {
@@ -125,7 +148,7 @@ impl Outbox {
 
     /// Gives the kernel as much as it takes in one call, and returns that number of bytes; a full socket is
     /// [`Errno::AGAIN`].
-    pub(super) fn send_some(&mut self, socket: &OwnedFd) -> Result<usize, Errno> {
+    pub(super) fn send_some(&mut self, socket: &OwnedFd, spent: &mut SpentMessages) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let count = self.gather(&mut slices);
         let slices = slices.get(..count).unwrap_or_default();
@@ -143,7 +166,7 @@ impl Outbox {
             // The descriptor went with the first byte of the call, even if its message is not sent completely.
             message.descriptor = None;
         }
-        self.forget(sent);
+        self.forget(sent, spent);
         Ok(sent)
     }
 
@@ -163,7 +186,7 @@ impl Outbox {
         count
     }
 
-    fn forget(&mut self, mut sent: usize) {
+    fn forget(&mut self, mut sent: usize, spent: &mut SpentMessages) {
         self.queued_bytes = self.queued_bytes.saturating_sub(sent);
         while sent > 0
             && let Some(message) = self.messages.front_mut()
@@ -177,8 +200,14 @@ impl Outbox {
             if let Some(Outgoing { bytes, .. }) = self.messages.pop_front() {
                 let memory = self.memory_of(&bytes);
                 *memory = memory.saturating_sub(bytes.as_slice().len());
+                spent.add(bytes);
             }
         }
+    }
+
+    /// Drops all messages.
+    pub(super) fn discard(&mut self, spent: &mut SpentMessages) {
+        std::mem::take(self).messages.into_iter().for_each(|message| spent.add(message.bytes));
     }
 }
 

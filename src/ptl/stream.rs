@@ -12,7 +12,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::arrival::{Arrival, Received, StreamError};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, SpentMessages};
 use super::socket_owner::SocketOwners;
 use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
 use crate::os_error_hint::{explain, is_shortage};
@@ -314,21 +314,22 @@ impl Stream {
     /// # Errors
     /// [`StreamError`] when the connection broke.
     pub fn flush(&mut self) -> Result<Flushed, StreamError> {
-        self.flush_some(usize::MAX)
+        self.flush_some(usize::MAX, &mut SpentMessages::default())
     }
 
     /// As [`Stream::flush`], but begins no further system call after `bytes_max` bytes. A peer that reads as fast as this
-    /// side writes would get all queued bytes at once.
+    /// side writes would get all queued bytes at once. Large messages that were sent are left in `spent`, so that another
+    /// thread can free them.
     ///
     /// # Errors
     /// As [`Stream::flush`].
-    pub fn flush_some(&mut self, bytes_max: usize) -> Result<Flushed, StreamError> {
+    pub fn flush_some(&mut self, bytes_max: usize, spent: &mut SpentMessages) -> Result<Flushed, StreamError> {
         let mut left = bytes_max;
         while !self.outbox.is_empty() {
             if left == 0 {
                 return Ok(Flushed::Blocked);
             }
-            match self.outbox.send_some(&self.socket) {
+            match self.outbox.send_some(&self.socket, spent) {
                 Ok(count) => {
                     left = left.saturating_sub(count);
                     self.sent_bytes = self.sent_bytes.wrapping_add(u64::try_from(count).unwrap_or_default());
@@ -392,9 +393,9 @@ impl Stream {
         self.outbox.shared_bytes()
     }
 
-    /// Drops the queued bytes: nothing more will be sent.
-    pub fn discard(&mut self) {
-        self.outbox = Outbox::default();
+    /// Drops the queued bytes: nothing more will be sent. Large messages are left in `spent`.
+    pub fn discard(&mut self, spent: &mut SpentMessages) {
+        self.outbox.discard(spent);
     }
 
     /// Whether bytes wait to be sent.

@@ -80,11 +80,28 @@ fn messages_around_a_descriptor_go_out_together() {
 fn a_flush_with_a_limit_ends_after_it() {
     let (mut a, mut b) = pair(taking(0));
     (0..100).for_each(|_| a.queue(vec![1; 10], None).unwrap());
-    assert_eq!(a.flush_some(1), Ok(Flushed::Blocked));
+    assert_eq!(a.flush_some(1, &mut SpentMessages::default()), Ok(Flushed::Blocked));
     let mut buffer = [0; 2000];
     let first = b.receive(&mut buffer).unwrap();
     assert!(matches!(first, Received::Bytes(1..=160)), "one call: {first:?}");
     assert_eq!(a.flush(), Ok(Flushed::All));
+}
+
+/// Regression: the server's thread freed replies of 15 MiB between the requests of others.
+#[test]
+fn large_messages_are_left_to_be_freed_elsewhere() {
+    let (mut a, _b) = pair(taking(0));
+    let mut spent = SpentMessages::default();
+    a.queue(vec![1; 1000], None).unwrap();
+    assert_eq!(a.flush_some(usize::MAX, &mut spent), Ok(Flushed::All));
+    a.queue(vec![1; 1000], None).unwrap();
+    a.discard(&mut spent);
+    assert!(spent.is_empty(), "a small message is freed at once");
+    a.queue(vec![1; 4 << 20], None).unwrap();
+    assert_eq!(a.flush_some(usize::MAX, &mut spent), Ok(Flushed::Blocked));
+    assert!(spent.is_empty(), "the message is needed");
+    a.discard(&mut spent);
+    assert!(!spent.is_empty());
 }
 
 /// The kernel takes a part of the bytes; the descriptor goes with that part and with no other.

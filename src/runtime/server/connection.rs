@@ -19,7 +19,7 @@ use crate::proto::handshake::Ids;
 use crate::proto::notification::Output;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, Stream, StreamError};
+use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
 use crate::runtime::shared::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Input, PeerId, Refusal};
@@ -29,6 +29,8 @@ use nix::errno::Errno;
 /// A client's connection at the server.
 pub(super) struct Connection {
     stream: Stream,
+    /// Large messages that were sent or dropped.
+    spent: SpentMessages,
     credentials: Credentials,
     /// Whether credentials of munge can be checked.
     checks_munge: bool,
@@ -169,6 +171,7 @@ impl Connection {
         let stage = Stage::Handshake(Handshake::default());
         Self {
             stream,
+            spent: SpentMessages::default(),
             credentials,
             checks_munge,
             stage,
@@ -274,7 +277,7 @@ impl Connection {
 
     /// Ends a connection to a peer that has gone. Its earlier requests are still handled.
     pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
-        self.stream.discard();
+        self.stream.discard(&mut self.spent);
         self.ending.get_or_insert(dropped);
     }
 
@@ -603,14 +606,14 @@ impl Connection {
     /// Writes queued messages, about `bytes_max` bytes. Returns whether the connection is finished.
     pub(super) fn flush(&mut self, bytes_max: usize) -> Result<bool, Dropped> {
         if self.is_ending() {
-            self.stream.discard();
+            self.stream.discard(&mut self.spent);
             return Ok(false);
         }
         if self.is_deferring() {
             return Ok(false);
         }
         self.end_deferral();
-        let flushed = self.stream.flush_some(bytes_max)?;
+        let flushed = self.stream.flush_some(bytes_max, &mut self.spent)?;
         Ok(flushed == Flushed::All && matches!(self.stage, Stage::Closing))
     }
 
@@ -619,9 +622,14 @@ impl Connection {
         self.stream.queued_bytes()
     }
 
+    /// Large messages to be freed elsewhere.
+    pub(super) fn take_spent(&mut self) -> SpentMessages {
+        std::mem::take(&mut self.spent)
+    }
+
     /// Drops queued messages.
     pub(super) fn discard(&mut self) {
-        self.stream.discard();
+        self.stream.discard(&mut self.spent);
     }
 
     /// Ends the connection. A forked child may hold a copy of the socket; without the shutdown the peer would wait, and

@@ -633,6 +633,7 @@ impl Connections {
                 budget.spend(before_bytes.saturating_sub(connection.queued_bytes()));
                 flushed
             };
+            self.decoder.free(connection.take_spent());
             match flushed {
                 Ok(true) => self.remove(id),
                 Ok(false) => {
@@ -728,6 +729,7 @@ impl Connections {
         if let Some(mut connection) = self.connections.remove(&id) {
             connection.deadline.map(|deadline| self.deadlines.remove(&(deadline, id)));
             connection.discard();
+            self.decoder.free(connection.take_spent());
             connection.take_decoded().into_iter().for_each(|decoded| self.decoder.discard(decoded));
             self.left.extend(connection.free_slot());
             self.ended.push((id, connection));

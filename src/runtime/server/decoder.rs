@@ -16,6 +16,7 @@ use super::reply_line::ReplyLine;
 use super::turns::{Share, Turns};
 use crate::proto::frame::OwnedFrame;
 use crate::proto::{self, Reply, Tag};
+use crate::ptl::SpentMessages;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
@@ -265,6 +266,13 @@ impl Decoder {
     pub(super) fn discard(&mut self, memory: Box<dyn Send>) {
         // Without a thread it is dropped here.
         drop(self.give(Job::Discard(memory)));
+    }
+
+    /// Frees large messages.
+    pub(super) fn free(&mut self, spent: SpentMessages) {
+        if !spent.is_empty() {
+            self.discard(Box::new(spent));
+        }
     }
 
     fn thread(&mut self) -> io::Result<&Sender<Job>> {

@@ -84,7 +84,7 @@ impl Connection {
         {
             self.replies.withheld = Some(withheld);
             self.end_deferral();
-            self.stream.discard();
+            self.stream.discard(&mut self.spent);
             return Ok(Some(CompletionStatus::Succeeded));
         }
         let Stage::Known(known) = &self.stage else { return Ok(None) };
