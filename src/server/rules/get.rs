@@ -168,6 +168,10 @@ impl<S: Datastore> ServerCore<S> {
             let cost_bytes = match due {
                 Review::Of(id) => self.search_bytes(id).saturating_add(self.review_wait(now, id)),
                 Review::Settle(id) => self.search_bytes(id).saturating_add(self.settle_wait(now, id)),
+                Review::Refuse(id) => {
+                    self.refuse_wait(id, Status::ERR_NOT_FOUND);
+                    0
+                }
                 Review::End => 0,
             };
             step_bytes = step_bytes.saturating_add(cost_bytes);

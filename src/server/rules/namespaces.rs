@@ -138,9 +138,8 @@ impl<S: Datastore> ServerCore<S> {
         for upcall in self.upcalls.fetches_of(namespace) {
             self.cancel_upcall(upcall);
         }
-        for wait in self.waiting.on_namespace(namespace) {
-            self.refuse_wait(wait, Status::ERR_NOT_FOUND);
-        }
+        let ended = self.waiting.about_ended(namespace);
+        self.review(now, [ended]);
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);
         }

@@ -23,13 +23,15 @@ pub(crate) enum Concerned {
     Key(ProcId, Option<Key>),
     /// Requests that wait for this upcall.
     Upcall(UpcallId),
+    /// Requests about a job that has ended here, up to this number. Later ones are not about the ended job.
+    Ended(Namespace, WaitId),
 }
 
 impl Concerned {
     /// The first target of requests that the change may concern, in order; `None`: it concerns no target.
     pub(crate) fn first_target(&self) -> Option<ProcId> {
         match self {
-            Self::Job(namespace) => Some(ProcId::new(namespace.clone(), Rank::Process(0))),
+            Self::Job(namespace) | Self::Ended(namespace, _) => Some(ProcId::new(namespace.clone(), Rank::Process(0))),
             Self::Process(proc) | Self::Key(proc, _) => Some(proc.clone()),
             Self::Upcall(_) => None,
         }
@@ -38,7 +40,7 @@ impl Concerned {
     /// Whether the change may concern requests about this target.
     pub(crate) fn is_about(&self, target: &ProcId) -> bool {
         match self {
-            Self::Job(namespace) => target.namespace == *namespace,
+            Self::Job(namespace) | Self::Ended(namespace, _) => target.namespace == *namespace,
             Self::Process(proc) | Self::Key(proc, _) => target == proc,
             Self::Upcall(_) => false,
         }
@@ -120,6 +122,12 @@ impl Reviews {
 
     pub(crate) const fn set_next_step(&mut self, next_step: Option<Time>) {
         self.next_step = next_step;
+    }
+
+    /// Whether a request about a job is yet to be refused, because the job has ended.
+    pub(crate) fn is_ending(&self, namespace: &Namespace, id: WaitId) -> bool {
+        let ends = Concerned::Ended(namespace.clone(), id)..=Concerned::Ended(namespace.clone(), WaitId(u64::MAX));
+        self.passes.range(ends).next().is_some()
     }
 
     /// Whether a place is yet to be reviewed because of a change.

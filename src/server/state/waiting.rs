@@ -91,6 +91,8 @@ pub(crate) enum Review {
     Of(WaitId),
     /// A request whose upcall has ended.
     Settle(WaitId),
+    /// A request whose job has ended.
+    Refuse(WaitId),
     /// All requests that one change concerns are reviewed.
     End,
 }
@@ -204,8 +206,9 @@ impl Waiting {
             self.settlements.remove(upcall);
         } else if let Some(place) = self.next_on(concerned, after) {
             let id = place.id;
+            let is_of_ended = matches!(concerned, Concerned::Ended(_, last) if id <= *last);
             self.reviews.advance(place);
-            return Some(Review::Of(id));
+            return Some(if is_of_ended { Review::Refuse(id) } else { Review::Of(id) });
         }
         self.reviews.finish();
         Some(Review::End)
@@ -251,12 +254,14 @@ impl Waiting {
             Concerned::Key(target.clone(), key.clone()),
         ];
         let place = Place { target, key, id };
-        self.settlement(waiter).is_some() || changes.iter().any(|change| self.reviews.is_ahead(change, &place))
+        self.settlement(waiter).is_some()
+            || self.reviews.is_ending(&place.target.namespace, id)
+            || changes.iter().any(|change| self.reviews.is_ahead(change, &place))
     }
 
-    pub(crate) fn on_namespace(&self, namespace: &Namespace) -> Vec<WaitId> {
-        let job = Concerned::Job(namespace.clone());
-        self.targets_of(&job, None).flat_map(|(_, by_key)| by_key.values()).flatten().copied().collect()
+    /// All present requests about a job that ends.
+    pub(crate) fn about_ended(&self, namespace: &Namespace) -> Concerned {
+        Concerned::Ended(namespace.clone(), WaitId(self.last))
     }
 
     pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {

@@ -429,6 +429,30 @@ fn one_commit_answers_many_held_gets_in_steps() {
     assert_eq!(rig.wait(1), []);
 }
 
+/// Regression: the end of a job refused all held Gets about it in one turn.
+#[test]
+fn the_end_of_a_job_refuses_many_held_gets_in_steps() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(1, 1);
+    let other = ProcId::new(namespace("other"), 0);
+    rig.register("other", Some(1), Some(1));
+    rig.register_client(&other);
+    for _ in 0..100 {
+        assert_eq!(rig.request(peers[0], get(&other, Some("a"), &[])), []);
+    }
+    let refusals = |outputs: &[Output]| {
+        let replies = replies(outputs);
+        assert!(replies.iter().all(|(_, reply)| *reply == Reply::Status(Status::ERR_NOT_FOUND)), "{replies:?}");
+        replies.len()
+    };
+    assert_eq!(refusals(&rig.host(HostCall::DeregisterNamespace(namespace("other")))), 64);
+    rig.register("other", Some(1), Some(1));
+    rig.register_client(&other);
+    assert_eq!(rig.request(peers[0], get(&other, Some("a"), &[])), []);
+    assert_eq!(refusals(&rig.wait(1)), 36, "the last one is about the new job");
+    assert_eq!(rig.wait(1), []);
+}
+
 #[test]
 fn large_answers_to_held_gets_end_the_step() {
     let mut rig = Rig::new(Capabilities::empty());
