@@ -51,6 +51,8 @@ static ALLOCATOR: Counting = Counting;
 struct Node {
     server: ServerCore<Store>,
     calls: u64,
+    /// Turns that requests took beyond their first.
+    further_turns: usize,
 }
 
 const WRITER: PeerId = PeerId(1);
@@ -71,8 +73,11 @@ impl Node {
 
     fn of_job(description: Vec<Info>) -> Self {
         let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
-        let mut node =
-            Self { server: ServerCore::new(config, Store::new(StoreOptions::new("server.0", "here"))), calls: 0 };
+        let mut node = Self {
+            server: ServerCore::new(config, Store::new(StoreOptions::new("server.0", "here"))),
+            calls: 0,
+            further_turns: 0,
+        };
         let description = description.into();
         let namespace = process(0).namespace;
         node.host(HostCall::RegisterNamespace(RegisterNamespace {
@@ -97,7 +102,10 @@ impl Node {
             self.server.handle(Time::ZERO, input);
             while let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Unfinished(peer) => next = Some(Input::Proceed(peer)),
+                    Output::Unfinished(peer) => {
+                        self.further_turns += 1;
+                        next = Some(Input::Proceed(peer));
+                    }
                     output => all.push(output),
                 }
             }
@@ -376,10 +384,29 @@ fn lists_of_members_are_shared() {
     }
 }
 
+/// The kernel took 20 ms for the memory of a value of 15 MiB, in one turn.
+fn memory_of_a_large_value_is_prepared_in_turns() {
+    let mut node = Node::new(4);
+    for (number, expected) in [(1, 7..=8), (2, 7..=8)] {
+        node.further_turns = 0;
+        let value = Value::ByteObject(vec![number; 8 << 20]);
+        let parts = vec![(Scope::Global, vec![Kval { key: key(1), value: value.clone() }])];
+        let (_, outputs) = node.request(WRITER, Request::Commit(Commit { parts }));
+        let is_success =
+            |output: &Output| matches!(output, Output::Answer(_, _, Answer::Reply(Reply::Status(Status::SUCCESS))));
+        assert!(outputs.iter().any(is_success), "{outputs:?}");
+        assert!(expected.contains(&node.further_turns), "{} turns", node.further_turns);
+        let (_, outputs) = node.get(process(0), 1);
+        let [Output::Answer(_, _, Answer::Process(answer))] = outputs.as_slice() else { panic!("{outputs:?}") };
+        assert_eq!(answer.clone().read().unwrap().entries[0].value, value);
+    }
+}
+
 #[test]
 fn a_request_costs_what_it_brings_or_asks_for() {
     lists_of_members_are_shared();
     lists_of_targets_are_shared();
+    memory_of_a_large_value_is_prepared_in_turns();
     for (what, cost) in [
         ("a commit behind others", commit_behind as fn(u32) -> u64),
         ("a commit beside requests that wait", commit_beside),

@@ -68,6 +68,10 @@ impl Datastore for SimStore {
         self.store.register_description(namespace, description)
     }
 
+    fn prepare_some(&mut self, namespace: &Namespace, size_bytes: u64) -> bool {
+        self.store.prepare_some(namespace, size_bytes)
+    }
+
     fn share_among(&mut self, namespace: &Namespace, processes: u32) {
         self.store.share_among(namespace, processes);
     }

@@ -56,6 +56,13 @@ pub trait Datastore {
         values: &[Posted],
     ) -> Result<bool, Self::Error>;
 
+    /// Prepares some of the memory for a large value, so that its commit takes no long time. Returns whether another call
+    /// would prepare more.
+    fn prepare_some(&mut self, namespace: &Namespace, size_bytes: u64) -> bool {
+        let _ = (namespace, size_bytes);
+        false
+    }
+
     /// Takes over the block of a remote process, lent for the length of the call. It becomes visible with the next
     /// [`Datastore::publish_arrivals`] or any other change of this namespace. Returns the number of blocks not
     /// published yet, this one included.

@@ -146,11 +146,16 @@ impl Outbox {
         self.messages.is_empty()
     }
 
-    /// Gives the kernel as much as it takes in one call, and returns that number of bytes; a full socket is
-    /// [`Errno::AGAIN`].
-    pub(super) fn send_some(&mut self, socket: &OwnedFd, spent: &mut SpentMessages) -> Result<usize, Errno> {
+    /// Gives the kernel as much as it takes in one call, at most `bytes_max` bytes, and returns that number of bytes; a
+    /// full socket is [`Errno::AGAIN`]. Without the limit one call takes a whole message if the peer reads meanwhile.
+    pub(super) fn send_some(
+        &mut self,
+        socket: &OwnedFd,
+        bytes_max: usize,
+        spent: &mut SpentMessages,
+    ) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let count = self.gather(&mut slices);
+        let count = self.gather(&mut slices, bytes_max);
         let slices = slices.get(..count).unwrap_or_default();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -172,15 +177,19 @@ impl Outbox {
 
     /// Collects the front of the queue for one system call, with at most one descriptor. The kernel attaches that to
     /// the first byte of the call: it may come before its message, never later, and in order.
-    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SLICES_MAX], bytes_max: usize) -> usize {
         let mut count = 0;
+        let mut left = bytes_max;
         let mut has_descriptor = false;
         for (message, slot) in self.messages.iter().zip(slices) {
-            if has_descriptor && message.descriptor.is_some() {
+            if left == 0 || (has_descriptor && message.descriptor.is_some()) {
                 break;
             }
             has_descriptor |= message.descriptor.is_some();
-            *slot = IoSlice::new(message.bytes.as_slice().get(message.sent..).unwrap_or_default());
+            let unsent = message.bytes.as_slice().get(message.sent..).unwrap_or_default();
+            let unsent = unsent.get(..left).unwrap_or(unsent);
+            left -= unsent.len();
+            *slot = IoSlice::new(unsent);
             count += 1;
         }
         count

@@ -317,7 +317,7 @@ impl Stream {
         self.flush_some(usize::MAX, &mut SpentMessages::default())
     }
 
-    /// As [`Stream::flush`], but begins no further system call after `bytes_max` bytes. A peer that reads as fast as this
+    /// As [`Stream::flush`], but sends at most `bytes_max` bytes. A peer that reads as fast as this
     /// side writes would get all queued bytes at once. Large messages that were sent are left in `spent`, so that another
     /// thread can free them.
     ///
@@ -329,7 +329,7 @@ impl Stream {
             if left == 0 {
                 return Ok(Flushed::Blocked);
             }
-            match self.outbox.send_some(&self.socket, spent) {
+            match self.outbox.send_some(&self.socket, left, spent) {
                 Ok(count) => {
                     left = left.saturating_sub(count);
                     self.sent_bytes = self.sent_bytes.wrapping_add(u64::try_from(count).unwrap_or_default());

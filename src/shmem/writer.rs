@@ -115,6 +115,19 @@ impl SegmentWriter {
         }
     }
 
+    /// As [`SegmentWriter::prepare`], but for at most `step_bytes` more than before. Returns whether another call would
+    /// prepare more.
+    pub fn prepare_some(&mut self, ahead_bytes: u64, step_bytes: u64) -> bool {
+        let end = self.allocated.saturating_add(ahead_bytes).min(self.span_bytes());
+        let have = self.backing.reserved_bytes();
+        let step_end = end.min(have.saturating_add(step_bytes));
+        if step_end <= have || self.ensure_reserved(step_end).is_err() {
+            return false;
+        }
+        self.backing.populate(step_end);
+        step_end < end
+    }
+
     /// Allocates a copy of `bytes`. On failure nothing has changed.
     pub fn append(&mut self, bytes: &[u8], align: Align) -> Result<Offset, GrowError> {
         let offset = self.alloc(u64::try_from(bytes.len()).unwrap_or(u64::MAX), align)?;

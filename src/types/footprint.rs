@@ -10,6 +10,22 @@ pub fn footprint(value: &Value) -> Option<usize> {
     measure(value, Levels { left: DEPTH_MAX, bare_left: BARE_NESTING_MAX })
 }
 
+/// Subtracts the size of a value from `left`. Returns whether nothing is left. The elements of an array are visited one
+/// by one only until then, so that a large array is not walked through.
+pub(crate) fn exceeds(value: &Value, left: &mut usize) -> bool {
+    let size = match value {
+        Value::DataArray(array) => {
+            if array.elements.iter().any(|element| exceeds(element, left)) {
+                return true;
+            }
+            size_of::<Value>()
+        }
+        value => footprint(value).unwrap_or(usize::MAX),
+    };
+    *left = left.saturating_sub(size);
+    *left == 0
+}
+
 /// The [`footprint`] of data about a process ([`ProcInfo`]) with these texts.
 pub(crate) fn process_footprint(hostname: Option<&Text>, executable: Option<&Text>) -> usize {
     let texts = optional(hostname).saturating_add(optional(executable));

@@ -16,7 +16,9 @@ use modex::proto::{
 };
 use modex::ptl::{Endpoint, ServerAddress};
 use modex::types::codes::range;
-use modex::types::{App, Info, InfoFlags, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
+use modex::types::{
+    App, DataArray, DataType, Info, InfoFlags, Key, Kval, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value,
+};
 use modex::{Capabilities, Connect, FenceReply, FenceUpcall, GroupRequest, Host, QueryInfo, Requester, Responder};
 
 /// The job of the flooding client (rank 0) and of its victim (rank 1).
@@ -92,6 +94,12 @@ impl Host for Agreeing {
     }
 }
 
+/// An array of numbers, which differ with the first one.
+fn numbers(count: u64, first: u64) -> Value {
+    let elements = (0..count).map(|index| Value::from(first + index)).collect();
+    Value::DataArray(Box::new(DataArray { element_type: DataType::Uint64, elements }))
+}
+
 /// A way to flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flood {
@@ -148,11 +156,14 @@ pub(crate) enum Flood {
     HugeWholeGets,
     HugeValueGets,
     HugeChanges,
+    HugeValues,
+    HugeArrays,
+    HugeEventArrays,
 }
 
 impl Flood {
     /// Floods of requests of about the largest possible size, or behind much data.
-    pub(crate) const HUGE: [Self; 24] = [
+    pub(crate) const HUGE: [Self; 27] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
         Self::HugeFences,
@@ -175,6 +186,9 @@ impl Flood {
         Self::HugeWholeGets,
         Self::HugeValueGets,
         Self::HugeChanges,
+        Self::HugeValues,
+        Self::HugeArrays,
+        Self::HugeEventArrays,
         Self::HeldGets,
         Self::QualifiedGets,
     ];
@@ -379,9 +393,13 @@ impl Flood {
                 let info = vec![Info::new(key("payload"), Value::from("x".repeat(8 << 20)))];
                 Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info })
             }
+            Self::HugeEventArrays => {
+                let info = vec![Info::new(key("payload"), numbers(2_000_000, number))];
+                Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info })
+            }
             Self::HugeRanges => {
-                let targets = Value::DataArray(Box::new(modex::types::DataArray {
-                    element_type: modex::types::DataType::Proc,
+                let targets = Value::DataArray(Box::new(DataArray {
+                    element_type: DataType::Proc,
                     elements: elsewhere().map(Value::from).collect(),
                 }));
                 let info = vec![Info::new(Key::from_static("pmix.evrange"), targets)];
@@ -409,6 +427,14 @@ impl Flood {
             Self::HugeSpawns => Request::from(Spawn { job: infos(1_000_000), apps: vec![app()] }),
             Self::HugeWholeGets => Request::Get(Get { proc: own, directives, key: None }),
             Self::HugeValueGets => Request::Get(Get { proc: own, directives, key: Some(key("large")) }),
+            Self::HugeValues => {
+                let value = Value::ByteObject(vec![u8::try_from(number % 256).unwrap_or_default(); 15 << 20]);
+                Request::Commit(Commit { parts: vec![(Scope::Global, vec![Kval { key: key("large"), value }])] })
+            }
+            Self::HugeArrays => {
+                let kval = |index| Kval { key: key(&format!("array-{index}")), value: numbers(60_000, number) };
+                Request::Commit(Commit { parts: vec![(Scope::Global, (0..30).map(kval).collect())] })
+            }
             Self::HugeChanges if number.is_multiple_of(2) => commit(&|index| format!("same-{index}"), 100_000),
             Self::HugeChanges => {
                 let directives = vec![Info::new(Key::from_static("pmix.collect"), true)];

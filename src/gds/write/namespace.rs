@@ -40,6 +40,11 @@ impl NamespaceData {
         self.writer.append_block(rank, origin, values)
     }
 
+    /// Prepares some of the memory for a large value. Returns whether more is to be prepared.
+    pub(super) fn prepare_some(&mut self, size_bytes: u64) -> bool {
+        self.writer.prepare_some(size_bytes)
+    }
+
     /// Takes over the block of a remote process. Returns the number of blocks that are not published yet.
     pub(super) fn take_arrival(&mut self, rank: u32, entries: &[LentEntry<'_>]) -> Result<usize, StoreError> {
         self.arrivals.take(&mut self.writer, rank, entries)

@@ -273,6 +273,10 @@ impl Datastore for Store {
         }
     }
 
+    fn prepare_some(&mut self, namespace: &Namespace, size_bytes: u64) -> bool {
+        self.shared(namespace).is_ok_and(|data| data.prepare_some(size_bytes))
+    }
+
     fn take_arrival(
         &mut self,
         namespace: &Namespace,

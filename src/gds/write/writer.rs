@@ -59,6 +59,8 @@ struct Growth {
 
 /// Cells of the present table moved with each new key. Eight would finish only when the table is full.
 const CELLS_MOVED_PER_KEY: u64 = 16;
+/// Memory prepared for a large value in one step.
+const PREPARED_STEP_BYTES: u64 = 1 << 20;
 /// Bytes of the larger table for each cell of the present one.
 const LARGER_CELLS_BYTES: u64 = 2 * 8;
 /// Tables of fewer cells are replaced at once.
@@ -210,6 +212,12 @@ impl NamespaceWriter {
         self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
         self.segment.bump_generation(false);
         Ok(true)
+    }
+
+    /// Prepares some of the memory for a large value, if the segment may be so large. Returns whether more is to be
+    /// prepared.
+    pub(crate) fn prepare_some(&mut self, size_bytes: u64) -> bool {
+        self.check_room(size_bytes).is_ok() && self.segment.prepare_some(size_bytes, PREPARED_STEP_BYTES)
     }
 
     /// Puts large values where the next bytes are allocated, one behind the other. They don't go through an image: that

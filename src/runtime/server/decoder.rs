@@ -21,7 +21,7 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{PeerId, ProcessAnswer, QueryAnswers};
-use crate::types::{Kval, ProcId, Time, Value, footprint};
+use crate::types::{Kval, ProcId, Time, Value, exceeds, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
 pub(super) struct Decoder {
@@ -152,16 +152,6 @@ fn is_large(reply: &Reply) -> bool {
         Reply::Partial { results, .. } => is_large(results),
         _ => false,
     }
-}
-
-/// Subtracts the size of a value from `left`. Returns whether nothing is left. The elements of an array are visited one
-/// by one only until then, so a table of a large job is not walked through.
-fn exceeds(value: &Value, left: &mut usize) -> bool {
-    if let Value::DataArray(array) = value {
-        return array.elements.iter().any(|element| exceeds(element, left));
-    }
-    *left = left.saturating_sub(footprint(value).unwrap_or(usize::MAX));
-    *left == 0
 }
 
 impl Decoder {

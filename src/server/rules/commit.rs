@@ -8,8 +8,8 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, Concerned, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket, split_number,
-    take_commit_number,
+    CommitRest, Concerned, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, STRUCTURE_BYTES_MAX, ServerCore,
+    Ticket, split_number, take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
@@ -27,8 +27,19 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Publishes the next piece of a commit.
     pub(in crate::server) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
-        let piece = rest.take_piece();
-        let published = self.publish_piece(&rest.proc, piece, &mut rest.malformed);
+        // The kernel takes milliseconds for the memory of a large value.
+        if let Some(bytes) = rest.next_large_bytes()
+            && self.store.prepare_some(&rest.proc.namespace, bytes)
+        {
+            return self.leave_rest(peer, Rest::Commit(rest));
+        }
+        let published = match rest.take_piece() {
+            Ok(piece) => self.publish_piece(&rest.proc, piece, &mut rest.malformed),
+            Err(key) => {
+                tracing::warn!(proc = %rest.proc, %key, limit_bytes = STRUCTURE_BYTES_MAX, "an array is too large; put byte objects");
+                Err(Status::ERR_OUT_OF_RESOURCE)
+            }
+        };
         if let Ok(values) = &published
             && !rest.parts.is_empty()
         {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::vec::IntoIter;
 
 use super::outputs::Ticket;
-use crate::types::{Kval, ProcId, Scope, footprint};
+use crate::types::{Key, Kval, ProcId, Scope, Value, exceeds};
 
 /// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
 /// commits.
@@ -21,8 +21,18 @@ pub(crate) struct CommitRest {
 }
 
 impl CommitRest {
+    /// The size of the next value in bytes, if its memory should be prepared before.
+    pub(crate) fn next_large_bytes(&self) -> Option<u64> {
+        let (_, values) = self.parts.front()?;
+        let bytes = values.as_slice().first().map_or(0, |entry| plain_bytes(&entry.value));
+        u64::try_from(bytes).ok().filter(|_| bytes > PIECE_BYTES_MAX)
+    }
+
     /// The next values, of one scope or more.
-    pub(crate) fn take_piece(&mut self) -> Vec<(Scope, Vec<Kval>)> {
+    ///
+    /// # Errors
+    /// The key of a value with too many parts.
+    pub(crate) fn take_piece(&mut self) -> Result<Vec<(Scope, Vec<Kval>)>, Key> {
         let mut piece = Vec::new();
         let (mut count_left, mut bytes_left) = (PIECE_ENTRIES_MAX, PIECE_BYTES_MAX);
         while count_left > 0
@@ -35,7 +45,8 @@ impl CommitRest {
                 && let Some(entry) = values.next()
             {
                 count_left -= 1;
-                bytes_left = bytes_left.saturating_sub(footprint(&entry.value).unwrap_or(PIECE_BYTES_MAX));
+                let Some(bytes) = size_bytes(&entry.value) else { return Err(entry.key) };
+                bytes_left = bytes_left.saturating_sub(bytes);
                 taken.push(entry);
             }
             piece.push((*scope, taken));
@@ -44,7 +55,26 @@ impl CommitRest {
                 self.spent.extend(part.map(|(_, values)| values));
             }
         }
-        piece
+        Ok(piece)
+    }
+}
+
+/// The size of a value in memory; `None`: it has too many parts.
+fn size_bytes(value: &Value) -> Option<usize> {
+    let mut left = STRUCTURE_BYTES_MAX;
+    match plain_bytes(value) {
+        0 if exceeds(value, &mut left) => None,
+        0 => Some(STRUCTURE_BYTES_MAX - left),
+        bytes => Some(bytes),
+    }
+}
+
+/// The size of a text or byte object, which is copied as it is.
+fn plain_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.as_bytes().len(),
+        Value::ByteObject(bytes) | Value::CompressedString(bytes) | Value::CompressedByteObject(bytes) => bytes.len(),
+        _ => 0,
     }
 }
 
@@ -52,3 +82,6 @@ impl CommitRest {
 pub(crate) const PIECE_ENTRIES_MAX: usize = 256;
 /// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
+/// Largest array that a process may post, in bytes of memory: about 60,000 numbers. Its elements are encoded one by one in
+/// one step. A byte object of any size is copied as it is.
+pub(crate) const STRUCTURE_BYTES_MAX: usize = 2 << 20;

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::harness::*;
 use crate::proto::{Commit, RankData, Reply, Request};
 use crate::server::{Answer, Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
-use crate::types::{Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
+use crate::types::{DataArray, DataType, Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
 fn a_neighbours_value_is_answered_at_once_with_all_it_shows_to_neighbours() {
@@ -413,6 +413,28 @@ fn only_a_registered_job_is_extended() {
         data(&rig.request(peer, get(&everybody(), Some("pmix.job.size"), &immediate))),
         [kval("pmix.job.size", 1)]
     );
+}
+
+/// The rule: the elements of a posted array are encoded in one turn, so their number is limited. Earlier values of the
+/// commit are stored.
+#[test]
+fn a_huge_array_is_refused() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    let array = |count: u32| {
+        let elements = (0..count).map(Value::from).collect();
+        Value::DataArray(Box::new(DataArray { element_type: DataType::Uint32, elements }))
+    };
+    let mut commit = |values: [Value; 2]| {
+        let entries = ["a", "b"].into_iter().zip(values).map(|(name, value)| Kval { key: key(name), value });
+        replies(&rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, entries.collect())] })))
+    };
+    let status = |status| vec![(peers[0], Reply::Status(status))];
+    assert_eq!(commit([array(50_000), array(50_000)]), status(Status::SUCCESS));
+    assert_eq!(commit([Value::from("c".repeat(2 << 20)), array(100_000)]), status(Status::ERR_OUT_OF_RESOURCE));
+    let empty =
+        Value::DataArray(Box::new(DataArray { element_type: DataType::DataArray, elements: vec![array(0); 100_000] }));
+    assert_eq!(commit([Value::from(1_u32), empty]), status(Status::ERR_OUT_OF_RESOURCE));
 }
 
 /// Regression: one commit answered all held Gets in one turn, each with a copy of the value.

@@ -21,8 +21,8 @@ pub(in crate::shmem) const PAGE_BYTES: u64 = 4096;
 const STEP_BYTES_MIN: u64 = 64 << 10;
 /// A segment grows by this part of its size, so that large ones need few system calls and waste at most that part.
 const STEP_DIVISOR: u64 = 8;
-/// Largest step, unless more is needed at once: a larger one would save no noticeable time.
-const STEP_BYTES_MAX: u64 = 4 << 20;
+/// Largest step, unless more is needed at once. The kernel takes about a millisecond for it, and others wait meanwhile.
+const STEP_BYTES_MAX: u64 = 1 << 20;
 /// Smallest span tried when larger ones are refused.
 const SPAN_FALLBACK_BYTES_MIN: u64 = 1 << 20;
 /// Names tried for an object before giving up.
