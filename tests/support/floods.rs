@@ -432,8 +432,8 @@ impl Flood {
                 Request::Commit(Commit { parts: vec![(Scope::Global, vec![Kval { key: key("large"), value }])] })
             }
             Self::HugeArrays => {
-                let kval = |index| Kval { key: key(&format!("array-{index}")), value: numbers(60_000, number) };
-                Request::Commit(Commit { parts: vec![(Scope::Global, (0..30).map(kval).collect())] })
+                let kval = |index| Kval { key: key(&format!("array-{index}")), value: numbers(30_000, number) };
+                Request::Commit(Commit { parts: vec![(Scope::Global, (0..60).map(kval).collect())] })
             }
             Self::HugeChanges if number.is_multiple_of(2) => commit(&|index| format!("same-{index}"), 100_000),
             Self::HugeChanges => {

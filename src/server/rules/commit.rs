@@ -8,8 +8,8 @@ use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
 use crate::server::state::{
-    CommitRest, Concerned, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, STRUCTURE_BYTES_MAX, ServerCore,
-    Ticket, split_number, take_commit_number,
+    CommitRest, Concerned, PARTS_MAX, PIECE_ENTRIES_MAX, RegisteredClient, RegisteredJob, Rest, ServerCore, Ticket,
+    split_number, take_commit_number,
 };
 use crate::types::{AsStatus, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time};
 
@@ -36,7 +36,7 @@ impl<S: Datastore> ServerCore<S> {
         let published = match rest.take_piece() {
             Ok(piece) => self.publish_piece(&rest.proc, piece, &mut rest.malformed),
             Err(key) => {
-                tracing::warn!(proc = %rest.proc, %key, limit_bytes = STRUCTURE_BYTES_MAX, "an array is too large; put byte objects");
+                tracing::warn!(proc = %rest.proc, %key, parts_max = PARTS_MAX, "an array has too many elements; put a byte object");
                 Err(Status::ERR_OUT_OF_RESOURCE)
             }
         };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::vec::IntoIter;
 
 use super::outputs::Ticket;
-use crate::types::{Key, Kval, ProcId, Scope, Value, exceeds};
+use crate::types::{Key, Kval, ProcId, Scope, Value, descend, footprint};
 
 /// The unpublished rest of a commit. Its values are published in pieces, in order. To readers these look like separate
 /// commits.
@@ -45,7 +45,7 @@ impl CommitRest {
                 && let Some(entry) = values.next()
             {
                 count_left -= 1;
-                let Some(bytes) = size_bytes(&entry.value) else { return Err(entry.key) };
+                let Some(bytes) = cost_bytes(&entry.value) else { return Err(entry.key) };
                 bytes_left = bytes_left.saturating_sub(bytes);
                 taken.push(entry);
             }
@@ -59,14 +59,33 @@ impl CommitRest {
     }
 }
 
-/// The size of a value in memory; `None`: it has too many parts.
-fn size_bytes(value: &Value) -> Option<usize> {
-    let mut left = STRUCTURE_BYTES_MAX;
-    match plain_bytes(value) {
-        0 if exceeds(value, &mut left) => None,
-        0 => Some(STRUCTURE_BYTES_MAX - left),
-        bytes => Some(bytes),
+/// The cost of storing a value, as the bytes that are copied in this time; `None`: it has too many parts.
+fn cost_bytes(value: &Value) -> Option<usize> {
+    let mut left = PARTS_MAX;
+    if has_more_parts(value, &mut left) {
+        return None;
     }
+    let parts = PARTS_MAX.saturating_sub(left);
+    Some(footprint(value).unwrap_or(PIECE_BYTES_MAX).saturating_add(parts.saturating_mul(PART_COST_BYTES)))
+}
+
+/// Subtracts the number of a value's parts from `left`. Returns whether it has more. Visits no more parts then.
+fn has_more_parts(value: &Value, left: &mut usize) -> bool {
+    let count = match value {
+        Value::App(app) => app.argv.len().saturating_add(app.environment.len()).saturating_add(app.info.len()),
+        Value::Query(query) => query.keys.len().saturating_add(query.qualifiers.len()),
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(count.max(1)) else { return true };
+    *left = rest;
+    descend(|| match value {
+        Value::DataArray(array) => array.elements.iter().any(|element| has_more_parts(element, left)),
+        Value::Value(inner) => has_more_parts(inner, left),
+        Value::Info(info) => has_more_parts(&info.value, left),
+        Value::Kval(kval) => has_more_parts(&kval.value, left),
+        Value::Pdata(pdata) => has_more_parts(&pdata.value, left),
+        _ => false,
+    })
 }
 
 /// The size of a text or byte object, which is copied as it is.
@@ -82,6 +101,7 @@ fn plain_bytes(value: &Value) -> usize {
 pub(crate) const PIECE_ENTRIES_MAX: usize = 256;
 /// A step takes no more values after this many bytes.
 const PIECE_BYTES_MAX: usize = 1 << 20;
-/// Largest array that a process may post, in bytes of memory: about 60,000 numbers. Its elements are encoded one by one in
-/// one step. A byte object of any size is copied as it is.
-pub(crate) const STRUCTURE_BYTES_MAX: usize = 2 << 20;
+/// Largest number of parts of a posted value: an array and its 32,768 elements, for example. They are encoded one by one in one step.
+pub(crate) const PARTS_MAX: usize = 1 + (1 << 15);
+/// Bytes that are copied in the time in which a part is encoded, about 130 ns.
+const PART_COST_BYTES: usize = 256;

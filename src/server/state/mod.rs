@@ -70,7 +70,7 @@ mod waiting;
 pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
 pub(super) use client::{Presence, RegisteredClient};
 pub(super) use commit_number::{EVERYTHING, split_number, take_commit_number};
-pub(super) use commit_rest::{CommitRest, PIECE_ENTRIES_MAX, STRUCTURE_BYTES_MAX};
+pub(super) use commit_rest::{CommitRest, PARTS_MAX, PIECE_ENTRIES_MAX};
 pub(super) use deferred::DeferredRequest;
 pub(super) use early_connect::EarlyConnect;
 pub(super) use events::{EventOrigin, Voice, listener_of};

@@ -430,10 +430,13 @@ fn a_huge_array_is_refused() {
         replies(&rig.request(peers[0], Request::Commit(Commit { parts: vec![(Scope::Global, entries.collect())] })))
     };
     let status = |status| vec![(peers[0], Reply::Status(status))];
-    assert_eq!(commit([array(50_000), array(50_000)]), status(Status::SUCCESS));
-    assert_eq!(commit([Value::from("c".repeat(2 << 20)), array(100_000)]), status(Status::ERR_OUT_OF_RESOURCE));
+    assert_eq!(commit([array(30_000), array(30_000)]), status(Status::SUCCESS));
+    assert_eq!(commit([Value::from("c".repeat(2 << 20)), array(40_000)]), status(Status::ERR_OUT_OF_RESOURCE));
+    let elements = vec![Value::ByteObject(vec![7; 3 << 20]); 2];
+    let blobs = Value::DataArray(Box::new(DataArray { element_type: DataType::ByteObject, elements }));
+    assert_eq!(commit([Value::from(1_u32), blobs]), status(Status::SUCCESS), "the number counts, not the size");
     let empty =
-        Value::DataArray(Box::new(DataArray { element_type: DataType::DataArray, elements: vec![array(0); 100_000] }));
+        Value::DataArray(Box::new(DataArray { element_type: DataType::DataArray, elements: vec![array(0); 40_000] }));
     assert_eq!(commit([Value::from(1_u32), empty]), status(Status::ERR_OUT_OF_RESOURCE));
 }
 
