@@ -11,7 +11,7 @@ use std::time::Duration;
 use modex::events::Event;
 use modex::keys;
 use modex::proto::Tag;
-use modex::proto::notification::Event as Notification;
+use modex::proto::notification::EventNotice;
 use modex::server::PeerId;
 use modex::types::{Info, Key, Namespace, ProcId, Status, Text, Time, Value};
 
@@ -217,7 +217,7 @@ impl InvitedGroups {
     }
 
     /// A server hands an event to a connection. Returns the fault in that, if any.
-    pub(super) fn reaches(&mut self, peer: PeerId, proc: &ProcId, event: &Notification) -> Option<String> {
+    pub(super) fn reaches(&mut self, peer: PeerId, proc: &ProcId, event: &EventNotice) -> Option<String> {
         let number = number_of(&event.info)?;
         let whole = Event { status: event.status, source: None, range: 0, info: event.info.clone() };
         if !whole.targets().contains(&proc) {

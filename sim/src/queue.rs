@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use modex::proto::notification::Event as Notification;
+use modex::proto::notification::EventNotice;
 use modex::proto::{Reply, Request, Tag};
 use modex::server::{Hello, HostCall, HostReply, PeerId, UpcallId};
 use modex::types::{Namespace, Time};
@@ -20,9 +20,9 @@ pub(super) struct ServerId {
     pub(super) epoch: u32,
 }
 
-/// Something that happens.
+/// Something that happens at a planned time.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum QueuedEvent {
     /// A process starts, or starts again.
     Start(u32),
     /// A process takes its next step.
@@ -67,7 +67,7 @@ pub(super) enum ToClient {
     /// A fence's end, with its promise.
     Reply(Tag, Reply, Option<Rc<Promise>>),
     /// Something has happened.
-    Event(Arc<Notification>),
+    Event(Arc<EventNotice>),
     /// The server closed the connection, or is gone.
     Closed,
 }
@@ -83,16 +83,16 @@ pub(super) struct Queue {
 struct Planned {
     at: Time,
     number: u64,
-    event: Event,
+    event: QueuedEvent,
 }
 
 impl Queue {
-    pub(super) fn plan(&mut self, at: Time, event: Event) {
+    pub(super) fn plan(&mut self, at: Time, event: QueuedEvent) {
         self.last += 1;
         self.heap.push(Reverse(Planned { at, number: self.last, event }));
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Time, Event)> {
+    pub(super) fn pop(&mut self) -> Option<(Time, QueuedEvent)> {
         self.heap.pop().map(|Reverse(planned)| (planned.at, planned.event))
     }
 }

@@ -8,7 +8,7 @@ use modex::types::Time;
 
 use super::faults::Canary;
 use super::process::State;
-use super::queue::Event;
+use super::queue::QueuedEvent;
 use super::rule::{Broken, Rule};
 use super::setup::{JOB_LIMIT, JobSetup, Setup};
 use super::trace::Keep;
@@ -90,7 +90,7 @@ impl World {
             self.launch(job, Duration::ZERO);
         }
         self.plan_strikes();
-        self.queue.plan(Time::ZERO + JOB_LIMIT, Event::End);
+        self.queue.plan(Time::ZERO + JOB_LIMIT, QueuedEvent::End);
     }
 
     /// Lets everything happen, until nothing is left or a rule is broken.
@@ -107,20 +107,20 @@ impl World {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: QueuedEvent) {
         match event {
-            Event::Start(process) => self.start(process),
-            Event::Wake(process) => self.wake(process),
-            Event::ToServer(peer, message) => self.at_server(peer, *message),
-            Event::ToClient(peer, message) => self.at_client(peer, *message),
-            Event::ServerTimer(server) => self.server_timer(server),
-            Event::ClientTimer(peer) => self.client_timer(peer),
-            Event::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
-            Event::Call(server, call, asker) => self.call(server, *call, asker),
-            Event::ExchangeTimer(number) => self.give_up_exchange(number),
-            Event::Strike(kind) => self.strike(kind),
-            Event::Restart(node) => self.restart(node),
-            Event::End => self.end(),
+            QueuedEvent::Start(process) => self.start(process),
+            QueuedEvent::Wake(process) => self.wake(process),
+            QueuedEvent::ToServer(peer, message) => self.at_server(peer, *message),
+            QueuedEvent::ToClient(peer, message) => self.at_client(peer, *message),
+            QueuedEvent::ServerTimer(server) => self.server_timer(server),
+            QueuedEvent::ClientTimer(peer) => self.client_timer(peer),
+            QueuedEvent::Answer(server, upcall, reply) => self.host_answers(server, upcall, *reply),
+            QueuedEvent::Call(server, call, asker) => self.call(server, *call, asker),
+            QueuedEvent::ExchangeTimer(number) => self.give_up_exchange(number),
+            QueuedEvent::Strike(kind) => self.strike(kind),
+            QueuedEvent::Restart(node) => self.restart(node),
+            QueuedEvent::End => self.end(),
         }
     }
 

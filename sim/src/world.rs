@@ -19,7 +19,7 @@ use super::invited_groups::InvitedGroups;
 use super::local_collectives::{CollectiveKind, Knowledge, LocalCollectives};
 use super::process::{Connection, Process};
 use super::program::Program;
-use super::queue::{Event, Queue, ServerId, ToClient, ToServer};
+use super::queue::{Queue, QueuedEvent, ServerId, ToClient, ToServer};
 use super::random::{Random, RandomStream};
 use super::registration::LazyRegistration;
 use super::setup::{HOST_TIMEOUT, JobSetup, Setup, jobs};
@@ -317,7 +317,7 @@ impl World {
         let at = self.now + self.latency();
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         connection.up = connection.up.max(at);
-        self.queue.plan(connection.up, Event::ToServer(peer, Box::new(message)));
+        self.queue.plan(connection.up, QueuedEvent::ToServer(peer, Box::new(message)));
     }
 
     /// A message to a client's end. It does not overtake earlier ones.
@@ -325,7 +325,7 @@ impl World {
         let at = self.now + self.latency();
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         connection.down = connection.down.max(at);
-        self.queue.plan(connection.down, Event::ToClient(peer, Box::new(message)));
+        self.queue.plan(connection.down, QueuedEvent::ToClient(peer, Box::new(message)));
     }
 
     /// A server never gets the values of an exchange.

@@ -14,7 +14,7 @@ pub const RELAYED: &str = "pmix.srvr.internal.notify";
 ///
 /// Source: PMIx Standard, chapter "Event Notification".
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct EventNotice {
     /// The event's code.
     pub status: Status,
     /// Process that the event is about, or that raised it; `None`: the host, or unknown.
@@ -29,7 +29,7 @@ pub struct Event {
 ///
 /// Source: PMIx Standard, chapter "Tools and Debuggers" (I/O forwarding).
 #[derive(Clone, Debug, PartialEq)]
-pub struct Output {
+pub struct OutputNotice {
     /// The process.
     pub source: ProcId,
     /// Channel set, one bit set.
@@ -43,8 +43,8 @@ pub struct Output {
 }
 
 layout! {
-    Event { status: One<Status>, source: Source, info: Many<Info>, range: IfPresent<DataRange> }
-    Output {
+    EventNotice { status: One<Status>, source: Source, info: Many<Info>, range: IfPresent<DataRange> }
+    OutputNotice {
         source: One<Proc>, channels: One<IofChannel>, reference: One<Size>, info: Many<Info>, bytes: One<ByteObject>,
     }
     SegmentNotice { namespace: One<Namespace>, layout_id: One<Uint64> }
@@ -69,10 +69,10 @@ impl Layout for Source {
 ///
 /// # Errors
 /// [`EncodeError`] if the peer's encoding cannot carry it.
-pub fn encode_event(event: &Event, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+pub fn encode_event(event: &EventNotice, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
     let mut writer = Writer::new(dialect.codec);
     writer.pack::<wire::Command>(&Command::Notify.to_raw())?;
-    Event::pack(event, &mut writer, dialect.peer)?;
+    EventNotice::pack(event, &mut writer, dialect.peer)?;
     Ok(writer.into_bytes())
 }
 
@@ -80,30 +80,30 @@ pub fn encode_event(event: &Event, dialect: Dialect) -> Result<Vec<u8>, EncodeEr
 ///
 /// # Errors
 /// [`DecodeError`] if the bytes are invalid.
-pub fn decode_event(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Event, DecodeError> {
+pub fn decode_event(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<EventNotice, DecodeError> {
     let mut reader = Reader::new(payload, dialect.codec, limits)?;
     let expected = Command::Notify.to_raw();
     let found = reader.unpack::<wire::Command>("command")?;
     if found != expected {
         return Err(reader.error(DecodeProblem::WrongCommand { expected, found }));
     }
-    Event::unpack(&mut reader, "Event", dialect.peer)
+    EventNotice::unpack(&mut reader, "Event", dialect.peer)
 }
 
 /// The payload of forwarded output.
 ///
 /// # Errors
 /// [`EncodeError`] if the peer's encoding cannot carry it.
-pub fn encode_output(output: &Output, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
-    encode_whole::<Output>(output, dialect)
+pub fn encode_output(output: &OutputNotice, dialect: Dialect) -> Result<Vec<u8>, EncodeError> {
+    encode_whole::<OutputNotice>(output, dialect)
 }
 
 /// Reads the payload of forwarded output.
 ///
 /// # Errors
 /// [`DecodeError`] if the bytes are invalid.
-pub fn decode_output(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Output, DecodeError> {
-    decode_whole::<Output>(payload, dialect, limits)
+pub fn decode_output(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<OutputNotice, DecodeError> {
+    decode_whole::<OutputNotice>(payload, dialect, limits)
 }
 
 /// The payload that announces a segment, in the dialect of our own peers.

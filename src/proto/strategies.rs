@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::strategy::Union;
 
 use super::layout::{Each, Layout, Many, One, SinceRelease3};
-use super::notification::{Event, Output};
+use super::notification::{EventNotice, OutputNotice};
 use super::services::with_services;
 use super::*;
 use crate::bfrops::{Codec, Encoding, strategies as values, wire};
@@ -306,14 +306,15 @@ pub(super) fn reply(dialect: Dialect) -> BoxedStrategy<(Command, Reply)> {
     prop_oneof![10 => always, 1 => distances].boxed()
 }
 
-pub(super) fn event(codec: Codec) -> impl Strategy<Value = Event> {
+pub(super) fn event(codec: Codec) -> impl Strategy<Value = EventNotice> {
     (status(), option::of(values::proc_id()), infos(codec), option::of(any::<u8>()))
-        .prop_map(|(status, source, info, range)| Event { status, source, info, range })
+        .prop_map(|(status, source, info, range)| EventNotice { status, source, info, range })
 }
 
-pub(super) fn output(codec: Codec) -> impl Strategy<Value = Output> {
-    (values::proc_id(), any::<u16>(), any::<u64>(), infos(codec), values::bytes())
-        .prop_map(|(source, channels, reference, info, bytes)| Output { source, channels, reference, info, bytes })
+pub(super) fn output(codec: Codec) -> impl Strategy<Value = OutputNotice> {
+    (values::proc_id(), any::<u16>(), any::<u64>(), infos(codec), values::bytes()).prop_map(
+        |(source, channels, reference, info, bytes)| OutputNotice { source, channels, reference, info, bytes },
+    )
 }
 
 /// A server's part of a fence.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use modex::bfrops::DecodeLimits;
 use modex::proto::frame::{self, Frame, FrameBuffer, FrameHeader};
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect};
-use modex::proto::notification::Event;
+use modex::proto::notification::EventNotice;
 use modex::proto::notification::decode_event;
 use modex::proto::{Command, Dialect, Reply, Request, Tag, Version, reply, request};
 use modex::types::Text;
@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) stray: Vec<u8>,
     pub(crate) steps: Vec<Step>,
     /// Events from the server.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<EventNotice>,
     /// The same events as frames.
     pub(crate) event_frames: Vec<Vec<u8>>,
     /// The server's answer to the connect message.

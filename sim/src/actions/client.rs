@@ -11,7 +11,7 @@ use modex::types::{ProcId, Scope};
 use crate::faults::Canary;
 use crate::process::{CallPurpose, Connection, PendingCall, ProcessStage, State};
 use crate::program::{Meeting, ProgramPhase};
-use crate::queue::{Event, ToClient, ToServer};
+use crate::queue::{QueuedEvent, ToClient, ToServer};
 use crate::rule::Rule;
 use crate::value::{KEYS, Stamp};
 use crate::world::{GROUP, USER, World};
@@ -28,7 +28,7 @@ impl World {
         }
         if !is_registered || stopped_until > self.now {
             let at = stopped_until.max(self.now + Duration::from_millis(50));
-            return self.queue.plan(at, Event::Start(process));
+            return self.queue.plan(at, QueuedEvent::Start(process));
         }
         let offer = match self.process_mut(process).map(|of| of.random.below(4)) {
             Some(0) => StoreOffer::Socket,
@@ -78,7 +78,7 @@ impl World {
             of.state = State::Away;
         }
         let at = self.now + Duration::from_micros(self.network.between(50, 2_000));
-        self.queue.plan(at, Event::Start(process));
+        self.queue.plan(at, QueuedEvent::Start(process));
     }
 
     /// A message arrives at a client, unless the client reads no more or reads later.
@@ -92,7 +92,7 @@ impl World {
             return self.drop_if_over(peer);
         }
         if of.stopped_until > self.now {
-            return self.queue.plan(of.stopped_until, Event::ToClient(peer, Box::new(message)));
+            return self.queue.plan(of.stopped_until, QueuedEvent::ToClient(peer, Box::new(message)));
         }
         match message {
             ToClient::Admitted => self.admitted(peer, process),
@@ -225,7 +225,7 @@ impl World {
         let is_due = connection.client.poll_timeout().is_some_and(|at| at <= self.now);
         let Some(of) = self.process(process).filter(|of| of.state != State::Hung) else { return };
         if of.stopped_until > self.now {
-            return self.queue.plan(of.stopped_until, Event::ClientTimer(peer));
+            return self.queue.plan(of.stopped_until, QueuedEvent::ClientTimer(peer));
         }
         match is_due {
             true => self.client_input(peer, Input::Timeout),
@@ -239,7 +239,7 @@ impl World {
         let Some(at) = connection.client.poll_timeout().map(|at| at.max(now)) else { return };
         if connection.timer.is_none_or(|planned| at < planned) {
             connection.timer = Some(at);
-            self.queue.plan(at, Event::ClientTimer(peer));
+            self.queue.plan(at, QueuedEvent::ClientTimer(peer));
         }
     }
 
@@ -331,14 +331,14 @@ impl World {
 
     pub(crate) fn wake_soon(&mut self, process: u32) {
         let at = self.now + Duration::from_micros(self.network.between(1, 300));
-        self.queue.plan(at, Event::Wake(process));
+        self.queue.plan(at, QueuedEvent::Wake(process));
     }
 
     /// A process does the next thing of the program.
     pub(crate) fn wake(&mut self, process: u32) {
         let Some(of) = self.process(process).filter(|of| of.state == State::Running) else { return };
         if of.stopped_until > self.now {
-            return self.queue.plan(of.stopped_until, Event::Wake(process));
+            return self.queue.plan(of.stopped_until, QueuedEvent::Wake(process));
         }
         let (Some(peer), stage, number) = (of.main, of.stage, of.phase) else { return };
         let Some(phase) = self.program.phases.get(number).cloned() else { return self.finalize(process, peer, false) };
@@ -348,11 +348,11 @@ impl World {
                 self.put(process, peer);
             }
             ProcessStage::Meet if !self.may_meet(process, &phase) => {
-                self.queue.plan(self.now + Duration::from_millis(50), Event::Wake(process));
+                self.queue.plan(self.now + Duration::from_millis(50), QueuedEvent::Wake(process));
             }
             ProcessStage::Attend(left) if left > 0 && self.attends(peer, &phase) => {
                 self.set_stage(process, ProcessStage::Attend(left - 1));
-                self.queue.plan(self.now + Duration::from_millis(500), Event::Wake(process));
+                self.queue.plan(self.now + Duration::from_millis(500), QueuedEvent::Wake(process));
             }
             ProcessStage::Attend(_) => {
                 self.set_stage(process, ProcessStage::Read(1));

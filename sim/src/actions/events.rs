@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use modex::client::{Acceptance, Construction, ENDINGS, addressed};
-use modex::events::Event as Happened;
+use modex::events::Event;
 use modex::keys;
-use modex::proto::notification::Event as Notification;
+use modex::proto::notification::EventNotice;
 use modex::proto::{Command, GROUP_VERDICT, Notify};
 use modex::server::PeerId;
 use modex::types::{Info, Key, ProcId, Status, Time, Value};
@@ -25,7 +25,7 @@ use crate::world::World;
 
 impl World {
     /// An event reaches a process.
-    pub(crate) fn hear(&mut self, peer: PeerId, process: u32, event: &Notification) {
+    pub(crate) fn hear(&mut self, peer: PeerId, process: u32, event: &EventNotice) {
         let Some(own) = self.process(process).map(|of| of.proc.clone()) else { return };
         // A cached event may be about an earlier group. Only invitations are heard at any time.
         if event.status == Status::GROUP_INVITED {
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    fn hear_as_leader(&mut self, peer: PeerId, own: &ProcId, event: &Notification) {
+    fn hear_as_leader(&mut self, peer: PeerId, own: &ProcId, event: &EventNotice) {
         let ignores_refusals = self.setup.canary == Some(Canary::RefusalIgnored);
         let status = match event.status {
             Status::GROUP_INVITE_DECLINED if ignores_refusals => Status::GROUP_INVITE_ACCEPTED,
@@ -71,7 +71,7 @@ impl World {
         settled.into_iter().for_each(|wait| self.settle(peer, wait));
     }
 
-    fn hear_as_guest(&mut self, peer: PeerId, event: &Notification) {
+    fn hear_as_guest(&mut self, peer: PeerId, event: &EventNotice) {
         let lies = self.setup.canary == Some(Canary::OtherNumber);
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let mut settled = Vec::new();
@@ -87,7 +87,7 @@ impl World {
 
     /// A process takes the place of a leader that has ended, and invites anew. If there are several successors, the
     /// lowest leads: its news must arrive last.
-    fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &Notification) {
+    fn hear_of_leader(&mut self, peer: PeerId, process: u32, own: ProcId, event: &EventNotice) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let is_in_order =
             [Faults::DELAY, Faults::REORDER].iter().all(|kind| self.fault_schedule.stream(*kind).is_none());
@@ -106,14 +106,14 @@ impl World {
         if leader != own || !is_running || self.invited_groups.all.contains_key(&(own.clone(), id.clone())) {
             return;
         }
-        let happened = Happened { status: event.status, source: None, range: 0, info: event.info.clone() };
+        let happened = Event { status: event.status, source: None, range: 0, info: event.info.clone() };
         let guests: Vec<ProcId> = happened.targets().into_iter().cloned().collect();
         let wishes = Invite { name: id, leader: 0, is_optional: true, wants_number: false };
         self.begin_party(peer, own, guests, wishes, PATIENCE, false);
     }
 
     /// The handler of a process decides: it accepts, declines, or does not answer.
-    fn be_invited(&mut self, peer: PeerId, process: u32, event: &Notification) {
+    fn be_invited(&mut self, peer: PeerId, process: u32, event: &EventNotice) {
         let (Some(id), Some(leader)) = (group_of(&event.info), event.source.clone()) else { return };
         let party = (leader.clone(), id.clone());
         let Some(of) = self.process_mut(process).filter(|of| of.main == Some(peer)) else { return };
@@ -152,13 +152,13 @@ impl World {
 
     /// A planted defect: a process that accepts is told that there will be no group.
     pub(crate) fn give_up_on(&mut self, peer: PeerId, process: u32, told: &Notify) {
-        let event = Happened { status: told.status, source: None, range: told.range, info: told.info.clone() };
+        let event = Event { status: told.status, source: None, range: told.range, info: told.info.clone() };
         let is_meant = told.status == Status::GROUP_INVITE_ACCEPTED && self.canary.one_in(2);
         let leader = event.targets().first().map(|leader| ProcId::clone(leader));
         if let (Some(leader), Some(id)) = (leader.filter(|_| is_meant), group_of(&told.info)) {
             let (status, range) = (Status::GROUP_CONSTRUCT_ABORT, Some(told.range));
             let info = addressed(&id, &[self.own(process)]);
-            self.send_down(peer, ToClient::Event(Arc::new(Notification { status, source: Some(leader), range, info })));
+            self.send_down(peer, ToClient::Event(Arc::new(EventNotice { status, source: Some(leader), range, info })));
         }
     }
 

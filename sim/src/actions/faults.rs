@@ -8,7 +8,7 @@ use modex::types::{ProcId, Time};
 
 use crate::faults::Faults;
 use crate::process::{Process, State};
-use crate::queue::{Event, ServerId, ToClient};
+use crate::queue::{QueuedEvent, ServerId, ToClient};
 use crate::setup::{STOPPED_FOR, job};
 use crate::world::{Node, World};
 
@@ -29,7 +29,7 @@ impl World {
             };
             let moments: Vec<u64> = (0..count).map(|_| random.below(span_us)).collect();
             for moment in moments {
-                self.queue.plan(Time::ZERO + Duration::from_micros(moment), Event::Strike(kind));
+                self.queue.plan(Time::ZERO + Duration::from_micros(moment), QueuedEvent::Strike(kind));
             }
         }
     }
@@ -80,7 +80,7 @@ impl World {
         self.retire(process, State::Ended);
         let at = self.now + self.latency();
         if let Some(server) = self.server_at(node) {
-            self.queue.plan(at, Event::Call(server, Box::new(HostCall::DeregisterClient(proc)), None));
+            self.queue.plan(at, QueuedEvent::Call(server, Box::new(HostCall::DeregisterClient(proc)), None));
         }
     }
 
@@ -131,7 +131,7 @@ impl World {
         let is_second = number > 0;
         if !(whole_job && is_second) {
             if let Some(server) = self.server_at(node) {
-                self.queue.plan(at, Event::Call(server, Box::new(HostCall::DeregisterClient(proc)), None));
+                self.queue.plan(at, QueuedEvent::Call(server, Box::new(HostCall::DeregisterClient(proc)), None));
             }
             return;
         }
@@ -140,7 +140,7 @@ impl World {
         for node in 0..self.setup.nodes {
             let Some(server) = self.server_at(node) else { continue };
             let call = Box::new(HostCall::DeregisterNamespace(proc.namespace.clone()));
-            self.queue.plan(at, Event::Call(server, call, None));
+            self.queue.plan(at, QueuedEvent::Call(server, call, None));
         }
     }
 
@@ -184,7 +184,7 @@ impl World {
             return;
         }
         let at = self.now + Duration::from_millis(5);
-        self.queue.plan(at, Event::Restart(node));
+        self.queue.plan(at, QueuedEvent::Restart(node));
     }
 
     /// Nobody on a dead node acts any more. No process starts under a killed server.

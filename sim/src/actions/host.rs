@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
-use modex::events::Event as Happened;
+use modex::events::Event;
 use modex::gds::registration::Description;
 use modex::keys;
 use modex::proto::{Collective, Group, Request, Service};
@@ -22,7 +22,7 @@ use crate::faults::{Canary, Faults};
 use crate::host::{Arrived, Exchange, Host, Subject};
 use crate::invited_groups::group_of;
 use crate::local_collectives::{self, CollectiveKind};
-use crate::queue::{Event, ServerId};
+use crate::queue::{QueuedEvent, ServerId};
 use crate::rule::Rule;
 use crate::setup::{EXCHANGE_TIMEOUT, HOST_TIMEOUT};
 use crate::value::{Promise, Promised};
@@ -90,7 +90,7 @@ impl World {
     }
 
     /// Carries an event to the servers of its targets. Without faults, events of one server arrive at another in order.
-    fn carry(&mut self, from: ServerId, event: &Happened) {
+    fn carry(&mut self, from: ServerId, event: &Event) {
         let targets: Vec<ProcId> = event.targets().into_iter().cloned().collect();
         for node in self.nodes_of(&targets).into_iter().filter(|node| *node != from.node) {
             if self.strikes(Faults::LOSS) {
@@ -109,7 +109,7 @@ impl World {
             }
             let at = self.arrival(|host| host.news.entry((from.node, node)).or_default());
             let call = Box::new(HostCall::NotifyEvent(event.clone()));
-            self.queue.plan(at, Event::Call(to, call, None));
+            self.queue.plan(at, QueuedEvent::Call(to, call, None));
         }
     }
 
@@ -182,7 +182,7 @@ impl World {
             let (arrived, blocks, promise) = (BTreeMap::new(), Vec::new(), Promise::default());
             exchanges.push_back(Exchange { number, expected, arrived, blocks, promise });
             self.host.by_number.insert(number, subject.clone());
-            self.queue.plan(self.now + EXCHANGE_TIMEOUT, Event::ExchangeTimer(number));
+            self.queue.plan(self.now + EXCHANGE_TIMEOUT, QueuedEvent::ExchangeTimer(number));
         }
         let exchange = exchanges.get_mut(place)?;
         exchange.arrived.insert(server.node, Arrived { server, upcall, is_partial, is_promised: promised.is_some() });
@@ -227,7 +227,7 @@ impl World {
                 Some(answer) if server == last => at_once = Some(answer),
                 // The others hear of it as soon as anything can arrive.
                 Some(Input::Completed(upcall, reply)) => {
-                    self.queue.plan(self.now, Event::Answer(server, upcall, Box::new(reply)));
+                    self.queue.plan(self.now, QueuedEvent::Answer(server, upcall, Box::new(reply)));
                 }
                 _ => {}
             }
@@ -293,7 +293,7 @@ impl World {
         let request = DirectModexRequest { proc, key, timeout: Some(FETCH_TIMEOUT) };
         let call = Box::new(HostCall::DirectModexRequest(request));
         let at = self.now + self.latency();
-        self.queue.plan(at, Event::Call(owner, call, Some((server, upcall))));
+        self.queue.plan(at, QueuedEvent::Call(owner, call, Some((server, upcall))));
         None
     }
 
@@ -364,7 +364,7 @@ impl World {
 
     fn answer_later(&mut self, server: ServerId, upcall: UpcallId, reply: HostReply) {
         if let Some(Input::Completed(upcall, reply)) = self.answer(server, upcall, reply) {
-            self.queue.plan(self.now, Event::Answer(server, upcall, Box::new(reply)));
+            self.queue.plan(self.now, QueuedEvent::Answer(server, upcall, Box::new(reply)));
         }
     }
 
@@ -401,9 +401,9 @@ impl World {
         self.host.answered_at = at;
         if self.strikes(Faults::DUPLICATE) {
             let again = at + Duration::from_micros(self.network.between(0, 3_000));
-            self.queue.plan(again, Event::Answer(server, upcall, Box::new(reply.clone())));
+            self.queue.plan(again, QueuedEvent::Answer(server, upcall, Box::new(reply.clone())));
         }
-        self.queue.plan(at, Event::Answer(server, upcall, Box::new(reply)));
+        self.queue.plan(at, QueuedEvent::Answer(server, upcall, Box::new(reply)));
         None
     }
 

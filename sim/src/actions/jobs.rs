@@ -6,7 +6,7 @@ use modex::server::HostCall;
 use modex::types::Namespace;
 
 use crate::process::{Process, State};
-use crate::queue::Event;
+use crate::queue::QueuedEvent;
 use crate::random::{Random, RandomStream};
 use crate::setup::JobSetup;
 use crate::world::World;
@@ -20,7 +20,7 @@ impl World {
             let random = Random::of(self.seed, RandomStream::Process(process));
             self.processes.push(Process::new(number, rank, job.proc(rank), job.node_of(rank), random));
             let at = self.now + delay + Duration::from_micros(self.network.between(10, 1000));
-            self.queue.plan(at, Event::Start(process));
+            self.queue.plan(at, QueuedEvent::Start(process));
         }
         self.acting = self.acting.saturating_add(job.size);
         let nodes = self.heard_by(&job);
@@ -45,7 +45,7 @@ impl World {
                 let Some(server) = self.server_at(node) else { break };
                 let at = self.now + self.latency();
                 let call = Box::new(HostCall::DeregisterNamespace(namespace.clone()));
-                self.queue.plan(at, Event::Call(server, call, None));
+                self.queue.plan(at, QueuedEvent::Call(server, call, None));
             }
         }
     }
@@ -60,7 +60,7 @@ impl World {
         }
         self.acting = self.acting.saturating_sub(1);
         if self.acting == 0 {
-            self.queue.plan(self.now + Duration::from_millis(10), Event::End);
+            self.queue.plan(self.now + Duration::from_millis(10), QueuedEvent::End);
         }
     }
 }

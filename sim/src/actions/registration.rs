@@ -15,7 +15,7 @@ use modex::types::{Info, Key, Time};
 
 use crate::faults::Faults;
 use crate::host::Subject;
-use crate::queue::{Event, ServerId};
+use crate::queue::{QueuedEvent, ServerId};
 use crate::registration::{LazyRegistration, REGISTRATION_MAX_US};
 use crate::setup::JobSetup;
 use crate::world::{GROUP, USER, World};
@@ -37,10 +37,10 @@ impl World {
             description: Description::from(vec![size]),
             nodata: false,
         };
-        self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterNamespace(registration)), None));
+        self.queue.plan(at, QueuedEvent::Call(server, Box::new(HostCall::RegisterNamespace(registration)), None));
         for rank in job.ranks_on(server.node) {
             let client = RegisterClient { proc: job.proc(rank), uid: USER, gid: GROUP, object: u64::from(rank) };
-            self.queue.plan(at, Event::Call(server, Box::new(HostCall::RegisterClient(client)), None));
+            self.queue.plan(at, QueuedEvent::Call(server, Box::new(HostCall::RegisterClient(client)), None));
         }
     }
 

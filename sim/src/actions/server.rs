@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use modex::proto::notification::Event as Notification;
+use modex::proto::notification::EventNotice;
 use modex::proto::{Reply, Request, Tag};
 use modex::server::{Answer, HostCall, HostReply, Input, NodeHardware, Output, PeerId, UpcallId};
 use modex::types::{Namespace, ProcId, Status, Text};
@@ -14,7 +14,7 @@ use crate::faults::Canary;
 use crate::invariants::HELLO;
 use crate::invited_groups;
 use crate::local_collectives::Ended;
-use crate::queue::{Event, ServerId, ToClient, ToServer};
+use crate::queue::{QueuedEvent, ServerId, ToClient, ToServer};
 use crate::rule::Rule;
 use crate::setup::HOST_TIMEOUT;
 use crate::trace::{brief, status_of, words_of};
@@ -250,7 +250,7 @@ impl World {
     }
 
     /// A server hands on an event.
-    fn notify(&mut self, peer: PeerId, event: Arc<Notification>) {
+    fn notify(&mut self, peer: PeerId, event: Arc<EventNotice>) {
         if self.setup.canary == Some(Canary::EventLost) && self.canary.one_in(8) {
             return;
         }
@@ -411,7 +411,7 @@ impl World {
         let Some(node) = self.node_mut(server.node) else { return };
         if node.timer.is_none_or(|planned| at < planned) {
             node.timer = Some(at);
-            self.queue.plan(at, Event::ServerTimer(server));
+            self.queue.plan(at, QueuedEvent::ServerTimer(server));
         }
     }
 }

@@ -125,7 +125,7 @@ fn an_event_that_has_reached_a_process_need_not_reach_its_next_life() {
         let info = vec![target, groups.numbered()];
         groups.tells(PeerId(9), Tag(7), &proc(0), status, &info);
         if heard {
-            let event = Notification { status, source: Some(proc(0)), range: None, info };
+            let event = EventNotice { status, source: Some(proc(0)), range: None, info };
             assert_eq!(groups.reaches(PeerId(1), &proc(1), &event), None);
         }
         groups.connection_ended(PeerId(1));

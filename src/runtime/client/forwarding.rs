@@ -28,8 +28,8 @@ impl Pulls {
     }
 
     /// The job that passes a piece of output to its handler; `None`: the pull is closed.
-    pub(super) fn job_for(&self, output: notification::Output) -> Option<Box<dyn FnOnce() + Send>> {
-        let notification::Output { source, channels, reference, info, bytes } = output;
+    pub(super) fn job_for(&self, output: notification::OutputNotice) -> Option<Box<dyn FnOnce() + Send>> {
+        let notification::OutputNotice { source, channels, reference, info, bytes } = output;
         let handler = Arc::clone(&self.open.get(&reference)?.handler);
         Some(Box::new(move || handler(IofOutput { source, channel: channels, bytes, info })))
     }

@@ -16,7 +16,7 @@ use super::request_quota::Account;
 use super::turns::Share;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::Output;
+use crate::proto::notification::OutputNotice;
 use crate::proto::request::RequestError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
@@ -555,7 +555,7 @@ impl Connection {
     }
 
     /// Forwards output. The peer misses output that exceeds its limit.
-    pub(super) fn send_output(&mut self, output: &Output, unasked_bytes_max: usize) -> Result<(), Dropped> {
+    pub(super) fn send_output(&mut self, output: &OutputNotice, unasked_bytes_max: usize) -> Result<(), Dropped> {
         let Stage::Known(known) = &self.stage else { return Ok(()) };
         match known.codec.write_output(output) {
             Ok(messages) => messages.into_iter().try_for_each(|bytes| self.queue_unasked(bytes, unasked_bytes_max)),

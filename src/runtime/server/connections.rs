@@ -18,7 +18,7 @@ use super::writes::{WriteBudget, Writes};
 use super::written_event::WrittenEvent;
 use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
-use crate::proto::notification::{Event, Output};
+use crate::proto::notification::{EventNotice, OutputNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::message_codec::WriteError;
@@ -560,7 +560,7 @@ impl Connections {
 
     /// Sends an event to a peer. Without a form in the peer's encoding, or above its size limit, the peer misses the
     /// event.
-    pub(super) fn notify(&mut self, id: PeerId, event: &Arc<Event>) {
+    pub(super) fn notify(&mut self, id: PeerId, event: &Arc<EventNotice>) {
         let unasked_bytes_max = self.unasked_bytes_max();
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
         match self.written_event.write(event, codec) {
@@ -600,7 +600,7 @@ impl Connections {
     }
 
     /// Forwards output to a client.
-    pub(super) fn send_output(&mut self, id: PeerId, output: &Output) {
+    pub(super) fn send_output(&mut self, id: PeerId, output: &OutputNotice) {
         let unasked_bytes_max = self.unasked_bytes_max();
         self.write(id, |connection| connection.send_output(output, unasked_bytes_max));
     }

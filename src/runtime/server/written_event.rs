@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::proto::Dialect;
-use crate::proto::notification::Event;
+use crate::proto::notification::EventNotice;
 use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
 
 /// The form of a written message: the dialect, and the largest payload that the peer takes.
@@ -14,14 +14,14 @@ type Reading = (Dialect, usize);
 #[derive(Debug, Default)]
 pub(super) struct WrittenEvent {
     /// Does not keep the event alive, but reserves its address, so no other event can have the same one.
-    event: Weak<Event>,
+    event: Weak<EventNotice>,
     /// By dialect and largest payload.
     written: Vec<(Reading, Arc<[u8]>)>,
 }
 
 impl WrittenEvent {
     /// An event as a message.
-    pub(super) fn write(&mut self, event: &Arc<Event>, codec: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
+    pub(super) fn write(&mut self, event: &Arc<EventNotice>, codec: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
         if self.event.as_ptr() != Arc::as_ptr(event) {
             *self = Self { event: Arc::downgrade(event), written: Vec::new() };
         }
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn an_event_is_written_once_for_all_who_read_alike() {
-        let event = |status| Arc::new(Event { status, source: None, info: Vec::new(), range: None });
+        let event = |status| Arc::new(EventNotice { status, source: None, info: Vec::new(), range: None });
         let codec = |generation| {
             let dialect = Dialect { codec: Codec { generation, described: false }, peer: Version::OWN };
             MessageCodec::to_client(dialect, 1 << 20, false)

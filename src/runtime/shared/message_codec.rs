@@ -4,7 +4,7 @@ use super::peer_profile::PeerProfile;
 use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
-use crate::proto::notification::{Event, Output};
+use crate::proto::notification::{EventNotice, OutputNotice};
 use crate::proto::request::{self, RequestError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 use crate::types::Status;
@@ -149,11 +149,11 @@ impl MessageCodec {
         reply::decode(frame.payload, command, self.dialect, &self.limits)
     }
 
-    pub(in crate::runtime) fn write_event(&self, event: &Event) -> Result<Vec<u8>, WriteError> {
+    pub(in crate::runtime) fn write_event(&self, event: &EventNotice) -> Result<Vec<u8>, WriteError> {
         self.framed(Tag::NOTIFICATION, &notification::encode_event(event, self.dialect)?)
     }
 
-    pub(in crate::runtime) fn read_event(&self, frame: &Frame<'_>) -> Result<Event, DecodeError> {
+    pub(in crate::runtime) fn read_event(&self, frame: &Frame<'_>) -> Result<EventNotice, DecodeError> {
         notification::decode_event(frame.payload, self.dialect, &self.limits)
     }
 
@@ -163,7 +163,7 @@ impl MessageCodec {
     }
 
     /// Writes output in messages that the peer takes. Output is a stream of bytes and may be split.
-    pub(in crate::runtime) fn write_output(&self, output: &Output) -> Result<Vec<Vec<u8>>, WriteError> {
+    pub(in crate::runtime) fn write_output(&self, output: &OutputNotice) -> Result<Vec<Vec<u8>>, WriteError> {
         let whole = notification::encode_output(output, self.dialect)?;
         // The other parts of a message do not grow when it holds fewer bytes.
         let piece_bytes = self.message_bytes_max.saturating_sub(whole.len().saturating_sub(output.bytes.len()));
@@ -172,13 +172,13 @@ impl MessageCodec {
         }
         let pieces = output.bytes.chunks(piece_bytes).map(|bytes| {
             let (source, info) = (output.source.clone(), output.info.clone());
-            let piece = Output { source, info, bytes: bytes.to_vec(), ..*output };
+            let piece = OutputNotice { source, info, bytes: bytes.to_vec(), ..*output };
             self.framed(Tag::OUTPUT, &notification::encode_output(&piece, self.dialect)?)
         });
         pieces.collect()
     }
 
-    pub(in crate::runtime) fn read_output(&self, frame: &Frame<'_>) -> Result<Output, DecodeError> {
+    pub(in crate::runtime) fn read_output(&self, frame: &Frame<'_>) -> Result<OutputNotice, DecodeError> {
         notification::decode_output(frame.payload, self.dialect, &self.limits)
     }
 
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn an_event_is_not_for_a_peer_that_would_close_the_connection_on_it() {
         let payload = Info::new(Key::from_static("payload"), Value::ByteObject(vec![7; 17 << 20]));
-        let event = Event { status: Status::ERROR, source: None, info: vec![payload], range: None };
+        let event = EventNotice { status: Status::ERROR, source: None, info: vec![payload], range: None };
         assert!(matches!(codec_for(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
         assert!(codec_for(Version::new(6, 1, 1)).write_event(&event).is_ok());
     }
@@ -306,7 +306,7 @@ mod tests {
     fn output_reaches_every_peer_in_messages_that_it_takes() {
         let bytes: Vec<u8> = (0..).flat_map(u32::to_be_bytes).take((16 << 20) + 3).collect();
         let source = ProcId::new(Namespace::new("job").unwrap(), Rank::from(0));
-        let output = Output { source, channels: 2, reference: 9, info: Vec::new(), bytes };
+        let output = OutputNotice { source, channels: 2, reference: 9, info: Vec::new(), bytes };
         let codec = codec_for(Version::new(3, 2, 5));
         let mut buffer = FrameBuffer::new(Version::new(3, 2, 5).message_bytes_max());
         let written = codec.write_output(&output).unwrap();
@@ -319,7 +319,7 @@ mod tests {
             read.extend(piece.bytes);
         }
         assert!(read == output.bytes && written.len() == 2);
-        let closing = Output { bytes: Vec::new(), ..output };
+        let closing = OutputNotice { bytes: Vec::new(), ..output };
         assert_eq!(codec.write_output(&closing).unwrap().len(), 1);
     }
 

@@ -10,7 +10,7 @@ use super::host::{CallId, HostCall, HostData, HostReply, HostResult, Upcall, Upc
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
-use crate::proto::notification::{self, Event as Notification};
+use crate::proto::notification::{self, EventNotice};
 use crate::proto::{Request, Tag};
 use crate::topo::SharedMachine;
 use crate::types::{Namespace, ProcId};
@@ -81,7 +81,7 @@ pub enum Output {
     /// Ask the host.
     Upcall(UpcallId, Upcall),
     /// Notify a connection of an event.
-    Notify(PeerId, Arc<Notification>),
+    Notify(PeerId, Arc<EventNotice>),
     /// Notify the handlers in the server's own process of an event.
     Raise(Event),
     /// Complete a call of the host.
@@ -123,8 +123,8 @@ pub struct Forwarded {
 impl Forwarded {
     /// The message; a copy.
     #[must_use]
-    pub fn notification(&self) -> notification::Output {
+    pub fn notification(&self) -> notification::OutputNotice {
         let IofOutput { source, channel, bytes, info } = self.output.as_ref().clone();
-        notification::Output { source, channels: channel, reference: self.reference, info, bytes }
+        notification::OutputNotice { source, channels: channel, reference: self.reference, info, bytes }
     }
 }

@@ -12,7 +12,7 @@ use crate::events::{Event, is_of_environment, is_system};
 use crate::gds::Datastore;
 use crate::keys;
 use crate::proto;
-use crate::proto::notification::{Event as Notification, RELAYED};
+use crate::proto::notification::{EventNotice, RELAYED};
 use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
 use crate::server::state::{
     Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, ServerCore, Ticket, Voice, listener_of,
@@ -294,7 +294,7 @@ impl<S: Datastore> ServerCore<S> {
         proc: Option<&ProcId>,
         number: u64,
         event: &Event,
-        live: Option<Arc<Notification>>,
+        live: Option<Arc<EventNotice>>,
     ) {
         match listener {
             Listener::Host => self.outputs.push(Output::Raise(event.clone())),
@@ -324,6 +324,6 @@ pub(super) fn is_addressed(event: &Event) -> bool {
     event.has_valid_range() && (event.range != range::RANGE_CUSTOM || !event.targets().is_empty())
 }
 
-fn relayed(event: &Event, range: Option<u8>) -> Notification {
-    Notification { status: event.status, source: event.source.clone(), info: event.info.clone(), range }
+fn relayed(event: &Event, range: Option<u8>) -> EventNotice {
+    EventNotice { status: event.status, source: event.source.clone(), info: event.info.clone(), range }
 }

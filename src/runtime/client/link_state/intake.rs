@@ -8,7 +8,7 @@ use crate::client::{Input, LossReason};
 use crate::events::Event;
 use crate::proto::Tag;
 use crate::proto::frame::{Frame, FrameBuffer};
-use crate::proto::notification::{Event as Notification, RELAYED};
+use crate::proto::notification::{EventNotice, RELAYED};
 use crate::ptl::{Received, StreamError, Waited};
 use crate::types::codes::range;
 use crate::types::{Namespace, Time};
@@ -163,8 +163,8 @@ impl LinkState {
 }
 
 /// The event of a server's message, without the mark that a server sent it.
-fn event_of(notification: Notification) -> Event {
-    let Notification { status, source, mut info, range } = notification;
+fn event_of(notification: EventNotice) -> Event {
+    let EventNotice { status, source, mut info, range } = notification;
     info.retain(|info| info.key.as_str() != RELAYED);
     // An event without a range is from the server's cache, which sends only events that this process may see.
     Event { status, source, range: range.unwrap_or(range::RANGE_UNDEF), info }
