@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use modex::client::{
-    Cache, CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores,
+    CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores, ValueCache,
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
@@ -178,7 +178,7 @@ pub(super) struct Connection {
     pub(super) server: ServerId,
     pub(super) client: ClientCore,
     pub(super) staging: Staging,
-    pub(super) cache: Cache,
+    pub(super) cache: ValueCache,
     pub(super) reader: Option<Arc<NamespaceReader>>,
     /// Segments of other jobs that it is tied to.
     pub(super) foreign: BTreeMap<Namespace, Arc<NamespaceReader>>,
@@ -208,7 +208,7 @@ impl Connection {
             server,
             client: ClientCore::new(proc.clone(), Config::default()),
             staging: Staging::new(proc.clone(), StagingLimits::default()),
-            cache: Cache::new(CacheLimits::default()),
+            cache: ValueCache::new(CacheLimits::default()),
             reader: None,
             foreign: BTreeMap::new(),
             calls: BTreeMap::new(),

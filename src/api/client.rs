@@ -3,7 +3,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::{CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, Refusal, StagingError};
+use crate::client::{
+    CallError, DirectiveError, FenceDirectives, GetDirectives, GetRequest, GetRequestError, StagingError,
+};
 use crate::gds::KeyRef;
 use crate::keys::{self, TypedKey};
 use crate::runtime::{self, ConnectError, FetchError, Fetched, Prover, Session, StartedFence};
@@ -94,7 +96,7 @@ pub enum GetError {
     Directive(#[from] DirectiveError),
     /// The request is invalid.
     #[error(transparent)]
-    Refusal(#[from] Refusal),
+    Refusal(#[from] GetRequestError),
     /// The server could not be asked, refused, or did not answer in time.
     #[error("key {key:?} of {proc} can't be had: {error}")]
     Call {

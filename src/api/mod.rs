@@ -19,7 +19,7 @@ mod tool;
 mod topology;
 mod typed;
 
-pub use crate::client::{CallError, DirectiveError, Refusal, StagingError};
+pub use crate::client::{CallError, DirectiveError, GetRequestError, StagingError};
 pub use crate::events::{Event, RegistrationError};
 pub use crate::proto::exchange::{
     ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,

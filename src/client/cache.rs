@@ -13,7 +13,7 @@ use crate::types::{Key, Namespace, ProcId, Rank, Value, footprint};
 /// can be fetched again. Only answers to unqualified requests belong here (see
 /// [`Output::Received`](super::Output::Received)).
 #[derive(Debug)]
-pub struct Cache {
+pub struct ValueCache {
     limits: CacheLimits,
     entries: BTreeMap<ProcId, BTreeMap<Key, Cached>>,
     /// Order of removal: processes before jobs, old before new.
@@ -22,7 +22,7 @@ pub struct Cache {
     last: u64,
 }
 
-/// Bounds of a [`Cache`].
+/// Bounds of a [`ValueCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
     /// Limit of the number of values.
@@ -56,7 +56,7 @@ struct Age {
     order: u64,
 }
 
-impl Cache {
+impl ValueCache {
     /// An empty cache.
     #[must_use]
     pub const fn new(limits: CacheLimits) -> Self {
@@ -173,13 +173,13 @@ mod tests {
         Key::from_static(name)
     }
 
-    fn cache_of(entry_count_max: usize, total_bytes_max: usize) -> Cache {
-        Cache::new(CacheLimits { entry_count_max, total_bytes_max })
+    fn cache_of(entry_count_max: usize, total_bytes_max: usize) -> ValueCache {
+        ValueCache::new(CacheLimits { entry_count_max, total_bytes_max })
     }
 
     #[test]
     fn the_newest_value_wins() {
-        let mut cache = Cache::new(CacheLimits::default());
+        let mut cache = ValueCache::new(CacheLimits::default());
         let entries = [1u32, 2].map(|value| Kval { key: key("k"), value: value.into() }).to_vec();
         cache.receive(&[RankData { proc: proc(1), entries }]);
         assert_eq!(**cache.find(&proc(1), "k").unwrap(), Value::Uint32(2));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn an_undefined_value_leaves_nothing() {
-        let mut cache = Cache::new(CacheLimits::default());
+        let mut cache = ValueCache::new(CacheLimits::default());
         for name in ["k", "other"] {
             cache.insert(&proc(1), &key(name), &Value::Uint32(1));
         }
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn processes_and_jobs_do_not_mix() {
-        let mut cache = Cache::new(CacheLimits::default());
+        let mut cache = ValueCache::new(CacheLimits::default());
         cache.insert(&proc(Rank::Wildcard), &key("k"), &Value::Uint32(1));
         assert!(cache.find(&proc(0), "k").is_none());
         assert!(cache.find(&proc(Rank::Wildcard), "k").is_some());
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn what_processes_posted_is_forgotten_and_what_holds_for_a_job_stays() {
-        let mut cache = Cache::new(CacheLimits::default());
+        let mut cache = ValueCache::new(CacheLimits::default());
         cache.insert(&proc(Rank::Wildcard), &key("job"), &Value::Bool(true));
         for rank in 0..3 {
             cache.insert(&proc(rank), &key("a"), &Value::Bool(true));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn of_one_namespace_everything_is_forgotten() {
-        let mut cache = Cache::new(CacheLimits::default());
+        let mut cache = ValueCache::new(CacheLimits::default());
         let of = |name: &str, rank: Rank| ProcId::new(Namespace::new(name).unwrap(), rank);
         for name in ["a", "b", "c"] {
             for rank in [Rank::Process(0), Rank::Process(7), Rank::Wildcard] {

@@ -235,8 +235,8 @@ pub enum Input {
 pub enum Output {
     /// Send a request.
     Send(Tag, Request),
-    /// Data of a reply for the [`Cache`](super::Cache). It comes before the calls that it completes. An undefined value
-    /// means that there is no value any more.
+    /// Data of a reply for the [`ValueCache`](super::ValueCache). It comes before the calls that it completes. An
+    /// undefined value means that there is no value any more.
     Received(Arc<[RankData]>),
     /// The cached data of another job may be out of date: its server was asked for current data. It comes before the
     /// data of the answer.

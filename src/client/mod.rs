@@ -3,14 +3,14 @@
 //! Two paths, which share nothing mutable:
 //!
 //! - *Reading.* [`resolve`] searches the places of a value in order: the process's own [`Staging`], the segments, the
-//!   [`Cache`] of values received over the socket. It ends with a value, a status, or a [`GetRequest`] for the server.
-//!   A hit touches neither the core nor a lock.
+//!   [`ValueCache`] of values received over the socket. It ends with a value, a status, or a [`GetRequest`] for the
+//!   server. A hit touches neither the core nor a lock.
 //! - *Requests.* [`ClientCore`] owns the protocol with the server. It numbers requests, matches replies, merges Gets
 //!   for one process, enforces time limits and ends every accepted call exactly once.
 //!
 //! ```text
 //!  Get ──► resolve(First) ── Found / Known / Refused ──► caller
-//!             ▲    └ Ask ─► ClientCore::handle(Call::Get) ─► Send … Reply ─► Received ─► Cache
+//!             ▲    └ Ask ─► ClientCore::handle(Call::Get) ─► Send … Reply ─► Received ─► ValueCache
 //!             │                                                            └► Done(call)
 //!             ├── Answered(data): resolve(Round::Answered(&data)) ─────────────┤
 //!             └── LookAgain:      resolve(Round::First) ───────────────────────┘
@@ -55,14 +55,14 @@ mod staging;
 mod tags;
 
 pub use self::core::ClientCore;
-pub use cache::{Cache, CacheLimits};
+pub use cache::{CacheLimits, ValueCache};
 pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
 pub use invitation::{
     ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,
 };
 pub use job_store::JobStore;
-pub use resolve::{Decision, GetRequest, Miss, Question, Refusal, Round, Stores, resolve};
+pub use resolve::{Decision, GetRequest, GetRequestError, Miss, Question, Round, Stores, resolve};
 pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};
 
 #[cfg(test)]

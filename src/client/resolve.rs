@@ -22,10 +22,10 @@ pub struct GetRequest {
     pub looks: u32,
 }
 
-/// Reason of a refused request.
+/// Reason why the arguments of a Get are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum GetRequestError {
     /// All values, but no process.
     #[error("a get without a key needs a process; name one by namespace and rank")]
     EverythingOfNobody,
@@ -54,7 +54,7 @@ pub enum Refusal {
     },
 }
 
-impl AsStatus for Refusal {
+impl AsStatus for GetRequestError {
     fn status(&self) -> Status {
         match self {
             Self::EverythingOfNobody
@@ -71,16 +71,16 @@ impl GetRequest {
     /// application, which a rank selects, it means the caller's rank, else no particular rank.
     ///
     /// # Errors
-    /// [`Refusal`] when a necessary key is missing, or the rank owns no data.
+    /// [`GetRequestError`] when a necessary key is missing, or the rank owns no data.
     pub fn new(
         proc: Option<ProcId>,
         key: Option<Key>,
         directives: GetDirectives,
         own: &ProcId,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, GetRequestError> {
         let Some(proc) = proc else {
             if key.is_none() {
-                return Err(Refusal::EverythingOfNobody);
+                return Err(GetRequestError::EverythingOfNobody);
             }
             let mut request = Self { proc: ProcId { rank: Rank::Undefined, ..own.clone() }, key, directives, looks: 0 };
             if request.is_about_place() {
@@ -89,16 +89,16 @@ impl GetRequest {
             return Ok(request.aimed_by_realm(own));
         };
         if proc.namespace.is_nobodys() {
-            return Err(Refusal::Nobody);
+            return Err(GetRequestError::Nobody);
         }
         let rank = proc.rank;
         // The reference answers "my rank" to the invalid rank: a process that does not know its rank asks in this way.
         let is_about_self = key.as_ref().is_some_and(|key| is_about_self(key.as_str(), &proc, own));
         match (rank, &key) {
             (Rank::Invalid | Rank::LocalPeers | Rank::LocalNode, _) if !is_about_self => {
-                Err(Refusal::NoSuchRank { rank })
+                Err(GetRequestError::NoSuchRank { rank })
             }
-            (Rank::Wildcard | Rank::Undefined, None) => Err(Refusal::EverythingOfRank { rank }),
+            (Rank::Wildcard | Rank::Undefined, None) => Err(GetRequestError::EverythingOfRank { rank }),
             _ => Ok(Self { proc, key, directives, looks: 0 }.aimed_by_realm(own)),
         }
     }

@@ -9,7 +9,7 @@ use crate::types::{Info, ProcId, Rank, Time, footprint};
 /// Recent events, kept for later registrations. Bounded in number, bytes and time. If there are too many, the oldest
 /// event of the owner with the most goes. So one user's events never push out those of another user with fewer.
 #[derive(Debug)]
-pub struct Cache<O> {
+pub struct EventCache<O> {
     limits: EventCacheLimits,
     kept: VecDeque<Kept<O>>,
     shares: BTreeMap<Option<u32>, Share>,
@@ -26,7 +26,7 @@ struct Share {
     bytes: usize,
 }
 
-/// Bounds of a [`Cache`].
+/// Bounds of an [`EventCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventCacheLimits {
     /// Bound on the kept events.
@@ -61,7 +61,7 @@ pub struct Kept<O> {
     awaited: Option<BTreeSet<ProcId>>,
 }
 
-impl<O> Cache<O> {
+impl<O> EventCache<O> {
     /// An empty cache.
     #[must_use]
     pub const fn new(limits: EventCacheLimits) -> Self {

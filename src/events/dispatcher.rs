@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::cache::{Cache, EventCacheLimits};
+use super::cache::{EventCache, EventCacheLimits};
 use super::event::Event;
 use super::registration::{Registration, RegistrationError};
 use super::table::{Entry, HandlerTable};
@@ -20,9 +20,9 @@ pub struct Dispatcher<H> {
     /// Chains whose next call is ready.
     ready: VecDeque<ChainId>,
     /// Results of chains that had to decide.
-    decisions: VecDeque<Decision>,
+    decisions: VecDeque<HandlerDecision>,
     /// Whether later handlers may get an event, too. Without that, it is kept only while a registration is in progress.
-    recent: Cache<Keeping>,
+    recent: EventCache<Keeping>,
 }
 
 /// Identifies one chain; never used again.
@@ -59,7 +59,7 @@ pub struct HandlerCall<H> {
 
 /// The joint results of one event's handlers.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct HandlerDecision {
     /// The event.
     pub event: Arc<Event>,
     /// For each handler its status under its name, then its results.
@@ -100,7 +100,7 @@ impl<H: Clone> Dispatcher<H> {
             last_chain: 0,
             ready: VecDeque::new(),
             decisions: VecDeque::new(),
-            recent: Cache::new(EventCacheLimits::default()),
+            recent: EventCache::new(EventCacheLimits::default()),
         }
     }
 
@@ -229,7 +229,7 @@ impl<H: Clone> Dispatcher<H> {
 
     /// The handlers' decisions, each once, about events that need one.
     #[must_use]
-    pub fn poll_decision(&mut self) -> Option<Decision> {
+    pub fn poll_decision(&mut self) -> Option<HandlerDecision> {
         self.decisions.pop_front()
     }
 
@@ -246,7 +246,7 @@ impl<H: Clone> Dispatcher<H> {
         if rest.is_empty() && asks(event.status) {
             // The server waits for a decision of each process with a handler for the code, and this event is for none
             // of ours.
-            self.decisions.push_back(Decision { event, results: Vec::new() });
+            self.decisions.push_back(HandlerDecision { event, results: Vec::new() });
             return None;
         }
         self.begin(event, rest, is_apart)
@@ -289,7 +289,7 @@ impl<H: Clone> Dispatcher<H> {
     /// A chain has ended.
     fn end(&mut self, id: ChainId) {
         if let Some(Chain { event, results, .. }) = self.chains.remove(&id).filter(|chain| asks(chain.event.status)) {
-            self.decisions.push_back(Decision { event, results });
+            self.decisions.push_back(HandlerDecision { event, results });
         }
     }
 

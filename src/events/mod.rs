@@ -1,8 +1,8 @@
 //! Events inside one process: its handlers, and their order.
 //!
 //! [`Dispatcher`] keeps the handlers in order, takes events, and returns the next handler to call. It makes no calls
-//! itself, and has no lock and no clock: clients and servers drive it from `runtime`. [`Cache`] keeps recent events for
-//! later registrations: a server's for its clients, a process's for its handlers.
+//! itself, and has no lock and no clock: clients and servers drive it from `runtime`. [`EventCache`] keeps recent
+//! events for later registrations: a server's for its clients, a process's for its handlers.
 //!
 //! ```text
 //!  insert ─► pending ─ activate ─► called by ─ remove ─► gone
@@ -27,8 +27,8 @@ mod event;
 mod registration;
 mod table;
 
-pub use cache::{Cache, EventCacheLimits, Kept};
-pub use dispatcher::{CallToken, ChainId, Decision, Dispatcher, HandlerCall};
+pub use cache::{EventCache, EventCacheLimits, Kept};
+pub use dispatcher::{CallToken, ChainId, Dispatcher, HandlerCall, HandlerDecision};
 pub use event::{DEFAULT_HANDLER, Event};
 pub use registration::{Registration, RegistrationError, is_of_environment, is_system};
 

@@ -255,8 +255,8 @@ fn a_registration_under_way_misses_nothing_and_sees_nothing_twice() {
 #[test]
 fn events_are_kept_in_bounds() {
     let limits = EventCacheLimits { events_max: 3, bytes_max: 4096, age_max: Duration::from_secs(120) };
-    let mut cache = Cache::new(limits);
-    let kept = |cache: &Cache<()>| cache.iter().map(|kept| kept.number).collect::<Vec<_>>();
+    let mut cache = EventCache::new(limits);
+    let kept = |cache: &EventCache<()>| cache.iter().map(|kept| kept.number).collect::<Vec<_>>();
     for second in 0..4 {
         cache.push(Time::ZERO + Duration::from_secs(second), Arc::new(event(A)), (), None);
     }
@@ -275,7 +275,7 @@ fn events_are_kept_in_bounds() {
 
 #[test]
 fn an_event_that_all_its_targets_have_got_is_dropped() {
-    let mut cache = Cache::new(EventCacheLimits::default());
+    let mut cache = EventCache::new(EventCacheLimits::default());
     let to = |targets: &[ProcId]| {
         let info = vec![info(keys::EVENT_CUSTOM_RANGE.name(), procs(targets))];
         Arc::new(Event { range: range::RANGE_CUSTOM, info, ..event(A) })
@@ -295,7 +295,7 @@ fn an_event_that_all_its_targets_have_got_is_dropped() {
 /// The tree of 100,000 targets took the server's thread milliseconds to make and to free, for each event of a client.
 #[test]
 fn an_event_for_very_many_is_kept_for_its_time_and_freed_by_another_thread() {
-    let mut cache = Cache::new(EventCacheLimits { events_max: 1, ..EventCacheLimits::default() });
+    let mut cache = EventCache::new(EventCacheLimits { events_max: 1, ..EventCacheLimits::default() });
     let to = |count| {
         let targets: Vec<ProcId> = (0..count).map(|rank| proc("job", rank)).collect();
         Arc::new(Event {

@@ -104,7 +104,7 @@ pub enum StoreError {
     Write(#[from] WriteError),
     /// The writer could not map its own segment for reading.
     #[error("cannot read the segment just made: {0}")]
-    Attach(#[from] crate::shmem::AttachError),
+    Attach(#[from] crate::shmem::SegmentError),
     /// No handle for readers could be made.
     #[error(transparent)]
     Handle(#[from] HandleError),
@@ -246,7 +246,7 @@ mod tests {
     use nix::errno::Errno;
 
     use super::*;
-    use crate::shmem::{AttachError, Location};
+    use crate::shmem::{Location, SegmentError};
 
     /// Regression: a host whose server was out of descriptors got `PMIX_ERROR` (-1), without a reason. A shortage of
     /// the system has its own status at every place.
@@ -255,8 +255,8 @@ mod tests {
         let status = |errno: Errno| {
             let source = || io::Error::from(errno);
             let open = HandleError::Open { location: Location::Anonymous, source: source() };
-            let system = AttachError::System { step: "fstat", source: source() };
-            let map = AttachError::Map { bytes: 4096, source: source() };
+            let system = SegmentError::System { step: "fstat", source: source() };
+            let map = SegmentError::Map { bytes: 4096, source: source() };
             [StoreError::from(open), system.into(), map.into()].map(|error| error.status())
         };
         for errno in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM] {

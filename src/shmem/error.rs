@@ -186,7 +186,7 @@ pub enum HandleError {
 /// Why a segment was refused by a reader.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AttachError {
+pub enum SegmentError {
     /// The descriptor is not a regular file or memory object.
     #[error("the descriptor received as a segment is not a file (mode {mode:#o})")]
     NotAFile {
@@ -274,7 +274,7 @@ pub enum AttachError {
     },
 }
 
-impl AttachError {
+impl SegmentError {
     /// Whether the process or the system has used up its descriptors or its memory.
     #[must_use]
     pub fn is_shortage(&self) -> bool {

@@ -17,7 +17,7 @@ use core::mem::{offset_of, size_of};
 use xxhash_rust::xxh3::Xxh3;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use super::error::AttachError;
+use super::error::SegmentError;
 use super::offset::{ROOT_COUNT, RootIndex};
 
 /// Size of the header in bytes: the first offset data can have.
@@ -183,11 +183,11 @@ pub struct Preamble {
 }
 
 /// The preamble of a segment of any version.
-pub(super) fn preamble(bytes: &[u8]) -> Result<Preamble, AttachError> {
+pub(super) fn preamble(bytes: &[u8]) -> Result<Preamble, SegmentError> {
     let header = fixed(bytes)?;
     let is_byte_order_ours = header.byte_order == BYTE_ORDER;
     if !is_byte_order_ours && header.byte_order != BYTE_ORDER.swap_bytes() {
-        return Err(AttachError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
+        return Err(SegmentError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
     }
     let word32 = |word: u32| if is_byte_order_ours { word } else { word.swap_bytes() };
     let word64 = |word: u64| if is_byte_order_ours { word } else { word.swap_bytes() };
@@ -204,15 +204,15 @@ pub(super) fn preamble(bytes: &[u8]) -> Result<Preamble, AttachError> {
 }
 
 /// The fixed part of a foreign header; only the magic number has been checked.
-fn fixed(bytes: &[u8]) -> Result<FixedHeader, AttachError> {
+fn fixed(bytes: &[u8]) -> Result<FixedHeader, SegmentError> {
     let Ok((header, _)) = FixedHeader::read_from_prefix(bytes) else {
-        return Err(AttachError::TooSmall {
+        return Err(SegmentError::TooSmall {
             found: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
             need: HEADER_BYTES,
         });
     };
     if header.magic != MAGIC {
-        return Err(AttachError::Magic { found: header.magic });
+        return Err(SegmentError::Magic { found: header.magic });
     }
     Ok(header)
 }
@@ -252,22 +252,22 @@ fn padded<const MAX: usize>(text: &str) -> (u32, [u8; MAX]) {
 }
 
 /// Checks and reads the fixed part of a foreign header. `ours` is the required layout, if any.
-pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo, AttachError> {
+pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo, SegmentError> {
     let header = fixed(bytes)?;
     if header.byte_order != BYTE_ORDER {
-        return Err(AttachError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
+        return Err(SegmentError::ByteOrder { found: header.byte_order, ours: BYTE_ORDER });
     }
     if header.layout_version != LAYOUT_VERSION {
-        return Err(AttachError::Version { found: header.layout_version, ours: LAYOUT_VERSION });
+        return Err(SegmentError::Version { found: header.layout_version, ours: LAYOUT_VERSION });
     }
     if let Some(ours) = ours
         && header.layout_id != ours.get()
     {
-        return Err(AttachError::Layout { found: header.layout_id, ours: ours.get() });
+        return Err(SegmentError::Layout { found: header.layout_id, ours: ours.get() });
     }
     let unknown = header.flags & !FLAGS_KNOWN;
     if unknown != 0 {
-        return Err(AttachError::Features { unknown });
+        return Err(SegmentError::Features { unknown });
     }
     if u64::from(header.header_bytes) != HEADER_BYTES {
         return Err(field("header_bytes", u64::from(header.header_bytes)));
@@ -286,7 +286,7 @@ pub(super) fn parse(bytes: &[u8], ours: Option<LayoutId>) -> Result<SegmentInfo,
 }
 
 /// The first `len` of `bytes` as text.
-fn text(name: &'static str, len: u32, bytes: &[u8]) -> Result<String, AttachError> {
+fn text(name: &'static str, len: u32, bytes: &[u8]) -> Result<String, SegmentError> {
     usize::try_from(len)
         .ok()
         .and_then(|len| bytes.get(..len))
@@ -296,6 +296,6 @@ fn text(name: &'static str, len: u32, bytes: &[u8]) -> Result<String, AttachErro
 }
 
 /// The error for a field with an impossible value.
-fn field(field: &'static str, value: u64) -> AttachError {
-    AttachError::Field { field, value }
+fn field(field: &'static str, value: u64) -> SegmentError {
+    SegmentError::Field { field, value }
 }

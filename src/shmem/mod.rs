@@ -73,7 +73,7 @@ mod loom_model;
 mod tests;
 
 pub use backing::ReaderHandle;
-pub use error::{AttachError, Corrupt, CreateError, GrowError, HandleError, WriteError};
+pub use error::{Corrupt, CreateError, GrowError, HandleError, SegmentError, WriteError};
 pub use fetch::fetch;
 #[doc(hidden)]
 pub use fork_mark::ForkMark;

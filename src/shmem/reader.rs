@@ -7,7 +7,7 @@ use zerocopy::{CastError, FromBytes, Immutable, KnownLayout};
 
 use super::backing::{ReaderHandle, Source};
 use super::cells;
-use super::error::{AttachError, Corrupt};
+use super::error::{Corrupt, SegmentError};
 use super::futex;
 use super::header::{self, HEADER_BYTES, LayoutId, Preamble, STATE_LIVE, STATE_RETIRED, SegmentInfo};
 use super::memory::{HeaderWords, Memory};
@@ -37,7 +37,7 @@ pub struct SegmentReader {
 
 impl SegmentReader {
     /// Maps a segment for reading, after checking that it is a segment with the layout `expected`.
-    pub fn attach(handle: ReaderHandle, expected: LayoutId, options: &ReaderOptions) -> Result<Self, AttachError> {
+    pub fn attach(handle: ReaderHandle, expected: LayoutId, options: &ReaderOptions) -> Result<Self, SegmentError> {
         let (info, object_bytes) = examine(handle.source(), Some(expected))?;
         let source = handle.into_source();
         let protection = source.protection();
@@ -56,12 +56,12 @@ impl SegmentReader {
     }
 
     /// The description in a segment's header, for any layout above this module. For tools.
-    pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, AttachError> {
+    pub fn peek(handle: &ReaderHandle) -> Result<SegmentInfo, SegmentError> {
         examine(handle.source(), None).map(|(info, _)| info)
     }
 
     /// The data in the preamble of a segment of any version. For tools.
-    pub fn preamble(handle: &ReaderHandle) -> Result<Preamble, AttachError> {
+    pub fn preamble(handle: &ReaderHandle) -> Result<Preamble, SegmentError> {
         handle.source().check()?;
         header::preamble(&handle.source().fixed_header()?)
     }
@@ -313,16 +313,16 @@ impl SegmentReader {
     }
 
     /// Refuses a segment with an impossible `published`.
-    fn first_look(&self) -> Result<(), AttachError> {
+    fn first_look(&self) -> Result<(), SegmentError> {
         match self.refresh() {
             Ok(published) if published < HEADER_BYTES => {
-                Err(AttachError::Field { field: "published", value: published })
+                Err(SegmentError::Field { field: "published", value: published })
             }
             Ok(_) => Ok(()),
             Err(Corrupt::Truncated { published, object_bytes }) => {
-                Err(AttachError::Truncated { published, object_bytes })
+                Err(SegmentError::Truncated { published, object_bytes })
             }
-            Err(other) => Err(AttachError::System { step: "fstat", source: std::io::Error::other(other) }),
+            Err(other) => Err(SegmentError::System { step: "fstat", source: std::io::Error::other(other) }),
         }
     }
 
@@ -345,7 +345,7 @@ pub enum GenerationWait {
 }
 
 /// Checks type, size and fixed header of a source; returns the header and the size.
-fn examine(source: &Source, expected: Option<LayoutId>) -> Result<(SegmentInfo, u64), AttachError> {
+fn examine(source: &Source, expected: Option<LayoutId>) -> Result<(SegmentInfo, u64), SegmentError> {
     let object_bytes = source.check()?;
     let info = header::parse(&source.fixed_header()?, expected)?;
     Ok((info, object_bytes))

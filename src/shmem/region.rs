@@ -9,7 +9,7 @@ use std::io;
 use std::sync::OnceLock;
 
 use super::backing::Source;
-use super::error::{AttachError, Corrupt};
+use super::error::{Corrupt, SegmentError};
 use super::header::HEADER_BYTES;
 use super::memory::Memory;
 
@@ -37,13 +37,13 @@ impl Region {
         object_bytes: u64,
         span_bytes: u64,
         wish_bytes: u64,
-    ) -> Result<Self, AttachError> {
+    ) -> Result<Self, SegmentError> {
         let wish = span_bytes.min(wish_bytes).max(HEADER_BYTES);
         let there = object_bytes.min(wish).max(HEADER_BYTES);
         let first = source
             .map(wish)
             .or_else(|_| source.map(there))
-            .map_err(|source| AttachError::Map { bytes: there, source })?;
+            .map_err(|source| SegmentError::Map { bytes: there, source })?;
         Ok(Self { source, span_bytes, first, later: OnceLock::new() })
     }
 

@@ -6,7 +6,7 @@ use super::format::{OBJECTS_MAX, ObjectRow, REMARKS_MAX, RemarkRow, SET_WORDS_MA
 use super::kind::Kind;
 use super::locality::locality_string;
 use super::rows::{Object, RowError, Rows};
-use crate::shmem::{AttachError, Corrupt, LayoutId, Offset, ReaderHandle, ReaderOptions, RootIndex, SegmentReader};
+use crate::shmem::{Corrupt, LayoutId, Offset, ReaderHandle, ReaderOptions, RootIndex, SegmentError, SegmentReader};
 
 /// The topology of a node.
 ///
@@ -41,7 +41,7 @@ enum Place {
 pub enum MachineError {
     /// It cannot be mapped, or has another layout.
     #[error(transparent)]
-    Attach(#[from] AttachError),
+    Attach(#[from] SegmentError),
     /// A reference leads outside.
     #[error("the topology segment is damaged: {0}")]
     Corrupt(#[from] Corrupt),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use modex::gds::Damage;
-use modex::shmem::{AttachError, HandleError};
+use modex::shmem::{HandleError, SegmentError};
 use modex::topo::{InventoryError, MachineError};
 
 /// Why there is nothing to show, or only a part.
@@ -78,7 +78,7 @@ pub(super) enum InspectError {
     Open(#[from] HandleError),
     /// The object is no segment, or can't be read.
     #[error("{}", with_causes(.0))]
-    Attach(#[from] AttachError),
+    Attach(#[from] SegmentError),
     /// The process is about to make the segment, or was when this command read it.
     #[error("the server is still creating the segment; try again")]
     Unfinished,

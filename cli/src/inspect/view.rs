@@ -8,7 +8,7 @@ use std::time::Duration;
 use modex::LongestTurn;
 use modex::gds::walk::JobTables;
 use modex::gds::{Damage, NamespaceReader, Section, Statistics};
-use modex::shmem::{AttachError, ReaderHandle, SegmentReader, SegmentState};
+use modex::shmem::{ReaderHandle, SegmentError, SegmentReader, SegmentState};
 use modex::topo::{self, Machine};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use serde::Serialize;
@@ -202,7 +202,7 @@ fn segment(
     problems: &mut Vec<InspectError>,
 ) -> Result<SegmentReport, InspectError> {
     let FoundSegment { path, holder_pid, backing, handle } = found;
-    let refuse = |error: AttachError| match holder_pid {
+    let refuse = |error: SegmentError| match holder_pid {
         Some(_) if is_unfinished(&error) => InspectError::Unfinished,
         _ => error.into(),
     };
@@ -254,23 +254,23 @@ fn segment(
 }
 
 /// Whether a segment was refused because another build wrote it, not because it is damaged.
-const fn is_foreign(error: &AttachError) -> bool {
+const fn is_foreign(error: &SegmentError) -> bool {
     matches!(
         error,
-        AttachError::Layout { .. }
-            | AttachError::Version { .. }
-            | AttachError::ByteOrder { .. }
-            | AttachError::Features { .. }
+        SegmentError::Layout { .. }
+            | SegmentError::Version { .. }
+            | SegmentError::ByteOrder { .. }
+            | SegmentError::Features { .. }
     )
 }
 
 /// Whether a segment looks like one whose header is not written yet.
-const fn is_unfinished(error: &AttachError) -> bool {
+const fn is_unfinished(error: &SegmentError) -> bool {
     matches!(
         error,
-        AttachError::TooSmall { .. }
-            | AttachError::Magic { found: [0, 0, 0, 0, 0, 0, 0, 0] }
-            | AttachError::Field { field: _, value: 0 }
+        SegmentError::TooSmall { .. }
+            | SegmentError::Magic { found: [0, 0, 0, 0, 0, 0, 0, 0] }
+            | SegmentError::Field { field: _, value: 0 }
     )
 }
 

@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use modex::types::{DataType, Value};
 
 use super::{
-    Address, Bool, Depth, Form, Moment, NamespaceText, Own, Pid, Plain, RankNumber, Regex, Size, Str, Time, Whole,
+    Address, Bool, Depth, Form, Moment, NamespaceField, Own, Pid, Plain, RankNumber, Regex, Size, Str, Time, Whole,
 };
 use crate::error::CError;
 use crate::types::{
@@ -49,7 +49,7 @@ macro_rules! elements {
                 ProcInfo: pmix_proc_info_t, DataArray: pmix_data_array_t, Query: pmix_query_t, Coord: pmix_coord_t,
                 Regattr: pmix_regattr_t, ProcCpuset: pmix_cpuset_t, Geometry: pmix_geometry_t,
                 DeviceDistance: pmix_device_distance_t, Endpoint: pmix_endpoint_t, Topology: pmix_topology_t,
-                ProcNamespace: NamespaceText, ProcStats: pmix_proc_stats_t, DiskStats: pmix_disk_stats_t,
+                ProcNamespace: NamespaceField, ProcStats: pmix_proc_stats_t, DiskStats: pmix_disk_stats_t,
                 NetStats: pmix_net_stats_t, NodeStats: pmix_node_stats_t, DataBuffer: pmix_data_buffer_t,
                 Device: pmix_device_t, ResourceUnit: pmix_resource_unit_t, NodePid: pmix_node_pid_t,
                 Regex2: pmix_regex2_t,

@@ -5,7 +5,7 @@ use modex::types::{
 };
 
 use super::record::record;
-use super::{Argv, KeyString, Letter, NamespaceText, Pid, Plain, RankNumber, Size, Str};
+use super::{Argv, KeyString, Letter, NamespaceField, Pid, Plain, RankNumber, Size, Str};
 use crate::types::{
     pmix_byte_object_t, pmix_coord_t, pmix_device_distance_t, pmix_device_t, pmix_endpoint_t, pmix_envar_t,
     pmix_geometry_t, pmix_node_pid_t, pmix_proc_info_t, pmix_proc_t, pmix_regattr_t, pmix_regex2_t,
@@ -14,7 +14,7 @@ use crate::types::{
 
 record! {
     ProcId as pmix_proc_t {
-        namespace = nspace: NamespaceText,
+        namespace = nspace: NamespaceField,
         rank = rank: RankNumber,
         ; empty { rank = u32::MAX, }
     }

@@ -291,9 +291,9 @@ fn write_buffer(bytes: &[u8], to: &mut pmix_data_buffer_t) -> Result<(), CError>
 
 /// A key in place.
 #[derive(Debug)]
-pub struct KeyText;
+pub struct KeyField;
 
-impl Form for KeyText {
+impl Form for KeyField {
     type C = pmix_key_t;
     type Owned = Key;
 
@@ -337,9 +337,9 @@ pub(crate) fn info_key(from: &pmix_key_t) -> Result<Key, CError> {
 
 /// A namespace in place, as an element of its own.
 #[derive(Debug)]
-pub struct NamespaceText;
+pub struct NamespaceField;
 
-impl Form for NamespaceText {
+impl Form for NamespaceField {
     type C = pmix_nspace_t;
     type Owned = Namespace;
 

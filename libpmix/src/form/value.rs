@@ -6,7 +6,7 @@ use modex::types::{App, DataType, Info, InfoFlags, Pdata, Query, Value};
 
 use super::record::record;
 use super::text::info_key;
-use super::{Argv, Depth, Form, KeyText, List, Own, Plain, Str, Whole, element};
+use super::{Argv, Depth, Form, KeyField, List, Own, Plain, Str, Whole, element};
 use crate::error::CError;
 use crate::pointer;
 use crate::types::{
@@ -88,7 +88,7 @@ impl Form for pmix_info_t {
     }
 
     fn write(owned: &Info, to: &mut Self) -> Result<(), CError> {
-        KeyText::write(&owned.key, &mut to.key)?;
+        KeyField::write(&owned.key, &mut to.key)?;
         // The written value belongs to the structure.
         to.flags = owned.flags & !InfoFlags::PERSISTENT.bits();
         element::write_payload(&owned.value, &mut to.value)
@@ -140,7 +140,7 @@ impl<'a> Whole<'a, pmix_pdata_t> {
 record! {
     Pdata as pmix_pdata_t {
         proc = proc: pmix_proc_t,
-        key = key: KeyText,
+        key = key: KeyField,
         value = value: pmix_value_t,
     }
     App as pmix_app_t {

@@ -127,7 +127,7 @@ fn everything_of_a_process_that_posted_nothing_is_what_is_registered_for_it() {
 #[test]
 fn a_get_without_key_and_process_is_refused() {
     let refused = GetRequest::new(None, None, GetDirectives::default(), &own()).unwrap_err();
-    assert_eq!(refused, Refusal::EverythingOfNobody);
+    assert_eq!(refused, GetRequestError::EverythingOfNobody);
     assert_eq!(refused.status(), Status::ERR_BAD_PARAM);
 }
 
@@ -137,7 +137,7 @@ fn a_get_of_nobody_is_refused() {
     let nobody = ProcId { namespace: Namespace::in_value(b"").unwrap(), ..own() };
     for key in [Some(Key::from_static("k")), Some(Key::from_static(attribute::RANK)), None] {
         let refused = GetRequest::new(Some(nobody.clone()), key, GetDirectives::default(), &own()).unwrap_err();
-        assert_eq!((refused, refused.status()), (Refusal::Nobody, Status::ERR_BAD_PARAM));
+        assert_eq!((refused, refused.status()), (GetRequestError::Nobody, Status::ERR_BAD_PARAM));
     }
 }
 
@@ -145,7 +145,7 @@ fn a_get_of_nobody_is_refused() {
 fn a_get_without_key_needs_one_process() {
     for rank in [Rank::Wildcard, Rank::Undefined] {
         let refused = GetRequest::new(Some(proc("mine", rank)), None, GetDirectives::default(), &own());
-        assert_eq!(refused, Err(Refusal::EverythingOfRank { rank }));
+        assert_eq!(refused, Err(GetRequestError::EverythingOfRank { rank }));
     }
     assert!(GetRequest::new(Some(proc("mine", 0)), None, GetDirectives::default(), &own()).is_ok());
 }
@@ -155,7 +155,7 @@ fn a_rank_that_owns_no_data_is_refused() {
     for rank in [Rank::Invalid, Rank::LocalPeers, Rank::LocalNode] {
         let key = Some(Key::from_static("k"));
         let refused = GetRequest::new(Some(proc("mine", rank)), key, GetDirectives::default(), &own());
-        assert_eq!(refused, Err(Refusal::NoSuchRank { rank }));
+        assert_eq!(refused, Err(GetRequestError::NoSuchRank { rank }));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::gds::layout::memory::{Damage, Memory};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::{Audience, KeyRef, Lookup, RealmRequest};
 use crate::gds::qualified;
-use crate::shmem::{AttachError, LayoutId, ReaderHandle, ReaderOptions, SegmentReader};
+use crate::shmem::{LayoutId, ReaderHandle, ReaderOptions, SegmentError, SegmentReader};
 use crate::types::{Info, Rank, Value};
 
 /// Reads a namespace. Cheap to make, without a copy or scan, and safe to share between threads.
@@ -43,17 +43,17 @@ impl NamespaceReader {
     /// Maps a segment received from a server.
     ///
     /// # Errors
-    /// [`AttachError`] if it is not a segment, was made by another build, or cannot be mapped. The caller then asks the
+    /// [`SegmentError`] if it is not a segment, was made by another build, or cannot be mapped. The caller then asks the
     /// server instead.
-    pub fn attach(handle: ReaderHandle) -> Result<Self, AttachError> {
+    pub fn attach(handle: ReaderHandle) -> Result<Self, SegmentError> {
         Self::attach_with(handle, &ReaderOptions::default())
     }
 
     /// As [`NamespaceReader::attach`], with a bound on the address space to reserve.
     ///
     /// # Errors
-    /// [`AttachError`].
-    pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, AttachError> {
+    /// [`SegmentError`].
+    pub fn attach_with(handle: ReaderHandle, options: &ReaderOptions) -> Result<Self, SegmentError> {
         let segment = SegmentReader::attach(handle, LayoutId::of(format::layout()), options)?;
         Ok(Self { segment, own_rank: None })
     }

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::client::{CallError, Refusal};
+use crate::client::{CallError, GetRequestError};
 use crate::gds::{Damage, ValueRef};
 use crate::types::{DataType, Status, Value};
 
@@ -181,7 +181,7 @@ pub enum FetchError {
     Damaged,
     /// The request is invalid, now that the members of its group are known.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] GetRequestError),
     /// The session was dropped before the value came.
     #[error("the client was dropped before the value came")]
     Dropped,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::client::{Cache, CacheLimits, JobStore};
+use crate::client::{CacheLimits, JobStore, ValueCache};
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest};
 use crate::proto::{Dialect, RankData};
 use crate::types::{Kval, Namespace, ProcId, Rank, Value};
@@ -10,7 +10,7 @@ use crate::types::{Kval, Namespace, ProcId, Rank, Value};
 /// Values and descriptions of jobs that a server sent.
 #[derive(Debug)]
 pub(super) struct ReceivedData {
-    cache: Cache,
+    cache: ValueCache,
     jobs: Option<JobStore>,
     hostname: String,
     dialect: Dialect,
@@ -19,7 +19,7 @@ pub(super) struct ReceivedData {
 impl ReceivedData {
     /// No data yet. `hostname` is the server's name for this node.
     pub(super) const fn new(hostname: String, dialect: Dialect) -> Self {
-        Self { cache: Cache::new(CacheLimits::DEFAULT), jobs: None, hostname, dialect }
+        Self { cache: ValueCache::new(CacheLimits::DEFAULT), jobs: None, hostname, dialect }
     }
 
     /// Takes the data of a reply. Descriptions of jobs go to the job store, single values to the cache.

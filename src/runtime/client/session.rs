@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::topology::KnownTopology;
+use self::topology::TopologyCache;
 use super::groups::Groups;
 use super::link::Link;
 use super::progress::Progress;
@@ -42,7 +42,7 @@ pub struct Session {
     foreign: ForeignSources,
     peer_profile: PeerProfile,
     groups: Arc<Groups>,
-    topology: KnownTopology,
+    topology: TopologyCache,
     staging: Mutex<Staging>,
     /// Whether this process has put anything. Until then a Get of its own values need not look into `staging`.
     has_put: AtomicBool,
@@ -74,7 +74,7 @@ impl Session {
             foreign,
             peer_profile,
             groups: Arc::default(),
-            topology: KnownTopology::default(),
+            topology: TopologyCache::default(),
             has_put: AtomicBool::new(false),
             has_stored: AtomicBool::new(false),
             link,
@@ -345,7 +345,7 @@ impl Session {
         &self.groups
     }
 
-    const fn topology(&self) -> &KnownTopology {
+    const fn topology(&self) -> &TopologyCache {
         &self.topology
     }
 

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::clock::Clock;
 use crate::events::{
-    CallToken, DEFAULT_HANDLER, Decision, Dispatcher, Event, HandlerCall, Registration, RegistrationError,
+    CallToken, DEFAULT_HANDLER, Dispatcher, Event, HandlerCall, HandlerDecision, Registration, RegistrationError,
 };
 use crate::types::{Info, ProcId, Status};
 
@@ -100,7 +100,7 @@ pub(in crate::runtime) trait Outside: Send + Sync {
     /// Says whether there are handlers.
     fn listen(&self, is_listening: bool);
     /// The handlers have decided about an event that demands a decision.
-    fn decided(&self, _: &Decision) {}
+    fn decided(&self, _: &HandlerDecision) {}
 }
 
 /// The handlers of a process and the active calls.

@@ -39,7 +39,7 @@ pub(crate) struct GetDirectives {
     pub(crate) is_unbounded: bool,
     /// Only values posted with this scope.
     pub(crate) scope: Option<Scope>,
-    pub(crate) realm: Realm,
+    pub(crate) realm: OwnedRealm,
     /// Only a value with these qualifiers.
     pub(crate) qualifiers: Vec<Info>,
 }
@@ -56,7 +56,7 @@ impl GetDirectives {
                 Value::Scope(raw) => Scope::from_raw(raw),
                 _ => None,
             }),
-            realm: Realm::read(directives).of_key(key),
+            realm: OwnedRealm::read(directives).of_key(key),
             qualifiers: qualified::qualifiers(directives),
         }
     }
@@ -64,7 +64,7 @@ impl GetDirectives {
 
 /// An owned [`RealmQualifiers`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Realm {
+pub(crate) struct OwnedRealm {
     name: RealmName,
     hostname: Option<String>,
     node_id: Option<u32>,
@@ -72,7 +72,7 @@ pub(crate) struct Realm {
     session_id: Option<u32>,
 }
 
-impl Realm {
+impl OwnedRealm {
     /// Reads the realm's directives.
     pub(crate) fn read(directives: &[Info]) -> Self {
         let names = [

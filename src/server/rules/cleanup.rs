@@ -15,7 +15,7 @@ use crate::types::{Info, Namespace, ProcId, Rank, Status};
 
 /// The part of a request that was about cleanup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::server) enum Taken {
+pub(in crate::server) enum CleanupPart {
     Nothing,
     Part,
     Everything,
@@ -31,10 +31,10 @@ impl<S: Datastore> ServerCore<S> {
         requester: &Requester,
         targets: &[ProcId],
         directives: &mut Vec<Info>,
-    ) -> Result<Taken, Status> {
+    ) -> Result<CleanupPart, Status> {
         let is_path = |info: &Info| PATH_KEYS.contains(&info.key.as_str());
         if requester.uid != self.config.tools.own_uid || !directives.iter().any(is_path) {
-            return Ok(Taken::Nothing);
+            return Ok(CleanupPart::Nothing);
         }
         let limits = &self.config.limits;
         if targets.len() > limits.cleanup_paths_max {
@@ -52,7 +52,7 @@ impl<S: Datastore> ServerCore<S> {
         }
         targets.into_iter().for_each(|target| self.cleanups.insert(target, &asked, &requester.proc));
         directives.retain(|info| !is_path(info) && !RULE_KEYS.contains(&info.key.as_str()));
-        Ok(if directives.is_empty() { Taken::Everything } else { Taken::Part })
+        Ok(if directives.is_empty() { CleanupPart::Everything } else { CleanupPart::Part })
     }
 
     /// Checks the target. The server sees only the end of local processes.

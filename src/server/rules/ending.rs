@@ -20,17 +20,17 @@ pub(super) enum Results {
     /// Participants that left before they arrived.
     Missing(Vec<ProcId>),
     Jobs,
-    Group(Formed),
+    Group(GroupData),
 }
 
 /// The data about a group for its members.
-pub(super) struct Formed {
+pub(super) struct GroupData {
     pub(super) members: Arc<Vec<ProcId>>,
     pub(super) context_id: Option<u64>,
     pub(super) info: Vec<Info>,
 }
 
-impl Formed {
+impl GroupData {
     /// All results of the host for our clients. OpenPMIx clients read infos only beside a context number. They do not
     /// check the type, and crash if an info is not a member's contribution.
     pub(super) fn reply<'a>(&self, jobs: impl Iterator<Item = &'a RankData>, is_own_client: bool) -> Reply {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_hosts_info_without_a_key_is_no_entry_for_our_client() {
         let info = [b"".as_slice(), b"key"].map(|key| Info::new(Key::of_info(key).unwrap(), 1u32));
-        let formed = Formed { members: Arc::default(), context_id: None, info: info.to_vec() };
+        let formed = GroupData { members: Arc::default(), context_id: None, info: info.to_vec() };
         let Reply::Group { jobs, .. } = formed.reply(std::iter::empty(), true) else { panic!("no group") };
         let keys: Vec<&str> = jobs.iter().flat_map(|(_, entries)| entries).map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["key"]);

@@ -1,7 +1,7 @@
 //! Requests that only the host can answer: they go up with their requester, and the answer comes down.
 
 use super::access::Action;
-use super::cleanup::Taken;
+use super::cleanup::CleanupPart;
 use crate::gds::Datastore;
 use crate::proto::{AnswerForm, JobControl, Monitor, QueryInfo, Reply, Service};
 use crate::server::interface::{Capabilities, HostReply, PeerId, Requester, Signed, Upcall};
@@ -59,12 +59,12 @@ impl<S: Datastore> ServerCore<S> {
         };
         let taken = self.take_cleanup(&requester, &control.targets, &mut control.directives);
         let is_permitted = match taken {
-            Ok(Taken::Everything) => Ok(()),
+            Ok(CleanupPart::Everything) => Ok(()),
             _ => self.permit_all(&requester, Action::Control, &control.targets),
         };
         match is_permitted.and(taken) {
-            Ok(Taken::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
-            Ok(Taken::Nothing | Taken::Part) => {
+            Ok(CleanupPart::Everything) => self.outputs.reply(ticket, Reply::Infos(Vec::new())),
+            Ok(CleanupPart::Nothing | CleanupPart::Part) => {
                 control.directives.sign(&requester);
                 self.pass_up(now, ticket, requester, Service::JobControl(control));
             }

@@ -29,7 +29,7 @@ pub(super) struct Intake<'s, S> {
 }
 
 /// The result of the intake.
-pub(in crate::server) struct Taken {
+pub(in crate::server) struct IntakeResult {
     /// Namespaces with new data.
     pub(super) filled: BTreeSet<Namespace>,
     /// Processes whose data came completely.
@@ -60,7 +60,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
     }
 
     /// Stores and publishes all data.
-    pub(in crate::server) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> Taken {
+    pub(in crate::server) fn take(mut self, gathered: &Gathered, sizes: &[(Namespace, Option<u32>)]) -> IntakeResult {
         match gathered {
             Gathered::Blocks(blocks) => self.take_blocks(blocks),
             Gathered::Packed(packed) => {
@@ -72,7 +72,7 @@ impl<'s, S: Datastore> Intake<'s, S> {
             }
         }
         self.publish_last();
-        Taken { filled: self.filled, whole: self.came_whole, failure: self.failure }
+        IntakeResult { filled: self.filled, whole: self.came_whole, failure: self.failure }
     }
 
     fn take_blocks(&mut self, blocks: &[(ProcId, Vec<Kval>)]) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::interest::{Codes, Interest, Listener};
 use super::outputs::Ticket;
 use super::waiting::Asker;
-use crate::events::{Cache, Event, EventCacheLimits};
+use crate::events::{Event, EventCache, EventCacheLimits};
 use crate::server::interface::{PeerId, UpcallId};
 use crate::types::codes::range;
 use crate::types::{Namespace, ProcId, Status, Time};
@@ -22,7 +22,7 @@ pub(crate) struct Events {
     last_pending: u64,
     /// Codes of withdrawn registrations, until a check for other listeners.
     withdrawn: Vec<Status>,
-    cache: Cache<EventOrigin>,
+    cache: EventCache<EventOrigin>,
 }
 
 /// The origin of an event.
@@ -81,7 +81,7 @@ impl Default for Events {
             pending: BTreeMap::new(),
             last_pending: 0,
             withdrawn: Vec::new(),
-            cache: Cache::new(EventCacheLimits::default()),
+            cache: EventCache::new(EventCacheLimits::default()),
         }
     }
 }

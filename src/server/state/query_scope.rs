@@ -1,7 +1,7 @@
 //! The subject of a query: the process, the realm and other qualifiers.
 
 use crate::keys;
-use crate::server::interface::{Realm, Requester, find, flag};
+use crate::server::interface::{OwnedRealm, Requester, find, flag};
 use crate::types::{Info, InfoFlags, Namespace, Rank, Status, Text, Value};
 
 /// The qualifiers of a query.
@@ -11,7 +11,7 @@ pub(crate) struct QueryScope {
     pub(crate) rank: Rank,
     /// No process, namespace or rank is named.
     pub(crate) is_unnamed: bool,
-    pub(crate) realm: Realm,
+    pub(crate) realm: OwnedRealm,
     /// A process set.
     pub(crate) set: Option<Text>,
     pub(crate) group: Option<Text>,
@@ -27,7 +27,7 @@ pub(crate) struct QueryScope {
 
 impl QueryScope {
     pub(crate) fn of(qualifiers: &[Info], requester: &Requester, index: usize) -> Result<Self, Status> {
-        let realm = Realm::read(qualifiers);
+        let realm = OwnedRealm::read(qualifiers);
         let proc = find(qualifiers, keys::PROCID);
         let (namespace, rank) = (find(qualifiers, keys::NSPACE), find(qualifiers, keys::RANK));
         let named = |key| match find(qualifiers, key).map(|info| &info.value) {

@@ -14,7 +14,7 @@ use nix::sys::stat::{FileStat, SFlag, fstat};
 use nix::sys::uio::pread;
 
 use super::growth::into_memory;
-use crate::shmem::error::{AttachError, HandleError};
+use crate::shmem::error::{HandleError, SegmentError};
 use crate::shmem::header::{FIXED_BYTES, HEADER_BYTES};
 use crate::shmem::memory::Memory;
 use crate::shmem::options::{Location, Protection};
@@ -172,11 +172,11 @@ impl Source {
     }
 
     /// The fixed part of the header. The object is known to be large enough.
-    pub(in crate::shmem) fn fixed_header(&self) -> Result<[u8; FIXED_BYTES], AttachError> {
+    pub(in crate::shmem) fn fixed_header(&self) -> Result<[u8; FIXED_BYTES], SegmentError> {
         let mut fixed = [0; FIXED_BYTES];
         match self {
             Self::Object(object) => {
-                read_start(object, &mut fixed).map_err(|e| AttachError::System { step: "reading", source: e })?;
+                read_start(object, &mut fixed).map_err(|e| SegmentError::System { step: "reading", source: e })?;
             }
             Self::Heap(object) => {
                 if let (Some(memory), true) = (object.memory(), object.size_bytes() >= HEADER_BYTES) {
@@ -191,20 +191,20 @@ impl Source {
     }
 
     /// Refuses a source that is not a file or is too small for a header.
-    pub(in crate::shmem) fn check(&self) -> Result<u64, AttachError> {
-        let failed = |source| AttachError::System { step: "fstat", source };
+    pub(in crate::shmem) fn check(&self) -> Result<u64, SegmentError> {
+        let failed = |source| SegmentError::System { step: "fstat", source };
         let found = match self {
             Self::Object(object) => {
                 let found = fstat(object).map_err(|errno| failed(errno.into()))?;
                 if SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT != SFlag::S_IFREG {
-                    return Err(AttachError::NotAFile { mode: found.st_mode });
+                    return Err(SegmentError::NotAFile { mode: found.st_mode });
                 }
                 size_bytes(&found)
             }
             Self::Heap(_) => self.size_bytes().map_err(failed)?,
         };
         if found < HEADER_BYTES {
-            return Err(AttachError::TooSmall { found, need: HEADER_BYTES });
+            return Err(SegmentError::TooSmall { found, need: HEADER_BYTES });
         }
         Ok(found)
     }

@@ -39,7 +39,7 @@ fn reader(writer: &SegmentWriter) -> SegmentReader {
     attach(writer.handle().unwrap()).unwrap()
 }
 
-fn attach(handle: ReaderHandle) -> Result<SegmentReader, AttachError> {
+fn attach(handle: ReaderHandle) -> Result<SegmentReader, SegmentError> {
     SegmentReader::attach(handle, LayoutId::of(LAYOUT), &ReaderOptions::default())
 }
 

@@ -27,7 +27,7 @@ fn handle_to(bytes: &[u8]) -> (ReaderHandle, File) {
 }
 
 /// The result of attaching to a good segment with the bytes at `position` replaced by `with`.
-fn patched(position: u64, with: &[u8]) -> Result<SegmentReader, AttachError> {
+fn patched(position: u64, with: &[u8]) -> Result<SegmentReader, SegmentError> {
     let (mut bytes, _) = good();
     let start = usize::try_from(position).unwrap();
     bytes[start..start + with.len()].copy_from_slice(with);
@@ -50,19 +50,19 @@ fn an_unchanged_copy_is_accepted() {
 
 #[test]
 fn every_field_of_the_fixed_header_is_checked() {
-    refused!(0, b"MODEXSEH", AttachError::Magic { found: [b'M', .., b'H'] });
-    refused!(8, &[0; 8], AttachError::Layout { found: 0, .. });
-    refused!(16, &[2, 0, 0, 0], AttachError::Version { found: 2, ours: 1 });
-    refused!(20, &[1, 2, 3, 4], AttachError::ByteOrder { found: 0x0403_0201, ours: 0x0102_0304 });
-    refused!(24, &[0, 32, 0, 0], AttachError::Field { field: "header_bytes", value: 8192 });
-    refused!(32, &[1], AttachError::Features { unknown: 1 });
-    refused!(40, &[0; 8], AttachError::Field { field: "span_bytes", value: 0 });
-    refused!(40, &[0xFF; 8], AttachError::Field { field: "span_bytes", value: u64::MAX });
-    refused!(64, &[65, 1, 0, 0], AttachError::Field { field: "label_len", value: 321 });
-    refused!(64, &[0xFF; 4], AttachError::Field { field: "label_len", value: 0xFFFF_FFFF });
-    refused!(68, &[65, 1, 0, 0], AttachError::Field { field: "owner_len", value: 321 });
-    refused!(128, &[0xFF], AttachError::Field { field: "label_len", .. });
-    refused!(448, &[0xFF], AttachError::Field { field: "owner_len", .. });
+    refused!(0, b"MODEXSEH", SegmentError::Magic { found: [b'M', .., b'H'] });
+    refused!(8, &[0; 8], SegmentError::Layout { found: 0, .. });
+    refused!(16, &[2, 0, 0, 0], SegmentError::Version { found: 2, ours: 1 });
+    refused!(20, &[1, 2, 3, 4], SegmentError::ByteOrder { found: 0x0403_0201, ours: 0x0102_0304 });
+    refused!(24, &[0, 32, 0, 0], SegmentError::Field { field: "header_bytes", value: 8192 });
+    refused!(32, &[1], SegmentError::Features { unknown: 1 });
+    refused!(40, &[0; 8], SegmentError::Field { field: "span_bytes", value: 0 });
+    refused!(40, &[0xFF; 8], SegmentError::Field { field: "span_bytes", value: u64::MAX });
+    refused!(64, &[65, 1, 0, 0], SegmentError::Field { field: "label_len", value: 321 });
+    refused!(64, &[0xFF; 4], SegmentError::Field { field: "label_len", value: 0xFFFF_FFFF });
+    refused!(68, &[65, 1, 0, 0], SegmentError::Field { field: "owner_len", value: 321 });
+    refused!(128, &[0xFF], SegmentError::Field { field: "label_len", .. });
+    refused!(448, &[0xFF], SegmentError::Field { field: "owner_len", .. });
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_layout_of_another_build_is_refused_but_can_be_inspected() {
     assert_eq!(SegmentReader::peek(&handle).unwrap().layout_id, LayoutId::of(LAYOUT));
     let outcome = SegmentReader::attach(handle, LayoutId::of("tests=2"), &ReaderOptions::default());
     let (found, ours) = (LayoutId::of(LAYOUT).get(), LayoutId::of("tests=2").get());
-    assert!(matches!(outcome, Err(AttachError::Layout { found: f, ours: o }) if (f, o) == (found, ours)));
+    assert!(matches!(outcome, Err(SegmentError::Layout { found: f, ours: o }) if (f, o) == (found, ours)));
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn a_span_larger_than_the_address_space_is_mapped_as_far_as_there_is_something()
 
 #[test]
 fn bytes_that_are_published_but_not_there_are_refused() {
-    refused!(PUBLISHED_AT, &(1_u64 << 40).to_le_bytes(), AttachError::Truncated { published: 0x100_0000_0000, .. });
-    refused!(PUBLISHED_AT, &[0xFF; 8], AttachError::Truncated { published: u64::MAX, .. });
-    refused!(PUBLISHED_AT, &[0; 8], AttachError::Field { field: "published", value: 0 });
+    refused!(PUBLISHED_AT, &(1_u64 << 40).to_le_bytes(), SegmentError::Truncated { published: 0x100_0000_0000, .. });
+    refused!(PUBLISHED_AT, &[0xFF; 8], SegmentError::Truncated { published: u64::MAX, .. });
+    refused!(PUBLISHED_AT, &[0; 8], SegmentError::Field { field: "published", value: 0 });
 }
 
 #[test]
@@ -145,18 +145,18 @@ fn what_is_no_segment_is_refused() {
     let (bytes, _) = good();
     for len in [0, 1, 63, 64, 768, 4095] {
         let outcome = attach(handle_to(&bytes[..len]).0);
-        assert!(matches!(outcome, Err(AttachError::TooSmall { found, need: 4096 }) if found == len as u64));
+        assert!(matches!(outcome, Err(SegmentError::TooSmall { found, need: 4096 }) if found == len as u64));
     }
-    assert!(matches!(attach(handle_to(&bytes[..4096]).0), Err(AttachError::Truncated { object_bytes: 4096, .. })));
-    assert!(matches!(attach(handle_to(&[0; 4096]).0), Err(AttachError::Magic { .. })));
+    assert!(matches!(attach(handle_to(&bytes[..4096]).0), Err(SegmentError::Truncated { object_bytes: 4096, .. })));
+    assert!(matches!(attach(handle_to(&[0; 4096]).0), Err(SegmentError::Magic { .. })));
     let (pipe, _other_end) = nix::unistd::pipe().unwrap();
-    assert!(matches!(attach(ReaderHandle::from_descriptor(pipe)), Err(AttachError::NotAFile { .. })));
+    assert!(matches!(attach(ReaderHandle::from_descriptor(pipe)), Err(SegmentError::NotAFile { .. })));
     let directory = File::open("/").unwrap();
     let outcome = attach(ReaderHandle::from_descriptor(directory.into()));
-    assert!(matches!(outcome, Err(AttachError::NotAFile { .. })));
+    assert!(matches!(outcome, Err(SegmentError::NotAFile { .. })));
     let write_only = File::options().write(true).open("/dev/null").unwrap();
     let outcome = attach(ReaderHandle::from_descriptor(write_only.into()));
-    assert!(matches!(outcome, Err(AttachError::NotAFile { .. })));
+    assert!(matches!(outcome, Err(SegmentError::NotAFile { .. })));
 }
 
 #[test]
@@ -218,11 +218,11 @@ fn the_preamble_of_any_version_and_byte_order_is_told() {
 fn what_is_no_segment_has_no_preamble() {
     let (mut bytes, _) = good();
     let small = SegmentReader::preamble(&handle_to(&bytes[..4095]).0);
-    assert!(matches!(small, Err(AttachError::TooSmall { found: 4095, .. })), "{small:?}");
+    assert!(matches!(small, Err(SegmentError::TooSmall { found: 4095, .. })), "{small:?}");
     bytes[20] = 0;
     let disordered = SegmentReader::preamble(&handle_to(&bytes).0);
-    assert!(matches!(disordered, Err(AttachError::ByteOrder { .. })), "{disordered:?}");
+    assert!(matches!(disordered, Err(SegmentError::ByteOrder { .. })), "{disordered:?}");
     bytes[0] = 0;
     let other = SegmentReader::preamble(&handle_to(&bytes).0);
-    assert!(matches!(other, Err(AttachError::Magic { .. })), "{other:?}");
+    assert!(matches!(other, Err(SegmentError::Magic { .. })), "{other:?}");
 }

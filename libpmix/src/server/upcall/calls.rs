@@ -29,7 +29,7 @@ pub(in crate::server) struct Bridge {
 }
 
 /// A fence as it goes to the other servers.
-pub(in crate::server) struct PackedFence {
+pub(in crate::server) struct OutgoingFence {
     pub(in crate::server) procs: Vec<ProcId>,
     pub(in crate::server) directives: Vec<Info>,
     pub(in crate::server) contribution: Vec<u8>,
@@ -185,7 +185,7 @@ macro_rules! with_entries {
                     => client_connected2(proc.first, object(client.object), infos.first, infos.count; status)
                 }
 
-                FENCE: fn fence(request: PackedFence) {
+                FENCE: fn fence(request: OutgoingFence) {
                     let procs = to_c::procs(&request.procs);
                     let infos = to_c::infos(&request.directives);
                     let data = Given::new(&request.contribution);

@@ -11,7 +11,7 @@ use modex::{
     ValidateCredential,
 };
 
-use super::calls::{Bridge, PackedFence, with_entries};
+use super::calls::{Bridge, OutgoingFence, with_entries};
 use super::due::Due;
 
 /// A host behind a C table.
@@ -76,7 +76,7 @@ impl Host for ModuleHost {
             Ok(bytes) => reply.packed(bytes),
             Err(failure) => reply.fail(failure),
         }));
-        self.bridge.fence(PackedFence { procs, directives, contribution }, due);
+        self.bridge.fence(OutgoingFence { procs, directives, contribution }, due);
     }
 
     fn direct_modex(&self, request: DirectModex, reply: Responder<Vec<Kval>>) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::Session;
 use crate::client::{Call, CallError, CallId};
-use crate::events::{Decision, Event};
+use crate::events::{Event, HandlerDecision};
 use crate::keys;
 use crate::proto::{Command, GROUP_VERDICT, Group, Notify, RegisterEvents, Request};
 use crate::runtime::client::link::Link;
@@ -51,7 +51,7 @@ impl Outside for Talk {
         }
     }
 
-    fn decided(&self, decision: &Decision) {
+    fn decided(&self, decision: &HandlerDecision) {
         if let Some(link) = self.link.upgrade().filter(|_| self.is_ours)
             && let Some(verdict) = verdict(decision)
         {
@@ -62,8 +62,8 @@ impl Outside for Talk {
 }
 
 /// The decision of a member's handlers after the end of another member: to give the group up, to lead it, or neither.
-fn verdict(decision: &Decision) -> Option<Request> {
-    let Decision { event, results } = decision;
+fn verdict(decision: &HandlerDecision) -> Option<Request> {
+    let HandlerDecision { event, results } = decision;
     let find = |key: &str| event.info.iter().find(|info| info.key.as_str() == key);
     let Some(Value::String(id)) = find(keys::GROUP_ID.name()).map(|info| &info.value) else { return None };
     let is_abort = |info: &Info| info.value == Value::Status(Status::GROUP_CONSTRUCT_ABORT.to_raw());

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::Session;
 use super::exchange::{call, reply_of};
-use crate::client::{Call, CallError, GetRequest, Refusal};
+use crate::client::{Call, CallError, GetRequest, GetRequestError};
 use crate::keys;
 use crate::proto::{Command, QueryInfo, Reply, Request, ResolvePeers};
 use crate::runtime::client::fetched::FetchError;
@@ -142,7 +142,7 @@ fn aimed(request: &GetRequest, members: &[ProcId], spent: Duration) -> Result<Ge
         // An empty place in a host's list of members.
         [member] if member.namespace.is_nobodys() => Err(FetchError::NotFound { status: Status::ERR_NOT_FOUND }),
         [member] => in_time(GetRequest { proc: member.clone(), ..request.clone() }, spent),
-        several => Err(Refusal::SeveralMembers { rank, count: several.len() }.into()),
+        several => Err(GetRequestError::SeveralMembers { rank, count: several.len() }.into()),
     }
 }
 

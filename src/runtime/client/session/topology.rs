@@ -14,7 +14,7 @@ use crate::types::{AsStatus, Info, Key, ProcId, Rank, Status};
 /// This process's knowledge of its node's topology. The first outcome is kept, unless the server could not be reached
 /// or was too slow.
 #[derive(Debug, Default)]
-pub(super) struct KnownTopology(OnceLock<Result<Arc<Machine>, TopologyError>>);
+pub(super) struct TopologyCache(OnceLock<Result<Arc<Machine>, TopologyError>>);
 
 impl Session {
     /// The topology of this node, as the server shares it. This process does not read it from the machine.

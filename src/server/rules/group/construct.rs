@@ -9,7 +9,7 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, find, flag};
-use crate::server::rules::ending::{Formed, Results};
+use crate::server::rules::ending::{GroupData, Results};
 use crate::server::state::{
     Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, RegisteredJob, ServerCore,
     Ticket, Wanted, brings_about,
@@ -116,7 +116,7 @@ impl<S: Datastore> ServerCore<S> {
         let doubtful = operation.left().cloned().collect();
         let group = Group { members: Arc::clone(&members), users, here, context_id, doubtful, survives_deaths };
         self.groups.insert(id, group);
-        Results::Group(Formed { members, context_id, info })
+        Results::Group(GroupData { members, context_id, info })
     }
 
     /// Stores the members' contributions if a local member must request them.
