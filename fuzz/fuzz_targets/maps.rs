@@ -7,7 +7,7 @@
 use std::alloc::System;
 
 use libfuzzer_sys::fuzz_target;
-use modex::gds::registration::{Context, Limits, parse};
+use modex::gds::registration::{Context, DescriptionLimits, parse};
 use modex::regex::{MapLimits, expand_nodes, expand_ranks};
 use modex::types::{Info, Key, Value};
 use modex_fuzz::sample;
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     within_budget(map, scale, || drop(expand_nodes(map, &limits)));
     within_budget(map, scale, || drop(expand_ranks(map, &limits)));
     let context = Context {
-        limits: Limits { nodes_max: 16 * scale, ranks_max: 64 * scale, ..Limits::default() },
+        limits: DescriptionLimits { nodes_max: 16 * scale, ranks_max: 64 * scale, ..DescriptionLimits::default() },
         ..Context::new("n0")
     };
     for key in ["pmix.nmap", "pmix.pmap"] {

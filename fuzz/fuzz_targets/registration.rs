@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use modex::gds::job_record::JobRecord;
-use modex::gds::registration::{Context, Limits, parse, parse_description};
+use modex::gds::registration::{Context, DescriptionLimits, parse, parse_description};
 use modex::gds::{
     Audience, Datastore, KeyRef, Lookup, NamespaceReader, NodeSelector, Origin, Posted, ReadError, RealmRequest, Store,
     StoreLimits, StoreOptions,
@@ -27,8 +27,8 @@ fuzz_target!(|input: &[u8]| {
     in_a_store(first, second);
 });
 
-const LIMITS: Limits =
-    Limits { ranks_max: 64, nodes_max: 16, aliases_max: 8, apps_max: 8, entries_max: 512, depth_max: 8 };
+const LIMITS: DescriptionLimits =
+    DescriptionLimits { ranks_max: 64, nodes_max: 16, aliases_max: 8, apps_max: 8, entries_max: 512, depth_max: 8 };
 
 fn context() -> Context {
     Context { limits: LIMITS, ..Context::new("n1") }

@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use modex::BackingKind;
-use modex::gds::registration::{Context, Limits};
+use modex::gds::registration::{Context, DescriptionLimits};
 use modex::gds::{
     Audience, Datastore, KeyRef, Lookup, NamespaceReader, ReadError, RealmName, RealmQualifiers, Store, StoreOptions,
 };
@@ -44,7 +44,8 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn store() -> Store {
-    let limits = Limits { ranks_max: 64, nodes_max: 16, aliases_max: 8, apps_max: 8, entries_max: 512, depth_max: 8 };
+    let limits =
+        DescriptionLimits { ranks_max: 64, nodes_max: 16, aliases_max: 8, apps_max: 8, entries_max: 512, depth_max: 8 };
     Store::new(StoreOptions {
         backing: BackingKind::Memfd,
         span_bytes: 1 << 20,

@@ -3,8 +3,8 @@
 use modex::keys;
 use modex::types::{Info, Key, Value};
 
-/// Ranks of the largest job that can be registered
-/// ([`Limits::ranks_max`](modex::gds::registration::Limits::ranks_max)), as clap takes the ends of ranges.
+/// Ranks of the largest job that can be registered, as clap takes the ends of ranges. The limit is
+/// [`DescriptionLimits::ranks_max`](modex::gds::registration::DescriptionLimits::ranks_max).
 pub(super) const RANKS_MAX: i64 = 1 << 24;
 
 /// A job.

@@ -10,7 +10,7 @@ use crate::types::{Info, Key, Namespace, Rank, Value, descend};
 use super::coerce::{ValueRule, text_of};
 use super::columns::Columns;
 use super::container::{Container, Infos};
-use super::context::Limits;
+use super::context::DescriptionLimits;
 use super::description::Part;
 use super::error::{RegisterError, within};
 use super::place::Anchor;
@@ -81,7 +81,7 @@ const BITS_A_RANK_MAX: usize = 64;
 /// Sorts a description.
 pub(super) fn collect<'a>(
     namespace: &'a Namespace,
-    limits: &'a Limits,
+    limits: &'a DescriptionLimits,
     description: impl Iterator<Item = Part<'a>>,
 ) -> Result<Facts<'a>, RegisterError> {
     let mut walk = Walk {
@@ -121,7 +121,7 @@ enum Scope {
 
 struct Walk<'a> {
     namespace: &'a Namespace,
-    limits: &'a Limits,
+    limits: &'a DescriptionLimits,
     facts: Facts<'a>,
     entry_count: u64,
     session_count: u64,

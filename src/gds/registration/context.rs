@@ -10,20 +10,20 @@ pub struct Context {
     /// Other names of this node.
     pub aliases: Vec<String>,
     /// Bounds of a description.
-    pub limits: Limits,
+    pub limits: DescriptionLimits,
 }
 
 impl Context {
     /// A server on the node `hostname`, without aliases, with default limits.
     #[must_use]
     pub fn new(hostname: impl Into<String>) -> Self {
-        Self { hostname: hostname.into(), aliases: Vec::new(), limits: Limits::default() }
+        Self { hostname: hostname.into(), aliases: Vec::new(), limits: DescriptionLimits::default() }
     }
 }
 
 /// Upper bounds of a description. All are inclusive, and checked before the memory they guard is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DescriptionLimits {
     /// Processes of the job.
     pub ranks_max: u32,
     /// Nodes of the node map and of node arrays, together.
@@ -39,14 +39,14 @@ pub struct Limits {
     pub depth_max: u32,
 }
 
-impl Limits {
+impl DescriptionLimits {
     /// The bounds of the two maps.
     pub(super) fn of_maps(&self) -> MapLimits {
         MapLimits { nodes_max: self.nodes_max, ranks_max: self.ranks_max, ..MapLimits::default() }
     }
 }
 
-impl Default for Limits {
+impl Default for DescriptionLimits {
     /// Sixteen million processes with sixteen values each, on a million nodes with more names than any host has.
     fn default() -> Self {
         Self {

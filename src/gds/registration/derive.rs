@@ -10,7 +10,7 @@ use crate::types::{Key, Rank, Value};
 
 use super::coerce::Cell;
 use super::columns::{ColumnBuilder, Columns};
-use super::context::Limits;
+use super::context::DescriptionLimits;
 use super::error::RegisterError;
 use super::nodes::Nodes;
 use super::place::Anchor;
@@ -28,7 +28,7 @@ pub(super) struct Maps {
 
 impl Maps {
     /// Expands the maps of a job.
-    pub(super) fn read(job: &ValueTable, limits: &Limits) -> Result<Self, RegisterError> {
+    pub(super) fn read(job: &ValueTable, limits: &DescriptionLimits) -> Result<Self, RegisterError> {
         let key_of = |key: &'static str, raw| if job.get(key).is_some() { key } else { raw };
         let nodes_key = key_of(keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name());
         let ranks_key = key_of(keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name());

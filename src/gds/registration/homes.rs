@@ -15,7 +15,7 @@ use crate::types::Value;
 use super::coerce::text_of;
 use super::collect::Facts;
 use super::columns::Columns;
-use super::context::Limits;
+use super::context::DescriptionLimits;
 use super::derive;
 use super::error::RegisterError;
 use super::identity::Identity;
@@ -85,7 +85,7 @@ impl Homes {
     }
 
     /// The process map that the host could have given.
-    pub(super) fn map(&self, node_count: u32, limits: &Limits) -> Result<RankMap, RegisterError> {
+    pub(super) fn map(&self, node_count: u32, limits: &DescriptionLimits) -> Result<RankMap, RegisterError> {
         map(&self.nodes, node_count, limits)
     }
 }
@@ -219,7 +219,7 @@ impl<'r> EarlierHomes<'r> {
         &self,
         now: Option<&Homes>,
         nodes: &Nodes<'_, '_>,
-        limits: &Limits,
+        limits: &DescriptionLimits,
     ) -> Result<Option<JobRecord>, RegisterError> {
         let is_number = |(id, index): (&u32, &u32)| nodes.id(*index) == Some(*id);
         let stays = || now.is_some_and(|now| now.nodes == self.nodes) && self.indexes.iter().all(is_number);
@@ -264,7 +264,7 @@ fn subtract(columns: &mut [Column], key: &str, count: u32, is_gone: impl Fn(u32,
 }
 
 /// The ranks of each node, in order.
-fn map(homes: &[u32], node_count: u32, limits: &Limits) -> Result<RankMap, RegisterError> {
+fn map(homes: &[u32], node_count: u32, limits: &DescriptionLimits) -> Result<RankMap, RegisterError> {
     let position = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let mut firsts = vec![NOWHERE; position(node_count)];
     let mut nexts = vec![NOWHERE; homes.len()];

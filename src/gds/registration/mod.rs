@@ -21,9 +21,9 @@
 //!   map. Values of a later description replace earlier ones.
 //! - A server adds resources to every description. A resource that contradicts the description is left out. A resource
 //!   that names a job reaches only that job ([`resources_for`]).
-//! - Work and memory are linear in the description and the process map; [`Limits`] bound both before allocation. The
-//!   exception: if resources contradict a description, up to sixteen bisections over the resources read it again. A
-//!   resource cannot be tried alone, because a contradiction depends on the resources before it. Resources that name
+//! - Work and memory are linear in the description and the process map; [`DescriptionLimits`] bound both before
+//!   allocation. The exception: if resources contradict a description, up to sixteen bisections over the resources read
+//!   it again. A resource cannot be tried alone, because a contradiction depends on the resources before it. Resources that name
 //!   jobs are checked with each of these jobs and with no others.
 //! - No description panics. A contradiction is a [`RegisterError`] that names both sides.
 //! - A value of another type than its key's is converted if nothing is lost. An integer becomes the integer type of the
@@ -85,7 +85,7 @@ mod table;
 mod tests;
 
 pub(in crate::gds) use coerce::is_of_numbers;
-pub use context::{Context, Limits};
+pub use context::{Context, DescriptionLimits};
 pub use describe::JobDescription;
 pub use description::Description;
 pub(in crate::gds) use doubts::warn_of_doubts;

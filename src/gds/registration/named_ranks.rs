@@ -5,7 +5,7 @@ use crate::types::{Info, Rank, Value};
 
 use super::coerce::{ValueRule, text_of};
 use super::collect::Facts;
-use super::context::Limits;
+use super::context::DescriptionLimits;
 use super::error::{RegisterError, within};
 use super::place::Anchor;
 use super::sessions::Settled;
@@ -17,7 +17,7 @@ pub(super) fn check(
     facts: &Facts<'_>,
     sessions: &mut Settled<'_>,
     job_size: Option<u32>,
-    limits: &Limits,
+    limits: &DescriptionLimits,
 ) -> Result<(), RegisterError> {
     let check = |info: &Info| check_entry(info, job_size, limits).map_err(|error| error.about(info.key.as_str()));
     let check_array = |array: &NodeArray<'_>| {
@@ -41,7 +41,7 @@ pub(super) fn check(
     }
 }
 
-fn check_entry(info: &Info, job_size: Option<u32>, limits: &Limits) -> Result<(), RegisterError> {
+fn check_entry(info: &Info, job_size: Option<u32>, limits: &DescriptionLimits) -> Result<(), RegisterError> {
     const LOCAL_PEERS: &str = keys::LOCAL_PEERS.name();
     const LOCALLDR: &str = keys::LOCALLDR.name();
     let (named, place) = match info.key.as_str() {

@@ -12,7 +12,7 @@ use crate::types::{Info, Key, Value};
 use super::coerce::ValueRule;
 use super::columns::Columns;
 use super::container::Container;
-use super::context::{Context, Limits};
+use super::context::{Context, DescriptionLimits};
 use super::error::{RegisterError, within};
 use super::identity::Identity;
 use super::place::{Anchor, Place};
@@ -64,7 +64,7 @@ struct Claim {
 }
 
 impl<'m, 'a> Nodes<'m, 'a> {
-    pub(super) fn new(limits: &Limits) -> Self {
+    pub(super) fn new(limits: &DescriptionLimits) -> Self {
         Self {
             nodes: Vec::new(),
             mapped_count: 0,

@@ -8,7 +8,7 @@ use crate::regex::RankMap;
 use crate::types::{Info, Namespace, Value};
 
 use super::collect::{Facts, collect};
-use super::context::{Context, Limits};
+use super::context::{Context, DescriptionLimits};
 use super::derive::{self, MAPS, Maps};
 use super::description::{Description, Part, parts_of};
 use super::error::{RegisterError, within};
@@ -224,7 +224,7 @@ fn given_nodes<'m, 'a>(
     earlier: Option<(&JobRecord, Option<&EarlierHomes<'_>>)>,
     facts: &mut Facts<'a>,
     sessions: &mut Settled<'a>,
-    limits: &Limits,
+    limits: &DescriptionLimits,
 ) -> Result<Nodes<'m, 'a>, RegisterError> {
     let mut nodes = Nodes::new(limits);
     match (&maps.nodes, earlier) {

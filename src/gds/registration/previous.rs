@@ -11,7 +11,7 @@ use crate::{keys, regex};
 use super::coerce::{Cell, number_value, text_of};
 use super::collect::Facts;
 use super::columns::{ColumnBuilder, Columns};
-use super::context::Limits;
+use super::context::DescriptionLimits;
 use super::derive::{Maps, map_bytes};
 use super::error::RegisterError;
 use super::identity::{Identity, names_in};
@@ -51,7 +51,7 @@ pub(super) fn add_nodes(
     nodes: &mut Nodes<'_, '_>,
     previous: &JobRecord,
     has_followed: bool,
-    limits: &Limits,
+    limits: &DescriptionLimits,
 ) -> Result<(), RegisterError> {
     let mapped_count = if has_followed { previous.node_count } else { mapped_count(previous, limits)? };
     for index in 0..previous.node_count {
@@ -68,7 +68,7 @@ pub(super) fn add_nodes(
 }
 
 /// Number of nodes in the earlier map, whatever number the host gave.
-fn mapped_count(previous: &JobRecord, limits: &Limits) -> Result<u32, RegisterError> {
+fn mapped_count(previous: &JobRecord, limits: &DescriptionLimits) -> Result<u32, RegisterError> {
     let map = [keys::NODE_MAP.name(), keys::NODE_MAP_RAW.name()].iter().find_map(|key| previous.job_value(key));
     let Some(map) = map.and_then(map_bytes) else { return Ok(0) };
     let names = regex::expand_nodes(map, &limits.of_maps()).map_err(RegisterError::NodeMap)?;

@@ -10,7 +10,7 @@ use crate::types::{Info, Namespace, Rank, Value, descend};
 use super::coerce::text_of;
 use super::collect::u32_of;
 use super::container::{Container, Infos, unwrapped};
-use super::context::{Context, Limits};
+use super::context::{Context, DescriptionLimits};
 use super::derive::{MAPS, map_bytes};
 use super::description::{Description, Part};
 use super::error::RegisterError;
@@ -178,7 +178,7 @@ impl<'a> Job<'a> {
         *self.size.get_or_init(|| {
             let told = self.own_info(keys::JOB_SIZE.name()).and_then(|info| u32_of(info).ok());
             let map = || [keys::PROC_MAP.name(), keys::PROC_MAP_RAW.name()].iter().find_map(|key| self.own(key));
-            let limits = Limits::default().of_maps();
+            let limits = DescriptionLimits::default().of_maps();
             told.or_else(|| regex::expand_ranks(map_bytes(map()?)?, &limits).as_ref().ok().map(RankMap::rank_count))
         })
     }

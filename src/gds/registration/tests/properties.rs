@@ -176,7 +176,7 @@ proptest! {
         description in prop::collection::vec(tree(), 0..8),
         later in prop::collection::vec(tree(), 0..4),
     ) {
-        let limits = Limits { ranks_max: 16, nodes_max: 8, ..Limits::default() };
+        let limits = DescriptionLimits { ranks_max: 16, nodes_max: 8, ..DescriptionLimits::default() };
         let context = Context { limits, ..context() };
         if let Ok(record) = parse(&namespace(), &context, &description, None) {
             prop_assert!(is_well_formed(&record), "{record:?}");

@@ -101,7 +101,7 @@ fn description() -> impl Strategy<Value = Vec<Info>> {
 }
 
 fn small(description: &[Info]) -> Result<JobRecord, RegisterError> {
-    let limits = Limits { ranks_max: 16, nodes_max: 8, ..Limits::default() };
+    let limits = DescriptionLimits { ranks_max: 16, nodes_max: 8, ..DescriptionLimits::default() };
     parse(&namespace(), &Context { limits, ..context() }, description, None)
 }
 

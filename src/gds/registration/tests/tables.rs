@@ -146,13 +146,13 @@ fn what_is_put_before_a_table_stays_there() {
 fn limits_hold_for_tables() {
     let infos: Vec<Info> = (0..9).map(|rank| process(rank, vec![info("pmix.appnum", 0_u32)])).collect();
     let description = tabulated(&infos);
-    let (job, limits) = (namespace(), Limits::default());
+    let (job, limits) = (namespace(), DescriptionLimits::default());
     for (limits, is_enough) in [
-        (Limits { ranks_max: 8, ..limits }, false),
-        (Limits { ranks_max: 9, ..limits }, true),
-        (Limits { entries_max: 26, ..limits }, false),
-        (Limits { entries_max: 27, ..limits }, true),
-        (Limits { depth_max: 0, ..limits }, false),
+        (DescriptionLimits { ranks_max: 8, ..limits }, false),
+        (DescriptionLimits { ranks_max: 9, ..limits }, true),
+        (DescriptionLimits { entries_max: 26, ..limits }, false),
+        (DescriptionLimits { entries_max: 27, ..limits }, true),
+        (DescriptionLimits { depth_max: 0, ..limits }, false),
     ] {
         let context = Context { limits, ..context() };
         let [of_table, of_infos] = [

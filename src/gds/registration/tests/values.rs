@@ -156,7 +156,8 @@ fn a_namespace_value_is_a_string_where_a_string_is_wanted() {
 
 #[test]
 fn sizes_beyond_the_limits_are_refused_by_name() {
-    let limits = Limits { ranks_max: 8, nodes_max: 2, aliases_max: 2, apps_max: 2, entries_max: 6, depth_max: 16 };
+    let limits =
+        DescriptionLimits { ranks_max: 8, nodes_max: 2, aliases_max: 2, apps_max: 2, entries_max: 6, depth_max: 16 };
     let context = Context { limits, ..context() };
     let parse = |description: &[Info]| parse(&namespace(), &context, description, None);
     let limit_of = |description: &[Info]| match parse(description).unwrap_err().cause() {
