@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use modex::gds::registration::JobDescription;
 use modex::gds::{Store, StoreOptions};
-use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag};
+use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag, Version};
 use modex::server::{
     Answer, CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult,
-    Input, Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall, Version,
+    Input, Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall,
 };
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{
@@ -88,7 +88,7 @@ impl Node {
         }));
         for (rank, peer) in [(0, WRITER), (1, READER)] {
             node.host(HostCall::RegisterClient(RegisterClient { proc: process(rank), uid: 1, gid: 1, object: 0 }));
-            let (store, version) = (StoreOffer::Socket, Version { major: 5, minor: 0 });
+            let (store, version) = (StoreOffer::Socket, Version::new(5, 0, 0));
             let credentials = Credentials { uid: 1, gid: 1 };
             let hello = Hello { proc: process(rank), credentials, store, version, strangers: BTreeSet::new() };
             node.input(Input::Connected(peer, hello));

@@ -19,7 +19,7 @@ use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, Ro
 use modex::proto::{AnswerForm, Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
     CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId, Version,
+    RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId,
 };
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
@@ -258,11 +258,9 @@ fn greet(begun: &[u8]) -> Result<Option<(Hello, Peer)>, ()> {
     let connect = Connect::decode(body).map_err(drop)?;
     let (Role::Client(proc), Some(codec)) = (&connect.role, connect.chosen_codec()) else { return Err(()) };
     let peer = connect.peer_version();
-    let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
-    let version = Version { major: byte(peer.major), minor: byte(peer.minor) };
     let hello =
-        Hello { proc: proc.clone(), credentials: OWNER, store, version, strangers: std::collections::BTreeSet::new() };
+        Hello { proc: proc.clone(), credentials: OWNER, store, version: peer, strangers: std::collections::BTreeSet::new() };
     let mut inbox = FrameBuffer::new(LIMITS.message_bytes_max);
     inbox.feed(rest);
     let dialect = Dialect { codec, peer };

@@ -12,11 +12,11 @@ use libfuzzer_sys::fuzz_target;
 use modex::events::Event;
 use modex::gds::model::MapStore;
 use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
-use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag};
+use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag, Version};
 use modex::server::{
     Answer, CallId, Capabilities, Config, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall,
     HostReply, HostResult, Input, Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace,
-    ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId, Version,
+    ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -198,7 +198,7 @@ impl<S: Datastore> World<S> {
         let peer = known.unwrap_or_else(|| PeerId(self.next_id().into()));
         let credentials = if c % 16 == 7 { Credentials { uid: 0, gid: 0 } } else { OWNER };
         let store = if b & 1 == 0 { StoreOffer::Segment } else { StoreOffer::Socket };
-        let version = Version { major: 3 + c % 4, minor: 1 };
+        let version = Version::new(3 + u32::from(c % 4), 1, 0);
         if known.is_none() {
             self.peers.push(peer);
         }
@@ -222,7 +222,7 @@ impl<S: Datastore> World<S> {
             credentials: if c & 8 == 0 { OWNER } else { Credentials { uid: 0, gid: 0 } },
             claimed_gid: OWNER.gid,
             reads_entries: c & 4 == 0,
-            version: Version { major: 3 + c % 4, minor: 1 },
+            version: Version::new(3 + u32::from(c % 4), 1, 0),
             version_text: "5.0.0".to_owned(),
             info: Vec::new(),
             strangers: BTreeSet::new(),

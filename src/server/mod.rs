@@ -48,7 +48,7 @@ mod state;
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
 pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
-pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
+pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub use interface::host::{
     AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceData,
     FenceUpcall, HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,

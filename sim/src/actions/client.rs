@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use modex::client::{Call, CallError, CallId, Input, LossReason, Outcome, Output};
-use modex::proto::{Command, Request};
-use modex::server::{Credentials, Hello, PeerId, StoreOffer, Version};
+use modex::proto::{Command, Request, Version};
+use modex::server::{Credentials, Hello, PeerId, StoreOffer};
 use modex::types::{ProcId, Scope};
 
 use crate::faults::Canary;
@@ -61,13 +61,8 @@ impl World {
         let peer = self.next_peer();
         self.connections.insert(peer, Connection::new(process, &proc, server));
         let credentials = Credentials { uid: USER, gid: GROUP };
-        let hello = Hello {
-            proc,
-            credentials,
-            store: offer,
-            version: Version { major: 5, minor: 0 },
-            strangers: BTreeSet::new(),
-        };
+        let hello =
+            Hello { proc, credentials, store: offer, version: Version::new(5, 0, 0), strangers: BTreeSet::new() };
         self.send_up(peer, ToServer::Hello(hello));
         Some(peer)
     }

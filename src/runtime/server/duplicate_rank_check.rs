@@ -158,9 +158,10 @@ mod tests {
     use nix::unistd::geteuid;
 
     use super::*;
+    use crate::proto::Version;
     use crate::runtime::server::commands::CommandReceiver;
     use crate::runtime::server::poller::{Poller, Token, Waker};
-    use crate::server::{Credentials, Hello, StoreOffer, Version};
+    use crate::server::{Credentials, Hello, StoreOffer};
     use crate::types::Namespace;
 
     fn duplicate_rank_check() -> (DuplicateRankCheck, CommandReceiver) {
@@ -194,7 +195,7 @@ mod tests {
             proc: ProcId::new(Namespace::new("job").unwrap(), 0),
             credentials: Credentials { uid: 0, gid: 0 },
             store: StoreOffer::Socket,
-            version: Version { major: 5, minor: 0 },
+            version: Version::new(5, 0, 0),
             strangers: BTreeSet::new(),
         };
         assert!(duplicate_rank_check.search(search));

@@ -230,13 +230,13 @@ fn expected(role: &Role, peer: Version) -> Expects {
 
 fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> Result<Introduction, IntroductionError> {
     let credentials = credentials(connect, origin.credentials, proven)?;
-    let peer = connect.peer_version();
+    let version = connect.peer_version();
     let kind = match &connect.role {
         Role::Client(proc) => {
             // Any unknown store here means "over the socket".
             let is_mapping = connect.reads_segments() && origin.carries_descriptors;
             let store = if is_mapping { StoreOffer::Segment } else { StoreOffer::Socket };
-            let (proc, version) = (proc.clone(), version(peer));
+            let proc = proc.clone();
             let hello = Hello { proc, credentials, store, version, strangers: BTreeSet::new() };
             return Ok(Introduction::Client(hello));
         }
@@ -246,7 +246,7 @@ fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> R
         Role::Singleton(..) => ToolKind::Singleton,
         Role::Scheduler(..) => ToolKind::Scheduler,
     };
-    let expects = expected(&connect.role, peer);
+    let expects = expected(&connect.role, version);
     let hello = ToolHello {
         kind,
         claimed: connect.role.proc().cloned(),
@@ -254,7 +254,7 @@ fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> R
         credentials: of_tool(origin.credentials),
         claimed_gid: credentials.gid,
         reads_entries: connect.store.as_bytes() == STORE_HASH.as_bytes(),
-        version: version(peer),
+        version,
         version_text: connect.version.to_string_lossy(),
         info: connect.info.clone(),
         strangers: BTreeSet::new(),
@@ -305,12 +305,6 @@ fn of_tool(kernel: Credentials) -> server::Credentials {
 fn init_age(connect: &Connect) -> Option<Duration> {
     let (begun, now) = (connect.init_begun()?, node_time()?);
     (begun <= now).then(|| now.since(begun))
-}
-
-/// The core distinguishes major and minor numbers; larger ones count as the highest.
-fn version(peer: Version) -> server::Version {
-    let byte = |number: u32| u8::try_from(number).unwrap_or(u8::MAX);
-    server::Version { major: byte(peer.major), minor: byte(peer.minor) }
 }
 
 /// `proc` is the peer's name if the server assigned one.

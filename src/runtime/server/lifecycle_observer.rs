@@ -144,7 +144,8 @@ mod tests {
 
     use super::*;
     use crate::proto::Request;
-    use crate::server::{Capabilities, Credentials, ToolKind, Version};
+    use crate::proto::Version;
+    use crate::server::{Capabilities, Credentials, ToolKind};
     use crate::types::Namespace;
 
     #[derive(Default)]
@@ -168,7 +169,7 @@ mod tests {
             credentials: Credentials { uid: 7, gid: 8 },
             claimed_gid: 8,
             reads_entries: true,
-            version: Version { major: 5, minor: 0 },
+            version: Version::new(5, 0, 0),
             version_text: "5.0.0".to_owned(),
             info: Vec::new(),
             strangers: BTreeSet::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::proto::Version;
 use crate::types::{Info, ProcId};
 
 /// Identifies one connection; chosen by the runtime, never reused.
@@ -96,13 +97,4 @@ pub enum StoreOffer {
     Segment,
     /// Everything is sent over the socket.
     Socket,
-}
-
-/// A peer's PMIx release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// First number.
-    pub major: u8,
-    /// Second number.
-    pub minor: u8,
 }

@@ -35,7 +35,7 @@ pub(super) mod unread;
 pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
 pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
-pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind, Version};
+pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub(super) use directives::{GetDirectives, OwnedRealm, find, flag, processes, requires_more_than, timeout};
 pub(super) use host::{
     AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::shares::UserShares;
-use crate::server::interface::{Credentials, Hello, PeerId, StoreOffer, ToolHello, Version};
+use crate::proto::Version;
+use crate::server::interface::{Credentials, Hello, PeerId, StoreOffer, ToolHello};
 use crate::types::{Namespace, ProcId};
 
 /// The stage of a connection.
@@ -128,9 +129,9 @@ impl Peer {
 }
 
 /// First release of OpenPMIx that does not expect the whole job in every answer about it.
-const WHOLE_JOB_UNTIL: u8 = 4;
+const WHOLE_JOB_UNTIL: u32 = 4;
 /// First release of OpenPMIx whose leaders inform the members about the result of an invitation.
-const INFORMS_MEMBERS_SINCE: u8 = 7;
+const INFORMS_MEMBERS_SINCE: u32 = 7;
 
 /// All connections.
 #[derive(Debug, Default)]

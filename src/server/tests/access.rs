@@ -10,12 +10,12 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{
     Abort, Collective, Command, Group, IofPull, IofPush, JobControl, Monitor, Notify, QueryInfo, RegisterEvents, Reply,
-    Request, ResolvePeers, Spawn,
+    Request, ResolvePeers, Spawn, Version,
 };
 use crate::server::rules::access::{Action, Object, Relation, Trust};
 use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, ToolAdmission, ToolPolicy, UpcallId, Version,
+    RegisterNamespace, ToolAdmission, ToolPolicy, UpcallId,
 };
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
@@ -91,7 +91,7 @@ fn announce(rig: &mut Rig, proc: &ProcId, uid: u32) {
 fn join(rig: &mut Rig, peer: PeerId, proc: &ProcId, uid: u32) {
     announce(rig, proc, uid);
     let credentials = Credentials { uid, gid: uid };
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     let hello = Hello { proc: proc.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
     let outputs = rig.input(Input::Connected(peer, hello));
     assert!(matches!(outputs[0], Output::Admit(..)), "{outputs:?}");

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Group, Reply, Request};
+use crate::proto::{Group, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Upcall, Version,
+    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Upcall,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Text, Value};
 
@@ -184,7 +184,7 @@ fn outsider(rig: &mut Rig) -> (PeerId, ProcId) {
     rig.register("other", Some(1), Some(1));
     let (uid, gid) = (4321, 4321);
     rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
-    let (credentials, version) = (Credentials { uid, gid }, Version { major: 5, minor: 0 });
+    let (credentials, version) = (Credentials { uid, gid }, Version::new(5, 0, 0));
     let strangers = BTreeSet::new();
     let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
     rig.input(Input::Connected(PeerId(99), hello));

@@ -1,8 +1,8 @@
 use std::collections::BTreeSet;
 
 use super::harness::*;
-use crate::proto::{Commit, RankData, Reply, Request};
-use crate::server::{Answer, Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId, Version};
+use crate::proto::{Commit, RankData, Reply, Request, Version};
+use crate::server::{Answer, Capabilities, Hello, HostCall, HostResult, Input, Output, OwnGet, PeerId};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, Kval, ProcId, Rank, Scope, Status, Value};
 
 #[test]
@@ -328,7 +328,7 @@ fn a_reserved_key_of_a_process_is_answered_alone() {
 fn peers_before_4_0_get_the_whole_job() {
     let mut rig = Rig::new(Capabilities::empty());
     rig.job(1, 1);
-    let version = Version { major: 3, minor: 2 };
+    let version = Version::new(3, 2, 0);
     let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
     rig.input(Input::Connected(PeerId(50), hello));
     rig.host(HostCall::RegisterNamespace(crate::server::RegisterNamespace {

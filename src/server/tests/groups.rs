@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Collective, Get, Group, RankData, Reply, Request};
+use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
     Capabilities, Config, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output,
-    PeerId, RegisterClient, Upcall, Version,
+    PeerId, RegisterClient, Upcall,
 };
 use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
 
@@ -283,7 +283,7 @@ fn another_users_group_is_not_meant() {
     let Credentials { uid, gid } = credentials;
     rig.host(HostCall::RegisterClient(RegisterClient { proc: stranger.clone(), uid, gid, object: 0 }));
     let outsider = PeerId(99);
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     let strangers = BTreeSet::new();
     let hello = Hello { proc: stranger.clone(), credentials, store: SOCKET, version, strangers };
     rig.input(Input::Connected(outsider, hello));

@@ -2,10 +2,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::gds::model::MapStore;
-use crate::proto::{Collective, Commit, Get, Reply, Request, Tag};
+use crate::proto::{Collective, Commit, Get, Reply, Request, Tag, Version};
 use crate::server::{
     Answer, CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input,
-    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId, Version,
+    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -86,7 +86,7 @@ impl Rig {
     pub(super) fn connect(&mut self, proc: &ProcId, store: StoreOffer) -> (PeerId, Vec<Output>) {
         self.last_peer += 1;
         let id = PeerId(self.last_peer);
-        let version = Version { major: 5, minor: 0 };
+        let version = Version::new(5, 0, 0);
         let hello = Hello { proc: proc.clone(), credentials: OWNER, store, version, strangers: BTreeSet::new() };
         (id, self.input(Input::Connected(id, hello)))
     }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Commit, QueryInfo, Reply, Request, Spawn};
+use crate::proto::{Commit, QueryInfo, Reply, Request, Spawn, Version};
 use crate::server::{
     Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input, Limits,
-    Output, PeerId, Refusal, RegisterClient, ToolPolicy, Version,
+    Output, PeerId, Refusal, RegisterClient, ToolPolicy,
 };
 use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
@@ -48,7 +48,7 @@ fn a_user_with_many_connections_leaves_some_for_others() {
     rig.host(HostCall::RegisterClient(other));
     let connect = |rig: &mut Rig, proc: &ProcId, uid: u32| {
         let id = PeerId(100 + u64::try_from(rig.server.peer_count()).unwrap());
-        let (version, credentials) = (Version { major: 5, minor: 0 }, Credentials { uid, ..OWNER });
+        let (version, credentials) = (Version::new(5, 0, 0), Credentials { uid, ..OWNER });
         let hello = Hello { proc: proc.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
         let outputs = rig.input(Input::Connected(id, hello));
         match outputs.as_slice() {

@@ -1,9 +1,9 @@
 //! Process sets, and requests about sets and groups.
 
 use super::harness::*;
-use crate::proto::{Group, QueryInfo, RegisterEvents, Reply, Request};
+use crate::proto::{Group, QueryInfo, RegisterEvents, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient, Version,
+    Capabilities, Credentials, Hello, HostCall, HostResult, Input, Output, PeerId, ProcessSet, RegisterClient,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Query, Rank, Status, Text, Value};
 
@@ -114,7 +114,7 @@ fn who_may_know_of_groups_and_sets() {
     let client = RegisterClient { proc: stranger.clone(), uid: 4321, gid: 4321, object: 0 };
     rig.host(HostCall::RegisterClient(client));
     let outsider = PeerId(99);
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     rig.input(Input::Connected(
         outsider,
         Hello { proc: stranger, credentials, store: SOCKET, version, strangers: std::collections::BTreeSet::new() },

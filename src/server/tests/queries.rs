@@ -5,10 +5,10 @@ use super::harness::*;
 use super::tools::{arrive, policy, stranger};
 use crate::gds::model::MapStore;
 use crate::keys;
-use crate::proto::{QueryInfo, Reply, Request};
+use crate::proto::{QueryInfo, Reply, Request, Version};
 use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet,
-    PeerId, RegisterClient, RegisterNamespace, ToolAdmission, ToolHello, ToolPolicy, Version,
+    PeerId, RegisterClient, RegisterNamespace, ToolAdmission, ToolHello, ToolPolicy,
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
@@ -210,7 +210,7 @@ fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() 
     }
     let [of_other, of_third, of_owner, of_root] = peers[..] else { panic!("four tools") };
     let credentials = Credentials { uid: OTHER, gid: OWNER.gid };
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     let hello = Hello { proc: theirs.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
     rig.input(Input::Connected(PeerId(55), hello));
     let process = PeerId(55);

@@ -1,10 +1,10 @@
 use super::harness::*;
 use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
-use crate::proto::{Abort, Reply, Request, Tag};
+use crate::proto::{Abort, Reply, Request, Tag, Version};
 use crate::server::{
     Answer, Capabilities, ClientFinalized, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output,
-    PeerId, Reason, Refusal, RegisterNamespace, Upcall, Version,
+    PeerId, Reason, Refusal, RegisterNamespace, Upcall,
 };
 use crate::types::{Info, ProcId, Scope, Status, Text};
 use std::collections::BTreeSet;
@@ -66,7 +66,7 @@ fn a_connection_of_another_user_is_refused() {
         proc: proc(0),
         credentials: found,
         store: SOCKET,
-        version: Version { major: 5, minor: 0 },
+        version: Version::new(5, 0, 0),
         strangers: BTreeSet::new(),
     };
     let outputs = rig.input(Input::Connected(PeerId(9), hello));
@@ -76,7 +76,7 @@ fn a_connection_of_another_user_is_refused() {
 
 /// Connection number 9 claims rank 0, and is unrelated to these.
 fn claim_rank_0(rig: &mut Rig, strangers: &[PeerId]) -> Vec<Output> {
-    let (version, strangers) = (Version { major: 5, minor: 0 }, strangers.iter().copied().collect());
+    let (version, strangers) = (Version::new(5, 0, 0), strangers.iter().copied().collect());
     let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers };
     rig.input(Input::Connected(PeerId(9), hello))
 }
@@ -297,7 +297,7 @@ fn a_connection_refused_for_a_second_introduction_is_gone() {
     let mut rig = Rig::new(Capabilities::empty());
     let peer = rig.job(2, 2)[0];
     assert_eq!(statuses(&rig.request(peer, get(&proc(1), Some("a"), &[]))), []);
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     let hello = Hello { proc: proc(0), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
     assert_eq!(rig.input(Input::Connected(peer, hello)), [Output::Refuse(peer, Refusal::Repeated)]);
     assert_eq!((rig.server.peer_count(), rig.server.open_request_count()), (1, 0));

@@ -10,10 +10,9 @@ use std::collections::BTreeSet;
 
 use super::harness::*;
 use crate::gds::model::MapStore;
-use crate::proto::{Command, Group, IofPull, Notify, RegisterEvents, Request};
+use crate::proto::{Command, Group, IofPull, Notify, RegisterEvents, Request, Version};
 use crate::server::{
     Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Limits, Output, PeerId, RegisterClient,
-    Version,
 };
 use crate::types::codes::{iof_channel, range};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
@@ -36,7 +35,7 @@ fn rig(limits: Limits) -> Rig {
 }
 
 fn connect(rig: &mut Rig, id: u64, proc: &ProcId, uid: u32) -> Vec<Output> {
-    let version = Version { major: 5, minor: 0 };
+    let version = Version::new(5, 0, 0);
     let credentials = Credentials { uid, gid: uid };
     let hello = Hello { proc: proc.clone(), credentials, store: SOCKET, version, strangers: BTreeSet::new() };
     rig.input(Input::Connected(PeerId(id), hello))

@@ -6,10 +6,11 @@ use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{
     IofPull, JobControl, Lookup, Notify, Publish, QueryInfo, RegisterEvents, Reply, Request, Service, Spawn, Tag,
+    Version,
 };
 use crate::server::{
     Answer, Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason,
-    Refusal, RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, Version,
+    Refusal, RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
@@ -31,7 +32,7 @@ pub(super) fn stranger() -> ToolHello {
         credentials: OWNER,
         claimed_gid: OWNER.gid,
         reads_entries: true,
-        version: Version { major: 4, minor: 2 },
+        version: Version::new(4, 2, 0),
         version_text: "4.2.2rc2".to_owned(),
         info: vec![Info::new(key("pmix.euid"), 0_u32), Info::new(key("pmix.cmd.line"), "./ps")],
         strangers: BTreeSet::new(),

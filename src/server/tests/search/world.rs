@@ -7,11 +7,11 @@ use super::fingerprint::fingerprint;
 use super::model::{Model, Replies};
 use super::{Pair, RANKS, Step};
 use crate::gds::model::MapStore;
-use crate::proto::{Reply, Request, Tag};
+use crate::proto::{Reply, Request, Tag, Version};
 use crate::server::state::transitions::TransitionTable;
 use crate::server::tests::harness::*;
 use crate::server::{Answer, CallId, RegisterClient, RegisterNamespace, UpcallId};
-use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, ServerCore, Upcall, Version};
+use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, ServerCore, Upcall};
 use crate::types::{Info, Status, Time};
 
 /// The core, with its requests and replies.
@@ -71,7 +71,7 @@ impl World {
         // In the order of ranks, because the age of a connection makes no difference.
         let id = PeerId(u64::from(rank) * 1_000_000 + self.last_peer);
         self.peers[rank as usize] = id;
-        let version = Version { major: 5, minor: 0 };
+        let version = Version::new(5, 0, 0);
         let hello = Hello { proc: proc(rank), credentials: OWNER, store: SOCKET, version, strangers: BTreeSet::new() };
         self.server.handle(self.now, Input::Connected(id, hello));
         while self.server.poll_output().is_some() {}
