@@ -306,7 +306,7 @@ fn run_out_of_memory(node: &Node) {
 #[test]
 fn the_kernel_names_the_user_at_the_other_end() {
     let (here, _there) = UnixStream::pair().unwrap();
-    let credentials = modex::ptl::Credentials::of_peer(&here).unwrap();
+    let credentials = modex::ptl::PeerCredentials::of_peer(&here).unwrap();
     assert_eq!((credentials.uid, credentials.gid), (ids().0, Some(ids().1)));
     assert_eq!(credentials.pid, Some(std::process::id()));
 }

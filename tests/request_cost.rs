@@ -398,7 +398,8 @@ fn memory_of_a_large_value_is_prepared_in_turns() {
         assert!(expected.contains(&node.further_turns), "{} turns", node.further_turns);
         let (_, outputs) = node.get(process(0), 1);
         let [Output::Answer(_, _, Answer::Process(answer))] = outputs.as_slice() else { panic!("{outputs:?}") };
-        assert_eq!(answer.clone().read().unwrap().entries[0].value, value);
+        let data = answer.clone().read().unwrap();
+        assert_eq!(data.entries.first().map(|entry| &entry.value), Some(&value));
     }
 }
 

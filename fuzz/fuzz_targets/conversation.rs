@@ -259,8 +259,13 @@ fn greet(begun: &[u8]) -> Result<Option<(Hello, Peer)>, ()> {
     let (Role::Client(proc), Some(codec)) = (&connect.role, connect.chosen_codec()) else { return Err(()) };
     let peer = connect.peer_version();
     let store = if connect.reads_segments() { StoreOffer::Segment } else { StoreOffer::Socket };
-    let hello =
-        Hello { proc: proc.clone(), credentials: OWNER, store, version: peer, strangers: std::collections::BTreeSet::new() };
+    let hello = Hello {
+        proc: proc.clone(),
+        credentials: OWNER,
+        store,
+        version: peer,
+        strangers: std::collections::BTreeSet::new(),
+    };
     let mut inbox = FrameBuffer::new(LIMITS.message_bytes_max);
     inbox.feed(rest);
     let dialect = Dialect { codec, peer };

@@ -13,10 +13,10 @@ use crate::bfrops::wire;
 use crate::bfrops::{DecodeError, DecodeLimits, DecodeProblem, EncodeError, Reader, Writer};
 use crate::types::{Info, ProcId, Status, Text};
 
-/// Reason why a request is refused. [`RequestError::status`] is the answer for the peer, if it expects an answer.
+/// Reason why a request is refused. [`RequestDecodeError::status`] is the answer for the peer, if it expects an answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RequestError {
+pub enum RequestDecodeError {
     /// A command that has no request type: newer than this library, or never used.
     #[error("command {command} is not supported")]
     Unsupported {
@@ -33,7 +33,7 @@ pub enum RequestError {
     },
 }
 
-impl RequestError {
+impl RequestDecodeError {
     /// The status for the answer.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -82,8 +82,8 @@ pub fn encode_behind(bytes: Vec<u8>, request: &Request, dialect: Dialect) -> Res
 /// Reads the payload of a request. Bytes behind it are ignored, as newer peers may append fields.
 ///
 /// # Errors
-/// [`RequestError`] for an unknown command or damaged bytes.
-pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Request, RequestError> {
+/// [`RequestDecodeError`] for an unknown command or damaged bytes.
+pub fn decode(payload: &[u8], dialect: Dialect, limits: &DecodeLimits) -> Result<Request, RequestDecodeError> {
     decode_measured(payload, dialect, limits).map(|(request, _)| request)
 }
 
@@ -96,14 +96,14 @@ pub fn decode_measured(
     payload: &[u8],
     dialect: Dialect,
     limits: &DecodeLimits,
-) -> Result<(Request, usize), RequestError> {
-    let malformed = |error| RequestError::Malformed { command: None, error };
+) -> Result<(Request, usize), RequestDecodeError> {
+    let malformed = |error| RequestDecodeError::Malformed { command: None, error };
     let mut reader = Reader::new(payload, dialect.codec, limits).map_err(malformed)?;
     let code = reader.unpack::<wire::Command>("command").map_err(malformed)?;
-    let command = Command::from_raw(code).ok_or(RequestError::Unsupported { command: code })?;
+    let command = Command::from_raw(code).ok_or(RequestDecodeError::Unsupported { command: code })?;
     reader.bound_lists(command.listed_max());
     let request = unpack_body(command, &mut reader, dialect.peer)
-        .map_err(|error| RequestError::Malformed { command: Some(command), error })?;
+        .map_err(|error| RequestDecodeError::Malformed { command: Some(command), error })?;
     Ok((request, payload.len().saturating_add(reader.listed_bytes())))
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 
 use super::blob::{BlobError, Contributor, decode_fence, encode_direct_modex, encode_fence};
-use super::request::RequestError;
+use super::request::RequestDecodeError;
 use super::*;
 use crate::bfrops::wire::{Bool, ByteObject, Kval};
 use crate::bfrops::{Codec, DecodeLimits, DecodeProblem, EncodeError, Generation, Writer};
@@ -20,7 +20,7 @@ fn entry(key: &'static str, value: &str) -> Kval {
 fn a_command_without_a_request_type_is_answered_as_not_supported() {
     for command in [36, 40, 255] {
         let refused = request::decode(&[2, command], Dialect::OWN, &LIMITS()).unwrap_err();
-        assert_eq!(refused, RequestError::Unsupported { command });
+        assert_eq!(refused, RequestDecodeError::Unsupported { command });
         assert_eq!((refused.status(), refused.expects_reply()), (Status::ERR_NOT_SUPPORTED, true));
     }
 }
@@ -28,19 +28,19 @@ fn a_command_without_a_request_type_is_answered_as_not_supported() {
 #[test]
 fn a_malformed_request_knows_its_command_and_whether_it_is_answered() {
     let cut_fence = request::decode(&[2, 3, 2], Dialect::OWN, &LIMITS()).unwrap_err();
-    assert!(matches!(cut_fence, RequestError::Malformed { command: Some(Command::Fence), .. }));
+    assert!(matches!(cut_fence, RequestDecodeError::Malformed { command: Some(Command::Fence), .. }));
     assert_eq!(cut_fence.status(), Status::ERR_UNPACK_READ_PAST_END_OF_BUFFER);
     let cut_deregistration = request::decode(&[2, 14, 2], Dialect::OWN, &LIMITS()).unwrap_err();
     assert!(!cut_deregistration.expects_reply());
     let empty = request::decode(&[], Dialect::OWN, &LIMITS()).unwrap_err();
-    assert!(matches!(empty, RequestError::Malformed { command: None, .. }));
+    assert!(matches!(empty, RequestDecodeError::Malformed { command: None, .. }));
 }
 
 #[test]
 fn values_of_undefined_or_internal_scope_cannot_be_committed() {
     for code in [0, 4, 9] {
         let bytes = [2, 2, 2, code, 2, 1, 0];
-        let RequestError::Malformed { error, .. } = request::decode(&bytes, Dialect::OWN, &LIMITS()).unwrap_err()
+        let RequestDecodeError::Malformed { error, .. } = request::decode(&bytes, Dialect::OWN, &LIMITS()).unwrap_err()
         else {
             panic!("scope {code}")
         };

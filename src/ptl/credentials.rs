@@ -7,7 +7,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 ///
 /// Nothing here is a claim of the peer, so it can be checked against the host's registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Credentials {
+pub struct PeerCredentials {
     /// Process id, in this process's pid namespace. Unknown when the peer lives in a namespace we can't see into, and
     /// over TCP.
     pub pid: Option<u32>,
@@ -17,7 +17,7 @@ pub struct Credentials {
     pub gid: Option<u32>,
 }
 
-impl Credentials {
+impl PeerCredentials {
     /// Asks the kernel (`SO_PEERCRED`).
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use super::socket_directory::{ListenError, SocketDirectory};
-use super::{Credentials, Stream, StreamLimits};
+use super::{PeerCredentials, Stream, StreamLimits};
 
 /// Users that can reach a server's socket. The server decides about their rights after the kernel named them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Listener {
     ///
     /// # Errors
     /// Out of descriptors or memory; the caller should stop accepting for a while.
-    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, Credentials)>> {
+    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, PeerCredentials)>> {
         loop {
             let socket = match self.socket.accept() {
                 Ok((socket, _)) => socket,
@@ -67,7 +67,7 @@ impl Listener {
                 Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => continue,
                 Err(e) => return Err(e),
             };
-            let credentials = Credentials::of_peer(&socket)?;
+            let credentials = PeerCredentials::of_peer(&socket)?;
             return Ok(Some((Stream::new(socket, limits), credentials)));
         }
     }

@@ -2,8 +2,8 @@
 //! Our own clients come over a UNIX-domain socket, those of other libraries over TCP on the loopback interface.
 //!
 //! Promises:
-//! - a peer's user comes from the kernel ([`Credentials`]), never from the peer; over TCP the kernel names the owner of
-//!   the peer's socket;
+//! - a peer's user comes from the kernel ([`PeerCredentials`]), never from the peer; over TCP the kernel names the owner
+//!   of the peer's socket;
 //! - only two calls block: [`Stream::connect`], which only a full backlog can delay, and the wait of a client's leader
 //!   for the next message (`Arrival::wait`);
 //! - a peer's claim on our memory is bounded: unread bytes and descriptors by [`StreamLimits`];
@@ -48,12 +48,12 @@ mod tcp_listener;
 pub use address::{AddressError, Endpoint, ModexAddress, ServerAddress};
 pub(crate) use arrival::{Arrival, Waited};
 pub use arrival::{Received, StreamError};
-pub use credentials::Credentials;
+pub use credentials::PeerCredentials;
 pub use environment::{ClientEnvironment, EnvironmentError, Proof, ServerEnvironment, ServerOffer};
 pub use listener::{Listener, SocketAccess};
 pub use outbox::{QueueFull, SpentMessages};
 pub use process_ancestry::{PeerEnd, strangers};
 pub use socket_directory::ListenError;
 pub use socket_owner::OwnerError;
-pub use stream::{ConnectError, Flushed, Stream, StreamLimits, Trust};
+pub use stream::{EndpointError, Flushed, Stream, StreamLimits, Trust};
 pub use tcp_listener::{ForeignClients, TcpListener};

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketAddrAny, SocketAddrUnix, Socket
 use super::arrival::{Arrival, Received, StreamError};
 use super::outbox::{Outbox, SpentMessages};
 use super::socket_owner::SocketOwners;
-use super::{Credentials, Endpoint, OwnerError, PeerEnd, QueueFull};
+use super::{Endpoint, OwnerError, PeerCredentials, PeerEnd, QueueFull};
 use crate::os_error_hint::{explain, is_shortage};
 
 /// Bounds on the memory and descriptors that a peer can make this side keep.
@@ -69,7 +69,7 @@ pub enum Trust {
 /// Reason why a server could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConnectError {
+pub enum EndpointError {
     /// No server listens there, or access is denied.
     #[error("cannot connect to {endpoint}: {}", explain(.source))]
     Unreachable {
@@ -90,7 +90,7 @@ pub enum ConnectError {
     },
 }
 
-impl ConnectError {
+impl EndpointError {
     /// Whether no server is there, or no server that this process can see.
     #[must_use]
     pub fn is_nothing_there(&self) -> bool {
@@ -141,8 +141,8 @@ impl Stream {
     /// Connects to a server, waiting as long as the operating system does.
     ///
     /// # Errors
-    /// [`ConnectError`]. A UNIX-domain socket must be served by this user or by root.
-    pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, ConnectError> {
+    /// [`EndpointError`]. A UNIX-domain socket must be served by this user or by root.
+    pub fn connect(endpoint: &Endpoint, limits: StreamLimits) -> Result<Self, EndpointError> {
         Self::connect_within(endpoint, limits, Duration::MAX, Trust::OwnAndRoot)
     }
 
@@ -156,12 +156,12 @@ impl Stream {
         limits: StreamLimits,
         time_max: Duration,
         trust: Trust,
-    ) -> Result<Self, ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { endpoint: endpoint.clone(), source };
+    ) -> Result<Self, EndpointError> {
+        let unreachable = |source| EndpointError::Unreachable { endpoint: endpoint.clone(), source };
         match endpoint {
             Endpoint::Unix(path) => {
                 let socket = connect_unix(path, time_max).map_err(unreachable)?;
-                check_server(endpoint, Credentials::of_peer(&socket).map_err(unreachable)?.uid, trust)?;
+                check_server(endpoint, PeerCredentials::of_peer(&socket).map_err(unreachable)?.uid, trust)?;
                 Ok(Self::new(socket, limits))
             }
             Endpoint::Tcp(address) => Self::connect_tcp(*address, limits, time_max).map_err(unreachable),
@@ -189,15 +189,15 @@ impl Stream {
     /// has closed its end, or half of it, is refused: no owner could be proven.
     ///
     /// # Errors
-    /// [`ConnectError::ForeignServer`], [`ConnectError::Unreachable`].
-    pub fn check_tcp_server(&self, trust: Trust) -> Result<(), ConnectError> {
+    /// [`EndpointError::ForeignServer`], [`EndpointError::Unreachable`].
+    pub fn check_tcp_server(&self, trust: Trust) -> Result<(), EndpointError> {
         let Some((own, address)) = self.tcp_addresses() else { return Ok(()) };
         let endpoint = Endpoint::Tcp(address);
         match SocketOwners::new().owner(&self.socket, own, address) {
             Ok(uid) => check_server(&endpoint, uid, trust),
             Err(error @ OwnerError::Closed { .. }) => {
                 let source = io::Error::new(io::ErrorKind::ConnectionAborted, error);
-                Err(ConnectError::Unreachable { endpoint, source })
+                Err(EndpointError::Unreachable { endpoint, source })
             }
             Err(error) => {
                 tracing::debug!(%error, "the user of this server is unknown");
@@ -216,7 +216,7 @@ impl Stream {
 
     /// The other end, as the search for related processes needs it. Asks the kernel, over TCP.
     #[must_use]
-    pub fn peer_end(&self, credentials: Credentials) -> PeerEnd {
+    pub fn peer_end(&self, credentials: PeerCredentials) -> PeerEnd {
         if let Some(pid) = credentials.pid {
             return PeerEnd::Process(pid);
         }
@@ -429,7 +429,7 @@ fn connect_unix(path: &Path, time_max: Duration) -> io::Result<UnixStream> {
 }
 
 /// A foreign server would learn all data put.
-fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), ConnectError> {
+fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), EndpointError> {
     let ours = nix::unistd::geteuid().as_raw();
     let is_trusted = match trust {
         Trust::OwnAndRoot => false,
@@ -439,7 +439,7 @@ fn check_server(endpoint: &Endpoint, uid: u32, trust: Trust) -> Result<(), Conne
     if uid == 0 || uid == ours || is_trusted {
         return Ok(());
     }
-    Err(ConnectError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
+    Err(EndpointError::ForeignServer { endpoint: endpoint.clone(), uid, ours })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::socket_owner::SocketOwners;
-use super::{Credentials, OwnerError, Stream, StreamLimits};
+use super::{OwnerError, PeerCredentials, Stream, StreamLimits};
 
 /// Whether and how clients of other PMIx libraries can connect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// Out of descriptors or memory; the caller should stop accepting for a while.
-    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, Result<Credentials, OwnerError>)>> {
+    pub fn accept(&self, limits: StreamLimits) -> io::Result<Option<(Stream, Result<PeerCredentials, OwnerError>)>> {
         loop {
             let (socket, peer) = match self.socket.accept() {
                 Ok(accepted) => accepted,
@@ -69,7 +69,7 @@ impl TcpListener {
                 Err(e) => return Err(e),
             };
             let owner = self.owners.owner(&socket, self.address, peer);
-            let credentials = owner.map(|uid| Credentials { pid: None, uid, gid: None });
+            let credentials = owner.map(|uid| PeerCredentials { pid: None, uid, gid: None });
             return Ok(Some((Stream::over_tcp(socket, limits)?, credentials)));
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         let mut client = Stream::connect(&Endpoint::Tcp(listener.address()), limits).unwrap();
         let (mut server, credentials) = listener.accept(limits).unwrap().unwrap();
         let uid = nix::unistd::geteuid().as_raw();
-        assert_eq!(credentials.unwrap(), Credentials { pid: None, uid, gid: None });
+        assert_eq!(credentials.unwrap(), PeerCredentials { pid: None, uid, gid: None });
         assert!(!server.carries_descriptors() && !client.carries_descriptors());
 
         let (descriptor, _write) = std::io::pipe().unwrap();

@@ -264,7 +264,7 @@ fn a_server_that_half_closes_is_not_believed() {
     server.write_all(b"welcome").unwrap();
     server.shutdown(std::net::Shutdown::Write).unwrap();
     let closed = client.check_tcp_server(Trust::OwnAndRoot).unwrap_err();
-    assert!(matches!(closed, ConnectError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
+    assert!(matches!(closed, EndpointError::Unreachable { .. }) && !closed.is_nothing_there(), "{closed}");
 }
 
 /// Regression: a stopped server's queue is full, and its kernel does not answer. The client waited until its own kernel
@@ -280,7 +280,7 @@ fn a_server_of_this_node_that_takes_no_connection_is_given_up_in_time() {
     let connect =
         |_| Stream::connect_within(&endpoint, StreamLimits::default(), Duration::from_millis(200), Trust::OwnAndRoot);
     let outcomes: Vec<_> = (0..8).map(connect).collect();
-    let Some(ConnectError::Unreachable { source, .. }) = outcomes.into_iter().find_map(Result::err) else { panic!() };
+    let Some(EndpointError::Unreachable { source, .. }) = outcomes.into_iter().find_map(Result::err) else { panic!() };
     assert_eq!(source.kind(), io::ErrorKind::TimedOut);
     assert_eq!(source.raw_os_error(), None, "this process gave up, not the kernel");
 }
@@ -297,7 +297,7 @@ fn a_full_queue_holds_nobody_up_for_longer_than_wanted() {
     let endpoint = Endpoint::Unix(path);
     let _first = Stream::connect(&endpoint, taking(0)).unwrap();
     let error = Stream::connect_within(&endpoint, taking(0), Duration::from_millis(20), Trust::OwnAndRoot).unwrap_err();
-    let ConnectError::Unreachable { source, .. } = &error else { panic!("{error}") };
+    let EndpointError::Unreachable { source, .. } = &error else { panic!("{error}") };
     assert_eq!(source.kind(), io::ErrorKind::TimedOut);
     assert!(!error.may_pass() && !error.is_nobody_there());
     drop(listener);

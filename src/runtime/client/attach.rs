@@ -99,7 +99,7 @@ impl AsStatus for ConnectError {
 pub enum UnreachableReason {
     /// No connection.
     #[error(transparent)]
-    Connect(#[from] ptl::ConnectError),
+    Connect(#[from] ptl::EndpointError),
     /// The connection broke.
     #[error(transparent)]
     Stream(#[from] StreamError),

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
-use crate::proto::request::RequestError;
+use crate::proto::request::RequestDecodeError;
 use crate::server::{HostCall, HostData, HostReply, HostResult, PeerId, UpcallId};
 
 use super::job_info::Described;
@@ -166,7 +166,7 @@ impl Drop for CommandReceiver {
 pub(super) struct Decoded {
     pub(super) header: FrameHeader,
     /// The request and its memory in bytes.
-    pub(super) request: Result<(Request, usize), RequestError>,
+    pub(super) request: Result<(Request, usize), RequestDecodeError>,
     pub(super) time: Duration,
 }
 

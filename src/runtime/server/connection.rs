@@ -17,9 +17,9 @@ use super::turns::Share;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::OutputNotice;
-use crate::proto::request::RequestError;
+use crate::proto::request::RequestDecodeError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
-use crate::ptl::{Credentials, Flushed, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
+use crate::ptl::{Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
 use crate::runtime::shared::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Input, PeerId, Refusal};
@@ -31,7 +31,7 @@ pub(super) struct Connection {
     stream: Stream,
     /// Large messages that were sent or dropped.
     spent: SpentMessages,
-    credentials: Credentials,
+    credentials: PeerCredentials,
     /// Whether credentials of munge can be checked.
     checks_munge: bool,
     stage: Stage,
@@ -167,7 +167,7 @@ impl Dropped {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, credentials: Credentials, checks_munge: bool) -> Self {
+    pub(super) fn new(stream: Stream, credentials: PeerCredentials, checks_munge: bool) -> Self {
         let stage = Stage::Handshake(Handshake::default());
         Self {
             stream,
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn credentials(&self) -> Credentials {
+    pub(super) fn credentials(&self) -> PeerCredentials {
         self.credentials
     }
 
@@ -459,7 +459,7 @@ impl Connection {
         &mut self,
         id: PeerId,
         header: FrameHeader,
-        request: Result<(Request, usize), RequestError>,
+        request: Result<(Request, usize), RequestDecodeError>,
     ) -> Result<Option<Input>, Dropped> {
         let Stage::Known(Known { codec, open, .. }) = &mut self.stage else { return Ok(None) };
         let tag = header.tag;

@@ -20,7 +20,7 @@ use crate::gds::{CompletionNotice, NamespaceReader, Store};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::{EventNotice, OutputNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
-use crate::ptl::{Credentials, PeerEnd, Stream, StreamLimits};
+use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
 use crate::runtime::shared::message_codec::WriteError;
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
@@ -135,7 +135,7 @@ impl Connections {
         }
     }
 
-    fn begin(&mut self, stream: Stream, credentials: Credentials, poller: &Poller, now: Time) {
+    fn begin(&mut self, stream: Stream, credentials: PeerCredentials, poller: &Poller, now: Time) {
         self.last += 1;
         let id = PeerId(self.last);
         if let Err(errno) = poller.watch(&stream, Token(id.0)) {

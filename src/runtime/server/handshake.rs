@@ -8,7 +8,7 @@ use crate::proto::handshake::{
     SECURITY_NATIVE, SECURITY_NONE, STORE_HASH, ToolAnswer, connect_body_size,
 };
 use crate::proto::{Dialect, Version};
-use crate::ptl::Credentials;
+use crate::ptl::PeerCredentials;
 use crate::server::{self, Hello, Input, PeerId, StoreOffer, ToolHello, ToolKind};
 use crate::types::{AsStatus, ProcId, Status};
 
@@ -156,7 +156,7 @@ impl Unproven {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerOrigin {
     /// The kernel's facts about the peer.
-    pub(super) credentials: Credentials,
+    pub(super) credentials: PeerCredentials,
     /// Whether descriptors of segments can be passed.
     pub(super) carries_descriptors: bool,
     /// Whether credentials of munge can be checked.
@@ -268,7 +268,7 @@ fn introduction(connect: &Connect, origin: PeerOrigin, proven: Option<Ids>) -> R
 /// credential is accepted as the kernel's user.
 fn credentials(
     connect: &Connect,
-    kernel: Credentials,
+    kernel: PeerCredentials,
     proven: Option<Ids>,
 ) -> Result<server::Credentials, IntroductionError> {
     let security = connect.security.as_bytes();
@@ -295,7 +295,7 @@ fn credentials(
 
 /// The ids of a tool. No registration holds a tool's group. Over TCP, a tool of the server's user gets the server's
 /// group, and any other tool gets none.
-fn of_tool(kernel: Credentials) -> server::Credentials {
+fn of_tool(kernel: PeerCredentials) -> server::Credentials {
     let (own_uid, own_gid) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
     let guessed = if kernel.uid == own_uid { own_gid } else { server::Credentials::GROUP_UNKNOWN };
     server::Credentials { uid: kernel.uid, gid: kernel.gid.unwrap_or(guessed) }

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use super::poller::{Poller, Token};
 use crate::os_error_hint::explain;
 use crate::ptl::{
-    Credentials, ForeignClients, ListenError, Listener, OwnerError, SocketAccess, Stream, StreamLimits, TcpListener,
+    ForeignClients, ListenError, Listener, OwnerError, PeerCredentials, SocketAccess, Stream, StreamLimits, TcpListener,
 };
 
 /// Directory of the socket if its path would be too long. It is made, locked, swept and removed as elsewhere.
@@ -73,4 +73,4 @@ impl Listeners {
     }
 }
 
-pub(super) type Accepted = (Stream, Result<Credentials, OwnerError>);
+pub(super) type Accepted = (Stream, Result<PeerCredentials, OwnerError>);

@@ -5,7 +5,7 @@ use super::plain::plain;
 use crate::bfrops::{DecodeError, DecodeLimits, EncodeError};
 use crate::proto::frame::{Frame, FrameBuffer, FrameError, FrameHeader};
 use crate::proto::notification::{EventNotice, OutputNotice};
-use crate::proto::request::{self, RequestError};
+use crate::proto::request::{self, RequestDecodeError};
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag, notification, reply};
 use crate::types::Status;
 
@@ -64,7 +64,7 @@ impl MessageCodec {
     }
 
     /// Reads a request. Returns its memory, too, in bytes.
-    pub(in crate::runtime) fn read_request(&self, frame: &Frame<'_>) -> Result<(Request, usize), RequestError> {
+    pub(in crate::runtime) fn read_request(&self, frame: &Frame<'_>) -> Result<(Request, usize), RequestDecodeError> {
         request::decode_measured(frame.payload, self.dialect, &self.limits)
     }
 

@@ -18,7 +18,7 @@ fn job() -> Namespace {
 /// An admitted client, and its end of the connection.
 fn admitted() -> (Connection, Stream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let credentials = Credentials::of_peer(&ours).unwrap();
+    let credentials = PeerCredentials::of_peer(&ours).unwrap();
     let [ours, theirs] = [ours, theirs].map(|socket| Stream::new(socket, StreamLimits::default()));
     let known = Known {
         codec: MessageCodec::to_client(Dialect::OWN, DecodeLimits::MESSAGE_BYTES_MAX, true),
