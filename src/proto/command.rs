@@ -2,22 +2,9 @@ use super::services::with_requests;
 
 /// Makes the commands from the table of requests.
 macro_rules! commands {
-    (
-        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
-        bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
-        own { $(
-            $(#[$own_doc:meta])* $own:ident($body:ty) = $own_code:literal as $layout:ty => $own_answer:ty;
-        )* }
-        shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
-    ) => {
-        commands! {
-            [$($service = $service_code,)*]
-            $($(#[$bare_doc])* $bare = $bare_code,)*
-            $($(#[$own_doc])* $own = $own_code,)*
-            $($(#[$shared_doc])* $shared = $shared_code,)*
-        }
-    };
-    ([$($service:ident = $service_code:literal,)*] $($(#[$doc:meta])* $command:ident = $code:literal,)*) => {
+    ($($form:ident { $(
+        $(#[$doc:meta])* $command:ident = $code:literal $(, $body:ty as $layout:ty)? => $answer:ty;
+    )* })*) => {
         /// The kind of a request: its first field.
         ///
         /// The numbers never changed, only grew.
@@ -25,38 +12,27 @@ macro_rules! commands {
         #[repr(u8)]
         #[non_exhaustive]
         pub enum Command {
-            $(
-                /// A service of the host: see the request of this name.
-                $service = $service_code,
-            )*
-            $($(#[$doc])* $command = $code,)*
+            $($($(#[$doc])* $command = $code,)*)*
         }
 
         impl Command {
             /// Every command that has a request type.
-            pub const ALL: &'static [Self] = &[$(Self::$service,)* $(Self::$command,)*];
+            pub const ALL: &'static [Self] = &[$($(Self::$command,)*)*];
 
             /// Reads the number; `None` for a number without a request type.
             #[must_use]
             pub const fn from_raw(raw: u8) -> Option<Self> {
                 match raw {
-                    $($service_code => Some(Self::$service),)*
-                    $($code => Some(Self::$command),)*
+                    $($($code => Some(Self::$command),)*)*
                     _ => None,
                 }
-            }
-
-            /// Whether it is a service of the host.
-            pub(crate) const fn is_service(self) -> bool {
-                matches!(self, $(Self::$service)|*)
             }
 
             /// The number.
             #[must_use]
             pub const fn to_raw(self) -> u8 {
                 match self {
-                    $(Self::$service => $service_code,)*
-                    $(Self::$command => $code,)*
+                    $($(Self::$command => $code,)*)*
                 }
             }
         }

@@ -171,18 +171,12 @@ results! {
 
 /// Makes [`unpack_results`] from the table of requests.
 macro_rules! replies {
-    (
-        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
-        bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
-        own { $($(#[$doc:meta])* $request:ident($body:ty) = $code:literal as $layout:ty => $answer:ty;)* }
-        shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
-    ) => {
+    ($($form:ident { $(
+        $(#[$doc:meta])* $command:ident = $code:literal $(, $body:ty as $layout:ty)? => $answer:ty;
+    )* })*) => {
         fn unpack_results(command: Command, reader: &mut Reader<'_>, peer: Version) -> Result<Reply, DecodeError> {
             match command {
-                $(Command::$service => <$service_answer>::unpack_results(reader, peer),)*
-                $(Command::$bare => <$bare_answer>::unpack_results(reader, peer),)*
-                $(Command::$request => <$answer>::unpack_results(reader, peer),)*
-                $(Command::$shared => <$shared_answer>::unpack_results(reader, peer),)*
+                $($(Command::$command => <$answer>::unpack_results(reader, peer),)*)*
             }
         }
     };

@@ -110,9 +110,9 @@ pub fn decode_measured(
 /// Makes the requests and the two directions of their bytes from the table of requests.
 macro_rules! requests {
     (
-        services { $($service:ident = $service_code:literal => $service_answer:ty;)* }
+        services { $($(#[$service_doc:meta])* $service:ident = $service_code:literal => $service_answer:ty;)* }
         bare { $($(#[$bare_doc:meta])* $bare:ident = $bare_code:literal => $bare_answer:ty;)* }
-        own { $($(#[$doc:meta])* $request:ident($body:ty) = $code:literal as $layout:ty => $answer:ty;)* }
+        own { $($(#[$doc:meta])* $request:ident = $code:literal, $body:ty as $layout:ty => $answer:ty;)* }
         shared { $($(#[$shared_doc:meta])* $shared:ident = $shared_code:literal => $shared_answer:ty;)* }
     ) => {
         /// A request of a client (or tool) to its server.

@@ -59,6 +59,13 @@ macro_rules! requests {
             $($name { $($wire_field: $wire_layout,)? $($field: $layout),* })*
         }
 
+        impl Command {
+            /// Whether it is a service of the host.
+            pub(crate) const fn is_service(self) -> bool {
+                matches!(self, $(Self::$name)|*)
+            }
+        }
+
         impl Service {
             /// Clears the fields that only the wire has.
             pub fn forget_claims(&mut self) {

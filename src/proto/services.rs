@@ -138,9 +138,12 @@ macro_rules! with_services {
 }
 pub(crate) use with_services;
 
-/// Gives all requests to a macro, in short form: `bare` requests without a body, requests with a body of their `own`, and
-/// requests that `share` one type. An entry has the name, the body, the command's number, the body's layout and the
-/// results of the reply.
+/// Gives all requests to a macro, in short form: services, `bare` requests without a body, requests with a body of their
+/// `own`, and requests that `share` one type. All entries have one form:
+///
+/// ```text
+/// Name = command number, body as layout => results of the reply;       without a body: Name = command number => results;
+/// ```
 macro_rules! with_requests {
     ($macro:ident) => {
         $crate::proto::with_services! { [$crate::proto::services::with_others] $macro; }
@@ -156,7 +159,10 @@ macro_rules! with_others {
         fn $method:ident($directives:ident) -> $answer:ty { $($fields:tt)* }
     )*) => {
         $macro! {
-            services { $($service = $code => $answer;)* }
+            services { $(
+                /// A service of the host: see the request of this name.
+                $service = $code => $answer;
+            )* }
             bare {
                 /// Job information of the requester's namespace (REQ).
                 JobInfo = 0 => Job;
@@ -165,50 +171,50 @@ macro_rules! with_others {
             }
             own {
                 /// End processes (ABORT).
-                Abort(Abort) = 1 as Abort => ();
+                Abort = 1, Abort as Abort => ();
                 /// Values put since the last commit (COMMIT).
-                Commit(Commit) = 2 as Commit => ();
+                Commit = 2, Commit as Commit => ();
                 /// Barrier, with or without exchange of data (FENCENB).
-                Fence(Collective) = 3 as Collective => ();
+                Fence = 3, Collective as Collective => ();
                 /// Data of a process or a job (GETNB).
-                Get(Get) = 4 as Get => Data;
+                Get = 4, Get as Get => Data;
                 /// CONNECTNB. Clients of release 6.1 put their posted data behind the directives, as infos `pmix.pdata`.
                 /// The reply has data of each namespace, under the wildcard rank.
-                Connect(Collective) = 10 as Connecting => Jobs;
+                Connect = 10, Collective as Connecting => Jobs;
                 /// DISCONNECTNB.
-                Disconnect(Collective) = 11 as Collective => ();
+                Disconnect = 11, Collective as Collective => ();
                 /// NOTIFY.
-                Notify(Notify) = 12 as Notify => ();
+                Notify = 12, Notify as Notify => ();
                 /// REGEVENTS. No codes: the default handler.
-                RegisterEvents(RegisterEvents) = 13 as RegisterEvents => ();
+                RegisterEvents = 13, RegisterEvents as RegisterEvents => ();
                 /// DEREGEVENTS. No reply at all.
-                DeregisterEvents(Vec<Status>) = 14 as Rest<wire::Status> => ();
+                DeregisterEvents = 14, Vec<Status> as Rest<wire::Status> => ();
                 /// IOF_PULL. The reply has the server's number for the pull.
-                IofPull(IofPull) = 22 as IofPull => u64;
+                IofPull = 22, IofPull as IofPull => u64;
                 /// GROUP_CONSTRUCT.
-                GroupConstruct(Group) = 24 as Constructing => Group;
+                GroupConstruct = 24, Group as Constructing => Group;
                 /// GROUP_DESTRUCT.
-                GroupDestruct(Group) = 28 as Destructing => ();
+                GroupDestruct = 28, Group as Destructing => ();
                 /// IOF_DEREG.
-                IofDeregister(IofDeregister) = 29 as IofDeregister => ();
+                IofDeregister = 29, IofDeregister as IofDeregister => ();
                 /// FABRIC_REGISTER.
-                FabricRegister(Vec<Info>) = 30 as Many<wire::Info> => Vec<Info>;
+                FabricRegister = 30, Vec<Info> as Many<wire::Info> => Vec<Info>;
                 /// FABRIC_UPDATE.
-                FabricUpdate(u64) = 31 as One<wire::Size> => Vec<Info>;
+                FabricUpdate = 31, u64 as One<wire::Size> => Vec<Info>;
                 /// COMPUTE_DEVICE_DISTANCES.
-                ComputeDistances(ComputeDistances) = 32 as ComputeDistances => Vec<DeviceDistance>;
+                ComputeDistances = 32, ComputeDistances as ComputeDistances => Vec<DeviceDistance>;
                 /// REFRESH_CACHE.
-                RefreshCache(ProcId) = 33 as Whose => Vec<Kval>;
+                RefreshCache = 33, ProcId as Whose => Vec<Kval>;
                 /// RESBLK.
-                ResourceBlock(ResourceBlock) = 34 as ResourceBlock => ();
+                ResourceBlock = 34, ResourceBlock as ResourceBlock => ();
                 /// SESSION_CTRL.
-                SessionControl(SessionControl) = 35 as SessionControl => Vec<Info>;
+                SessionControl = 35, SessionControl as SessionControl => Vec<Info>;
                 /// RESOLVE_PEERS.
-                ResolvePeers(ResolvePeers) = 37 as ResolvePeers => Vec<ProcId>;
+                ResolvePeers = 37, ResolvePeers as ResolvePeers => Vec<ProcId>;
                 /// RESOLVE_NODE; `None` means every namespace. The reply has names of nodes.
-                ResolveNode(Option<Text>) = 38 as One<wire::String> => Text;
+                ResolveNode = 38, Option<Text> as One<wire::String> => Text;
                 /// GDS_FALLBACK with the name of the requested module.
-                StoreFallback(Option<Text>) = 39 as One<wire::String> => Job;
+                StoreFallback = 39, Option<Text> as One<wire::String> => Job;
             }
             shared {
                 /// GROUP_JOIN.
