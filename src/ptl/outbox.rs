@@ -33,7 +33,7 @@ pub(super) struct Outbox {
 
 /// Messages that nobody needs any more: they were sent, or their peer has gone. Large ones take long to free.
 #[derive(Debug, Default)]
-pub struct SpentMessages(Vec<Bytes>);
+pub struct SpentMessages(Vec<Vec<u8>>);
 
 impl SpentMessages {
     /// Whether there is nothing to free.
@@ -42,9 +42,12 @@ impl SpentMessages {
         self.0.is_empty()
     }
 
-    /// Frees a small message now, and keeps a large one.
+    /// Keeps a large message of one peer. Others are freed now: a message of many peers is counted as long as it lives, so
+    /// it must not outlive its last peer.
     fn add(&mut self, bytes: Bytes) {
-        if bytes.as_slice().len() > FREED_AT_ONCE_BYTES_MAX {
+        if let Bytes::Own(bytes) = bytes
+            && bytes.len() > FREED_AT_ONCE_BYTES_MAX
+        {
             self.0.push(bytes);
         }
     }

@@ -105,6 +105,10 @@ fn large_messages_are_left_to_be_freed_elsewhere() {
     assert!(spent.is_empty(), "the message is needed");
     a.discard(&mut spent);
     assert!(!spent.is_empty());
+    let shared: Arc<[u8]> = vec![1; 4 << 20].into();
+    a.queue_shared(Vec::new(), &[Arc::clone(&shared)]).unwrap();
+    a.discard(&mut spent);
+    assert_eq!(Arc::strong_count(&shared), 1, "what many peers share is counted while it lives");
 }
 
 /// The kernel takes a part of the bytes; the descriptor goes with that part and with no other.
