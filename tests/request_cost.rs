@@ -387,10 +387,11 @@ fn lists_of_members_are_shared() {
 /// The kernel took 20 ms for the memory of a value of 15 MiB, in one turn.
 fn memory_of_a_large_value_is_prepared_in_turns() {
     let mut node = Node::new(4);
-    for (number, expected) in [(1, 7..=8), (2, 7..=8)] {
+    for (number, expected) in [(1, 8..=9), (2, 8..=9)] {
         node.further_turns = 0;
         let value = Value::ByteObject(vec![number; 8 << 20]);
-        let parts = vec![(Scope::Global, vec![Kval { key: key(1), value: value.clone() }])];
+        let small = Kval { key: key(2), value: Value::from(u32::from(number)) };
+        let parts = vec![(Scope::Global, vec![small, Kval { key: key(1), value: value.clone() }])];
         let (_, outputs) = node.request(WRITER, Request::Commit(Commit { parts }));
         let is_success =
             |output: &Output| matches!(output, Output::Answer(_, _, Answer::Reply(Reply::Status(Status::SUCCESS))));

@@ -226,6 +226,10 @@ impl<S: Datastore> ServerCore<S> {
     /// The time of a held request is over. Its answer may be here, and only its review be due. Returns whether this took
     /// the time of a step.
     pub(in crate::server) fn expire_wait(&mut self, now: Time, id: WaitId) -> bool {
+        if self.waiting.is_about_ended(id) {
+            self.refuse_wait(id, Status::ERR_NOT_FOUND);
+            return false;
+        }
         if self.waiting.get(id).is_some_and(|waiter| self.waiting.settlement(waiter).is_some()) {
             return self.settle_wait(now, id) > 0;
         }

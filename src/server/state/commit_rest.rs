@@ -23,15 +23,15 @@ pub(crate) struct CommitRest {
 impl CommitRest {
     /// The size of the next value in bytes, if its memory should be prepared before.
     pub(crate) fn next_large_bytes(&self) -> Option<u64> {
-        let (_, values) = self.parts.front()?;
-        let bytes = values.as_slice().first().map_or(0, |entry| plain_bytes(&entry.value));
+        let next = self.parts.iter().find_map(|(_, values)| values.as_slice().first());
+        let bytes = next.map_or(0, |entry| plain_bytes(&entry.value));
         u64::try_from(bytes).ok().filter(|_| bytes > PIECE_BYTES_MAX)
     }
 
-    /// The next values, of one scope or more.
+    /// The next values, of one scope or more. A large value is the first of its piece, so that its memory is prepared.
     ///
     /// # Errors
-    /// The key of a value with too many parts.
+    /// The key of the next value, if that has too many parts.
     pub(crate) fn take_piece(&mut self) -> Result<Vec<(Scope, Vec<Kval>)>, Key> {
         let mut piece = Vec::new();
         let (mut count_left, mut bytes_left) = (PIECE_ENTRIES_MAX, PIECE_BYTES_MAX);
@@ -42,11 +42,22 @@ impl CommitRest {
             let mut taken = Vec::with_capacity(values.len().min(count_left));
             while count_left > 0
                 && bytes_left > 0
-                && let Some(entry) = values.next()
+                && let Some(next) = values.as_slice().first()
             {
+                let cost_bytes = cost_bytes(&next.value);
+                if count_left < PIECE_ENTRIES_MAX && cost_bytes.is_none_or(|bytes| bytes > PIECE_BYTES_MAX) {
+                    bytes_left = 0;
+                    break;
+                }
+                let Some(entry) = values.next() else { break };
+                let Some(cost_bytes) = cost_bytes else {
+                    let key = entry.key.clone();
+                    self.spent.push(vec![entry].into_iter());
+                    self.is_large = true;
+                    return Err(key);
+                };
                 count_left -= 1;
-                let Some(bytes) = cost_bytes(&entry.value) else { return Err(entry.key) };
-                bytes_left = bytes_left.saturating_sub(bytes);
+                bytes_left = bytes_left.saturating_sub(cost_bytes);
                 taken.push(entry);
             }
             piece.push((*scope, taken));
@@ -84,6 +95,8 @@ fn has_more_parts(value: &Value, left: &mut usize) -> bool {
         Value::Info(info) => has_more_parts(&info.value, left),
         Value::Kval(kval) => has_more_parts(&kval.value, left),
         Value::Pdata(pdata) => has_more_parts(&pdata.value, left),
+        Value::App(app) => app.info.iter().any(|info| has_more_parts(&info.value, left)),
+        Value::Query(query) => query.qualifiers.iter().any(|info| has_more_parts(&info.value, left)),
         _ => false,
     })
 }

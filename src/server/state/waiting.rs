@@ -201,14 +201,13 @@ impl Waiting {
         let (concerned, after) = self.reviews.first()?;
         if let Concerned::Upcall(upcall) = concerned {
             if let Some(id) = self.by_upcall.get(upcall).and_then(BTreeSet::first) {
-                return Some(Review::Settle(*id));
+                return Some(if self.is_about_ended(*id) { Review::Refuse(*id) } else { Review::Settle(*id) });
             }
             self.settlements.remove(upcall);
         } else if let Some(place) = self.next_on(concerned, after) {
             let id = place.id;
-            let is_of_ended = matches!(concerned, Concerned::Ended(_, last) if id <= *last);
             self.reviews.advance(place);
-            return Some(if is_of_ended { Review::Refuse(id) } else { Review::Of(id) });
+            return Some(if self.is_about_ended(id) { Review::Refuse(id) } else { Review::Of(id) });
         }
         self.reviews.finish();
         Some(Review::End)
@@ -255,8 +254,14 @@ impl Waiting {
         ];
         let place = Place { target, key, id };
         self.settlement(waiter).is_some()
-            || self.reviews.is_ending(&place.target.namespace, id)
+            || self.is_about_ended(id)
             || changes.iter().any(|change| self.reviews.is_ahead(change, &place))
+    }
+
+    /// Whether a request is about a job that has ended, although another one may have its name by now.
+    pub(crate) fn is_about_ended(&self, id: WaitId) -> bool {
+        let waiter = self.waiters.get(&id);
+        waiter.is_some_and(|waiter| self.reviews.is_ending(&waiter.wanted.proc.namespace, id))
     }
 
     /// All present requests about a job that ends.
