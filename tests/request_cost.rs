@@ -128,14 +128,15 @@ impl Node {
 
     fn commit(&mut self, keys: impl Iterator<Item = u32>, value: u32) -> u64 {
         let entries = keys.map(|number| Kval { key: key(number), value: value.into() }).collect();
-        let (cost, outputs) = self.request(WRITER, Request::Commit(Commit { parts: vec![(Scope::Global, entries)] }));
+        let parts = vec![(Scope::Global, entries)];
+        let (cost, outputs) = self.request(WRITER, Request::Commit(Commit { parts }));
         let replies = outputs.iter().filter(|output| matches!(output, Output::Answer(..)));
         assert_eq!(replies.count(), 1, "{outputs:?}");
         cost
     }
 
-    /// A collecting fence of the job, with both local processes: its cost for the server's thread and for the host's, and
-    /// the number of its values.
+    /// A collecting fence of the job, with both local processes: its cost for the server's thread and for the host's,
+    /// and the number of its values.
     fn fence(&mut self) -> ([u64; 2], usize) {
         let fence = || {
             let procs = vec![ProcId { rank: Rank::Wildcard, ..process(0) }];

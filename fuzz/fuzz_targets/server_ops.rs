@@ -166,9 +166,9 @@ impl<S: Datastore> World<S> {
             Output::Unfinished(peer) => self.server.handle(self.now, Input::Proceed(peer)),
             Output::Answer(peer, tag, answer) => {
                 assert!(self.open_requests.remove(&(peer, tag)), "{tag:?} of {peer:?} was answered once too often");
-                assert!(
-                    !matches!(&answer, Answer::Reply(Reply::Partial { results, .. }) if matches!(**results, Reply::Partial { .. }))
-                );
+                if let Answer::Reply(Reply::Partial { results, .. }) = &answer {
+                    assert!(!matches!(**results, Reply::Partial { .. }));
+                }
             }
             Output::Complete(call, HostResult::Status(_) | HostResult::Entries(_) | HostResult::Failed { .. }) => {
                 assert!(self.open_calls.remove(&call), "{call:?} was completed once too often");

@@ -56,8 +56,8 @@ pub trait Datastore {
         values: &[Posted],
     ) -> Result<bool, Self::Error>;
 
-    /// Prepares some of the memory for a large value, so that its commit takes no long time. Returns whether another call
-    /// would prepare more.
+    /// Prepares some of the memory for a large value, so that its commit takes no long time. Returns whether another
+    /// call would prepare more.
     fn prepare_some(&mut self, namespace: &Namespace, size_bytes: u64) -> bool {
         let _ = (namespace, size_bytes);
         false

@@ -37,6 +37,7 @@ pub use crate::types::AsStatus;
 pub use datastore::{Datastore, JobSummary};
 pub use error::{RecordError, Shared, StoreError};
 pub use layout::cell::ValueError;
+pub(crate) use layout::cell::plain_bytes;
 pub use layout::memory::Damage;
 pub use layout::value_ref::ValueRef;
 pub use limits::StoreLimits;

@@ -42,8 +42,8 @@ impl SpentMessages {
         self.0.is_empty()
     }
 
-    /// Keeps a large message of one peer. Others are freed now: a message of many peers is counted as long as it lives, so
-    /// it must not outlive its last peer.
+    /// Keeps a large message of one peer. Others are freed now: a message of many peers is counted as long as it lives,
+    /// so it must not outlive its last peer.
     fn add(&mut self, bytes: Bytes) {
         if let Bytes::Own(bytes) = bytes
             && bytes.len() > FREED_AT_ONCE_BYTES_MAX

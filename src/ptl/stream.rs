@@ -317,9 +317,9 @@ impl Stream {
         self.flush_some(usize::MAX, &mut SpentMessages::default())
     }
 
-    /// As [`Stream::flush`], but sends at most `bytes_max` bytes. A peer that reads as fast as this
-    /// side writes would get all queued bytes at once. Large messages that were sent are left in `spent`, so that another
-    /// thread can free them.
+    /// As [`Stream::flush`], but sends at most `bytes_max` bytes. A peer that reads as fast as this side writes would
+    /// get all queued bytes at once. Large messages that were sent are left in `spent`, so that another thread can free
+    /// them.
     ///
     /// # Errors
     /// As [`Stream::flush`].

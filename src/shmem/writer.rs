@@ -109,19 +109,15 @@ impl SegmentWriter {
     /// Prepares memory for the next `ahead_bytes` of allocations, so that these cost no system call. It only saves
     /// time, so failures are ignored: an allocation reports them.
     pub fn prepare(&mut self, ahead_bytes: u64) {
-        let end = self.allocated.saturating_add(ahead_bytes).min(self.span_bytes());
-        if self.ensure_reserved(end).is_ok() {
-            self.backing.populate(end);
-        }
+        self.prepare_some(ahead_bytes, ahead_bytes);
     }
 
     /// As [`SegmentWriter::prepare`], but for at most `step_bytes` more than before. Returns whether another call would
     /// prepare more.
     pub fn prepare_some(&mut self, ahead_bytes: u64, step_bytes: u64) -> bool {
         let end = self.allocated.saturating_add(ahead_bytes).min(self.span_bytes());
-        let have = self.backing.reserved_bytes();
-        let step_end = end.min(have.saturating_add(step_bytes));
-        if step_end <= have || self.ensure_reserved(step_end).is_err() {
+        let step_end = end.min(self.backing.reserved_bytes().saturating_add(step_bytes));
+        if self.ensure_reserved(step_end).is_err() {
             return false;
         }
         self.backing.populate(step_end);

@@ -26,6 +26,28 @@ pub(crate) fn exceeds(value: &Value, left: &mut usize) -> bool {
     *left == 0
 }
 
+/// Subtracts the number of a value's parts from `left`: itself, the elements of arrays, the values inside. Returns whether
+/// it has more. Visits no more parts then.
+pub(crate) fn has_more_parts(value: &Value, left: &mut usize) -> bool {
+    let count = match value {
+        Value::App(app) => app.argv.len().saturating_add(app.environment.len()).saturating_add(app.info.len()),
+        Value::Query(query) => query.keys.len().saturating_add(query.qualifiers.len()),
+        _ => 1,
+    };
+    let Some(rest) = left.checked_sub(count.max(1)) else { return true };
+    *left = rest;
+    descend(|| match value {
+        Value::DataArray(array) => array.elements.iter().any(|element| has_more_parts(element, left)),
+        Value::Value(inner) => has_more_parts(inner, left),
+        Value::Info(info) => has_more_parts(&info.value, left),
+        Value::Kval(kval) => has_more_parts(&kval.value, left),
+        Value::Pdata(pdata) => has_more_parts(&pdata.value, left),
+        Value::App(app) => app.info.iter().any(|info| has_more_parts(&info.value, left)),
+        Value::Query(query) => query.qualifiers.iter().any(|info| has_more_parts(&info.value, left)),
+        _ => false,
+    })
+}
+
 /// The [`footprint`] of data about a process ([`ProcInfo`]) with these texts.
 pub(crate) fn process_footprint(hostname: Option<&Text>, executable: Option<&Text>) -> usize {
     let texts = optional(hostname).saturating_add(optional(executable));
@@ -141,7 +163,7 @@ small!(bool, u8, u16, u32, u64, i8, i16, i32, i64, f32, f64, Rank, ProcId, Box<P
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Key;
+    use crate::types::{App, DataType, Key};
 
     #[test]
     fn bytes_count_with_what_surrounds_them() {
@@ -149,6 +171,31 @@ mod tests {
         assert_eq!(flat, 100 + size_of::<Value>());
         let nested = Value::info_array(vec![Info::new(Key::from_static("k"), vec![0u8; 100])]);
         assert!(footprint(&nested).unwrap() > flat);
+    }
+
+    /// The rule: empty arrays and the infos of programs count, so that no form hides elements.
+    #[test]
+    fn every_part_of_a_value_counts() {
+        let array = |elements: Vec<Value>| {
+            Value::DataArray(Box::new(DataArray { element_type: DataType::DataArray, elements }))
+        };
+        let empty = array(vec![array(Vec::new()); 9]);
+        let info = Info::new(Key::from_static("k"), empty.clone());
+        let app = App {
+            command: None,
+            argv: Vec::new(),
+            environment: Vec::new(),
+            working_directory: None,
+            processes_max: 1,
+            info: vec![info.clone()],
+        };
+        for (value, parts) in
+            [(Value::Bool(true), 1), (empty, 10), (Value::Info(Box::new(info)), 11), (Value::App(Box::new(app)), 11)]
+        {
+            let mut left = parts;
+            assert!(!has_more_parts(&value, &mut left) && left == 0, "{value:?}");
+            assert!(has_more_parts(&value, &mut (parts - 1)), "{value:?}");
+        }
     }
 
     #[test]

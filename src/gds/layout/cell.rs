@@ -170,6 +170,11 @@ fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
     Ok(bytes)
 }
 
+/// The bytes of a text or byte object, which is stored as it is; `None`: it is a number, or is encoded.
+pub(crate) fn plain_bytes(value: &Value) -> Option<&[u8]> {
+    bytes_of(value)?.0
+}
+
 /// The bytes of a value that is a string or byte object (`Some(None)`: a null one), and whether they are text.
 fn bytes_of(value: &Value) -> Option<(Option<&[u8]>, bool)> {
     Some(match value {

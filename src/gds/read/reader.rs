@@ -43,8 +43,8 @@ impl NamespaceReader {
     /// Maps a segment received from a server.
     ///
     /// # Errors
-    /// [`SegmentError`] if it is not a segment, was made by another build, or cannot be mapped. The caller then asks the
-    /// server instead.
+    /// [`SegmentError`] if it is not a segment, was made by another build, or cannot be mapped. The caller then asks
+    /// the server instead.
     pub fn attach(handle: ReaderHandle) -> Result<Self, SegmentError> {
         Self::attach_with(handle, &ReaderOptions::default())
     }

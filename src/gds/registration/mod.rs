@@ -23,8 +23,8 @@
 //!   that names a job reaches only that job ([`resources_for`]).
 //! - Work and memory are linear in the description and the process map; [`DescriptionLimits`] bound both before
 //!   allocation. The exception: if resources contradict a description, up to sixteen bisections over the resources read
-//!   it again. A resource cannot be tried alone, because a contradiction depends on the resources before it. Resources that name
-//!   jobs are checked with each of these jobs and with no others.
+//!   it again. A resource cannot be tried alone, because a contradiction depends on the resources before it. Resources
+//!   that name jobs are checked with each of these jobs and with no others.
 //! - No description panics. A contradiction is a [`RegisterError`] that names both sides.
 //! - A value of another type than its key's is converted if nothing is lost. An integer becomes the integer type of the
 //!   key, and 0 and 1 become a bool. Otherwise it is kept as given, with a warning, because OpenPMIx does so and hosts

@@ -707,6 +707,7 @@ impl Connections {
         // Requests that came before the end of a process still count. The end itself takes time of the process's share.
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.end_behind_messages(dropped);
+            self.decoder.free(connection.take_spent());
             self.await_turn(id);
         }
     }

@@ -36,7 +36,8 @@ impl<S: Datastore> ServerCore<S> {
         let published = match rest.take_piece() {
             Ok(piece) => self.publish_piece(&rest.proc, piece, &mut rest.malformed),
             Err(key) => {
-                tracing::warn!(proc = %rest.proc, %key, parts_max = PARTS_MAX, "an array has too many elements; put a byte object");
+                let proc = &rest.proc;
+                tracing::warn!(%proc, %key, parts_max = PARTS_MAX, "an array has too many elements; put a byte object");
                 Err(Status::ERR_OUT_OF_RESOURCE)
             }
         };
