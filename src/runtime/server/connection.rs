@@ -29,6 +29,8 @@ use nix::errno::Errno;
 /// A client's connection at the server.
 pub(super) struct Connection {
     stream: Stream,
+    /// Watches the stream.
+    poller: Arc<Poller>,
     /// Large messages that were sent or dropped.
     spent: SpentMessages,
     credentials: PeerCredentials,
@@ -167,10 +169,12 @@ impl Dropped {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, credentials: PeerCredentials, checks_munge: bool) -> Self {
+    /// A connection that `poller` watches.
+    pub(super) fn new(stream: Stream, poller: Arc<Poller>, credentials: PeerCredentials, checks_munge: bool) -> Self {
         let stage = Stage::Handshake(Handshake::default());
         Self {
             stream,
+            poller,
             spent: SpentMessages::default(),
             credentials,
             checks_munge,
@@ -634,21 +638,28 @@ impl Connection {
 
     /// Ends the connection. A forked child may hold a copy of the socket; without the shutdown the peer would wait, and
     /// the poller would report it.
-    pub(super) fn end(&self, poller: &Poller) {
+    pub(super) fn end(&self) {
         // Fails only for a socket that the poller does not know.
-        let _ = poller.forget(&self.stream);
+        let _ = self.poller.forget(&self.stream);
         self.stream.shutdown();
     }
 
     /// Watches for room while output is queued, and for input while the connection is not full.
-    pub(super) fn watch(&mut self, poller: &Poller, token: Token) -> Result<(), Errno> {
+    pub(super) fn watch(&mut self, token: Token) -> Result<(), Errno> {
         let interest =
             Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_deferring() };
         if interest != self.interest {
-            poller.rewatch(&self.stream, token, interest)?;
+            self.poller.rewatch(&self.stream, token, interest)?;
             self.interest = interest;
         }
         Ok(())
+    }
+
+    /// Lets another poller watch the stream. If that fails, the earlier one still does.
+    pub(super) fn watch_by(&mut self, poller: &Arc<Poller>, token: Token) -> Result<(), Errno> {
+        poller.watch_for(&self.stream, token, self.interest)?;
+        let earlier = std::mem::replace(&mut self.poller, Arc::clone(poller));
+        earlier.forget(&self.stream)
     }
 
     /// Whether reading stops until earlier messages are handled. The kernel then stops the peer.

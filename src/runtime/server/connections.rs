@@ -10,7 +10,7 @@ use super::job_info::{Described, JobAnswer, JobInfoAnswers, PutOff, Question};
 use super::listeners::Listeners;
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::{PendingHandshakes, Refusals};
-use super::poller::{Poller, Readiness, Token};
+use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
 use super::turns::{Share, Turns};
@@ -37,6 +37,7 @@ pub(super) struct Connections {
     proofs: Option<Proofs>,
     last: u64,
     connections: BTreeMap<PeerId, Connection>,
+    pollers: Pollers,
     deadlines: BTreeSet<(Time, PeerId)>,
     /// Connections whose requests wait to be handled.
     turns: Turns,
@@ -67,6 +68,7 @@ impl Connections {
     pub(super) fn new(
         server: ProcId,
         limits: ConnectionLimits,
+        pollers: Pollers,
         pending_handshakes: PendingHandshakes,
         proofs: Option<Proofs>,
         decoder: Decoder,
@@ -77,6 +79,7 @@ impl Connections {
             proofs,
             last: FIRST_PEER - 1,
             connections: BTreeMap::new(),
+            pollers,
             deadlines: BTreeSet::new(),
             turns: Turns::default(),
             decoder,
@@ -112,52 +115,55 @@ impl Connections {
         first.into_iter().chain(self.accept_pause_end).chain(late).min()
     }
 
-    /// Accepts waiting connections of one listener, up to a limit.
-    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, poller: &Poller, now: Time) {
+    /// A listener or a connection without an introduction that is ready.
+    pub(super) fn next_newcomer(&self) -> Option<Readiness> {
+        self.pollers.newcomers.next().unwrap_or_default()
+    }
+
+    /// Accepts a waiting connection of a listener.
+    pub(super) fn accept(&mut self, listeners: &Listeners, token: Token, now: Time) {
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
-        for _ in 0..ACCEPTS_PER_TURN {
-            match listeners.accept(token, limits) {
-                Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, poller, now),
-                Ok(Some((_, Err(error)))) => {
-                    if let Some(refused_count) = self.refusals.report(now) {
-                        tracing::warn!(%error, refused_count, "connection dropped, and perhaps others since the last report");
-                    }
+        match listeners.accept(token, limits) {
+            Ok(Some((stream, Ok(credentials)))) => self.begin(stream, credentials, now),
+            Ok(Some((_, Err(error)))) => {
+                if let Some(refused_count) = self.refusals.report(now) {
+                    tracing::warn!(%error, refused_count, "connection dropped, and perhaps others since the last report");
                 }
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!(%error, "can't accept a connection; trying again in a moment");
-                    // Otherwise the listeners would be ready, and fail, in every turn.
-                    listeners.forget(poller);
-                    self.accept_pause_end = Some(now + ACCEPT_PAUSE);
-                    return;
-                }
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(%error, "can't accept a connection; trying again in a moment");
+                // Otherwise the listeners would be ready, and fail, in every turn.
+                listeners.forget(&self.pollers.newcomers);
+                self.accept_pause_end = Some(now + ACCEPT_PAUSE);
             }
         }
     }
 
-    fn begin(&mut self, stream: Stream, credentials: PeerCredentials, poller: &Poller, now: Time) {
+    fn begin(&mut self, stream: Stream, credentials: PeerCredentials, now: Time) {
         self.last += 1;
         let id = PeerId(self.last);
+        let poller = Arc::clone(&self.pollers.newcomers);
         if let Err(errno) = poller.watch(&stream, Token(id.0)) {
             return tracing::warn!(%errno, "can't watch a connection; it is dropped");
         }
-        self.connections.insert(id, Connection::new(stream, credentials, self.proofs.is_some()));
+        self.connections.insert(id, Connection::new(stream, poller, credentials, self.proofs.is_some()));
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
         self.pending_handshakes.insert(id, credentials.uid);
         self.make_room();
     }
 
     /// Watches the process of a connection: a forked copy may keep the connection open after its end.
-    pub(super) fn watch_process(&mut self, id: PeerId, poller: &Poller) {
+    pub(super) fn watch_process(&mut self, id: PeerId) {
         let pid = self.connections.get(&id).and_then(|connection| connection.credentials().pid);
-        if self.process_ends.watch(id, pid, poller) == Liveness::Ended {
-            self.outlive(id, poller);
+        if self.process_ends.watch(id, pid, &self.pollers.main) == Liveness::Ended {
+            self.outlive(id);
         }
     }
 
     /// The process of a connection has ended. The bytes that it sent are still read, and then the end.
-    pub(super) fn outlive(&mut self, id: PeerId, poller: &Poller) {
-        self.process_ends.forget(id, poller);
+    pub(super) fn outlive(&mut self, id: PeerId) {
+        self.process_ends.forget(id, &self.pollers.main);
         if let Some(connection) = self.connections.get(&id) {
             connection.expect_no_more();
         }
@@ -196,11 +202,22 @@ impl Connections {
         if was_in_handshake || (!is_in_handshake && !connection.is_closing()) {
             self.expect_by(id, owed_until);
         }
+        if was_in_handshake {
+            self.leave_newcomers(id);
+        }
         // The refusal of an unreadable request may be queued.
         self.writes.insert(id);
         self.settle(id, result);
         self.await_turn(id);
         self.weigh(id);
+    }
+
+    /// Serves a connection with all others from now on.
+    fn leave_newcomers(&mut self, id: PeerId) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        if let Err(errno) = connection.watch_by(&self.pollers.main, Token(id.0)) {
+            tracing::warn!(peer = id.0, %errno, "a connection is still served behind newcomers");
+        }
     }
 
     /// Sets when a connection is dropped unless something happens before.
@@ -305,7 +322,7 @@ impl Connections {
     }
 
     /// Drops connections that took too long, and accepts connections again after a pause.
-    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners, poller: &Poller) {
+    pub(super) fn expire(&mut self, now: Time, listeners: &Listeners) {
         for _ in 0..DEADLINES_PER_TURN {
             let Some(&(deadline, id)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now) else { break };
             self.deadlines.remove(&(deadline, id));
@@ -314,7 +331,7 @@ impl Connections {
         self.refuse_late_replies(now);
         if self.accept_pause_end.is_some_and(|end| end <= now) {
             self.accept_pause_end = None;
-            if let Err(errno) = listeners.watch(poller) {
+            if let Err(errno) = listeners.watch(&self.pollers.newcomers) {
                 tracing::error!(%errno, "can't watch for connections; trying again in a moment");
                 self.accept_pause_end = Some(now + ACCEPT_PAUSE);
             }
@@ -620,7 +637,7 @@ impl Connections {
 
     /// Writes to the connections with output, up to the limit of a turn. The poller reports the others, because their
     /// sockets have room.
-    pub(super) fn flush(&mut self, poller: &Poller) {
+    pub(super) fn flush(&mut self) {
         self.written_event.forget();
         let mut budget = WriteBudget::new();
         for id in self.writes.take(|id| self.connections.get(&id).map_or(0, Connection::queued_bytes)) {
@@ -637,7 +654,7 @@ impl Connections {
             match flushed {
                 Ok(true) => self.remove(id),
                 Ok(false) => {
-                    if let Err(errno) = connection.watch(poller, Token(id.0)) {
+                    if let Err(errno) = connection.watch(Token(id.0)) {
                         tracing::warn!(peer = id.0, %errno, "can't wait until a connection is writable; it may stall");
                     }
                 }
@@ -658,10 +675,10 @@ impl Connections {
     }
 
     /// Ends finished connections. Messages sent to their peers before must arrive earlier than the end.
-    pub(super) fn end(&mut self, poller: &Poller) {
+    pub(super) fn end(&mut self) {
         for (id, connection) in self.ended.drain(..) {
-            self.process_ends.forget(id, poller);
-            connection.end(poller);
+            self.process_ends.forget(id, &self.pollers.main);
+            connection.end();
         }
     }
 
@@ -749,13 +766,11 @@ impl Connections {
 }
 
 /// Numbers below are the poller's own tokens.
-const FIRST_PEER: u64 = 3;
+const FIRST_PEER: u64 = 4;
 /// The part of all memory that may be kept job information: a quarter.
 const JOB_INFO_SHARE: usize = 4;
 /// Bytes read from one connection per turn.
 const BUFFER_SIZE_BYTES: usize = 64 << 10;
-/// Connections accepted in one turn. Each takes about 20 us, and the processes with requests wait for all.
-const ACCEPTS_PER_TURN: usize = 4;
 /// Connections dropped in one turn for lateness.
 const DEADLINES_PER_TURN: usize = 64;
 /// Pause after a connection could not be accepted.

@@ -1,4 +1,4 @@
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +18,25 @@ pub struct Token(pub u64);
 #[derive(Debug)]
 pub struct Poller {
     epoll: Epoll,
+}
+
+/// The pollers of a server.
+#[derive(Clone, Debug)]
+pub struct Pollers {
+    /// Watches everything, the other poller included.
+    pub main: Arc<Poller>,
+    /// Watches the listeners and the connections without an introduction. A turn takes only some of its descriptors, so
+    /// newcomers can't delay the requests of others.
+    pub newcomers: Arc<Poller>,
+}
+
+impl Pollers {
+    /// Makes the pollers; `token` reports that newcomers are ready.
+    pub fn new(token: Token) -> Result<Self, Errno> {
+        let (main, newcomers) = (Poller::new()?, Poller::new()?);
+        main.watch(&newcomers, token)?;
+        Ok(Self { main: Arc::new(main), newcomers: Arc::new(newcomers) })
+    }
 }
 
 /// The state of a ready descriptor.
@@ -49,7 +68,11 @@ impl Poller {
     }
 
     pub fn watch(&self, descriptor: impl AsFd, token: Token) -> Result<(), Errno> {
-        self.epoll.add(descriptor, event(token, Interest::default()))
+        self.watch_for(descriptor, token, Interest::default())
+    }
+
+    pub fn watch_for(&self, descriptor: impl AsFd, token: Token, interest: Interest) -> Result<(), Errno> {
+        self.epoll.add(descriptor, event(token, interest))
     }
 
     /// Changes the reported events of `descriptor`. Its end is always reported.
@@ -64,12 +87,30 @@ impl Poller {
     /// Waits until something is ready or the time is over. A signal ends the wait early with nothing ready.
     pub fn wait(&self, timeout: Option<Duration>) -> Result<Vec<Readiness>, Errno> {
         let mut events = [EpollEvent::empty(); EVENTS_PER_TURN];
-        let timeout = EpollTimeout::try_from(wait_ms(timeout)).unwrap_or(EpollTimeout::MAX);
-        let count = match self.epoll.wait(&mut events, timeout) {
-            Err(Errno::EINTR) => 0,
-            result => result?,
-        };
+        let count = self.wait_for(&mut events, timeout)?;
         Ok(events.iter().take(count).map(readiness).collect())
+    }
+
+    /// Takes one ready descriptor without waiting. The kernel reports it again after the other ready ones.
+    pub fn next(&self) -> Result<Option<Readiness>, Errno> {
+        let mut events = [EpollEvent::empty()];
+        let count = self.wait_for(&mut events, Some(Duration::ZERO))?;
+        Ok(events.first().filter(|_| count > 0).map(readiness))
+    }
+
+    fn wait_for(&self, events: &mut [EpollEvent], timeout: Option<Duration>) -> Result<usize, Errno> {
+        let timeout = EpollTimeout::try_from(wait_ms(timeout)).unwrap_or(EpollTimeout::MAX);
+        match self.epoll.wait(events, timeout) {
+            Err(Errno::EINTR) => Ok(0),
+            result => result,
+        }
+    }
+}
+
+/// A poller is ready when one of its descriptors is.
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.0.as_fd()
     }
 }
 
@@ -145,6 +186,24 @@ mod tests {
         assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
         waker.wake();
         assert_eq!(poller.wait(None).unwrap(), ready, "it can be woken again");
+    }
+
+    #[test]
+    fn newcomers_are_reported_together_and_taken_in_turn() {
+        let pollers = Pollers::new(Token(9)).unwrap();
+        let waiting: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap()).collect();
+        for (number, (ours, theirs)) in waiting.iter().enumerate() {
+            pollers.newcomers.watch(ours, Token(u64::try_from(number).unwrap())).unwrap();
+            (&*theirs).write_all(b"x").unwrap();
+        }
+        let ready = pollers.main.wait(None).unwrap();
+        assert_eq!(ready, [Readiness { token: Token(9), is_readable: true, is_writable: false }]);
+        let taken: Vec<_> =
+            (0..6).filter_map(|_| pollers.newcomers.next().unwrap()).map(|ready| ready.token.0).collect();
+        assert_eq!(taken, [0, 1, 2, 0, 1, 2]);
+        waiting.iter().for_each(|(ours, _)| pollers.newcomers.forget(ours).unwrap());
+        assert_eq!(pollers.newcomers.next().unwrap(), None);
+        assert_eq!(pollers.main.wait(Some(Duration::ZERO)).unwrap(), []);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::listeners::Listeners;
 use super::newcomers::PendingHandshakes;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
-use super::poller::{Poller, Waker};
+use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
 use super::server_loop::{Calls, ServerLoop};
@@ -138,13 +138,13 @@ impl ServerHandle {
         let address = ModexAddress { server, path: listeners.path().to_owned(), tcp: listeners.tcp_address() };
         let files = Mutex::new(options.tools.announce(&options, &address)?);
         let tools = options.tools.policy(&options);
-        let poller = Arc::new(Poller::new()?);
-        let waker = Waker::new(&poller, ServerLoop::WAKER)?;
+        let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
+        let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
         let (commands, receiver) = CommandSender::new(waker.clone());
         let clock = Clock::start();
         let topology = Arc::new(options.node_topology(clock, commands.clone()));
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
-        listeners.watch(&poller)?;
+        listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
         let proofs = prover.and_then(|prover| start_proofs(prover, commands.clone(), clock));
@@ -171,11 +171,18 @@ impl ServerHandle {
             duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
             host: HostThread::start(Arc::clone(&host), commands.clone(), running).map_err(StartError::Thread)?,
             clock,
-            poller,
+            poller: Arc::clone(&pollers.main),
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(environment.address.server.clone(), connections, handshakes, proofs, decoder),
+            connections: Connections::new(
+                environment.address.server.clone(),
+                connections,
+                pollers,
+                handshakes,
+                proofs,
+                decoder,
+            ),
             calls: Calls::default(),
             is_ending: false,
             wakes_at: None,

@@ -69,6 +69,7 @@ pub(super) struct Calls {
 
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
+    pub(super) const NEWCOMERS: Token = Token(3);
 
     /// Starts the thread that takes turns. Callers that send commands may take turns, too.
     pub(super) fn start(self, commands: &CommandSender) -> io::Result<JoinHandle<()>> {
@@ -106,10 +107,17 @@ impl ServerLoop {
 
     fn turn(&mut self, ready: Vec<Readiness>) {
         self.meter.begin(self.clock.now());
-        for readiness in ready {
+        let is_newcomers = |readiness: &Readiness| readiness.token == Self::NEWCOMERS;
+        let has_newcomers = ready.iter().any(is_newcomers);
+        for readiness in ready.into_iter().filter(|readiness| !is_newcomers(readiness)) {
             self.serve(readiness);
         }
         self.handle_requests();
+        if has_newcomers {
+            // The replies to requests are written first.
+            self.execute();
+            self.serve_newcomers();
+        }
         self.expire();
         self.execute();
         self.end_turn();
@@ -161,6 +169,17 @@ impl ServerLoop {
             }
             self.connections.end_turn(id, &share, requests, now.since(start), now);
             if now >= end {
+                return;
+            }
+        }
+    }
+
+    /// Serves a few listeners and connections without an introduction.
+    fn serve_newcomers(&mut self) {
+        let end = self.meter.last() + NEWCOMERS_TIME;
+        while let Some(readiness) = self.connections.next_newcomer() {
+            self.serve(readiness);
+            if self.meter.last() >= end {
                 return;
             }
         }
@@ -226,12 +245,12 @@ impl ServerLoop {
                 if token == Listeners::FOREIGN {
                     self.topology.foresee();
                 }
-                self.connections.accept(&self.listeners, token, &self.poller, self.clock.now());
+                self.connections.accept(&self.listeners, token, self.clock.now());
                 self.note(Task::Accepting);
             }
             token @ Token(number) => {
                 match ProcessEnds::whose(token) {
-                    Some(peer) => self.connections.outlive(peer, &self.poller),
+                    Some(peer) => self.connections.outlive(peer),
                     None => self.connections.serve(PeerId(number), readiness, self.meter.last()),
                 }
                 self.note(Task::of_token(token));
@@ -242,7 +261,7 @@ impl ServerLoop {
 
     fn expire(&mut self) {
         let now = self.clock.now();
-        self.connections.expire(now, &self.listeners, &self.poller);
+        self.connections.expire(now, &self.listeners);
         self.feed(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
             self.handle(now, Input::Timeout, None);
@@ -331,9 +350,9 @@ impl ServerLoop {
 
     fn write(&mut self) {
         // Messages come first: a peer that reads its verdict on the completion table must find them.
-        self.connections.flush(&self.poller);
+        self.connections.flush();
         self.complete_waits();
-        self.connections.end(&self.poller);
+        self.connections.end();
     }
 
     /// Writes the verdicts for sleeping processes to their completion tables.
@@ -368,12 +387,12 @@ impl ServerLoop {
     fn execute_one(&mut self, output: Output, origin: Option<&RequestOrigin>) {
         match output {
             Output::Admit(peer, index) => {
-                self.connections.watch_process(peer, &self.poller);
+                self.connections.watch_process(peer);
                 self.connections.admit(peer, index, None);
                 self.lifecycle_observer.admitted(peer);
             }
             Output::AdmitTool(peer, index, proc) => {
-                self.connections.watch_process(peer, &self.poller);
+                self.connections.watch_process(peer);
                 self.connections.admit(peer, index, Some(&proc));
             }
             Output::Refuse(peer, refusal) => {
@@ -615,3 +634,5 @@ const REQUESTS_PER_PROCESS: u64 = 8;
 const PROCESS_TIME: Duration = Duration::from_micros(20);
 /// Time of all processes together in a turn.
 const TURN_TIME: Duration = Duration::from_millis(1);
+/// Time of newcomers in a turn. Accepting a connection takes about 20 us, and the processes with requests wait for it.
+const NEWCOMERS_TIME: Duration = Duration::from_micros(20);

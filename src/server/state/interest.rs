@@ -96,16 +96,20 @@ impl Interest {
         if codes.default {
             self.default = Standing::Wanted;
         }
-        self.codes.extend(codes.listed.iter().map(|code| (*code, Standing::Wanted)));
-        // This merges two sorted lists; of equal codes the later one comes second.
-        self.codes.sort_by_key(|(code, _)| *code);
-        self.codes.dedup_by(|later, earlier| {
-            let is_same = later.0 == earlier.0;
-            if is_same {
-                earlier.1 = later.1;
+        let mut known = self.codes.iter_mut().peekable();
+        let mut new = Vec::new();
+        for code in &codes.listed {
+            while known.next_if(|(known, _)| known < code).is_some() {}
+            match known.next_if(|(known, _)| known == code) {
+                Some((_, standing)) => *standing = Standing::Wanted,
+                None => new.push((*code, Standing::Wanted)),
             }
-            is_same
-        });
+        }
+        if !new.is_empty() {
+            self.codes.append(&mut new);
+            // This merges two sorted lists.
+            self.codes.sort_by_key(|(code, _)| *code);
+        }
     }
 
     /// Ends the registration of these codes. `last` is the number of the newest event.

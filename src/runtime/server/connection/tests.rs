@@ -29,7 +29,8 @@ fn admitted() -> (Connection, Stream) {
         account: Account::Process(ProcId::new(job(), 0)),
         index: Some(7),
     };
-    (Connection { stage: Stage::Known(known), ..Connection::new(ours, credentials, false) }, theirs)
+    let poller = Arc::new(Poller::new().unwrap());
+    (Connection { stage: Stage::Known(known), ..Connection::new(ours, poller, credentials, false) }, theirs)
 }
 
 fn open(connection: &mut Connection, tag: Tag, command: Command) {
@@ -54,14 +55,13 @@ fn tags_sent(client: &mut Stream) -> Vec<Tag> {
 fn an_answer_that_may_wait_goes_out_with_the_next_one() {
     let (mut connection, mut client) = admitted();
     let success = Reply::Status(Status::SUCCESS);
-    let poller = Poller::new().unwrap();
-    poller.watch(&connection.stream, Token(9)).unwrap();
+    connection.poller.watch(&connection.stream, Token(9)).unwrap();
     open(&mut connection, COMMIT, Command::Commit);
     open(&mut connection, FENCE, Command::Fence);
     connection.reply(COMMIT, &success).unwrap();
     assert!(!connection.flush(usize::MAX).unwrap());
     // The poller must not report room all the time either.
-    connection.watch(&poller, Token(9)).unwrap();
+    connection.watch(Token(9)).unwrap();
     assert!(!connection.interest.writable);
     assert_eq!(tags_sent(&mut client), []);
     connection.reply(FENCE, &success).unwrap();
