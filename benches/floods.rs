@@ -2,6 +2,9 @@
 //! server. It does not use criterion, because the worst time counts. On a virtual machine a time above 20 ms usually is
 //! the hypervisor's: the column before the cause is the time that it took from all processors.
 //!
+//! The first rows are baselines: a server that only echoes messages, without and with a flood, and a server of ours
+//! beside threads that compute.
+//!
 //! `cargo bench --bench floods -- NAME` takes the floods whose names contain NAME.
 
 #[expect(dead_code, reason = "one function is the test's")]
@@ -9,6 +12,10 @@
 mod floods;
 mod support;
 
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,6 +24,7 @@ use floods::{Agreeing, Flood, JOB, LARGE_JOB, LARGE_JOB_SIZE, OTHER_JOB};
 use modex::gds::registration::JobDescription;
 use modex::types::{Namespace, ProcId, Scope};
 use modex::{Client, Server};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use support::Failure;
 
 /// Commits of the measured client, under each flood.
@@ -25,6 +33,8 @@ const COMMITS: u32 = 500;
 const HUGE_TIME: Duration = Duration::from_secs(3);
 /// Commits before the flood begins. The first one creates the structures that the others use.
 const COMMITS_BEFORE: u32 = 50;
+/// Bytes of a message to the bare server, about those of a commit.
+const ECHO_BYTES: usize = 64;
 
 /// The load beside the measured client.
 #[derive(Clone, Copy)]
@@ -41,6 +51,9 @@ fn main() -> Result<(), Failure> {
         "{:20} {:>10} {:>10} {:>12}  stolen ms  longest turn's cause",
         "flood", "median us", "worst us", "turn us"
     );
+    for is_flooded in [false, true] {
+        measure_echo(is_flooded)?;
+    }
     for count in 0..=2 {
         measure(Beside::BusyThreads(count))?;
     }
@@ -87,8 +100,7 @@ fn measure(beside: Beside) -> Result<(), Failure> {
         times
     })?;
     let stolen = stolen_ms().saturating_sub(stolen_before);
-    times.sort_unstable();
-    let [median, worst] = [times.get(times.len() / 2), times.last()].map(|time| time.map_or(0, Duration::as_micros));
+    let [median, worst] = median_and_worst(&mut times);
     let work = server.work();
     let (turn, cause) = work.longest.map(|longest| (longest.time.as_micros(), longest.cause)).unwrap_or_default();
     let name = match beside {
@@ -97,6 +109,59 @@ fn measure(beside: Beside) -> Result<(), Failure> {
     };
     println!("{name:20} {median:>10} {worst:>10} {turn:>12} {stolen:>10}  {cause}  ({} requests)", work.requests);
     Ok(())
+}
+
+/// Median and worst time in microseconds.
+fn median_and_worst(times: &mut [Duration]) -> [u128; 2] {
+    times.sort_unstable();
+    [times.get(times.len() / 2), times.last()].map(|time| time.map_or(0, Duration::as_micros))
+}
+
+/// Measures a bare server with two connections. It reads one message of each in turn, and sends it back.
+fn measure_echo(is_flooded: bool) -> Result<(), Failure> {
+    let [(victim, of_victim), (flooder, of_flooder)] = [UnixStream::pair()?, UnixStream::pair()?];
+    let stolen_before = stolen_ms();
+    let mut times = thread::scope(|scope| {
+        scope.spawn(|| echo([&of_victim, &of_flooder]));
+        scope.spawn(|| io::copy(&mut &flooder, &mut io::sink()));
+        if is_flooded {
+            scope.spawn(|| while (&flooder).write_all(&[0; ECHO_BYTES]).is_ok() {});
+        }
+        let times = round_trips(&victim);
+        let ended = [&victim, &flooder].map(|socket| socket.shutdown(Shutdown::Both));
+        ended.into_iter().collect::<io::Result<Vec<()>>>()?;
+        times
+    })?;
+    let [median, worst] = median_and_worst(&mut times);
+    let name = if is_flooded { "echo, flooded" } else { "echo" };
+    println!("{name:20} {median:>10} {worst:>10} {:>12} {:>10}", "-", stolen_ms().saturating_sub(stolen_before));
+    Ok(())
+}
+
+/// Sends messages back until one of the sockets ends.
+fn echo(sockets: [&UnixStream; 2]) -> io::Result<()> {
+    let mut message = [0; ECHO_BYTES];
+    loop {
+        let mut descriptors = sockets.map(|socket| PollFd::new(socket.as_fd(), PollFlags::POLLIN));
+        poll(&mut descriptors, PollTimeout::NONE)?;
+        for (mut socket, descriptor) in sockets.into_iter().zip(&descriptors) {
+            if descriptor.any().unwrap_or(true) {
+                socket.read_exact(&mut message)?;
+                socket.write_all(&message)?;
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench measures")]
+fn round_trips(mut socket: &UnixStream) -> io::Result<Vec<Duration>> {
+    let round_trip = |_| {
+        let (start, mut message) = (Instant::now(), [0; ECHO_BYTES]);
+        socket.write_all(&message)?;
+        socket.read_exact(&mut message)?;
+        Ok(start.elapsed())
+    };
+    (0..COMMITS).map(round_trip).collect()
 }
 
 /// Time that the hypervisor gave to others since the machine's start, summed over the processors, in milliseconds; 0 if

@@ -247,14 +247,22 @@ impl EventHub {
         }
     }
 
-    /// As [`EventHub::remove`]. Runs a job on the handler thread once no call of the handler runs. The handler thread
-    /// wakes before the server, which competes with it for the processor.
+    /// As [`EventHub::remove`]. Runs a job on the handler thread once no call of the handler runs. The server is asked
+    /// afterwards, because it competes with both threads for the processor.
     ///
     /// # Errors
     /// The job: it will not run, because the process has no handler thread any more.
-    pub(in crate::runtime) fn remove_with(&self, id: usize, job: Job) -> Result<(), Job> {
+    pub(in crate::runtime) fn remove_with(self: &Arc<Self>, id: usize, job: Job) -> Result<(), Job> {
         let mut state = self.state.lock();
-        let removed = state.dispatcher.remove(id);
+        let Some((codes, handler)) = state.dispatcher.remove(id) else { return self.outside.defer(job) };
+        let hub = Arc::downgrade(self);
+        let job = Box::new(move || {
+            job();
+            if let Some(hub) = hub.upgrade() {
+                // Another handler may have been registered for these codes since then.
+                hub.settle(&mut hub.state.lock(), &codes);
+            }
+        });
         let deferred = match state.is_running(id) {
             true => {
                 state.waiting.push((id, job));
@@ -262,12 +270,9 @@ impl EventHub {
             }
             false => self.outside.defer(job),
         };
-        if let Some((codes, _)) = &removed {
-            self.settle(&mut state, codes);
-        }
         drop(state);
         // The handler's captured values must not be dropped under the lock.
-        drop(removed);
+        drop(handler);
         deferred
     }
 
@@ -398,5 +403,64 @@ impl HubState {
 
     fn is_running(&self, id: usize) -> bool {
         self.running.iter().any(|(running, _)| *running == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Namespace;
+
+    const CODE: Status = Status::from_raw(-9000);
+
+    /// The jobs of the handler thread, and the codes that the server was asked to drop.
+    #[derive(Default)]
+    struct Recorded {
+        jobs: Mutex<Vec<Job>>,
+        dropped: Mutex<Vec<Status>>,
+    }
+
+    struct Recorder(Arc<Recorded>);
+
+    impl Outside for Recorder {
+        fn defer(&self, job: Job) -> Result<(), Job> {
+            self.0.jobs.lock().push(job);
+            Ok(())
+        }
+
+        fn deregister(&self, codes: Vec<Status>) {
+            self.0.dropped.lock().extend(codes);
+        }
+
+        fn listen(&self, _: bool) {}
+    }
+
+    /// The number of a new handler, and whether the server is asked for its code.
+    fn register(hub: &Arc<EventHub>) -> (usize, bool) {
+        let registration = Registration::parse(&[CODE], &[]).unwrap();
+        let (begun, request) = hub.begin(registration, Arc::new(|_| {}), Begun::request).unwrap();
+        (hub.finish(begun, Ok::<(), Status>(())).unwrap(), request.is_some())
+    }
+
+    #[test]
+    fn the_server_drops_a_code_after_the_callback_unless_it_is_registered_again() {
+        let recorded = Arc::new(Recorded::default());
+        let own = ProcId::new(Namespace::new("job").unwrap(), 0);
+        let hub = EventHub::new(own, 1, Clock::start(), Box::new(Recorder(Arc::clone(&recorded))));
+        let end = |id: usize| {
+            let (at_callback, called) = (Arc::clone(&recorded), Arc::clone(&recorded));
+            let callback = move || assert_eq!(at_callback.dropped.lock().as_slice(), []);
+            assert!(hub.remove_with(id, Box::new(callback)).is_ok());
+            move || std::mem::take(&mut *called.jobs.lock()).into_iter().for_each(|job| job())
+        };
+        let (first, is_asked) = register(&hub);
+        assert!(is_asked);
+        let run_jobs = end(first);
+        let (second, is_asked) = register(&hub);
+        assert!(!is_asked, "the server still has the code");
+        run_jobs();
+        assert_eq!(recorded.dropped.lock().as_slice(), []);
+        end(second)();
+        assert_eq!(recorded.dropped.lock().as_slice(), [CODE]);
     }
 }
