@@ -200,9 +200,10 @@ impl ServerLoop {
     }
 
     fn take_commands(&mut self) {
-        for _ in 0..COMMANDS_PER_TURN {
+        let mut now = self.clock.now();
+        let end = now + COMMANDS_TIME;
+        while now < end {
             let Some(command) = self.commands.take() else { return };
-            let now = self.clock.now();
             let task = Task::Call(what_of(&command));
             match command {
                 Command::Call(call, completion) => {
@@ -229,6 +230,7 @@ impl ServerLoop {
                 Command::Shutdown => return self.is_ending = true,
             }
             self.note(task);
+            now = self.meter.last();
         }
         // More commands may wait, but the wake is used up.
         self.waker.wake();
@@ -626,8 +628,8 @@ impl Calls {
     }
 }
 
-/// Commands of other threads per turn: more would delay the sockets.
-const COMMANDS_PER_TURN: usize = 64;
+/// Time of commands of other threads in a turn. A client's flood may cause thousands of answers of the host.
+const COMMANDS_TIME: Duration = Duration::from_micros(30);
 /// Requests of one process per turn. An ordinary process has two at a time, a commit and a fence.
 const REQUESTS_PER_PROCESS: u64 = 8;
 /// Time of a process in a turn; the request that exceeds it is the last.
