@@ -65,11 +65,12 @@ pub(super) struct Connections {
 }
 
 impl Connections {
+    /// At most `peers_max` connections in all.
     pub(super) fn new(
         server: ProcId,
         limits: ConnectionLimits,
+        peers_max: usize,
         pollers: Pollers,
-        pending_handshakes: PendingHandshakes,
         proofs: Option<Proofs>,
         decoder: Decoder,
     ) -> Self {
@@ -83,7 +84,7 @@ impl Connections {
             deadlines: BTreeSet::new(),
             turns: Turns::default(),
             decoder,
-            pending_handshakes,
+            pending_handshakes: PendingHandshakes::new(limits.handshakes_max, peers_max),
             writes: Writes::default(),
             ended: Vec::new(),
             process_ends: ProcessEnds::default(),

@@ -24,7 +24,6 @@ use super::host_thread::{HostThread, is_host_thread};
 use super::job_setup::JobSetup;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
-use super::newcomers::PendingHandshakes;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::poller::{Pollers, Waker};
@@ -157,13 +156,14 @@ impl ServerHandle {
             offers_munge: proofs.is_some(),
         };
         let outside = Box::new(HostProcess(commands.clone()));
-        let events = EventHub::new(environment.address.server.clone(), FIRST_HANDLER, clock, outside);
+        let server = environment.address.server.clone();
+        let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let core = Config { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
         let capabilities = core.capabilities;
         let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
-        let handshakes = PendingHandshakes::new(connections.handshakes_max, core.limits.peers_max);
+        let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: ServerCore::new(core, Store::new(store)),
@@ -175,14 +175,7 @@ impl ServerHandle {
             waker,
             listeners,
             commands: receiver,
-            connections: Connections::new(
-                environment.address.server.clone(),
-                connections,
-                pollers,
-                handshakes,
-                proofs,
-                decoder,
-            ),
+            connections: Connections::new(server, connections, peers_max, pollers, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             wakes_at: None,
