@@ -8,7 +8,7 @@
 //! - The server's own process asks without messages (`own_process`, `own_values`). `job_setup` and `host_facts` keep
 //!   data for the host: what jobs get beside their description, and answers to queries about it.
 //! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
-//! - While the first thread waits, a call of the host takes a turn on the caller's thread (`commands`).
+//! - While the first thread waits, a call of the host takes a turn on the caller's thread (`loop_messages`).
 //! - A server that gets a large message has a third thread, which decodes and encodes large messages (`decoder`).
 //! - A client has no thread. Callers that wait for the server take turns at its socket (`link`). The first callback or
 //!   event handler starts a thread for callbacks and handlers.
@@ -18,7 +18,7 @@
 //! No lock is held during a wait, and no function of a user is called with a lock held, except `Host::observed`.
 //!
 //! ```text
-//! api threads ── commands ──► server_loop ── Input ──► server core
+//! api threads ── messages ──► server_loop ── Input ──► server core
 //!                 (waker)       │  ▲    ◄── Output ──┘
 //!      host_thread ◄── upcalls ─┘  └── connections ◄──► sockets
 //!
@@ -51,7 +51,9 @@ pub use client::tool::{
 pub use server::connection_limits::ConnectionLimits;
 pub use server::host::{Answer, FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder};
 pub use server::host_facts::{FactError, HostFacts};
-pub use server::job_setup::{AllocationError, EnvironmentChange, JobSetup, Registration, SetupError, Variable};
+pub use server::job_setup::{
+    AllocationError, EnvironmentChange, JobSetup, NamespaceRegistration, SetupError, Variable,
+};
 pub use server::own_process::{FindRequest, OwnProcess};
 pub use server::own_values::OwnValues;
 pub use server::server_handle::tool_support::ToolSupport;

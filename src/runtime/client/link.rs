@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::link_state::{Beside, FutexWait, LinkState};
-use super::results::{CallResult, Callback};
+use super::results::{CallResult, CallResultCallback};
 use super::watchers::Watchers;
 use crate::client::{Call, CallError, CallId, LossReason, Outcome};
 use crate::gds::{CompletionSlot, CompletionStatus, NamespaceReader};
@@ -171,7 +171,7 @@ impl Link {
     }
 
     /// Makes a call whose result goes to a callback. A thread must run [`Link::run_callbacks`].
-    pub(super) fn start_with(&self, call: Call, callback: Callback) -> CallId {
+    pub(super) fn start_with(&self, call: Call, callback: CallResultCallback) -> CallId {
         let mut state = self.state.lock();
         let id = state.begin(self.clock.now(), call);
         state.results.give_to(id, callback);

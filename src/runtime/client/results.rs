@@ -9,7 +9,7 @@ use crate::runtime::shared::events::Job;
 pub(super) type CallResult = Result<Outcome, CallError>;
 
 /// Takes the result of a call, on the progress thread.
-pub(super) type Callback = Box<dyn FnOnce(CallResult) + Send>;
+pub(super) type CallResultCallback = Box<dyn FnOnce(CallResult) + Send>;
 
 /// Results on their way to their callers.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub(super) struct Results {
     /// For calls that a thread will wait for.
     pub(super) kept: BTreeMap<CallId, CallResult>,
     /// Calls whose result goes to a callback.
-    pub(super) callbacks: BTreeMap<CallId, Callback>,
+    pub(super) callbacks: BTreeMap<CallId, CallResultCallback>,
     /// Callbacks with their results, and other jobs for the same thread.
     pub(super) ready: VecDeque<Job>,
     /// Calls whose results are dropped.
@@ -40,7 +40,7 @@ impl Results {
     }
 
     /// Passes the result of a call to a callback, even if the result is there already.
-    pub(super) fn give_to(&mut self, id: CallId, callback: Callback) {
+    pub(super) fn give_to(&mut self, id: CallId, callback: CallResultCallback) {
         match self.kept.remove(&id) {
             Some(result) => self.ready.push_back(Box::new(|| callback(result))),
             None => drop(self.callbacks.insert(id, callback)),

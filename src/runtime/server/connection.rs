@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::replies::Replies;
-use super::commands::Decoded;
 use super::decoder::LARGE_BYTES_MIN;
 use super::handshake::{
     self, CompletedHandshake, Expects, Handshake, Introduced, Introduction, IntroductionError, PeerOrigin, Rejected,
     Unproven,
 };
 use super::job_info::JobInfoError;
+use super::loop_messages::Decoded;
 use super::memory_quota::MemoryUse;
 use super::poller::{Interest, Poller, Token};
 use super::request_quota::Account;

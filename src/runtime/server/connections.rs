@@ -2,12 +2,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::commands::Decoded;
 use super::connection::{Connection, Dropped};
 use super::connection_limits::ConnectionLimits;
 use super::decoder::{Content, Decoder, UnencodedReply};
-use super::job_info::{Described, JobAnswer, JobInfoAnswers, PutOff, Question};
+use super::job_info::{Described, DescriptionRequest, JobAnswer, JobInfoAnswers, PutOff};
 use super::listeners::Listeners;
+use super::loop_messages::Decoded;
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::{PendingHandshakes, Refusals};
 use super::poller::{Pollers, Readiness, Token};
@@ -516,7 +516,7 @@ impl Connections {
         topology: Option<&str>,
     ) {
         let Some(reading) = self.connections.get(&id).and_then(Connection::reading) else { return };
-        if self.is_put_off(Question::Info(id, tag, namespace.clone()), store) {
+        if self.is_put_off(DescriptionRequest::Info(id, tag, namespace.clone()), store) {
             return;
         }
         let payload = self.job_info.payload(&namespace, reading, store, topology);
@@ -525,7 +525,7 @@ impl Connections {
 
     /// Answers a Get with data that begins with the description of a job.
     pub(super) fn reply_job_data(&mut self, id: PeerId, tag: Tag, data: JobData, store: &Store) {
-        if self.is_put_off(Question::Data(id, tag, data.clone()), store) {
+        if self.is_put_off(DescriptionRequest::Data(id, tag, data.clone()), store) {
             return;
         }
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return };
@@ -538,16 +538,16 @@ impl Connections {
         }
     }
 
-    /// Lets the decoder write a large description. The question's connection waits meanwhile.
-    fn is_put_off(&mut self, question: Question, store: &Store) -> bool {
-        let id = question.peer();
+    /// Lets the decoder write a large description. The request's connection waits meanwhile.
+    fn is_put_off(&mut self, request: DescriptionRequest, store: &Store) -> bool {
+        let id = request.peer();
         let Some(codec) = self.connections.get(&id).and_then(Connection::codec) else { return false };
-        match self.job_info.put_off(question, codec, store) {
+        match self.job_info.put_off(request, codec, store) {
             PutOff::No => return false,
             PutOff::Behind => {}
             PutOff::Begin(description) => {
                 if let Some(described) = self.decoder.describe(description) {
-                    // Without a thread the description is at hand now, and this question is the only one.
+                    // Without a thread the description is at hand now, and this request is the only one.
                     drop(self.job_info.settle(described));
                     return false;
                 }
@@ -557,15 +557,15 @@ impl Connections {
         true
     }
 
-    /// Takes a description from the decoder. Returns the questions that it answers.
-    pub(super) fn settle_described(&mut self, described: Described) -> Vec<Question> {
-        let (questions, error) = self.job_info.settle(described);
-        questions.iter().for_each(|question| self.resume(question.peer()));
-        let Some(error) = error else { return questions };
-        for question in questions {
-            match question {
-                Question::Info(id, ..) => self.settle(id, Err(Dropped::JobInfo(error.clone()))),
-                Question::Data(id, tag, _) => self.reply(id, tag, &Reply::Status(error.status())),
+    /// Takes a description from the decoder. Returns the requests that it answers.
+    pub(super) fn settle_described(&mut self, described: Described) -> Vec<DescriptionRequest> {
+        let (requests, error) = self.job_info.settle(described);
+        requests.iter().for_each(|request| self.resume(request.peer()));
+        let Some(error) = error else { return requests };
+        for request in requests {
+            match request {
+                DescriptionRequest::Info(id, ..) => self.settle(id, Err(Dropped::JobInfo(error.clone()))),
+                DescriptionRequest::Data(id, tag, _) => self.reply(id, tag, &Reply::Status(error.status())),
             }
         }
         Vec::new()

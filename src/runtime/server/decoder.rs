@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use crossbeam::channel::{Sender, unbounded};
 
-use super::commands::{Command, CommandSender, Decoded};
 use super::job_info::{Described, Description};
+use super::loop_messages::{Decoded, LoopMessage, LoopSender};
 use super::reply_line::ReplyLine;
 use super::turns::{Share, Turns};
 use crate::proto::frame::OwnedFrame;
@@ -25,7 +25,7 @@ use crate::types::{Kval, ProcId, Time, Value, exceeds, footprint};
 
 /// The connections with requests to decode, and the thread. The first request starts it.
 pub(super) struct Decoder {
-    commands: CommandSender,
+    loop_sender: LoopSender,
     clock: Clock,
     jobs: Option<Sender<Job>>,
     turns: Turns,
@@ -155,8 +155,15 @@ fn is_large(reply: &Reply) -> bool {
 }
 
 impl Decoder {
-    pub(super) fn new(commands: CommandSender, clock: Clock) -> Self {
-        Self { commands, clock, jobs: None, turns: Turns::default(), working_for: None, replies: ReplyLine::default() }
+    pub(super) fn new(loop_sender: LoopSender, clock: Clock) -> Self {
+        Self {
+            loop_sender,
+            clock,
+            jobs: None,
+            turns: Turns::default(),
+            working_for: None,
+            replies: ReplyLine::default(),
+        }
     }
 
     /// Adds a connection with a request to decode.
@@ -275,20 +282,20 @@ impl Decoder {
 
     fn start(&self) -> io::Result<Sender<Job>> {
         let (jobs, receiver) = unbounded();
-        let (commands, clock) = (self.commands.clone(), self.clock);
+        let (loop_sender, clock) = (self.loop_sender.clone(), self.clock);
         spawn("modex-decoder", move || {
             for job in receiver {
                 match job {
                     // A server that has ended needs no result.
                     Job::Decode(peer, frame, codec) => {
                         let decoded = Box::new(decoded(frame, &codec, clock));
-                        let _ = commands.send(Command::Decoded(peer, decoded));
+                        let _ = loop_sender.send(LoopMessage::Decoded(peer, decoded));
                     }
                     Job::Encode(peer, answer) => {
-                        let _ = commands.send(Command::Encoded(peer, answer.encoded()));
+                        let _ = loop_sender.send(LoopMessage::Encoded(peer, answer.encoded()));
                     }
                     Job::Describe(description) => {
-                        let _ = commands.send(Command::Described(Box::new(description.write())));
+                        let _ = loop_sender.send(LoopMessage::Described(Box::new(description.write())));
                     }
                     Job::Discard(memory) => drop(memory),
                 }

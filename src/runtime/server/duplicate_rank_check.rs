@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crossbeam::channel::{Sender, bounded};
 
-use super::commands::{Command, CommandSender};
 use super::connections::Connections;
 use super::lifecycle_observer::LifecycleObserver;
+use super::loop_messages::{LoopMessage, LoopSender};
 use crate::ptl::{self, PeerEnd};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{Input, PeerId};
@@ -19,7 +19,7 @@ use crate::types::{ProcId, Time};
 
 /// Searches for strangers when a name is claimed again, with a limit on the number of searches.
 pub(super) struct DuplicateRankCheck {
-    commands: CommandSender,
+    loop_sender: LoopSender,
     /// Queue of the searching thread. The first search starts it.
     searches: Option<Sender<Search>>,
     /// Introductions that wait for a search.
@@ -51,8 +51,8 @@ impl Search {
 }
 
 impl DuplicateRankCheck {
-    pub(super) const fn new(commands: CommandSender) -> Self {
-        Self { commands, searches: None, waiting: BTreeMap::new(), search_count: 0, period_end: None }
+    pub(super) const fn new(loop_sender: LoopSender) -> Self {
+        Self { loop_sender, searches: None, waiting: BTreeMap::new(), search_count: 0, period_end: None }
     }
 
     /// Adds the strangers of the same name to an introduction. `None`: the introduction comes later from
@@ -114,11 +114,11 @@ impl DuplicateRankCheck {
 
     fn start(&self) -> io::Result<Sender<Search>> {
         let (searches, receiver) = bounded::<Search>(SEARCHES_WAITING_MAX);
-        let commands = self.commands.clone();
+        let loop_sender = self.loop_sender.clone();
         spawn("modex-claims", move || {
             for search in receiver {
                 // A server that has ended needs no result.
-                let _ = commands.send(Command::Searched(search.peer, search.strangers()));
+                let _ = loop_sender.send(LoopMessage::Searched(search.peer, search.strangers()));
             }
         })?;
         Ok(searches)
@@ -159,15 +159,15 @@ mod tests {
 
     use super::*;
     use crate::proto::Version;
-    use crate::runtime::server::commands::CommandReceiver;
+    use crate::runtime::server::loop_messages::LoopReceiver;
     use crate::runtime::server::poller::{Poller, Token, Waker};
     use crate::server::{Credentials, Hello, StoreOffer};
     use crate::types::Namespace;
 
-    fn duplicate_rank_check() -> (DuplicateRankCheck, CommandReceiver) {
+    fn duplicate_rank_check() -> (DuplicateRankCheck, LoopReceiver) {
         let poller = Poller::new().unwrap();
-        let (commands, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
-        (DuplicateRankCheck::new(commands), receiver)
+        let (loop_sender, receiver) = LoopSender::new(Waker::new(&poller, Token(0)).unwrap());
+        (DuplicateRankCheck::new(loop_sender), receiver)
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// A second connection of a rank over TCP made the server's own thread look at up to 16,384 processes and
-    /// descriptors. All clients waited for 169 ms. Now the result comes as a command, and only the introduction waits.
+    /// descriptors. All clients waited for 169 ms. Now the result comes as a message, and only the introduction waits.
     #[test]
     fn a_search_is_done_beside_the_loop() {
         let (mut duplicate_rank_check, receiver) = duplicate_rank_check();
@@ -200,8 +200,8 @@ mod tests {
         };
         assert!(duplicate_rank_check.search(search));
         duplicate_rank_check.waiting.insert(PeerId(3), Input::Connected(PeerId(3), hello));
-        let command = std::iter::from_fn(|| Some(receiver.take())).flatten().next();
-        let Some(Command::Searched(peer, strangers)) = command else { panic!("no result") };
+        let message = std::iter::from_fn(|| Some(receiver.take())).flatten().next();
+        let Some(LoopMessage::Searched(peer, strangers)) = message else { panic!("no result") };
         assert_eq!((peer, strangers.contains(&PeerId(4))), (PeerId(3), false), "a process is family of itself");
         assert!(matches!(duplicate_rank_check.settle(peer, strangers), Some(Input::Connected(PeerId(3), _))));
         assert!(duplicate_rank_check.settle(peer, BTreeSet::new()).is_none());

@@ -11,7 +11,7 @@ use crate::server::{
 };
 use crate::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 
-use super::commands::{Command, CommandSender};
+use super::loop_messages::{LoopMessage, LoopSender};
 
 /// One method of [`Host`] for each service.
 macro_rules! methods {
@@ -228,7 +228,7 @@ pub struct Responder<T: Answer> {
 /// The taker of an answer.
 pub(super) enum Taker {
     /// The server's core.
-    Core(UpcallId, CommandSender),
+    Core(UpcallId, LoopSender),
     /// A call of the server's own process.
     Caller(Box<dyn FnOnce(HostReply) + Send>),
 }
@@ -250,9 +250,9 @@ impl<T: Answer> Responder<T> {
 
     fn answer(&mut self, reply: HostReply) {
         match self.taker.take() {
-            Some(Taker::Core(upcall, commands)) => {
+            Some(Taker::Core(upcall, loop_sender)) => {
                 // A server that has ended needs no answers.
-                let _ = commands.send(Command::Completed(upcall, reply));
+                let _ = loop_sender.send(LoopMessage::Completed(upcall, reply));
             }
             Some(Taker::Caller(take)) => take(reply),
             None => {}
@@ -265,9 +265,9 @@ impl Responder<FenceReply> {
     /// [`ExchangeForm::pack_fence`](crate::ExchangeForm::pack_fence). Damaged bytes fail the fence. The server reads
     /// them in place; they are dropped on the thread that calls the host.
     pub fn packed(mut self, bytes: impl AsRef<[u8]> + Send + Sync + 'static) {
-        let Some(Taker::Core(_, commands)) = &self.taker else { return };
-        let commands = commands.clone();
-        match PackedFence::new(GivenBack { bytes: Some(bytes), commands }) {
+        let Some(Taker::Core(_, loop_sender)) = &self.taker else { return };
+        let loop_sender = loop_sender.clone();
+        match PackedFence::new(GivenBack { bytes: Some(bytes), loop_sender }) {
             Ok(packed) => self.answer(HostReply::PackedFence { status: Status::SUCCESS, packed }),
             Err(error) => {
                 tracing::warn!(%error, "the data of a fence can't be read");
@@ -281,7 +281,7 @@ impl Responder<FenceReply> {
 /// never drops them.
 struct GivenBack<B: Send + 'static> {
     bytes: Option<B>,
-    commands: CommandSender,
+    loop_sender: LoopSender,
 }
 
 impl<B: AsRef<[u8]> + Send + 'static> AsRef<[u8]> for GivenBack<B> {
@@ -294,7 +294,7 @@ impl<B: Send + 'static> Drop for GivenBack<B> {
     fn drop(&mut self) {
         let bytes = self.bytes.take();
         // After the server's end they are dropped here.
-        let _ = self.commands.give(Command::Run(Box::new(move || drop(bytes))));
+        let _ = self.loop_sender.give(LoopMessage::Run(Box::new(move || drop(bytes))));
     }
 }
 

@@ -9,9 +9,9 @@ use crossbeam::channel::Sender;
 use crate::server::{ClientConnected, ClientFinalized, DirectModex, HostData, HostResult, Upcall, UpcallId};
 use crate::types::{AsStatus, Namespace, ProcId, Rank};
 
-use super::commands::{Callback, CommandSender};
 use super::host::{FenceReply, Host, Responder, Taker, call_service};
 use super::job_queue::{JobReceiver, JobSender, queue};
+use super::loop_messages::{HostResultCallback, LoopSender};
 use super::request_quota::{Account, RequestOrigin};
 use crate::runtime::shared::events;
 use crate::runtime::shared::threads::spawn;
@@ -22,7 +22,7 @@ use crate::runtime::shared::threads::spawn;
 /// The thread ends after this is dropped. It is not joined: a host's function may wait for ever, and the end of the
 /// server does not wait for it.
 pub(super) struct HostThread {
-    commands: CommandSender,
+    loop_sender: LoopSender,
     jobs: JobSender<Lane, HostJob>,
 }
 
@@ -31,7 +31,7 @@ pub(super) enum HostJob {
     /// A function of the host.
     Upcall(UpcallId, Upcall),
     /// The result of a call of the host.
-    Complete(Callback, HostResult<HostData>),
+    Complete(HostResultCallback, HostResult<HostData>),
     /// A job, such as event handlers of the host's process.
     Run(events::Job),
 }
@@ -49,24 +49,24 @@ pub(super) enum Lane {
     Fetches(Namespace),
 }
 
-/// The place of a job in the queue.
+/// The placement of a job in the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueuePlacement {
     /// The user whose turns it takes; `None`: the host.
     pub(super) uid: Option<u32>,
     /// The lanes of the job; empty: the lane of the host.
     pub(super) lanes: BTreeSet<Lane>,
 }
 
-impl Place {
-    /// The place of a job that a request may have caused, and that may be about a process.
+impl QueuePlacement {
+    /// The placement of a job that a request may have caused, and that may be about a process.
     pub(super) fn new(origin: Option<&RequestOrigin>, about: Option<&ProcId>) -> Self {
         let about = about.map(|proc| Account::Process(proc.clone()));
         let lanes = origin.map(|origin| origin.account.clone()).into_iter().chain(about).map(Lane::Of).collect();
         Self { uid: origin.map(|origin| origin.uid), lanes }
     }
 
-    /// The place of an upcall.
+    /// The placement of an upcall.
     pub(super) fn of(upcall: &Upcall, origin: Option<&RequestOrigin>) -> Self {
         match upcall {
             Upcall::ClientConnected(ClientConnected { proc, .. })
@@ -107,28 +107,28 @@ impl HostThread {
     ///
     /// # Errors
     /// No thread can be started.
-    pub(super) fn start(host: Arc<dyn Host>, commands: CommandSender, is_alive: Sender<()>) -> io::Result<Self> {
+    pub(super) fn start(host: Arc<dyn Host>, loop_sender: LoopSender, is_alive: Sender<()>) -> io::Result<Self> {
         let (jobs, receiver) = queue();
-        let of_thread = commands.clone();
+        let of_thread = loop_sender.clone();
         spawn("modex-host", move || {
             IS_HOST_THREAD.set(true);
             serve(&*host, &of_thread, receiver);
             drop(is_alive);
         })?;
-        Ok(Self { commands, jobs })
+        Ok(Self { loop_sender, jobs })
     }
 
     /// The thread's way to the server's loop.
-    pub(super) const fn commands(&self) -> &CommandSender {
-        &self.commands
+    pub(super) const fn loop_sender(&self) -> &LoopSender {
+        &self.loop_sender
     }
 
     /// Runs a job after earlier ones with a common lane.
-    pub(super) fn run_at(&self, mut place: Place, job: HostJob) {
-        if place.lanes.is_empty() {
-            place.lanes.insert(Lane::Host);
+    pub(super) fn run_at(&self, mut placement: QueuePlacement, job: HostJob) {
+        if placement.lanes.is_empty() {
+            placement.lanes.insert(Lane::Host);
         }
-        self.jobs.send(place.uid, place.lanes, job);
+        self.jobs.send(placement.uid, placement.lanes, job);
     }
 
     /// Runs the completion of a host's call that ends a process or a job (the wildcard rank). The host may then free
@@ -147,11 +147,11 @@ pub(super) fn is_host_thread() -> bool {
     IS_HOST_THREAD.get()
 }
 
-fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, HostJob>) {
+fn serve(host: &dyn Host, loop_sender: &LoopSender, jobs: JobReceiver<Lane, HostJob>) {
     for job in jobs {
         // A panic fails this one request: its responder is dropped and answers with an error.
         let outcome = catch_unwind(AssertUnwindSafe(|| match job {
-            HostJob::Upcall(id, upcall) => dispatch(host, commands, id, upcall),
+            HostJob::Upcall(id, upcall) => dispatch(host, loop_sender, id, upcall),
             HostJob::Complete(callback, result) => callback(result.read()),
             HostJob::Run(job) => job(),
         }));
@@ -161,8 +161,8 @@ fn serve(host: &dyn Host, commands: &CommandSender, jobs: JobReceiver<Lane, Host
     }
 }
 
-fn dispatch(host: &dyn Host, commands: &CommandSender, id: UpcallId, upcall: Upcall) {
-    let taker = Taker::Core(id, commands.clone());
+fn dispatch(host: &dyn Host, loop_sender: &LoopSender, id: UpcallId, upcall: Upcall) {
+    let taker = Taker::Core(id, loop_sender.clone());
     match upcall {
         Upcall::ClientConnected(client) => host.client_connected(client, Responder::new(taker)),
         Upcall::ClientFinalized(client) => host.client_finalized(client, Responder::new(taker)),
@@ -217,18 +217,18 @@ mod tests {
     #[test]
     fn what_one_user_asks_waits_for_few_requests_of_another() {
         let (sender, mut receiver) = queue();
-        let send = |place: Place, name: &'static str| sender.send(place.uid, place.lanes, name);
+        let send = |placement: QueuePlacement, name: &'static str| sender.send(placement.uid, placement.lanes, name);
         for rank in 0..16 {
             let (bob, bobs) = (proc("bob", rank), origin(66, &proc("bob", rank)));
             for _ in 0..100 {
-                send(Place::of(&abort(&bob), Some(&bobs)), "abort");
-                send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)), "event");
-                send(Place::new(Some(&bobs), None).and(Lane::Of(Account::Process(proc("bob", 99)))), "fence");
+                send(QueuePlacement::of(&abort(&bob), Some(&bobs)), "abort");
+                send(QueuePlacement::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)), "event");
+                send(QueuePlacement::new(Some(&bobs), None).and(Lane::Of(Account::Process(proc("bob", 99)))), "fence");
             }
         }
         assert_eq!(receiver.next(), Some("abort"));
         let (alice, alices) = (proc("alice", 0), origin(1000, &proc("alice", 0)));
-        send(Place::of(&abort(&alice), Some(&alices)), "alice");
+        send(QueuePlacement::of(&abort(&alice), Some(&alices)), "alice");
         assert!(receiver.by_ref().position(|name| name == "alice").unwrap() < 20);
     }
 
@@ -240,17 +240,17 @@ mod tests {
         let [bob, other] = [0, 1].map(|rank| proc("bob", rank));
         let [bobs, others] = [&bob, &other].map(|proc| origin(66, proc));
         let mut sent = Vec::new();
-        let mut send = |place: Place| {
+        let mut send = |placement: QueuePlacement| {
             sent.push(sent.len());
-            sender.send(place.uid, place.lanes, sent.len() - 1);
+            sender.send(placement.uid, placement.lanes, sent.len() - 1);
         };
         for _ in 0..5 {
-            send(Place::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)));
-            send(Place::of(&abort(&bob), Some(&bobs)));
+            send(QueuePlacement::of(&Upcall::NotifyEvent(event(&bob)), Some(&bobs)));
+            send(QueuePlacement::of(&abort(&bob), Some(&bobs)));
             // A fence of both processes, completed by the other one.
-            send(Place::new(Some(&others), None).and(Lane::Of(Account::Process(bob.clone()))));
+            send(QueuePlacement::new(Some(&others), None).and(Lane::Of(Account::Process(bob.clone()))));
             // The loss of the process, without a request.
-            send(Place::new(None, Some(&bob)));
+            send(QueuePlacement::new(None, Some(&bob)));
         }
         sender.send_behind(|lane| lane.concerns(&proc("bob", 0)), Lane::Host, sent.len());
         drop(sender);

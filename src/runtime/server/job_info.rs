@@ -23,7 +23,7 @@ pub(super) struct JobInfoAnswers {
     kept: Vec<Written>,
     /// Replies that are no longer kept, but still on their way to a client.
     parted: Vec<Arc<[u8]>>,
-    /// Descriptions that another thread writes, and the questions that wait for them.
+    /// Descriptions that another thread writes, and the requests that wait for them.
     begun: Vec<Begun>,
 }
 
@@ -33,19 +33,19 @@ struct Begun {
     what: What,
     /// Whether the job was described anew meanwhile.
     is_stale: bool,
-    waiting: Vec<Question>,
+    waiting: Vec<DescriptionRequest>,
 }
 
 /// A request that a job's description answers.
 #[derive(Debug)]
-pub(super) enum Question {
+pub(super) enum DescriptionRequest {
     /// A client's request for its job information.
     Info(PeerId, Tag, Namespace),
     /// A Get whose answer begins with the description.
     Data(PeerId, Tag, JobData),
 }
 
-/// The fate of a question: answered, delayed, or passed on.
+/// The fate of a request: answered, delayed, or passed on.
 #[derive(Debug)]
 pub(super) enum PutOff {
     /// It is answered at once.
@@ -119,30 +119,30 @@ impl JobInfoAnswers {
         Self { kept_bytes_max, kept_bytes: 0, kept: Vec::new(), parted: Vec::new(), begun: Vec::new() }
     }
 
-    /// Puts a question off if the description of its job is large and not written yet.
-    pub(super) fn put_off(&mut self, question: Question, codec: &MessageCodec, store: &Store) -> PutOff {
-        let namespace = question.namespace();
+    /// Puts a request off if the description of its job is large and not written yet.
+    pub(super) fn put_off(&mut self, request: DescriptionRequest, codec: &MessageCodec, store: &Store) -> PutOff {
+        let namespace = request.namespace();
         let Some(reader) = store.shared_reader(namespace) else { return PutOff::No };
-        let what = question.what(codec);
+        let what = request.what(codec);
         if reader.described_parts() <= PARTS_AT_ONCE_MAX || self.kept.iter().any(|written| written.is_for(&what)) {
             return PutOff::No;
         }
         if let Some(begun) = self.begun.iter_mut().find(|begun| !begun.is_stale && begun.what == what) {
-            begun.waiting.push(question);
+            begun.waiting.push(request);
             return PutOff::Behind;
         }
         let (namespace, reader) = (namespace.clone(), Arc::clone(reader));
-        let data = match &question {
-            Question::Info(..) => None,
-            Question::Data(_, _, data) => Some(JobData { rest: AnswerData::NONE, ..data.clone() }),
+        let data = match &request {
+            DescriptionRequest::Info(..) => None,
+            DescriptionRequest::Data(_, _, data) => Some(JobData { rest: AnswerData::NONE, ..data.clone() }),
         };
-        self.begun.push(Begun { what: what.clone(), is_stale: false, waiting: vec![question] });
+        self.begun.push(Begun { what: what.clone(), is_stale: false, waiting: vec![request] });
         PutOff::Begin(Description { what, namespace, data, codec: *codec, reader })
     }
 
-    /// Keeps a description, and returns the questions that waited for it. They are asked again, unless there is an
+    /// Keeps a description, and returns the requests that waited for it. They are asked again, unless there is an
     /// error.
-    pub(super) fn settle(&mut self, described: Described) -> (Vec<Question>, Option<JobInfoError>) {
+    pub(super) fn settle(&mut self, described: Described) -> (Vec<DescriptionRequest>, Option<JobInfoError>) {
         let Described { what, bytes } = described;
         // Descriptions come in the order of their beginnings, so an outdated one comes first.
         let Some(place) = self.begun.iter().position(|begun| begun.what == what) else { return (Vec::new(), None) };
@@ -297,7 +297,7 @@ impl fmt::Display for What {
     }
 }
 
-impl Question {
+impl DescriptionRequest {
     /// The connection that waits.
     pub(super) const fn peer(&self) -> PeerId {
         match self {
@@ -501,37 +501,37 @@ mod tests {
         let mut answers = JobInfoAnswers::new(32 << 20);
         let codec = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
         let data = JobData { namespace: namespace.clone(), is_whole: false, rest: AnswerData::NONE };
-        let of_data = |peer| Question::Data(PeerId(peer), Tag(101), data.clone());
-        let of_info = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
-        for (question, kept) in [(&of_data as &dyn Fn(u64) -> Question, 1), (&of_info, 2)] {
-            let PutOff::Begin(description) = answers.put_off(question(1), &codec, &store) else { panic!("at once") };
-            assert!(matches!(answers.put_off(question(2), &codec, &store), PutOff::Behind));
-            let (questions, error) = answers.settle(description.write());
+        let of_data = |peer| DescriptionRequest::Data(PeerId(peer), Tag(101), data.clone());
+        let of_info = |peer| DescriptionRequest::Info(PeerId(peer), Tag(101), namespace.clone());
+        for (request, kept) in [(&of_data as &dyn Fn(u64) -> DescriptionRequest, 1), (&of_info, 2)] {
+            let PutOff::Begin(description) = answers.put_off(request(1), &codec, &store) else { panic!("at once") };
+            assert!(matches!(answers.put_off(request(2), &codec, &store), PutOff::Behind));
+            let (requests, error) = answers.settle(description.write());
             assert!(error.is_none());
-            assert_eq!(questions.iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1), PeerId(2)]);
-            assert!(matches!(answers.put_off(question(3), &codec, &store), PutOff::No));
+            assert_eq!(requests.iter().map(DescriptionRequest::peer).collect::<Vec<_>>(), [PeerId(1), PeerId(2)]);
+            assert!(matches!(answers.put_off(request(3), &codec, &store), PutOff::No));
             assert_eq!(answers.kept.len(), kept);
         }
         let (small, small_store) = job(2);
-        let question = Question::Info(PeerId(1), Tag(101), small);
-        assert!(matches!(answers.put_off(question, &codec, &small_store), PutOff::No));
+        let request = DescriptionRequest::Info(PeerId(1), Tag(101), small);
+        assert!(matches!(answers.put_off(request, &codec, &small_store), PutOff::No));
     }
 
-    /// A job may be described anew while its description is written. Later questions must not get the old one.
+    /// A job may be described anew while its description is written. Later requests must not get the old one.
     #[test]
     fn a_description_that_became_outdated_while_it_was_written_answers_no_question() {
         let (namespace, store) = job(5000);
         let mut answers = JobInfoAnswers::new(32 << 20);
         let codec = MessageCodec::to_client(Dialect::OWN, 1 << 30, true);
-        let question = |peer| Question::Info(PeerId(peer), Tag(101), namespace.clone());
-        let PutOff::Begin(first) = answers.put_off(question(1), &codec, &store) else { panic!("at once") };
+        let request = |peer| DescriptionRequest::Info(PeerId(peer), Tag(101), namespace.clone());
+        let PutOff::Begin(first) = answers.put_off(request(1), &codec, &store) else { panic!("at once") };
         answers.forget(&namespace);
-        let PutOff::Begin(second) = answers.put_off(question(2), &codec, &store) else { panic!("behind the old one") };
+        let PutOff::Begin(second) = answers.put_off(request(2), &codec, &store) else { panic!("behind the old one") };
         let mut settled = |description: Description| answers.settle(description.write()).0;
-        assert_eq!(settled(first).iter().map(Question::peer).collect::<Vec<_>>(), [PeerId(1)]);
+        assert_eq!(settled(first).iter().map(DescriptionRequest::peer).collect::<Vec<_>>(), [PeerId(1)]);
         assert!(answers.kept.is_empty() && answers.begun.len() == 1);
         assert_eq!(answers.settle(second.write()).0.len(), 1);
-        assert!(matches!(answers.put_off(question(1), &codec, &store), PutOff::No));
+        assert!(matches!(answers.put_off(request(1), &codec, &store), PutOff::No));
     }
 
     /// The first request decided for all: a client with a lower limit could not start after one with a higher limit.

@@ -30,7 +30,7 @@ struct Shared<L, T> {
 
 /// All jobs that have not been taken, by number.
 struct State<L, T> {
-    jobs: BTreeMap<u64, Waiting<L, T>>,
+    jobs: BTreeMap<u64, QueuedJob<L, T>>,
     lanes: BTreeMap<L, VecDeque<u64>>,
     /// The ready jobs of each user, in the order of the users' turns.
     ready: VecDeque<(Option<u32>, VecDeque<u64>)>,
@@ -38,7 +38,7 @@ struct State<L, T> {
     is_over: bool,
 }
 
-struct Waiting<L, T> {
+struct QueuedJob<L, T> {
     uid: Option<u32>,
     lanes: BTreeSet<L>,
     /// The number of its lanes with an earlier job.
@@ -91,7 +91,7 @@ impl<L: Ord + Clone, T> State<L, T> {
             behind = behind.saturating_add(usize::from(!places.is_empty()));
             places.push_back(number);
         }
-        self.jobs.insert(number, Waiting { uid, lanes, behind, job });
+        self.jobs.insert(number, QueuedJob { uid, lanes, behind, job });
         if behind == 0 {
             self.make_ready(uid, number);
         }
@@ -118,10 +118,10 @@ impl<L: Ord + Clone, T> State<L, T> {
                 self.lanes.remove(&lane);
                 continue;
             };
-            let Some(waiting) = self.jobs.get_mut(&first) else { continue };
-            waiting.behind = waiting.behind.saturating_sub(1);
-            if waiting.behind == 0 {
-                let uid = waiting.uid;
+            let Some(queued) = self.jobs.get_mut(&first) else { continue };
+            queued.behind = queued.behind.saturating_sub(1);
+            if queued.behind == 0 {
+                let uid = queued.uid;
                 self.make_ready(uid, first);
             }
         }

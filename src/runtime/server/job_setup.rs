@@ -232,15 +232,15 @@ impl JobSetup {
     }
 
     /// Begins the registration of a job: its first description gets the resources and the values given to the job.
-    /// [`Registration::conclude`] ends it.
-    pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> Registration {
+    /// [`NamespaceRegistration::conclude`] ends it.
+    pub fn begin(self: &Arc<Self>, namespace: &Namespace, description: &mut Description) -> NamespaceRegistration {
         // A described job keeps the copy of the resources that it has.
         let taken = self.take_for_description(namespace);
         if let Some(taken) = &taken {
             resources::add(namespace, description, &self.resources.lock());
             resources::add(namespace, description, &taken.concat());
         }
-        Registration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
+        NamespaceRegistration { setup: Arc::clone(self), namespace: namespace.clone(), taken }
     }
 
     /// Takes the values for a job's first description; `None` for later descriptions.
@@ -285,14 +285,14 @@ impl JobSetup {
 
 /// A registration in progress.
 #[must_use = "its end must be noted"]
-pub struct Registration {
+pub struct NamespaceRegistration {
     setup: Arc<JobSetup>,
     namespace: Namespace,
     /// The values that the first description of the job got; `None` for later descriptions.
     taken: Option<Vec<Allotment>>,
 }
 
-impl Registration {
+impl NamespaceRegistration {
     /// Whether the job was not described before.
     #[must_use]
     pub const fn is_first(&self) -> bool {

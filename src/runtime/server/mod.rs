@@ -1,7 +1,6 @@
 //! A server: its loop, its connections, and the thread of the host.
 
 pub(super) mod cleaner;
-pub(super) mod commands;
 pub(super) mod connection;
 pub(super) mod connection_limits;
 pub(super) mod connections;
@@ -16,6 +15,7 @@ pub(super) mod job_queue;
 pub(super) mod job_setup;
 pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
+pub(super) mod loop_messages;
 pub(super) mod memory_quota;
 pub(super) mod newcomers;
 pub(super) mod own_process;

@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
 
-use super::commands::{Callback, Command, CommandSender, Completion};
 use super::host::{Answer, Host, Responder, Taker, call_service};
+use super::loop_messages::{HostResultCallback, LoopMessage, LoopSender, ResultReceiver};
 use super::own_values::{OwnValues, Rest};
 use crate::client::CallError;
 use crate::events::Event;
@@ -37,7 +37,7 @@ use crate::types::{Info, Key, Namespace, ProcId, Rank, Status, Text, Value, rank
 /// The server's own process, as a requester.
 pub struct OwnProcess {
     pub(super) host: Arc<dyn Host>,
-    pub(super) commands: CommandSender,
+    pub(super) loop_sender: LoopSender,
     pub(super) events: Arc<EventHub>,
     pub(super) values: Arc<OwnValues>,
     /// Whether the host is asked for events of the environment.
@@ -70,14 +70,14 @@ enum Step {
 impl OwnProcess {
     pub(super) fn new(
         host: Arc<dyn Host>,
-        commands: CommandSender,
+        loop_sender: LoopSender,
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
         capabilities: Capabilities,
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
-        let own = Self { host, commands, events, values, asks_host: AtomicBool::default() };
+        let own = Self { host, loop_sender, events, values, asks_host: AtomicBool::default() };
         own.note_capabilities(capabilities);
         own
     }
@@ -94,7 +94,7 @@ impl OwnProcess {
     /// [`Stopped`].
     pub fn call(&self, call: HostCall) -> Result<HostResult, Stopped> {
         let (waiter, result) = bounded(1);
-        self.commands.send(Command::Call(call, Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        self.loop_sender.send(LoopMessage::Call(call, ResultReceiver::Waiter(waiter))).map_err(|_| Stopped)?;
         result.recv().map(HostResult::read).map_err(|_| Stopped)
     }
 
@@ -102,8 +102,8 @@ impl OwnProcess {
     ///
     /// # Errors
     /// [`Stopped`]: the callback will not run.
-    pub fn call_with(&self, call: HostCall, callback: Callback) -> Result<(), Stopped> {
-        self.commands.send(Command::Call(call, Completion::Callback(callback))).map_err(|_| Stopped)
+    pub fn call_with(&self, call: HostCall, callback: HostResultCallback) -> Result<(), Stopped> {
+        self.loop_sender.send(LoopMessage::Call(call, ResultReceiver::Callback(callback))).map_err(|_| Stopped)
     }
 
     /// Runs a job on the thread that calls the host.
@@ -111,7 +111,7 @@ impl OwnProcess {
     /// # Errors
     /// [`Stopped`]: the job will not run.
     pub fn run(&self, job: Box<dyn FnOnce() + Send>) -> Result<(), Stopped> {
-        self.commands.send(Command::Run(job)).map_err(|_| Stopped)
+        self.loop_sender.send(LoopMessage::Run(job)).map_err(|_| Stopped)
     }
 
     /// Raises an event for the handlers of this process only.
@@ -131,9 +131,9 @@ impl OwnProcess {
     /// [`CallError`]: the host's status, or "not supported" for a request that a server does not make.
     pub fn exchange(&self, request: Request) -> Result<Reply, CallError> {
         let command = request.command();
-        if let Some(question) = Question::of(&request, &self.values.hostname) {
+        if let Some(resolve) = ResolveRequest::of(&request, &self.values.hostname) {
             let refused = |status| CallError::Refused { command, status };
-            let Question { find, read } = question.map_err(refused)?;
+            let ResolveRequest { find, read } = resolve.map_err(refused)?;
             return answer(command, read, self.find(find).map_err(|Stopped| refused(Status::ERR_INIT))?);
         }
         let (sender, reply) = bounded(1);
@@ -157,21 +157,21 @@ impl OwnProcess {
         callback: impl FnOnce(Result<Reply, CallError>) + Send + 'static,
     ) -> Result<(), Stopped> {
         let command = request.command();
-        if let Some(question) = Question::of(&request, &self.values.hostname) {
-            return match question {
-                Ok(Question { find, read }) => {
+        if let Some(resolve) = ResolveRequest::of(&request, &self.values.hostname) {
+            return match resolve {
+                Ok(ResolveRequest { find, read }) => {
                     self.find_with(find, move |found| callback(answer(command, read, found)))
                 }
                 Err(status) => self.run(Box::new(move || callback(Err(CallError::Refused { command, status })))),
             };
         }
-        if self.commands.is_closed() {
+        if self.loop_sender.is_closed() {
             return Err(Stopped);
         }
-        let commands = self.commands.clone();
+        let loop_sender = self.loop_sender.clone();
         let take = move |reply| {
-            if let Err(late) = commands.give(Command::Run(Box::new(move || callback(reply))))
-                && let Command::Run(job) = *late
+            if let Err(late) = loop_sender.give(LoopMessage::Run(Box::new(move || callback(reply))))
+                && let LoopMessage::Run(job) = *late
             {
                 job();
             }
@@ -278,8 +278,8 @@ impl OwnProcess {
     }
 }
 
-/// A question for peers or nodes, which a Get of the job's description answers.
-struct Question {
+/// A request to resolve peers or nodes, which a Get of the job's description answers.
+struct ResolveRequest {
     find: FindRequest,
     read: Read,
 }
@@ -287,12 +287,12 @@ struct Question {
 /// Makes the reply from the value.
 type Read = Box<dyn FnOnce(&Value) -> Option<Reply> + Send>;
 
-impl Question {
+impl ResolveRequest {
     /// `None`: it is another request. The error refuses it.
     fn of(request: &Request, hostname: &str) -> Option<Result<Self, Status>> {
         match request {
-            Request::ResolvePeers(question) => Some(named(question.namespace.as_ref()).map(|namespace| {
-                let node = question.node.clone().unwrap_or_else(|| Text::from(hostname));
+            Request::ResolvePeers(peers) => Some(named(peers.namespace.as_ref()).map(|namespace| {
+                let node = peers.node.clone().unwrap_or_else(|| Text::from(hostname));
                 Self::peers(namespace, node)
             })),
             Request::ResolveNode(namespace) => Some(named(namespace.as_ref()).map(|namespace| Self::nodes(&namespace))),
@@ -330,7 +330,7 @@ fn fact(namespace: &Namespace, key: &'static str, directives: Vec<Info>) -> Find
     FindRequest { proc, key: Some(Key::from_static(key)), directives }
 }
 
-/// The answer to a question, from the result of its Get.
+/// The answer to such a request, from the result of its Get.
 fn answer(command: proto::Command, read: Read, found: Result<Value, HostResult>) -> Result<Reply, CallError> {
     let reply = found.map_err(|failure| status_of(&failure));
     let reply = reply.and_then(|value| read(&value).ok_or(Status::ERR_TYPE_MISMATCH));

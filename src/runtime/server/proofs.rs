@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crossbeam::channel::{Sender, TrySendError, bounded};
 
-use super::commands::{Command, CommandSender};
+use super::loop_messages::{LoopMessage, LoopSender};
 use crate::proto::handshake::Ids;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::prover::{ProofError, Prover};
@@ -38,7 +38,7 @@ impl Proofs {
     /// Starts the thread, which first proves its own process. So a server never offers a service that does not work.
     pub(super) fn start(
         prover: Arc<dyn Prover>,
-        commands: CommandSender,
+        loop_sender: LoopSender,
         clock: Clock,
         time_max: Duration,
     ) -> Result<Self, ProofError> {
@@ -56,7 +56,7 @@ impl Proofs {
                     let checked = catch_unwind(AssertUnwindSafe(|| prover.check(&credential)));
                     let proven = checked.unwrap_or(Err(ProofError::Panicked)).map(|(uid, gid)| Ids { uid, gid });
                     // A server that has ended needs no result.
-                    let _ = commands.send(Command::Proven(peer, proven));
+                    let _ = loop_sender.send(LoopMessage::Proven(peer, proven));
                 }
             }
         };
@@ -65,7 +65,7 @@ impl Proofs {
         Ok(Self { jobs, clock })
     }
 
-    /// Queues the check of a credential; the result is a command to the loop.
+    /// Queues the check of a credential; the result is a message to the loop.
     pub(super) fn check(&self, peer: PeerId, credential: Vec<u8>, time_max: Duration) -> Result<(), ProofError> {
         let job = Job { peer, credential, deadline: self.clock.now() + time_max };
         self.jobs.try_send(job).map_err(|error| match error {

@@ -14,7 +14,6 @@ use parking_lot::Mutex;
 
 use self::tool_support::ToolSupport;
 use super::cleaner::Cleaner;
-use super::commands::{Command, CommandSender};
 use super::connection_limits::ConnectionLimits;
 use super::connections::Connections;
 use super::decoder::Decoder;
@@ -24,6 +23,7 @@ use super::host_thread::{HostThread, is_host_thread};
 use super::job_setup::JobSetup;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
+use super::loop_messages::{LoopMessage, LoopSender};
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::poller::{Pollers, Waker};
@@ -75,13 +75,13 @@ pub struct ServerOptions {
 }
 
 impl ServerOptions {
-    fn node_topology(&self, clock: Clock, commands: CommandSender) -> NodeTopology {
+    fn node_topology(&self, clock: Clock, loop_sender: LoopSender) -> NodeTopology {
         let segment = SegmentOptions {
             backing: self.store.backing,
             directory: self.store.directory.clone(),
             ..SegmentOptions::new("", self.store.owner.clone())
         };
-        NodeTopology::new(self.topology.clone(), segment, clock, commands)
+        NodeTopology::new(self.topology.clone(), segment, clock, loop_sender)
     }
 }
 
@@ -111,7 +111,7 @@ pub enum StartError {
 
 /// A running server. Dropping it ends it: connections are closed, the socket and its directory removed.
 pub struct ServerHandle {
-    commands: CommandSender,
+    loop_sender: LoopSender,
     own: Arc<OwnProcess>,
     pub(super) environment: ServerEnvironment,
     /// The files by which tools find the server.
@@ -139,14 +139,14 @@ impl ServerHandle {
         let tools = options.tools.policy(&options);
         let pollers = Pollers::new(ServerLoop::NEWCOMERS)?;
         let waker = Waker::new(&pollers.main, ServerLoop::WAKER)?;
-        let (commands, receiver) = CommandSender::new(waker.clone());
+        let (loop_sender, receiver) = LoopSender::new(waker.clone());
         let clock = Clock::start();
-        let topology = Arc::new(options.node_topology(clock, commands.clone()));
+        let topology = Arc::new(options.node_topology(clock, loop_sender.clone()));
         let ServerOptions { hostname, session_tmpdir, system_tmpdir, prover, connections, core, store, .. } = options;
         listeners.watch(&pollers.newcomers)?;
         // The address is also passed on as text.
         text(listeners.path().to_owned())?;
-        let proofs = prover.and_then(|prover| start_proofs(prover, commands.clone(), clock));
+        let proofs = prover.and_then(|prover| start_proofs(prover, loop_sender.clone(), clock));
         let environment = ServerEnvironment {
             address,
             session_tmpdir: text(session_tmpdir)?,
@@ -155,26 +155,26 @@ impl ServerHandle {
             leftovers: ServerEnvironment::find_leftovers(environment()),
             offers_munge: proofs.is_some(),
         };
-        let outside = Box::new(HostProcess(commands.clone()));
+        let outside = Box::new(HostProcess(loop_sender.clone()));
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
         let core = Config { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
         let capabilities = core.capabilities;
-        let (work, decoder) = (WorkRecord::default(), Decoder::new(commands.clone(), clock));
+        let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
             meter: WorkMeter::new(work.clone()),
             core: ServerCore::new(core, Store::new(store)),
             lifecycle_observer: LifecycleObserver::new(Arc::clone(&host)),
-            duplicate_rank_check: DuplicateRankCheck::new(commands.clone()),
-            host: HostThread::start(Arc::clone(&host), commands.clone(), running).map_err(StartError::Thread)?,
+            duplicate_rank_check: DuplicateRankCheck::new(loop_sender.clone()),
+            host: HostThread::start(Arc::clone(&host), loop_sender.clone(), running).map_err(StartError::Thread)?,
             clock,
             poller: Arc::clone(&pollers.main),
             waker,
             listeners,
-            commands: receiver,
+            messages: receiver,
             connections: Connections::new(server, connections, peers_max, pollers, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
@@ -184,10 +184,10 @@ impl ServerHandle {
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
         };
-        let thread = server_loop.start(&commands).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, commands.clone(), events, &environment, capabilities));
+        let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
+        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, capabilities));
         Ok(Self {
-            commands,
+            loop_sender,
             environment,
             files,
             thread: Mutex::new(Some(thread)),
@@ -244,7 +244,7 @@ impl ServerHandle {
         // Tools must not find a server that is about to end.
         drop(std::mem::take(&mut *self.files.lock()));
         self.topology.abandon();
-        let _ = self.commands.send(Command::Shutdown);
+        let _ = self.loop_sender.send(LoopMessage::Shutdown);
         // The panic hook has reported a panic of the thread; there is nothing more to end.
         let _ = thread.join();
     }
@@ -288,8 +288,8 @@ fn text(path: PathBuf) -> Result<String, StartError> {
 }
 
 /// The thread that checks credentials of munge; `None` if munge does not work.
-fn start_proofs(prover: Arc<dyn Prover>, commands: CommandSender, clock: Clock) -> Option<Proofs> {
-    let proofs = Proofs::start(prover, commands, clock, TRIAL_TIME_MAX);
+fn start_proofs(prover: Arc<dyn Prover>, loop_sender: LoopSender, clock: Clock) -> Option<Proofs> {
+    let proofs = Proofs::start(prover, loop_sender, clock, TRIAL_TIME_MAX);
     proofs.inspect_err(|error| tracing::warn!(%error, "munge is not offered to clients")).ok()
 }
 

@@ -11,15 +11,15 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::cleaner::{Cleaner, FINISH_TIME_MAX};
-use super::commands::{Command, CommandReceiver, CommandSender, Completion, Desk};
 use super::connections::Connections;
 use super::decoder::Content;
 use super::duplicate_rank_check::DuplicateRankCheck;
 use super::host::Moment;
-use super::host_thread::{HostJob, HostThread, Lane, Place};
-use super::job_info::{Described, Question};
+use super::host_thread::{HostJob, HostThread, Lane, QueuePlacement};
+use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
+use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
 use super::poller::{Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
@@ -27,7 +27,7 @@ use super::topology::TopologyDesk;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
-use crate::proto::{Command as Asked, Reply, Request, Tag};
+use crate::proto::{Command, Reply, Request, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
@@ -44,7 +44,7 @@ pub(super) struct ServerLoop {
     pub(super) poller: Arc<Poller>,
     pub(super) waker: Waker,
     pub(super) listeners: Listeners,
-    pub(super) commands: CommandReceiver,
+    pub(super) messages: LoopReceiver,
     pub(super) connections: Connections,
     pub(super) meter: WorkMeter,
     pub(super) calls: Calls,
@@ -64,17 +64,17 @@ pub(super) struct ServerLoop {
 pub(super) struct Calls {
     last: u64,
     /// Each with the process or job that the call ends.
-    completions: BTreeMap<CallId, (Completion, Option<ProcId>)>,
+    result_receivers: BTreeMap<CallId, (ResultReceiver, Option<ProcId>)>,
 }
 
 impl ServerLoop {
     pub(super) const WAKER: Token = Token(0);
     pub(super) const NEWCOMERS: Token = Token(3);
 
-    /// Starts the thread that takes turns. Callers that send commands may take turns, too.
-    pub(super) fn start(self, commands: &CommandSender) -> io::Result<JoinHandle<()>> {
+    /// Starts the thread that takes turns. Callers that send messages may take turns, too.
+    pub(super) fn start(self, loop_sender: &LoopSender) -> io::Result<JoinHandle<()>> {
         let desk = Arc::new(LoopDesk(Mutex::new(Some(self))));
-        commands.set_desk(Arc::clone(&desk) as Arc<dyn Desk>);
+        loop_sender.set_desk(Arc::clone(&desk) as Arc<dyn Desk>);
         let of_thread = Arc::clone(&desk);
         spawn("modex-server", move || Self::run(&of_thread)).inspect_err(|_| drop(desk.0.lock().take()))
     }
@@ -129,7 +129,7 @@ impl ServerLoop {
         let now = self.clock.now();
         self.meter.begin(now);
         self.topology.put_off(now);
-        self.take_commands();
+        self.take_messages();
         self.write();
         self.end_turn();
         let is_early = |deadline| self.wakes_at.is_none_or(|at| deadline < at);
@@ -199,40 +199,40 @@ impl ServerLoop {
         deadlines.chain(self.topology.next_deadline()).min()
     }
 
-    fn take_commands(&mut self) {
+    fn take_messages(&mut self) {
         let mut now = self.clock.now();
-        let end = now + COMMANDS_TIME;
+        let end = now + MESSAGES_TIME;
         while now < end {
-            let Some(command) = self.commands.take() else { return };
-            let task = Task::Call(what_of(&command));
-            match command {
-                Command::Call(call, completion) => {
+            let Some(message) = self.messages.take() else { return };
+            let task = Task::Call(what_of(&message));
+            match message {
+                LoopMessage::Call(call, receiver) => {
                     // The call may end a namespace and its completion table.
                     self.complete_waits();
-                    let id = self.calls.insert(completion, ended_by(&call));
+                    let id = self.calls.insert(receiver, ended_by(&call));
                     self.handle(now, Input::Host(id, call), None);
                 }
-                Command::Completed(upcall, reply) => {
+                LoopMessage::Completed(upcall, reply) => {
                     self.request_quota.remove(Duty::Upcall(upcall));
                     self.handle(now, Input::Completed(upcall, reply), None);
                 }
-                Command::Heard(event) => self.request_quota.remove(event),
-                Command::Run(job) => self.run_job(Place::default(), job),
-                Command::Proven(peer, proven) => {
+                LoopMessage::Heard(event) => self.request_quota.remove(event),
+                LoopMessage::Run(job) => self.run_job(QueuePlacement::default(), job),
+                LoopMessage::Proven(peer, proven) => {
                     self.connections.settle_proof(peer, proven, now);
                     self.feed(now);
                 }
-                Command::Searched(peer, strangers) => self.accept(now, peer, strangers),
-                Command::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
-                Command::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
-                Command::Described(described) => self.answer_described(*described),
-                Command::TopologyRead => self.tell_topology(),
-                Command::Shutdown => return self.is_ending = true,
+                LoopMessage::Searched(peer, strangers) => self.accept(now, peer, strangers),
+                LoopMessage::Decoded(peer, decoded) => self.connections.settle_decoded(peer, decoded),
+                LoopMessage::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
+                LoopMessage::Described(described) => self.answer_described(*described),
+                LoopMessage::TopologyRead => self.tell_topology(),
+                LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
             now = self.meter.last();
         }
-        // More commands may wait, but the wake is used up.
+        // More messages may wait, but the wake is used up.
         self.waker.wake();
     }
 
@@ -241,7 +241,7 @@ impl ServerLoop {
         match readiness.token {
             Self::WAKER => {
                 self.waker.reset();
-                self.take_commands();
+                self.take_messages();
             }
             token @ (Listeners::OWN | Listeners::FOREIGN) => {
                 if token == Listeners::FOREIGN {
@@ -443,8 +443,8 @@ impl ServerLoop {
         let reply = content.into_reply();
         if reply == Reply::Status(Status::SUCCESS) {
             match self.connections.asked(peer, tag) {
-                Some(Asked::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),
-                Some(Asked::Finalize) => {
+                Some(Command::Fence) => self.lifecycle_observer.reached(peer, Moment::Fenced),
+                Some(Command::Finalize) => {
                     self.lifecycle_observer.reached(peer, Moment::Finalized);
                     self.lifecycle_observer.forget(peer);
                 }
@@ -454,12 +454,12 @@ impl ServerLoop {
         self.connections.reply(peer, tag, &reply);
     }
 
-    /// Answers the questions that waited for the description of a large job.
+    /// Answers the requests that waited for the description of a large job.
     fn answer_described(&mut self, described: Described) {
-        for question in self.connections.settle_described(described) {
-            match question {
-                Question::Info(peer, tag, namespace) => self.answer_job_info(peer, tag, namespace),
-                Question::Data(peer, tag, data) => {
+        for request in self.connections.settle_described(described) {
+            match request {
+                DescriptionRequest::Info(peer, tag, namespace) => self.answer_job_info(peer, tag, namespace),
+                DescriptionRequest::Data(peer, tag, data) => {
                     self.connections.reply_job_data(peer, tag, data, self.core.store());
                 }
             }
@@ -469,47 +469,47 @@ impl ServerLoop {
     /// Calls the handlers in this process.
     fn raise(&mut self, event: Event, origin: Option<&RequestOrigin>) {
         let events = Arc::clone(&self.events);
-        let place = Place::new(origin, event.source.as_ref());
+        let placement = QueuePlacement::new(origin, event.source.as_ref());
         let Some(origin) = origin else {
-            let place = self.on_turns_of_user(place, event.source.as_ref());
-            return self.run_job(place, Box::new(move || events.arrive(event)));
+            let placement = self.on_turns_of_user(placement, event.source.as_ref());
+            return self.run_job(placement, Box::new(move || events.arrive(event)));
         };
         let duty = self.request_quota.event();
         self.request_quota.add(duty, origin);
-        let commands = self.host.commands().clone();
+        let loop_sender = self.host.loop_sender().clone();
         let job = move || {
             events.arrive(event);
             // A server that has ended keeps no counts.
-            let _ = commands.send(Command::Heard(duty));
+            let _ = loop_sender.send(LoopMessage::Heard(duty));
         };
-        self.run_job(place, Box::new(job));
+        self.run_job(placement, Box::new(job));
     }
 
-    /// The place of work without a request: on the turns of the user who owns the process that it is about.
-    fn on_turns_of_user(&self, place: Place, about: Option<&ProcId>) -> Place {
-        let uid = place.uid.or_else(|| about.and_then(|proc| self.core.user_of(proc)));
-        Place { uid, ..place }
+    /// The placement of work without a request: on the turns of the user who owns the process that it is about.
+    fn on_turns_of_user(&self, placement: QueuePlacement, about: Option<&ProcId>) -> QueuePlacement {
+        let uid = placement.uid.or_else(|| about.and_then(|proc| self.core.user_of(proc)));
+        QueuePlacement { uid, ..placement }
     }
 
-    /// The place of an upcall: behind all earlier requests of its participants.
-    fn place_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&RequestOrigin>) -> Place {
+    /// The placement of an upcall: behind all earlier requests of its participants.
+    fn placement_of(&self, id: UpcallId, upcall: &Upcall, origin: Option<&RequestOrigin>) -> QueuePlacement {
         let participants = self.core.participants(id);
         let first = participants.and_then(|participants| participants.first());
-        let place = self.on_turns_of_user(Place::of(upcall, origin), first);
+        let placement = self.on_turns_of_user(QueuePlacement::of(upcall, origin), first);
         let lanes = participants.into_iter().flatten().map(|proc| Lane::Of(Account::Process(proc.clone())));
-        lanes.fold(place, Place::and)
+        lanes.fold(placement, QueuePlacement::and)
     }
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&RequestOrigin>) {
         if let Some(origin) = origin {
             self.request_quota.add(Duty::Upcall(id), origin);
         }
-        let place = self.place_of(id, &upcall, origin);
-        self.host.run_at(place, HostJob::Upcall(id, upcall));
+        let placement = self.placement_of(id, &upcall, origin);
+        self.host.run_at(placement, HostJob::Upcall(id, upcall));
     }
 
-    fn run_job(&self, place: Place, job: events::Job) {
-        self.host.run_at(place, HostJob::Run(job));
+    fn run_job(&self, placement: QueuePlacement, job: events::Job) {
+        self.host.run_at(placement, HostJob::Run(job));
     }
 
     fn clean_up(&mut self, cleanup: Cleanup) {
@@ -519,14 +519,14 @@ impl ServerLoop {
     }
 
     fn complete(&mut self, id: CallId, result: HostResult<HostData>) {
-        match self.calls.completions.remove(&id) {
+        match self.calls.result_receivers.remove(&id) {
             // The waiting thread may be gone.
-            Some((Completion::Waiter(waiter), _)) => drop(waiter.send(result)),
-            Some((Completion::Callback(callback), ended)) => {
+            Some((ResultReceiver::Waiter(waiter), _)) => drop(waiter.send(result)),
+            Some((ResultReceiver::Callback(callback), ended)) => {
                 let job = HostJob::Complete(callback, result);
                 match ended {
                     Some(ended) => self.host.run_behind(&ended, job),
-                    None => self.host.run_at(Place::default(), job),
+                    None => self.host.run_at(QueuePlacement::default(), job),
                 }
             }
             None => {}
@@ -536,23 +536,23 @@ impl ServerLoop {
     /// Answers all pending calls: callbacks get a status, and the channels of waiting threads are closed.
     fn end(mut self) {
         // Calls that were on their way at the end are answered like pending ones.
-        self.commands.close();
-        while let Some(command) = self.commands.take() {
-            match command {
-                Command::Call(_, completion) => drop(self.calls.insert(completion, None)),
-                Command::Run(job) => self.run_job(Place::default(), job),
-                Command::Completed(..)
-                | Command::Heard(_)
-                | Command::Proven(..)
-                | Command::Searched(..)
-                | Command::Decoded(..)
-                | Command::Encoded(..)
-                | Command::Described(_)
-                | Command::TopologyRead
-                | Command::Shutdown => {}
+        self.messages.close();
+        while let Some(message) = self.messages.take() {
+            match message {
+                LoopMessage::Call(_, receiver) => drop(self.calls.insert(receiver, None)),
+                LoopMessage::Run(job) => self.run_job(QueuePlacement::default(), job),
+                LoopMessage::Completed(..)
+                | LoopMessage::Heard(_)
+                | LoopMessage::Proven(..)
+                | LoopMessage::Searched(..)
+                | LoopMessage::Decoded(..)
+                | LoopMessage::Encoded(..)
+                | LoopMessage::Described(_)
+                | LoopMessage::TopologyRead
+                | LoopMessage::Shutdown => {}
             }
         }
-        let ids: Vec<CallId> = self.calls.completions.keys().copied().collect();
+        let ids: Vec<CallId> = self.calls.result_receivers.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
@@ -604,32 +604,32 @@ fn ended_by(call: &HostCall) -> Option<ProcId> {
     }
 }
 
-/// A command's description for messages.
-const fn what_of(command: &Command) -> &'static str {
-    match command {
-        Command::Call(..) => "a call of the host",
-        Command::Completed(..) => "an answer of the host",
-        Command::Proven(..) => "a proof of munge",
-        Command::Searched(..) => "a search for processes",
-        Command::Decoded(..) => "a decoded request",
-        Command::Encoded(..) => "an encoded answer",
-        Command::Described(_) => "a job's description",
-        Command::TopologyRead => "the topology",
-        Command::Heard(_) | Command::Run(_) | Command::Shutdown => "news of another thread",
+/// A message's description for the log.
+const fn what_of(message: &LoopMessage) -> &'static str {
+    match message {
+        LoopMessage::Call(..) => "a call of the host",
+        LoopMessage::Completed(..) => "an answer of the host",
+        LoopMessage::Proven(..) => "a proof of munge",
+        LoopMessage::Searched(..) => "a search for processes",
+        LoopMessage::Decoded(..) => "a decoded request",
+        LoopMessage::Encoded(..) => "an encoded answer",
+        LoopMessage::Described(_) => "a job's description",
+        LoopMessage::TopologyRead => "the topology",
+        LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }
 
 impl Calls {
-    fn insert(&mut self, completion: Completion, ended: Option<ProcId>) -> CallId {
+    fn insert(&mut self, receiver: ResultReceiver, ended: Option<ProcId>) -> CallId {
         self.last += 1;
         let id = CallId(self.last);
-        self.completions.insert(id, (completion, ended));
+        self.result_receivers.insert(id, (receiver, ended));
         id
     }
 }
 
-/// Time of commands of other threads in a turn. A client's flood may cause thousands of answers of the host.
-const COMMANDS_TIME: Duration = Duration::from_micros(30);
+/// Time of messages of other threads in a turn. A client's flood may cause thousands of answers of the host.
+const MESSAGES_TIME: Duration = Duration::from_micros(30);
 /// Requests of one process per turn. An ordinary process has two at a time, a commit and a fence.
 const REQUESTS_PER_PROCESS: u64 = 8;
 /// Time of a process in a turn; the request that exceeds it is the last.

@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, getpriority_process, nice, setpriority_process};
 use rustix::thread::gettid;
 
-use super::commands::{Command, CommandSender};
+use super::loop_messages::{LoopMessage, LoopSender};
 use crate::proto::Tag;
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::threads::spawn;
@@ -90,7 +90,7 @@ pub struct NodeTopology {
     segment: SegmentOptions,
     clock: Clock,
     /// Tells the loop, which answers requests by message.
-    commands: CommandSender,
+    loop_sender: LoopSender,
     outcome: OnceLock<Outcome>,
     reading: Mutex<Reading>,
     /// Signals that the outcome is there, or that the waiting is over.
@@ -130,12 +130,12 @@ impl NodeTopology {
         options: TopologyOptions,
         segment: SegmentOptions,
         clock: Clock,
-        commands: CommandSender,
+        loop_sender: LoopSender,
     ) -> Self {
         let ahead =
             Ahead { thread: AtomicI32::new(0), priority: AtomicI32::new(0), is_awaited: AtomicBool::new(false) };
         let (reading, is_over) = (Mutex::new(Reading::NotBegun), Condvar::new());
-        Self { options, segment, clock, commands, outcome: OnceLock::new(), reading, is_over, ahead }
+        Self { options, segment, clock, loop_sender, outcome: OnceLock::new(), reading, is_over, ahead }
     }
 
     /// The topology. The first call starts the reading, and all calls wait for it.
@@ -197,8 +197,8 @@ impl NodeTopology {
             let _ = self.outcome.set(outcome);
         }
         self.is_over.notify_all();
-        // A server that has ended needs no command.
-        let _ = self.commands.send(Command::TopologyRead);
+        // A server that has ended needs no message.
+        let _ = self.loop_sender.send(LoopMessage::TopologyRead);
     }
 
     /// Ends all waits, because the server ends.
@@ -298,7 +298,7 @@ impl Ahead {
 /// The server loop's part: requests that wait for the topology.
 pub(super) struct TopologyDesk {
     topology: Arc<NodeTopology>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<TopologyWaiter>,
     /// Whether the core waits, for requests that it answers itself.
     is_core_waiting: bool,
     /// When the early reading starts, if the server is idle until then.
@@ -306,7 +306,7 @@ pub(super) struct TopologyDesk {
 }
 
 /// A request without an answer yet.
-pub(super) struct Waiting {
+pub(super) struct TopologyWaiter {
     pub(super) peer: PeerId,
     pub(super) tag: Tag,
     pub(super) wish: Wish,
@@ -323,7 +323,7 @@ pub(super) enum Wish {
 /// The answer to a request.
 pub(super) enum Said {
     /// The outcome, now.
-    Now(Waiting, Outcome),
+    Now(TopologyWaiter, Outcome),
     /// The reading still runs.
     Later,
 }
@@ -368,22 +368,22 @@ impl TopologyDesk {
     }
 
     /// Starts the reading if needed.
-    pub(super) fn ask(&mut self, question: Waiting) -> Said {
+    pub(super) fn ask(&mut self, waiter: TopologyWaiter) -> Said {
         if self.topology.options.sharing == TopologySharing::Refused {
-            return Said::Now(question, Err(TopologyError::NotShared));
+            return Said::Now(waiter, Err(TopologyError::NotShared));
         }
-        let already = self.waiting.iter().filter(|waiting| waiting.peer == question.peer).count();
+        let already = self.waiting.iter().filter(|earlier| earlier.peer == waiter.peer).count();
         if already >= WAITING_OF_PEER_MAX {
-            return Said::Now(question, Err(TopologyError::NoThread));
+            return Said::Now(waiter, Err(TopologyError::NoThread));
         }
         if let Err(error) = self.topology.begin(Pace::AtOnce) {
-            return Said::Now(question, Err(error));
+            return Said::Now(waiter, Err(error));
         }
         if let Some(said) = self.topology.said() {
-            return Said::Now(question, said);
+            return Said::Now(waiter, said);
         }
         self.topology.hurry();
-        self.waiting.push(question);
+        self.waiting.push(waiter);
         Said::Later
     }
 
@@ -429,7 +429,7 @@ impl TopologyDesk {
     }
 
     /// The waiting requests, when the reading is done or too slow.
-    pub(super) fn take_waiting(&mut self) -> Vec<(Waiting, Outcome)> {
+    pub(super) fn take_waiting(&mut self) -> Vec<(TopologyWaiter, Outcome)> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
@@ -438,7 +438,7 @@ impl TopologyDesk {
             let time_max = self.topology.options.time_max;
             tracing::warn!(?time_max, "reading the topology takes too long; clients go on without it");
         }
-        std::mem::take(&mut self.waiting).into_iter().map(|waiting| (waiting, said.clone())).collect()
+        std::mem::take(&mut self.waiting).into_iter().map(|waiter| (waiter, said.clone())).collect()
     }
 }
 
@@ -483,9 +483,9 @@ mod tests {
         let options =
             TopologyOptions { source: Some(source), sharing: TopologySharing::AtStart, ..TopologyOptions::default() };
         let waker = Waker::new(&Poller::new().unwrap(), Token(0)).unwrap();
-        let (commands, _) = CommandSender::new(waker);
+        let (loop_sender, _) = LoopSender::new(waker);
         let segment = SegmentOptions::new("", "srv.0");
-        (Arc::new(NodeTopology::new(options, segment, Clock::start(), commands)), priorities, go)
+        (Arc::new(NodeTopology::new(options, segment, Clock::start(), loop_sender)), priorities, go)
     }
 
     fn may_raise_priorities() -> bool {

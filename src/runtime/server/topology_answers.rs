@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::server_loop::ServerLoop;
-use super::topology::{Said, Waiting, Wish};
+use super::topology::{Said, TopologyWaiter, Wish};
 use crate::proto::{RankData, Reply, Tag};
 use crate::server::{Input, NodeHardware, PeerId, TOPOLOGY, TopologyQuestion};
 use crate::topo::{SharedMachine, TopologyError};
@@ -11,20 +11,20 @@ use crate::types::{AsStatus, Kval, Namespace, Status, Value};
 
 impl ServerLoop {
     pub(super) fn answer_topology(&mut self, peer: PeerId, tag: Tag, question: TopologyQuestion) {
-        match self.topology.ask(Waiting { peer, tag, wish: Wish::Topology(question) }) {
-            Said::Now(waiting, outcome) => self.fulfil(waiting, outcome),
+        match self.topology.ask(TopologyWaiter { peer, tag, wish: Wish::Topology(question) }) {
+            Said::Now(waiter, outcome) => self.fulfil(waiter, outcome),
             Said::Later => {}
         }
     }
 
     /// Job information waits for the topology if it is a part.
     pub(super) fn answer_job_info(&mut self, peer: PeerId, tag: Tag, namespace: Namespace) {
-        let waiting = Waiting { peer, tag, wish: Wish::JobInfo(namespace) };
+        let waiter = TopologyWaiter { peer, tag, wish: Wish::JobInfo(namespace) };
         if !self.topology.is_part_of_job() {
-            return self.fulfil(waiting, Err(TopologyError::NotShared));
+            return self.fulfil(waiter, Err(TopologyError::NotShared));
         }
-        match self.topology.ask(waiting) {
-            Said::Now(waiting, outcome) => self.fulfil(waiting, outcome),
+        match self.topology.ask(waiter) {
+            Said::Now(waiter, outcome) => self.fulfil(waiter, outcome),
             Said::Later => {}
         }
     }
@@ -41,13 +41,13 @@ impl ServerLoop {
         if let Some(outcome) = self.topology.take_for_core() {
             self.handle(self.clock.now(), Input::Topology(NodeHardware(outcome.ok())), None);
         }
-        for (waiting, outcome) in self.topology.take_waiting() {
-            self.fulfil(waiting, outcome);
+        for (waiter, outcome) in self.topology.take_waiting() {
+            self.fulfil(waiter, outcome);
         }
     }
 
-    fn fulfil(&mut self, waiting: Waiting, outcome: Result<Arc<SharedMachine>, TopologyError>) {
-        let Waiting { peer, tag, wish } = waiting;
+    fn fulfil(&mut self, waiter: TopologyWaiter, outcome: Result<Arc<SharedMachine>, TopologyError>) {
+        let TopologyWaiter { peer, tag, wish } = waiter;
         match wish {
             Wish::JobInfo(namespace) => {
                 let text = outcome.as_ref().ok().map(|shared| shared.machine().xml());

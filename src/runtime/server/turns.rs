@@ -19,8 +19,8 @@ use crate::server::PeerId;
 pub(super) struct Turns {
     users: Shares<u32>,
     processes: BTreeMap<u32, Processes>,
-    /// The place of each waiting connection.
-    places: BTreeMap<PeerId, Place>,
+    /// The waiting connections, by number.
+    waiting: BTreeMap<PeerId, WaitingConnection>,
     /// Number of handled requests.
     requests: u64,
     /// The most requests that were handled while a process without debts waited.
@@ -29,7 +29,7 @@ pub(super) struct Turns {
 
 /// A waiting connection.
 #[derive(Debug)]
-struct Place {
+struct WaitingConnection {
     share: Share,
     /// The number of handled requests at its arrival, if its process had no debts and was not waiting yet.
     came_at: Option<u64>,
@@ -51,7 +51,7 @@ struct Processes {
 
 impl Turns {
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Number of waiting processes.
@@ -61,7 +61,7 @@ impl Turns {
 
     /// Adds a connection with a waiting request. A waiting connection keeps its place.
     pub(super) fn join(&mut self, id: PeerId, share: Share) {
-        if self.places.contains_key(&id) {
+        if self.waiting.contains_key(&id) {
             return;
         }
         let Share { uid, account } = &share;
@@ -70,7 +70,7 @@ impl Turns {
         let owes_nothing = self.users.join(*uid) & user.shares.join(account.clone());
         user.connections.entry(account.clone()).or_default().push_back(id);
         let came_at = (is_first && owes_nothing).then_some(self.requests);
-        self.places.insert(id, Place { share, came_at });
+        self.waiting.insert(id, WaitingConnection { share, came_at });
     }
 
     /// The most requests of other processes that were handled while a process without debts waited.
@@ -84,7 +84,7 @@ impl Turns {
         let user = self.processes.get_mut(&uid)?;
         let account = user.shares.first()?;
         let id = *user.connections.get(&account)?.front()?;
-        let came_at = self.places.get(&id)?.came_at;
+        let came_at = self.waiting.get(&id)?.came_at;
         let waited = came_at.map_or(0, |came_at| self.requests.saturating_sub(came_at));
         self.requests_waited_max = self.requests_waited_max.max(waited);
         self.leave(id).map(|share| (id, share))
@@ -92,7 +92,7 @@ impl Turns {
 
     /// Removes a connection without a waiting request. Returns its share if it waited.
     pub(super) fn leave(&mut self, id: PeerId) -> Option<Share> {
-        let Place { share, .. } = self.places.remove(&id)?;
+        let WaitingConnection { share, .. } = self.waiting.remove(&id)?;
         let user = self.processes.get_mut(&share.uid)?;
         let connections = user.connections.get_mut(&share.account)?;
         connections.retain(|other| *other != id);

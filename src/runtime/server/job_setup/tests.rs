@@ -4,7 +4,7 @@ use crate::gds::registration::{Description, JobDescription};
 use crate::types::{Info, Key, Namespace, ProcId, Rank};
 use crate::{LocalHost, Server};
 
-use super::{ALLOTMENTS_MAX, JobSetup, Registration, SetupError};
+use super::{ALLOTMENTS_MAX, JobSetup, NamespaceRegistration, SetupError};
 
 /// A server with a job.
 struct Fixture {
@@ -34,7 +34,7 @@ impl Fixture {
     }
 
     /// Begins the first registration; returns it and the values that the description got.
-    fn begin(&self) -> (Registration, Vec<Info>) {
+    fn begin(&self) -> (NamespaceRegistration, Vec<Info>) {
         let mut description = Description::default();
         let registration = self.setup().begin(&self.namespace, &mut description);
         (registration, description.infos().to_vec())

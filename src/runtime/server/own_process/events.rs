@@ -7,8 +7,8 @@ use crossbeam::channel::{Receiver, bounded};
 
 use super::OwnProcess;
 use crate::events::is_of_environment;
-use crate::runtime::server::commands::{Command, CommandSender, Completion};
 use crate::runtime::server::host_thread::is_host_thread;
+use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
@@ -16,12 +16,12 @@ use crate::server::{HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
 
 /// The server, for the handlers in its process. They run on the thread that calls the host.
-pub(in crate::runtime::server) struct HostProcess(pub(in crate::runtime::server) CommandSender);
+pub(in crate::runtime::server) struct HostProcess(pub(in crate::runtime::server) LoopSender);
 
 impl Outside for HostProcess {
     fn defer(&self, job: Job) -> Result<(), Job> {
-        match self.0.give(Command::Run(job)).map_err(|unsent| *unsent) {
-            Err(Command::Run(job)) => Err(job),
+        match self.0.give(LoopMessage::Run(job)).map_err(|unsent| *unsent) {
+            Err(LoopMessage::Run(job)) => Err(job),
             _ => Ok(()),
         }
     }
@@ -29,7 +29,7 @@ impl Outside for HostProcess {
     fn deregister(&self, codes: Vec<Status>) {
         // The result is not needed.
         let (waiter, _) = bounded(1);
-        let _ = self.0.send(Command::Call(HostCall::DeregisterEvents(codes), Completion::Waiter(waiter)));
+        let _ = self.0.send(LoopMessage::Call(HostCall::DeregisterEvents(codes), ResultReceiver::Waiter(waiter)));
     }
 
     fn listen(&self, _: bool) {}
@@ -56,7 +56,9 @@ impl Conversation for OwnProcess {
 
     fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
         let (waiter, result) = bounded(1);
-        self.commands.send(Command::Call(call_of(wanted), Completion::Waiter(waiter))).map_err(|_| Stopped)?;
+        self.loop_sender
+            .send(LoopMessage::Call(call_of(wanted), ResultReceiver::Waiter(waiter)))
+            .map_err(|_| Stopped)?;
         Ok(Some(result))
     }
 
@@ -66,8 +68,8 @@ impl Conversation for OwnProcess {
 
     fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
         let callback = Box::new(|result| answer(answer_of(result)));
-        let call = Command::Call(call_of(wanted), Completion::Callback(callback));
-        Ok(self.commands.send(call).map_err(|_| Stopped)?)
+        let call = LoopMessage::Call(call_of(wanted), ResultReceiver::Callback(callback));
+        Ok(self.loop_sender.send(call).map_err(|_| Stopped)?)
     }
 
     fn defer(&self, job: Job) -> Result<(), EventError> {

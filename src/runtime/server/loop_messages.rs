@@ -21,9 +21,9 @@ use crate::runtime::shared::prover::ProofError;
 use crate::runtime::shared::threads::without_signals;
 
 /// A message of another thread to the server's loop.
-pub(super) enum Command {
+pub(super) enum LoopMessage {
     /// The host calls.
-    Call(HostCall, Completion),
+    Call(HostCall, ResultReceiver),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
     /// A job for the thread that calls the host.
@@ -47,15 +47,15 @@ pub(super) enum Command {
 }
 
 /// The receiver of a host call's result.
-pub(super) enum Completion {
+pub(super) enum ResultReceiver {
     /// A waiting thread.
     Waiter(Sender<HostResult<HostData>>),
     /// A function for the host's thread.
-    Callback(Callback),
+    Callback(HostResultCallback),
 }
 
 /// Takes the result of a host's call.
-pub(super) type Callback = Box<dyn FnOnce(HostResult) + Send>;
+pub(super) type HostResultCallback = Box<dyn FnOnce(HostResult) + Send>;
 
 /// The server's loop between turns, for the next thread that takes one.
 pub(super) trait Desk: Send + Sync {
@@ -63,15 +63,15 @@ pub(super) trait Desk: Send + Sync {
     fn take_turn(&self) -> bool;
 }
 
-/// Passes commands to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
+/// Passes messages to the loop. If no thread takes a turn, a call of the host is handled on the thread that makes it.
 /// For most calls this is faster than to wake the loop's thread and wait for it. Otherwise the loop is woken.
 ///
-/// The number of commands is limited by their senders: a waiting caller has one, and the core limits upcalls and held
+/// The number of messages is limited by their senders: a waiting caller has one, and the core limits upcalls and held
 /// requests.
 #[derive(Clone)]
-pub(super) struct CommandSender {
-    commands: Sender<Command>,
-    /// Whether the loop takes no more commands. Held during a send, so that no command comes after the loop's last
+pub(super) struct LoopSender {
+    messages: Sender<LoopMessage>,
+    /// Whether the loop takes no more messages. Held during a send, so that no message comes after the loop's last
     /// look.
     is_closed: Arc<RwLock<bool>>,
     waker: Waker,
@@ -82,21 +82,21 @@ pub(super) struct CommandSender {
 }
 
 /// The loop's end of the queue.
-pub(super) struct CommandReceiver {
-    commands: Receiver<Command>,
+pub(super) struct LoopReceiver {
+    messages: Receiver<LoopMessage>,
     is_closed: Arc<RwLock<bool>>,
 }
 
-/// The loop has ended and takes no more commands.
+/// The loop has ended and takes no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LoopEnded;
 
-impl CommandSender {
-    pub(super) fn new(waker: Waker) -> (Self, CommandReceiver) {
-        let (commands, receiver) = unbounded();
+impl LoopSender {
+    pub(super) fn new(waker: Waker) -> (Self, LoopReceiver) {
+        let (messages, receiver) = unbounded();
         let is_closed = Arc::new(RwLock::new(false));
-        let receiver = CommandReceiver { commands: receiver, is_closed: Arc::clone(&is_closed) };
-        (Self { commands, is_closed, waker, desk: Arc::default(), creator_pid: process::id() }, receiver)
+        let receiver = LoopReceiver { messages: receiver, is_closed: Arc::clone(&is_closed) };
+        (Self { messages, is_closed, waker, desk: Arc::default(), creator_pid: process::id() }, receiver)
     }
 
     /// Sets the place of the loop between its turns. The first call counts.
@@ -104,24 +104,24 @@ impl CommandSender {
         self.desk.get_or_init(|| desk);
     }
 
-    /// Sends a command. Success means that the loop will handle it.
-    pub(super) fn send(&self, command: Command) -> Result<(), LoopEnded> {
-        self.give(command).map_err(|_| LoopEnded)
+    /// Sends a message. Success means that the loop will handle it.
+    pub(super) fn send(&self, message: LoopMessage) -> Result<(), LoopEnded> {
+        self.give(message).map_err(|_| LoopEnded)
     }
 
-    /// Whether the loop takes no more commands.
+    /// Whether the loop takes no more messages.
     pub(super) fn is_closed(&self) -> bool {
         *self.is_closed.read()
     }
 
-    /// As [`CommandSender::send`]; a late command is returned.
-    pub(super) fn give(&self, command: Command) -> Result<(), Box<Command>> {
-        let may_take_turn = command.may_take_turn();
+    /// As [`LoopSender::send`]; a late message is returned.
+    pub(super) fn give(&self, message: LoopMessage) -> Result<(), Box<LoopMessage>> {
+        let may_take_turn = message.may_take_turn();
         let is_closed = self.is_closed.read();
         if *is_closed {
-            return Err(Box::new(command));
+            return Err(Box::new(message));
         }
-        self.commands.send(command).map_err(|unsent| Box::new(unsent.0))?;
+        self.messages.send(message).map_err(|unsent| Box::new(unsent.0))?;
         drop(is_closed);
         if !may_take_turn || !self.take_turn() {
             self.waker.wake();
@@ -136,7 +136,7 @@ impl CommandSender {
     }
 }
 
-impl Command {
+impl LoopMessage {
     /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
     /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
@@ -144,19 +144,19 @@ impl Command {
     }
 }
 
-impl CommandReceiver {
-    /// The next command, if there is one.
-    pub(super) fn take(&self) -> Option<Command> {
-        self.commands.try_recv().ok()
+impl LoopReceiver {
+    /// The next message, if there is one.
+    pub(super) fn take(&self) -> Option<LoopMessage> {
+        self.messages.try_recv().ok()
     }
 
-    /// Takes no more commands. All accepted commands are in the queue now.
+    /// Takes no more messages. All accepted messages are in the queue now.
     pub(super) fn close(&self) {
         *self.is_closed.write() = true;
     }
 }
 
-impl Drop for CommandReceiver {
+impl Drop for LoopReceiver {
     fn drop(&mut self) {
         self.close();
     }
@@ -182,15 +182,15 @@ mod tests {
     use super::*;
     use crate::runtime::server::poller::{Poller, Token};
 
-    /// A command that came behind the loop's last look was accepted and then dropped, so its callback never ran. Now
+    /// A message that came behind the loop's last look was accepted and then dropped, so its callback never ran. Now
     /// sending and closing exclude each other.
     #[test]
     fn what_was_accepted_is_there_when_the_loop_looks_for_the_last_time() {
         for _ in 0..50 {
             let poller = Poller::new().unwrap();
-            let (sender, receiver) = CommandSender::new(Waker::new(&poller, Token(0)).unwrap());
+            let (sender, receiver) = LoopSender::new(Waker::new(&poller, Token(0)).unwrap());
             let sending = std::thread::Builder::new()
-                .spawn(move || (0..).take_while(|_| sender.send(Command::Shutdown).is_ok()).count());
+                .spawn(move || (0..).take_while(|_| sender.send(LoopMessage::Shutdown).is_ok()).count());
             while receiver.take().is_none() {}
             receiver.close();
             let taken = std::iter::from_fn(|| receiver.take()).count() + 1;
