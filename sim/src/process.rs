@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use modex::client::{
-    CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Question, Staging, StagingLimits, Stores, ValueCache,
+    CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Staging, StagingLimits, StoreSearch, Stores, ValueCache,
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
@@ -229,22 +229,22 @@ impl Connection {
 impl Stores for Connection {
     type Value = Value;
 
-    fn staged(&self, question: &Question<'_>) -> Option<Value> {
-        let proc = ProcId::new(question.namespace.clone(), question.rank);
-        self.staging.find(&proc, question.key?.name, question.scope).map(|value| Value::clone(value))
+    fn staged(&self, search: &StoreSearch<'_>) -> Option<Value> {
+        let proc = ProcId::new(search.namespace.clone(), search.rank);
+        self.staging.find(&proc, search.key?.name, search.scope).map(|value| Value::clone(value))
     }
 
-    fn published(&self, question: &Question<'_>) -> Result<Value, Miss> {
-        let own = self.reader.as_ref().filter(|reader| reader.namespace() == question.namespace.as_str());
-        let Some(reader) = own.or_else(|| self.foreign.get(question.namespace)) else { return Err(Miss::NotMapped) };
-        let audience = match question.scope {
+    fn published(&self, search: &StoreSearch<'_>) -> Result<Value, Miss> {
+        let own = self.reader.as_ref().filter(|reader| reader.namespace() == search.namespace.as_str());
+        let Some(reader) = own.or_else(|| self.foreign.get(search.namespace)) else { return Err(Miss::NotMapped) };
+        let audience = match search.scope {
             None | Some(Scope::Global) => None,
             Some(Scope::Local) => Some(Audience::SameNode),
             Some(Scope::Remote) => Some(Audience::OtherNodes),
             Some(Scope::Internal) => return Err(Miss::NotFound),
         };
-        let Some(key) = question.key else { return Err(Miss::NotFound) };
-        let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
+        let Some(key) = search.key else { return Err(Miss::NotFound) };
+        let lookup = Lookup { rank: search.rank, key, realm: search.realm, audience };
         let value = reader.get(&lookup).map_err(|error| match error {
             ReadError::NotFound => Miss::NotFound,
             ReadError::OutsideScope => Miss::OutsideScope,
@@ -253,9 +253,9 @@ impl Stores for Connection {
         value.to_value().map_err(|_| Miss::Damaged)
     }
 
-    fn cached(&self, question: &Question<'_>) -> Option<Value> {
-        let proc = ProcId::new(question.namespace.clone(), question.rank);
-        self.cache.find(&proc, question.key?.name).map(|value| Value::clone(value))
+    fn cached(&self, search: &StoreSearch<'_>) -> Option<Value> {
+        let proc = ProcId::new(search.namespace.clone(), search.rank);
+        self.cache.find(&proc, search.key?.name).map(|value| Value::clone(value))
     }
 
     fn is_mapped(&self, namespace: &Namespace) -> bool {

@@ -25,7 +25,7 @@ pub(super) struct Gets {
     sent_max: usize,
     sent: BTreeMap<Tag, Sent>,
     /// The requests that the server has, by content: nearly always one each.
-    questions: BTreeMap<Question, Vec<Tag>>,
+    tags_by_content: BTreeMap<GetFingerprint, Vec<Tag>>,
     calls: BTreeMap<CallId, Position>,
     /// Processes with Gets that are sent or held back.
     procs: BTreeMap<ProcId, InFlight>,
@@ -61,7 +61,7 @@ pub(super) enum GetPlacement {
 }
 
 /// The content that distinguishes requests; a fingerprint stands for the directives.
-type Question = (ProcId, Option<Key>, u64);
+type GetFingerprint = (ProcId, Option<Key>, u64);
 
 /// Time since which a call is held back.
 type Age = (Time, CallId);
@@ -88,7 +88,7 @@ impl Gets {
             patience,
             sent_max,
             sent: BTreeMap::new(),
-            questions: BTreeMap::new(),
+            tags_by_content: BTreeMap::new(),
             calls: BTreeMap::new(),
             procs: BTreeMap::new(),
             first: BTreeSet::new(),
@@ -123,7 +123,7 @@ impl Gets {
     /// Notes that the request was sent under this tag.
     pub(super) fn sent(&mut self, tag: Tag, call: CallId, request: GetRequest) {
         self.procs.entry(request.proc.clone()).or_default().sent += 1;
-        self.questions.entry(question(&request)).or_default().push(tag);
+        self.tags_by_content.entry(get_fingerprint(&request)).or_default().push(tag);
         self.sent.insert(tag, Sent { request, leader: call, waiters: BTreeMap::new() });
         self.join(call, tag);
     }
@@ -134,11 +134,11 @@ impl Gets {
         for call in sent.waiters.values() {
             self.calls.remove(call);
         }
-        let question = question(&sent.request);
-        if let Some(tags) = self.questions.get_mut(&question) {
+        let content = get_fingerprint(&sent.request);
+        if let Some(tags) = self.tags_by_content.get_mut(&content) {
             tags.retain(|&other| other != tag);
             if tags.is_empty() {
-                self.questions.remove(&question);
+                self.tags_by_content.remove(&content);
             }
         }
         let mut woken = Vec::new();
@@ -209,7 +209,7 @@ impl Gets {
 
     /// An equal request that the server has, if there is one.
     fn alike(&mut self, request: &GetRequest) -> Option<Tag> {
-        let tags = self.questions.get(&question(request))?;
+        let tags = self.tags_by_content.get(&get_fingerprint(request))?;
         for tag in tags {
             #[cfg(test)]
             {
@@ -284,7 +284,7 @@ fn is_same(a: &GetRequest, b: &GetRequest) -> bool {
     a.proc == b.proc && a.key == b.key && a.directives.upward == b.directives.upward
 }
 
-fn question(request: &GetRequest) -> Question {
+fn get_fingerprint(request: &GetRequest) -> GetFingerprint {
     (request.proc.clone(), request.key.clone(), fingerprint(&request.directives.upward))
 }
 

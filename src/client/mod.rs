@@ -62,7 +62,7 @@ pub use invitation::{
     ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,
 };
 pub use job_store::JobStore;
-pub use resolve::{Decision, GetRequest, GetRequestError, Miss, Question, Round, Stores, resolve};
+pub use resolve::{Decision, GetRequest, GetRequestError, Miss, Round, StoreSearch, Stores, resolve};
 pub use staging::{Staged, Staging, StagingError, StagingLimits, StagingMark};
 
 #[cfg(test)]

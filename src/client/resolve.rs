@@ -151,7 +151,7 @@ impl GetRequest {
 
 /// A search in one of the stores.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct StoreSearch<'a> {
     /// The namespace.
     pub namespace: &'a Namespace,
     /// The rank: a process, the wildcard (the job), or undefined (a key unique in the namespace).
@@ -185,21 +185,21 @@ pub trait Stores {
     type Value;
 
     /// A value that this process put or stored itself.
-    fn staged(&self, question: &Question<'_>) -> Option<Self::Value>;
+    fn staged(&self, search: &StoreSearch<'_>) -> Option<Self::Value>;
 
     /// A value that the server published in the segment of the namespace.
     ///
     /// # Errors
     /// [`Miss`] with the reason.
-    fn published(&self, question: &Question<'_>) -> Result<Self::Value, Miss>;
+    fn published(&self, search: &StoreSearch<'_>) -> Result<Self::Value, Miss>;
 
     /// All values that the host registered for a process, for a Get without a key.
-    fn described(&self, _: &Question<'_>) -> Option<Self::Value> {
+    fn described(&self, _: &StoreSearch<'_>) -> Option<Self::Value> {
         None
     }
 
     /// A value received over the socket. Only for unqualified Gets.
-    fn cached(&self, question: &Question<'_>) -> Option<Self::Value>;
+    fn cached(&self, search: &StoreSearch<'_>) -> Option<Self::Value>;
 
     /// Whether the server's own segment of this namespace can be read, so that a request would find nothing newer.
     fn is_mapped(&self, namespace: &Namespace) -> bool;
@@ -254,7 +254,7 @@ pub fn resolve<S: Stores>(request: &GetRequest, own: &ProcId, round: Round<'_>, 
     match decision {
         // The process has posted nothing, and the Get does not wait: the registered values are all.
         Decision::NotFound(_) if request.key.is_none() && request.directives.scope.is_none() => {
-            stores.described(&question(request, rank)).map_or(decision, Decision::Found)
+            stores.described(&store_search(request, rank)).map_or(decision, Decision::Found)
         }
         decision => decision,
     }
@@ -339,12 +339,12 @@ enum Seen<V> {
 /// Whether the server may have a newer value than the received one.
 fn may_be_replaced<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> bool {
     let is_postable = rank.process().is_some() && request.key.is_some() && request.proc != *own;
-    let is_staged = || stores.staged(&question(request, rank)).is_some();
+    let is_staged = || stores.staged(&store_search(request, rank)).is_some();
     is_postable && !request.directives.optional && stores.is_connected() && !is_staged()
 }
 
-fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
-    Question {
+fn store_search(request: &GetRequest, rank: Rank) -> StoreSearch<'_> {
+    StoreSearch {
         namespace: &request.proc.namespace,
         rank,
         key: request.key.as_ref().map(|key| KeyRef::new(key.as_str())),
@@ -355,23 +355,23 @@ fn question(request: &GetRequest, rank: Rank) -> Question<'_> {
 }
 
 fn look<S: Stores>(request: &GetRequest, rank: Rank, own: &ProcId, stores: &S) -> Result<Seen<S::Value>, Miss> {
-    let question = question(request, rank);
+    let search = store_search(request, rank);
     // Staged values belong to the process's own realm alone. A part of the staged values is not "all values".
-    if question.realm == RealmRequest::Default && question.key.is_some() {
+    if search.realm == RealmRequest::Default && search.key.is_some() {
         let is_unique_key = rank == Rank::Undefined && request.proc.namespace == own.namespace;
         let rank = if is_unique_key { own.rank } else { rank };
-        if let Some(value) = stores.staged(&Question { rank, ..question }) {
+        if let Some(value) = stores.staged(&StoreSearch { rank, ..search }) {
             return Ok(Seen::Current(value));
         }
     }
-    let found = match stores.published(&question) {
+    let found = match stores.published(&search) {
         Ok(value) if request.is_reserved() || stores.is_mapped(&request.proc.namespace) => {
             return Ok(Seen::Current(value));
         }
         found => found.map(Seen::Registered),
     };
     // A requested value is newer than the received job data.
-    let cached = if request.directives.is_unqualified() { stores.cached(&question) } else { None };
+    let cached = if request.directives.is_unqualified() { stores.cached(&search) } else { None };
     cached.map_or(found, |value| Ok(Seen::Current(value)))
 }
 

@@ -32,11 +32,11 @@ impl Fake {
         self
     }
 
-    fn find(&self, place: Place, question: &Question<'_>) -> Option<Place> {
+    fn find(&self, place: Place, search: &StoreSearch<'_>) -> Option<Place> {
         self.asked.borrow_mut().push(place);
-        let key = question.key.map(|key| key.name);
+        let key = search.key.map(|key| key.name);
         let found = self.values.iter().any(|(at, proc, of)| {
-            *at == place && proc.namespace == *question.namespace && proc.rank == question.rank && key == Some(*of)
+            *at == place && proc.namespace == *search.namespace && proc.rank == search.rank && key == Some(*of)
         });
         found.then_some(place)
     }
@@ -45,20 +45,20 @@ impl Fake {
 impl Stores for Fake {
     type Value = Place;
 
-    fn staged(&self, question: &Question<'_>) -> Option<Place> {
-        self.find(Place::Staged, question)
+    fn staged(&self, search: &StoreSearch<'_>) -> Option<Place> {
+        self.find(Place::Staged, search)
     }
 
-    fn published(&self, question: &Question<'_>) -> Result<Place, Miss> {
-        self.find(Place::Published, question).ok_or(self.miss)
+    fn published(&self, search: &StoreSearch<'_>) -> Result<Place, Miss> {
+        self.find(Place::Published, search).ok_or(self.miss)
     }
 
-    fn described(&self, _: &Question<'_>) -> Option<Place> {
+    fn described(&self, _: &StoreSearch<'_>) -> Option<Place> {
         self.is_described.then_some(Place::Described)
     }
 
-    fn cached(&self, question: &Question<'_>) -> Option<Place> {
-        self.find(Place::Cached, question)
+    fn cached(&self, search: &StoreSearch<'_>) -> Option<Place> {
+        self.find(Place::Cached, search)
     }
 
     fn is_mapped(&self, _: &Namespace) -> bool {

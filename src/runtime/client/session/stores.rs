@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::Session;
-use crate::client::{Miss, Question, Stores};
+use crate::client::{Miss, StoreSearch, Stores};
 use crate::gds::{Audience, Lookup, NamespaceReader, ReadError, ValueRef, qualified};
 use crate::runtime::client::fetched::Fetched;
 use crate::runtime::client::readers::Source;
@@ -13,52 +13,52 @@ pub(super) struct SessionStores<'a>(pub(super) &'a Session);
 impl<'a> Stores for SessionStores<'a> {
     type Value = Fetched<'a>;
 
-    fn staged(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
-        let is_own_namespace = question.namespace == &self.0.proc().namespace;
-        if is_own_namespace && !self.0.may_be_staged(question.rank) {
+    fn staged(&self, search: &StoreSearch<'_>) -> Option<Fetched<'a>> {
+        let is_own_namespace = search.namespace == &self.0.proc().namespace;
+        if is_own_namespace && !self.0.may_be_staged(search.rank) {
             return None;
         }
-        let proc = ProcId::new(question.namespace.clone(), question.rank);
+        let proc = ProcId::new(search.namespace.clone(), search.rank);
         let staging = self.0.staging();
-        if !question.qualifiers.is_empty() {
-            let found = staging.find_qualified(&proc, question.key?.name, question.qualifiers, question.scope);
+        if !search.qualifiers.is_empty() {
+            let found = staging.find_qualified(&proc, search.key?.name, search.qualifiers, search.scope);
             return found.map(Fetched::owned);
         }
-        staging.find(&proc, question.key?.name, question.scope).cloned().map(Fetched::shared)
+        staging.find(&proc, search.key?.name, search.scope).cloned().map(Fetched::shared)
     }
 
-    fn published(&self, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
+    fn published(&self, search: &StoreSearch<'_>) -> Result<Fetched<'a>, Miss> {
         let own = self.0.proc();
-        if question.namespace == &own.namespace {
+        if search.namespace == &own.namespace {
             let source = self.0.own_source().ok_or(Miss::NotMapped)?;
             let reader = &source.reader;
-            if question.key.is_none() && question.rank == own.rank {
-                return self.everything_own(reader, question.scope).map_err(|miss| final_or_not(miss, source));
+            if search.key.is_none() && search.rank == own.rank {
+                return self.everything_own(reader, search.scope).map_err(|miss| final_or_not(miss, source));
             }
-            return read(reader, question).map_err(|miss| final_or_not(miss, source));
+            return read(reader, search).map_err(|miss| final_or_not(miss, source));
         }
-        let source = self.0.foreign_source(question.namespace).ok_or(Miss::NotMapped)?;
-        let found = read(&source.reader, question).map_err(|miss| final_or_not(miss, &source))?;
+        let source = self.0.foreign_source(search.namespace).ok_or(Miss::NotMapped)?;
+        let found = read(&source.reader, search).map_err(|miss| final_or_not(miss, &source))?;
         // The mapping of another namespace may end before the session, so its values are copied.
         let value = found.into_value().map_err(|_| Miss::Damaged)?;
         Ok(Fetched::owned(value))
     }
 
-    fn described(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
+    fn described(&self, search: &StoreSearch<'_>) -> Option<Fetched<'a>> {
         let own = self.0.proc();
         let read = |reader: &NamespaceReader| {
-            let values = gather(reader, question.rank, &[], IfNothingPosted::Described);
+            let values = gather(reader, search.rank, &[], IfNothingPosted::Described);
             values.and_then(copied).and_then(infos).ok()
         };
-        if question.namespace == &own.namespace {
+        if search.namespace == &own.namespace {
             return read(&self.0.own_source()?.reader);
         }
-        read(&self.0.foreign_source(question.namespace)?.reader)
+        read(&self.0.foreign_source(search.namespace)?.reader)
     }
 
-    fn cached(&self, question: &Question<'_>) -> Option<Fetched<'a>> {
-        let proc = ProcId::new(question.namespace.clone(), question.rank);
-        let key = question.key?.name;
+    fn cached(&self, search: &StoreSearch<'_>) -> Option<Fetched<'a>> {
+        let proc = ProcId::new(search.namespace.clone(), search.rank);
+        let key = search.key?.name;
         self.0.link().with(|state| state.received.find(&proc, key)).map(Fetched::shared)
     }
 
@@ -106,20 +106,20 @@ const fn final_or_not(miss: Miss, source: &Source) -> Miss {
     }
 }
 
-fn read<'a>(reader: &'a NamespaceReader, question: &Question<'_>) -> Result<Fetched<'a>, Miss> {
-    let audience = Audience::of_scope(question.scope);
-    let Some(key) = question.key else {
-        return match question.scope {
-            None => infos(copied(gather(reader, question.rank, &[None], IfNothingPosted::Nothing)?)?),
+fn read<'a>(reader: &'a NamespaceReader, search: &StoreSearch<'_>) -> Result<Fetched<'a>, Miss> {
+    let audience = Audience::of_scope(search.scope);
+    let Some(key) = search.key else {
+        return match search.scope {
+            None => infos(copied(gather(reader, search.rank, &[None], IfNothingPosted::Nothing)?)?),
             // Values of the host have no scope.
-            Some(_) => infos(copied(posted(reader, question.rank, &[audience])?)?),
+            Some(_) => infos(copied(posted(reader, search.rank, &[audience])?)?),
         };
     };
-    let lookup = Lookup { rank: question.rank, key, realm: question.realm, audience };
-    if question.qualifiers.is_empty() {
+    let lookup = Lookup { rank: search.rank, key, realm: search.realm, audience };
+    if search.qualifiers.is_empty() {
         return reader.get(&lookup).map(Fetched::published).map_err(miss);
     }
-    let found = reader.get_qualified(&lookup, question.qualifiers).map_err(miss)?;
+    let found = reader.get_qualified(&lookup, search.qualifiers).map_err(miss)?;
     qualified::inner(&found).map(Fetched::owned).ok_or(Miss::NotFound)
 }
 
