@@ -22,7 +22,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn assert_tickets_are_held(&self) {
-        let waiting = self.waiting.iter().filter_map(|(_, waiter)| match &waiter.asker {
+        let waiting = self.held_gets.iter().filter_map(|(_, held_get)| match &held_get.asker {
             Asker::Peer(ticket) => Some(ticket.peer()),
             Asker::Host(_) | Asker::Own(_) => None,
         });
@@ -47,21 +47,21 @@ impl<S: Datastore> ServerCore<S> {
             held = held.saturating_add(1);
         }
         assert_eq!(held, self.outputs.open_requests(), "every accepted request is held in one place");
-        let host_requests = self.waiting.host_requests().saturating_add(self.events.host_requests());
+        let host_requests = self.held_gets.host_requests().saturating_add(self.events.host_requests());
         let host_requests = host_requests.saturating_add(self.deferred.host_requests());
         assert_eq!(host_requests, self.outputs.open_calls(), "every call of the host is held");
     }
 
     fn assert_waits_are_needed(&self) {
         assert_eq!(
-            !self.waiting.reviews.is_empty(),
-            self.waiting.reviews.next_step().is_some(),
+            !self.held_gets.reviews.is_empty(),
+            self.held_gets.reviews.next_step().is_some(),
             "reviews that are due have a step"
         );
-        for (id, waiter) in self.waiting.iter().filter(|(id, _)| !self.waiting.is_due(*id)) {
-            let verdict = self.judge(&waiter.asker, &waiter.wanted);
-            match waiter.via {
-                None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", waiter.wanted),
+        for (id, held_get) in self.held_gets.iter().filter(|(id, _)| !self.held_gets.is_due(*id)) {
+            let verdict = self.judge(&held_get.asker, &held_get.requested);
+            match held_get.via {
+                None => assert_eq!(verdict, GetVerdict::Hold, "{id:?} waits for {:?} in vain", held_get.requested),
                 Some(upcall) => {
                     let is_fetching = self.upcalls.get(upcall).map(|upcall| &upcall.purpose);
                     assert!(matches!(is_fetching, Some(Purpose::DirectModex(_))), "{id:?} waits for no upcall");
@@ -122,7 +122,7 @@ impl<S: Datastore> ServerCore<S> {
     fn assert_timers_belong(&self) {
         for (deadline, timer) in self.timers.iter() {
             let owned = match timer {
-                Timer::Wait(id) => self.waiting.get(id).and_then(|waiter| waiter.deadline),
+                Timer::HeldGet(id) => self.held_gets.get(id).and_then(|held_get| held_get.deadline),
                 Timer::Operation(id) => self.collectives.get(id).and_then(Collective::deadline),
                 Timer::Upcall(id) => self.upcalls.get(id).and_then(|upcall| upcall.deadline),
                 Timer::Registration(id) => self
@@ -134,12 +134,12 @@ impl<S: Datastore> ServerCore<S> {
                 Timer::Bootstrap(id) => self.bootstraps.deadline(id),
                 Timer::Watch(id) => self.heartbeats.due(id),
                 Timer::Mourning => self.mourning.due(),
-                Timer::Reviews => self.waiting.reviews.next_step(),
+                Timer::Reviews => self.held_gets.reviews.next_step(),
                 Timer::Advances => self.collectives.next_step(),
             };
             assert_eq!(owned, Some(deadline), "{timer:?} belongs to nothing");
         }
-        let waits = self.waiting.iter().filter(|(_, waiter)| waiter.deadline.is_some()).count();
+        let waits = self.held_gets.iter().filter(|(_, held_get)| held_get.deadline.is_some()).count();
         let operations = self.collectives.iter().filter(|(_, operation)| operation.deadline().is_some()).count();
         let upcalls = self.upcalls.iter().filter(|(_, upcall)| upcall.deadline.is_some()).count();
         let verdicts = self.collectives.iter().filter(|(_, operation)| decided_until(operation).is_some()).count();
@@ -150,7 +150,7 @@ impl<S: Datastore> ServerCore<S> {
         let deadlines = [operations, upcalls, verdicts, registrations, self.bootstraps.len(), self.heartbeats.len()]
             .into_iter()
             .fold(waits, usize::saturating_add);
-        let steps = [self.mourning.due(), self.waiting.reviews.next_step(), self.collectives.next_step()];
+        let steps = [self.mourning.due(), self.held_gets.reviews.next_step(), self.collectives.next_step()];
         let deadlines = deadlines.saturating_add(steps.iter().flatten().count());
         assert_eq!(self.timers.iter().count(), deadlines, "every deadline is armed");
     }

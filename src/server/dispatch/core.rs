@@ -105,8 +105,8 @@ impl<S: Datastore> ServerCore<S> {
         for _ in 0..TIMERS_PER_TURN {
             let Some(timer) = self.timers.pop_due(now) else { return };
             match timer {
-                Timer::Wait(wait) => {
-                    if self.expire_wait(now, wait) {
+                Timer::HeldGet(wait) => {
+                    if self.expire_held(now, wait) {
                         return;
                     }
                 }

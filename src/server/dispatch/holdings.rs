@@ -14,7 +14,7 @@ impl<S: Datastore> ServerCore<S> {
             store: _,
             registry,
             peers,
-            waiting,
+            held_gets,
             collectives,
             groups,
             given,
@@ -41,7 +41,7 @@ impl<S: Datastore> ServerCore<S> {
         vec![
             ("namespace", registry.namespaces().count()),
             ("connection", peers.len()),
-            ("held Get", waiting.iter().count()),
+            ("held Get", held_gets.iter().count()),
             ("request that waits for the topology", deferred.len()),
             ("request that takes several turns", slices.len()),
             ("collective", collectives.len()),

@@ -155,7 +155,7 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Reviews the requests for new values alone. A review of others would make every commit slow.
     fn review_keys(&mut self, now: Time, proc: &ProcId, values: &[Posted]) {
-        let on_keys = |target| self.waiting.on_keys(target, values.iter().map(|posted| &posted.key));
+        let on_keys = |target| self.held_gets.on_keys(target, values.iter().map(|posted| &posted.key));
         let concerned = [on_keys(proc), on_keys(&anybody(proc))].concat();
         self.review(now, concerned);
     }

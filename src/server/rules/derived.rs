@@ -8,7 +8,7 @@ use crate::gds::{Datastore, KeyRef, Lookup, NodeSelector, RealmRequest};
 use crate::keys;
 use crate::server::interface::{HostResult, NodeHardware, Output, flag};
 use crate::server::state::{
-    Asker, CallTicket, DeferredRequest, Hardware, Questions, ServerCore, Ticket, Topology, Wanted,
+    Asker, CallTicket, DeferredRequest, Hardware, Questions, RequestedData, ServerCore, Ticket, Topology,
 };
 use crate::topo::derived::{Derivable, Surroundings, derive, may_follow};
 use crate::types::{Info, Kval, Namespace, ProcId, Rank, Status, Value};
@@ -61,7 +61,7 @@ impl<S: Datastore> ServerCore<S> {
                     let topology = shared.as_ref().map(Arc::clone).map_or(Topology::Absent, Topology::Known);
                     self.answer_queries_with(ticket, *questions, topology);
                 }
-                DeferredRequest::Own(ticket, wanted) => self.answer_own(ticket, *wanted, hardware),
+                DeferredRequest::Own(ticket, requested) => self.answer_own(ticket, *requested, hardware),
             }
         }
     }
@@ -71,35 +71,35 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn answer_own_from_topology(
         &mut self,
         asker: Asker,
-        wanted: &Wanted,
+        requested: &RequestedData,
         directives: &[Info],
     ) -> Option<Asker> {
         let Asker::Own(ticket) = asker else { return Some(asker) };
-        let name = wanted.key.as_ref().map_or("", |key| key.as_str());
-        if Derivable::of(name).is_none() || !may_be_derived(directives, &wanted.directives.qualifiers) {
+        let name = requested.key.as_ref().map_or("", |key| key.as_str());
+        if Derivable::of(name).is_none() || !may_be_derived(directives, &requested.directives.qualifiers) {
             return Some(Asker::Own(ticket));
         }
         let asker = Asker::Own(ticket);
-        let has_nothing = matches!(self.judge(&asker, wanted), GetVerdict::Refused(Status::ERR_NOT_FOUND));
+        let has_nothing = matches!(self.judge(&asker, requested), GetVerdict::Refused(Status::ERR_NOT_FOUND));
         match asker {
-            Asker::Own(ticket) if has_nothing => self.answer_own(ticket, wanted.clone(), Hardware::Unasked),
+            Asker::Own(ticket) if has_nothing => self.answer_own(ticket, requested.clone(), Hardware::Unasked),
             asker => return Some(asker),
         }
         None
     }
 
-    fn answer_own(&mut self, ticket: CallTicket, wanted: Wanted, hardware: Hardware<'_>) {
-        let derivable = wanted.key.as_ref().and_then(|key| Derivable::of(key.as_str()));
+    fn answer_own(&mut self, ticket: CallTicket, requested: RequestedData, hardware: Hardware<'_>) {
+        let derivable = requested.key.as_ref().and_then(|key| Derivable::of(key.as_str()));
         let derived = derivable.map_or(Derived::Nothing, |derivable| {
-            self.derived(derivable, &Derivation { asker: None, proc: &wanted.proc }, hardware)
+            self.derived(derivable, &Derivation { asker: None, proc: &requested.proc }, hardware)
         });
-        let result = match (derived, wanted.key) {
+        let result = match (derived, requested.key) {
             (Derived::Value(value), Some(key)) => HostResult::Entries(vec![Kval { key, value }]),
             (Derived::NeedsTopology, Some(_)) if self.host_has_too_much() => {
                 HostResult::Status(Status::ERR_OUT_OF_RESOURCE)
             }
             (Derived::NeedsTopology, key) => {
-                return self.defer(DeferredRequest::Own(ticket, Box::new(Wanted { key, ..wanted })));
+                return self.defer(DeferredRequest::Own(ticket, Box::new(RequestedData { key, ..requested })));
             }
             _ => HostResult::Status(Status::ERR_NOT_FOUND),
         };
@@ -107,7 +107,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     fn host_has_too_much(&self) -> bool {
-        let waiting = self.waiting.host_requests().saturating_add(self.deferred.host_requests());
+        let waiting = self.held_gets.host_requests().saturating_add(self.deferred.host_requests());
         waiting >= self.config.limits.host_requests_max
     }
 }

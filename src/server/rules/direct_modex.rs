@@ -13,8 +13,8 @@ use crate::server::interface::{
     Answer, DirectModex, DirectModexRequest, GetDirectives, HostResult, ProcessAnswer, Upcall, UpcallId,
 };
 use crate::server::state::{
-    Asker, CallTicket, Concerned, Fetch, Fetched, Pool, Purpose, ServerCore, Settlement, WaitId, Waiter, Wanted,
-    take_commit_number,
+    Asker, CallTicket, Concerned, DirectModexData, Fetch, HeldGet, HeldGetId, Pool, Purpose, RequestedData, ServerCore,
+    Settlement, take_commit_number,
 };
 use crate::types::{Info, Key, Kval, Status, Text, Time, Value};
 
@@ -28,30 +28,30 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let DirectModexRequest { proc, key, timeout } = request;
         let directives = GetDirectives { timeout, ..GetDirectives::default() };
-        self.ask(now, Asker::Host(ticket), Wanted { proc, key, directives, reader: None });
+        self.ask(now, Asker::Host(ticket), RequestedData { proc, key, directives, reader: None });
     }
 
     /// Asks the host for data, or joins an open request for the same data.
-    pub(super) fn fetch(&mut self, now: Time, mut waiter: Waiter, fetch: Fetch) {
+    pub(super) fn fetch(&mut self, now: Time, mut held: HeldGet, fetch: Fetch) {
         let upcall = match self.upcalls.fetching(&fetch) {
             Some(upcall) => upcall,
-            None if !self.may_fetch(&waiter.wanted) => {
-                return self.refuse(waiter.asker, Status::ERR_OUT_OF_RESOURCE);
+            None if !self.may_fetch(&held.requested) => {
+                return self.refuse(held.asker, Status::ERR_OUT_OF_RESOURCE);
             }
             None => {
-                let directives = directives_of(&fetch, &waiter.wanted);
+                let directives = directives_of(&fetch, &held.requested);
                 let upcall = Upcall::DirectModex(DirectModex { proc: fetch.proc.clone(), directives });
                 self.ask_host(now, Purpose::DirectModex(fetch), upcall)
             }
         };
-        waiter.via = Some(upcall);
-        self.hold(now, waiter);
+        held.via = Some(upcall);
+        self.hold(now, held);
     }
 
-    fn may_fetch(&self, wanted: &Wanted) -> bool {
+    fn may_fetch(&self, requested: &RequestedData) -> bool {
         let pool = Pool { max: self.config.limits.direct_modex_max, used: self.upcalls.fetch_count() };
-        match wanted.user() {
-            Some(uid) => self.has_share(uid, pool, 1, || self.waiting.count_of_user(uid)),
+        match requested.user() {
+            Some(uid) => self.has_share(uid, pool, 1, || self.held_gets.count_of_user(uid)),
             None => pool.used < pool.max,
         }
     }
@@ -71,47 +71,47 @@ impl<S: Datastore> ServerCore<S> {
             Ok(mut entries) if !is_known => {
                 take_commit_number(&mut entries);
                 let (proc, is_large) = (fetch.proc.clone(), size_bytes(&entries) > AT_ONCE_BYTES_MAX);
-                fetched = Some(Arc::new(Fetched { proc, entries: entries.into(), is_large }));
+                fetched = Some(Arc::new(DirectModexData { proc, entries: entries.into(), is_large }));
                 None
             }
             Ok(entries) if is_elsewhere => self.publish_remote(&fetch.proc, entries).err(),
             Ok(_) => None,
             Err(status) => Some(status),
         };
-        self.waiting.note_settled(id, Settlement { otherwise: status.unwrap_or(Status::ERR_NOT_FOUND), fetched });
+        self.held_gets.note_settled(id, Settlement { otherwise: status.unwrap_or(Status::ERR_NOT_FOUND), fetched });
         let stored = about(&fetch.proc).into_iter().filter(|_| is_known);
         self.review(now, std::iter::once(Concerned::Upcall(id)).chain(stored));
     }
 
     /// Ends a wait for the host: with the data if it is here now. Returns the size of the answer's values for a peer, in
     /// bytes.
-    pub(super) fn settle_wait(&mut self, now: Time, id: WaitId) -> usize {
-        let Some(mut waiter) = self.take_wait(id) else { return 0 };
-        let Some(Settlement { otherwise, fetched }) = self.waiting.settlement(&waiter).cloned() else { return 0 };
+    pub(super) fn settle_held(&mut self, now: Time, id: HeldGetId) -> usize {
+        let Some(mut held) = self.take_held(id) else { return 0 };
+        let Some(Settlement { otherwise, fetched }) = self.held_gets.settlement(&held).cloned() else { return 0 };
         if let Some(fetched) = fetched {
-            return self.pass_on(waiter, &fetched);
+            return self.pass_on(held, &fetched);
         }
-        waiter.via = None;
-        waiter.wanted.directives.refresh = false;
-        match self.judge(&waiter.asker, &waiter.wanted) {
-            GetVerdict::Fetch(_) => self.refuse(waiter.asker, otherwise),
-            GetVerdict::Hold => self.hold(now, waiter),
-            GetVerdict::Found => return self.answer_held(waiter),
-            GetVerdict::Refused(status) => self.refuse(waiter.asker, status),
+        held.via = None;
+        held.requested.directives.refresh = false;
+        match self.judge(&held.asker, &held.requested) {
+            GetVerdict::Fetch(_) => self.refuse(held.asker, otherwise),
+            GetVerdict::Hold => self.hold(now, held),
+            GetVerdict::Found => return self.answer_held(held),
+            GetVerdict::Refused(status) => self.refuse(held.asker, status),
         }
         0
     }
 
     /// Answers a request with data of an unknown job, which has no place in the store. It goes to the requesters only: a
     /// large set to a request for all of it, else what the request names.
-    fn pass_on(&mut self, waiter: Waiter, fetched: &Fetched) -> usize {
-        let Waiter { asker, wanted, .. } = waiter;
-        let Fetched { proc, entries, is_large } = fetched;
-        let name = match &wanted.key {
-            Some(_) if !wanted.directives.qualifiers.is_empty() => Some(QUALIFIED_VALUE),
+    fn pass_on(&mut self, held: HeldGet, fetched: &DirectModexData) -> usize {
+        let HeldGet { asker, requested, .. } = held;
+        let DirectModexData { proc, entries, is_large } = fetched;
+        let name = match &requested.key {
+            Some(_) if !requested.directives.qualifiers.is_empty() => Some(QUALIFIED_VALUE),
             key => key.as_ref().map(Key::as_str),
         };
-        let name = name.filter(|_| !wanted.is_static());
+        let name = name.filter(|_| !requested.is_static());
         let is_named = |entry: &&Kval| name.is_none_or(|name| entry.key.as_str() == name);
         let search_bytes = size_of_val(&**entries);
         if !entries.iter().any(|entry| is_named(&entry)) {
@@ -144,10 +144,10 @@ impl<S: Datastore> ServerCore<S> {
     }
 }
 
-fn directives_of(fetch: &Fetch, wanted: &Wanted) -> Vec<Info> {
+fn directives_of(fetch: &Fetch, requested: &RequestedData) -> Vec<Info> {
     let key =
         fetch.key.as_ref().map(|key| Info::new(Key::from_static(keys::REQUIRED_KEY.name()), Text::from(key.as_str())));
-    let seconds = wanted.directives.timeout.and_then(|timeout| i32::try_from(timeout.as_secs()).ok());
+    let seconds = requested.directives.timeout.and_then(|timeout| i32::try_from(timeout.as_secs()).ok());
     let timeout = seconds.map(|seconds| Info::new(Key::from_static(keys::TIMEOUT.name()), Value::Int(seconds)));
     key.into_iter().chain(timeout).collect()
 }

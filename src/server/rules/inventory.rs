@@ -5,7 +5,7 @@ use crate::gds::Datastore;
 use crate::keys::{self, TypedKey};
 use crate::proto::{RankData, Reply};
 use crate::server::interface::{HostResult, INVENTORY, find};
-use crate::server::state::{Asker, ServerCore, Wanted};
+use crate::server::state::{Asker, RequestedData, ServerCore};
 use crate::topo::InventoryError;
 use crate::topo::inventory::{Device, Inventory};
 use crate::types::codes::device_type;
@@ -71,18 +71,18 @@ impl<S: Datastore> ServerCore<S> {
     pub(super) fn answer_from_inventories(
         &mut self,
         asker: Asker,
-        wanted: &Wanted,
+        requested: &RequestedData,
         directives: &[Info],
     ) -> Option<Asker> {
-        let found = wanted.key.as_ref().and_then(|key| self.inventory_value(key, directives));
-        let (Some(key), Some(value)) = (&wanted.key, found) else { return Some(asker) };
-        if self.judge(&asker, wanted) == GetVerdict::Found {
+        let found = requested.key.as_ref().and_then(|key| self.inventory_value(key, directives));
+        let (Some(key), Some(value)) = (&requested.key, found) else { return Some(asker) };
+        if self.judge(&asker, requested) == GetVerdict::Found {
             return Some(asker);
         }
         let entries = vec![Kval { key: key.clone(), value }];
         match asker {
             Asker::Peer(ticket) => {
-                self.outputs.reply(ticket, Reply::Data(vec![RankData { proc: wanted.proc.clone(), entries }]));
+                self.outputs.reply(ticket, Reply::Data(vec![RankData { proc: requested.proc.clone(), entries }]));
             }
             Asker::Host(ticket) | Asker::Own(ticket) => self.outputs.complete(ticket, HostResult::Entries(entries)),
         }

@@ -138,7 +138,7 @@ impl<S: Datastore> ServerCore<S> {
         for upcall in self.upcalls.fetches_of(namespace) {
             self.cancel_upcall(upcall);
         }
-        let ended = self.waiting.about_ended(namespace);
+        let ended = self.held_gets.about_ended(namespace);
         self.review(now, [ended]);
         for peer in self.peers_of(|proc| proc.namespace == *namespace) {
             self.dismiss(now, peer, Status::ERR_NOT_AVAILABLE, Reason::Deregistered);

@@ -213,10 +213,10 @@ impl<S: Datastore> ServerCore<S> {
     /// Takes back all tickets of a connection, each with a flag for a finalization.
     fn withdraw(&mut self, id: PeerId) -> Vec<(Ticket, bool)> {
         let mut tickets = Vec::new();
-        for wait in self.waiting.of_peer(id) {
-            let Some(waiter) = self.waiting.remove(wait) else { continue };
-            self.timers.disarm(waiter.deadline, Timer::Wait(wait));
-            if let Asker::Peer(ticket) = waiter.asker {
+        for wait in self.held_gets.of_peer(id) {
+            let Some(held) = self.held_gets.remove(wait) else { continue };
+            self.timers.disarm(held.deadline, Timer::HeldGet(wait));
+            if let Asker::Peer(ticket) = held.asker {
                 tickets.push((ticket, false));
             }
         }

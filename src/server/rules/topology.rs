@@ -4,7 +4,7 @@ use super::get::GetVerdict;
 use crate::gds::Datastore;
 use crate::keys;
 use crate::server::interface::{Answer, TOPOLOGY, TopologyQuestion};
-use crate::server::state::{Asker, Peer, ServerCore, Ticket, Waiter, Wanted};
+use crate::server::state::{Asker, HeldGet, Peer, RequestedData, ServerCore, Ticket};
 use crate::types::{Key, ProcId, Rank, Status};
 
 /// Keys that other libraries use for the topology as text.
@@ -21,20 +21,25 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The key of the topology as text, if it is requested and the host has registered no other value under it.
-    pub(super) fn topology_question(&self, asker: &Asker, wanted: &Wanted, verdict: &GetVerdict) -> Option<Key> {
+    pub(super) fn topology_question(
+        &self,
+        asker: &Asker,
+        requested: &RequestedData,
+        verdict: &GetVerdict,
+    ) -> Option<Key> {
         let Asker::Peer(ticket) = asker else { return None };
-        let key = wanted.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
+        let key = requested.key.as_ref().filter(|key| TEXTS.contains(&key.as_str()))?;
         // The job must be known here: its own processes ask, or a tool does.
-        let namespace = &wanted.proc.namespace;
+        let namespace = &requested.proc.namespace;
         let is_own_job = self.peers.get(ticket.peer())?.is_of_job(namespace);
         let is_here = is_own_job || self.registry.registered(namespace).is_some();
-        let is_asked = is_here && wanted.proc.rank == Rank::Wildcard && self.config.answers_topology;
+        let is_asked = is_here && requested.proc.rank == Rank::Wildcard && self.config.answers_topology;
         (is_asked && *verdict != GetVerdict::Found).then(|| key.clone())
     }
 
-    pub(super) fn ask_topology(&mut self, waiter: Waiter, key: Key) {
-        match waiter.asker {
-            Asker::Peer(ticket) => self.pass_topology_question(ticket, waiter.wanted.proc, key),
+    pub(super) fn ask_topology(&mut self, held: HeldGet, key: Key) {
+        match held.asker {
+            Asker::Peer(ticket) => self.pass_topology_question(ticket, held.requested.proc, key),
             asker => self.refuse(asker, Status::ERR_NOT_FOUND),
         }
     }

@@ -1,8 +1,8 @@
 //! Requests that wait for the topology of the node.
 
+use super::held_gets::RequestedData;
 use super::outputs::{CallTicket, Ticket};
 use super::questions::Questions;
-use super::waiting::Wanted;
 use crate::server::interface::PeerId;
 
 /// Requests that wait for the topology. The bound on a connection's requests bounds these.
@@ -12,7 +12,7 @@ pub(crate) struct Deferred(Vec<DeferredRequest>);
 #[derive(Debug)]
 pub(crate) enum DeferredRequest {
     Queries(Ticket, Box<Questions>),
-    Own(CallTicket, Box<Wanted>),
+    Own(CallTicket, Box<RequestedData>),
 }
 
 impl Deferred {

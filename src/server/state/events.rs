@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::held_gets::Asker;
 use super::interest::{Codes, Interest, Listener};
 use super::outputs::Ticket;
-use super::waiting::Asker;
 use crate::events::{Event, EventCache, EventCacheLimits};
 use crate::server::interface::{PeerId, UpcallId};
 use crate::types::codes::range;

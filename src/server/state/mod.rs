@@ -11,7 +11,7 @@
 //! | `client`, `changes` | an announced process and its presence; keys that its commits changed |
 //! | `shares` | the share of each user in a bounded resource |
 //! | `pending` | upcalls without an answer |
-//! | `waiting` | held requests for data |
+//! | `held_gets`, `reviews` | held requests for data; their reviews after a change |
 //! | `commit_number`, `commit_rest` | the number of a commit; the rest of a large one |
 //! | `slices` | unfinished requests |
 //! | `questions`, `query_scope` | queries and the progress of their answers; the subject of a query |
@@ -44,6 +44,7 @@ mod forwarding;
 mod group;
 mod hardware;
 mod heartbeats;
+mod held_gets;
 mod interest;
 mod merged_directives;
 mod missed_fences;
@@ -65,7 +66,6 @@ mod ties;
 mod timers;
 mod tools;
 pub(super) mod transitions;
-mod waiting;
 
 pub(super) use cleanups::{CleanupRequest, PATH_KEYS, RULE_KEYS};
 pub(super) use client::{Presence, RegisteredClient};
@@ -82,6 +82,7 @@ pub(super) use group::mourning::Loss;
 pub(super) use group::progress::GroupProgress;
 pub(super) use hardware::{Hardware, Topology};
 pub(super) use heartbeats::{HeartbeatWatch, WatchId};
+pub(super) use held_gets::{Asker, DirectModexData, HeldGet, RequestedData, Review, Settlement};
 pub(super) use interest::{Codes, Listener};
 pub(super) use operation::{Collective, FenceRequest, Gathered, HostAnswer, OperationId, OperationStage, brings_about};
 pub(super) use outputs::{CallTicket, Ticket};
@@ -90,7 +91,7 @@ pub(super) use pending::{Expected, Fetch, PendingUpcall, Purpose};
 pub(super) use query_scope::QueryScope;
 pub(super) use questions::{Answering, QueryProgress, Questions};
 pub(super) use registry::{RegisteredJob, Registry, Remote};
-pub(super) use reviews::{Concerned, WaitId};
+pub(super) use reviews::{Concerned, HeldGetId};
 pub(super) use server::ServerCore;
 pub(super) use shares::Pool;
 pub(super) use signature::{CollectiveKind, Participants, Signature};
@@ -99,4 +100,3 @@ pub(super) use slices::Rest;
 pub(super) use ties::{Bond, Jobs, Lost, Tie};
 pub(super) use timers::{NEXT_STEP_IN, Timer};
 pub(super) use transitions::CollectivePhase;
-pub(super) use waiting::{Asker, Fetched, Review, Settlement, Waiter, Wanted};

@@ -10,7 +10,7 @@ use crate::types::{Key, Namespace, ProcId, Rank, Time};
 
 /// Identifies one held request for data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct WaitId(pub(crate) u64);
+pub(crate) struct HeldGetId(pub(crate) u64);
 
 /// The held requests that a change concerns.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(crate) enum Concerned {
     /// Requests that wait for this upcall.
     Upcall(UpcallId),
     /// Requests about a job that has ended here, up to this number. Later ones are not about the ended job.
-    Ended(Namespace, WaitId),
+    Ended(Namespace, HeldGetId),
 }
 
 impl Concerned {
@@ -47,12 +47,12 @@ impl Concerned {
     }
 }
 
-/// The place of a held request in the index by target.
+/// The position of a review in the index of held requests by target.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct ReviewCursor {
     pub(crate) target: ProcId,
     pub(crate) key: Option<Key>,
-    pub(crate) id: WaitId,
+    pub(crate) id: HeldGetId,
 }
 
 /// The changes whose reviews are not finished, in order.
@@ -66,8 +66,8 @@ pub(crate) struct Reviews {
 /// One pass over the requests that a change concerns.
 #[derive(Debug, Default)]
 struct Pass {
-    /// The last reviewed place.
-    after: Option<Place>,
+    /// The last reviewed cursor.
+    after: Option<ReviewCursor>,
     /// Whether the same has changed again since the pass began.
     again: bool,
 }
@@ -84,16 +84,16 @@ impl Reviews {
         }
     }
 
-    /// The first change, and the last place that was reviewed because of it.
-    pub(crate) fn first(&self) -> Option<(&Concerned, Option<&Place>)> {
+    /// The first change, and the last cursor that was reviewed because of it.
+    pub(crate) fn first(&self) -> Option<(&Concerned, Option<&ReviewCursor>)> {
         let first = self.queue.front()?;
         Some((first, self.passes.get(first)?.after.as_ref()))
     }
 
-    /// Notes a place of the first pass as reviewed.
-    pub(crate) fn advance(&mut self, place: Place) {
+    /// Notes a cursor of the first pass as reviewed.
+    pub(crate) fn advance(&mut self, cursor: ReviewCursor) {
         if let Some(pass) = self.queue.front().and_then(|first| self.passes.get_mut(first)) {
-            pass.after = Some(place);
+            pass.after = Some(cursor);
         }
     }
 
@@ -125,14 +125,14 @@ impl Reviews {
     }
 
     /// Whether a request about a job is yet to be refused, because the job has ended.
-    pub(crate) fn is_ending(&self, namespace: &Namespace, id: WaitId) -> bool {
-        let ends = Concerned::Ended(namespace.clone(), id)..=Concerned::Ended(namespace.clone(), WaitId(u64::MAX));
+    pub(crate) fn is_ending(&self, namespace: &Namespace, id: HeldGetId) -> bool {
+        let ends = Concerned::Ended(namespace.clone(), id)..=Concerned::Ended(namespace.clone(), HeldGetId(u64::MAX));
         self.passes.range(ends).next().is_some()
     }
 
-    /// Whether a place is yet to be reviewed because of a change.
-    pub(crate) fn is_ahead(&self, concerned: &Concerned, place: &Place) -> bool {
-        let is_behind = |pass: &Pass| pass.after.as_ref().is_some_and(|after| place <= after);
+    /// Whether a cursor is yet to be reviewed because of a change.
+    pub(crate) fn is_ahead(&self, concerned: &Concerned, cursor: &ReviewCursor) -> bool {
+        let is_behind = |pass: &Pass| pass.after.as_ref().is_some_and(|after| cursor <= after);
         self.passes.get(concerned).is_some_and(|pass| pass.again || !is_behind(pass))
     }
 }

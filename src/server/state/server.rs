@@ -13,6 +13,7 @@ use super::group::invitations::Invitations;
 use super::group::mourning::Mourning;
 use super::group::vacancies::Vacancies;
 use super::heartbeats::Heartbeats;
+use super::held_gets::HeldGets;
 use super::missed_fences::MissedFences;
 use super::outputs::Outputs;
 use super::peer::Peers;
@@ -23,7 +24,6 @@ use super::slices::Slices;
 use super::ties::Ties;
 use super::timers::Timers;
 use super::tools::Tools;
-use super::waiting::Waiting;
 use crate::gds::Datastore;
 use crate::server::interface::Config;
 use crate::topo::Inventories;
@@ -35,7 +35,7 @@ pub struct ServerCore<S: Datastore> {
     pub(in crate::server) store: S,
     pub(in crate::server) registry: Registry,
     pub(in crate::server) peers: Peers,
-    pub(in crate::server) waiting: Waiting,
+    pub(in crate::server) held_gets: HeldGets,
     pub(in crate::server) collectives: Collectives,
     pub(in crate::server) groups: Groups,
     pub(in crate::server) given: Given,
@@ -69,7 +69,7 @@ impl<S: Datastore> ServerCore<S> {
             config,
             store,
             peers: Peers::default(),
-            waiting: Waiting::default(),
+            held_gets: HeldGets::default(),
             collectives: Collectives::default(),
             groups: Groups::default(),
             given: Given::default(),

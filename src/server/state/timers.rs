@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::group::bootstraps::BootstrapId;
 use super::heartbeats::WatchId;
 use super::operation::OperationId;
-use super::reviews::WaitId;
+use super::reviews::HeldGetId;
 use crate::server::interface::UpcallId;
 use crate::types::Time;
 
 /// Kinds of deadlines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    Wait(WaitId),
+    HeldGet(HeldGetId),
     Operation(OperationId),
     Upcall(UpcallId),
     /// The wait for registrations: after the host's answer, or before the host is asked.

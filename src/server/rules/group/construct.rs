@@ -11,8 +11,8 @@ use crate::proto::{self, info_signed_by};
 use crate::server::interface::{Capabilities, GroupOperation, find, flag};
 use crate::server::rules::ending::{GroupData, Results};
 use crate::server::state::{
-    Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, RegisteredJob, ServerCore,
-    Ticket, Wanted, brings_about,
+    Collective, CollectiveKind, Group, GroupProgress, OperationId, OperationStage, Peer, RegisteredJob, RequestedData,
+    ServerCore, Ticket, brings_about,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Status, Text, Time, Value};
 
@@ -136,13 +136,17 @@ impl<S: Datastore> ServerCore<S> {
 
     /// The contribution of a process to a group, for a Get that the store can't answer. Qualifiers other than a group's
     /// belong to posted values.
-    pub(in crate::server::rules) fn given_to_group(&self, wanted: &Wanted, directives: &[Info]) -> Option<Kval> {
-        let key = wanted.key.as_ref()?;
-        let value = self.given.find(directives, &wanted.proc, key)?;
+    pub(in crate::server::rules) fn given_to_group(
+        &self,
+        requested: &RequestedData,
+        directives: &[Info],
+    ) -> Option<Kval> {
+        let key = requested.key.as_ref()?;
+        let value = self.given.find(directives, &requested.proc, key)?;
         let of_group = [keys::GROUP_ID.name(), keys::GROUP_CONTEXT_ID.name()];
-        let qualifiers = &wanted.directives.qualifiers;
+        let qualifiers = &requested.directives.qualifiers;
         if !qualifiers.iter().all(|info| of_group.contains(&info.key.as_str()))
-            || self.value_for_peer(wanted, key).is_ok()
+            || self.value_for_peer(requested, key).is_ok()
         {
             return None;
         }

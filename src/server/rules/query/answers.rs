@@ -8,8 +8,8 @@ use crate::server::interface::{Answer, INVENTORY, Output, ProcessRow, QueryAnswe
 use crate::server::rules::access::{Action, Object};
 use crate::server::rules::derived::{Derivation, Derived, may_be_derived};
 use crate::server::state::{
-    Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, Rest, ServerCore,
-    Ticket, Topology, Wanted,
+    Answering, Presence, QueryProgress, QueryScope, Questions, RegisteredClient, RegisteredJob, RequestedData, Rest,
+    ServerCore, Ticket, Topology,
 };
 use crate::topo::derived::Derivable;
 use crate::types::{Info, Key, Namespace, Query, Rank, Status, Text, Value};
@@ -149,19 +149,19 @@ impl<S: Datastore> ServerCore<S> {
             return Ok(Some(value));
         }
         // Values that the host has registered take precedence over other sources.
-        let wanted = &asking.wanted;
-        let is_open = self.may(asking.requester, Action::Query, Object::Job(&wanted.proc.namespace));
-        let is_known = self.registry.registered(&wanted.proc.namespace).is_some();
+        let requested = &asking.requested;
+        let is_open = self.may(asking.requester, Action::Query, Object::Job(&requested.proc.namespace));
+        let is_known = self.registry.registered(&requested.proc.namespace).is_some();
         if is_open
             && is_known
-            && let Some(value) = self.value_here(wanted, key)
+            && let Some(value) = self.value_here(requested, key)
         {
             return Ok(Some(value));
         }
         if let Some(value) = self.fact_about_sets(asking, key).or_else(|| self.fact_about_server(asking, key)) {
             return Ok(Some(value));
         }
-        if !may_be_derived(asking.qualifiers, &wanted.directives.qualifiers) {
+        if !may_be_derived(asking.qualifiers, &requested.directives.qualifiers) {
             return Ok(None);
         }
         if let Some(value) = self.inventory_value(key, asking.qualifiers) {
@@ -177,9 +177,9 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// The value that a Get would find under a key without waiting.
-    fn value_here(&self, wanted: &Wanted, key: &Key) -> Option<Value> {
-        let value = self.value_for_peer(wanted, key).ok()?;
-        if wanted.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
+    fn value_here(&self, requested: &RequestedData, key: &Key) -> Option<Value> {
+        let value = self.value_for_peer(requested, key).ok()?;
+        if requested.directives.qualifiers.is_empty() { Some(value) } else { qualified::inner(&value) }
     }
 
     /// Facts about all jobs, and about the server's keys.
@@ -203,7 +203,7 @@ impl<S: Datastore> ServerCore<S> {
     /// The name and address of this server for its processes. As in other libraries they are values of each process, so
     /// a query without a rank, or for the job, means them, too.
     fn fact_about_server(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
-        let (own, Wanted { proc, directives, .. }) = (&asking.requester.proc, &asking.wanted);
+        let (own, RequestedData { proc, directives, .. }) = (&asking.requester.proc, &asking.requested);
         let is_own_rank = [own.rank, Rank::Undefined, Rank::Wildcard].contains(&proc.rank);
         if proc.namespace != own.namespace || !is_own_rank || !directives.qualifiers.is_empty() {
             return None;

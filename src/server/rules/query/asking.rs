@@ -3,7 +3,7 @@
 use crate::gds::RealmRequest;
 use crate::keys::{self, DefaultRealm, default_realm};
 use crate::server::interface::{GetDirectives, Requester};
-use crate::server::state::{Hardware, QueryScope, Wanted};
+use crate::server::state::{Hardware, QueryScope, RequestedData};
 use crate::types::{Info, Key, ProcId, Rank, Value};
 
 /// The state of one query while its keys are answered.
@@ -13,7 +13,7 @@ pub(super) struct Asking<'a> {
     pub(super) qualifiers: &'a [Info],
     pub(super) hardware: Hardware<'a>,
     /// The equivalent Get of the current key.
-    pub(super) wanted: Wanted,
+    pub(super) requested: RequestedData,
     /// The process in question: without a rank the requester.
     pub(super) meant: ProcId,
 }
@@ -27,9 +27,9 @@ impl<'a> Asking<'a> {
     ) -> Self {
         let proc = ProcId { namespace: scope.namespace.clone(), rank: scope.rank };
         let reader = Some((requester.proc.clone(), requester.uid));
-        let wanted =
-            Wanted { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None), reader };
-        Self { requester, scope, qualifiers, hardware, wanted, meant: proc }
+        let requested =
+            RequestedData { proc: proc.clone(), key: None, directives: GetDirectives::read(qualifiers, None), reader };
+        Self { requester, scope, qualifiers, hardware, requested, meant: proc }
     }
 
     /// Selects the target of a client's Get of this key. For a session's value it is the requester's own job. Without a
@@ -51,13 +51,13 @@ impl<'a> Asking<'a> {
             Rank::Undefined if *namespace == own.namespace => own.clone(),
             _ => named.clone(),
         };
-        self.wanted.proc = match rank {
+        self.requested.proc = match rank {
             _ if realm.is_of_session() => self.meant.clone(),
             Rank::Undefined if is_of_place && self.scope.is_unnamed => self.meant.clone(),
             Rank::Undefined if key.is_reserved() => job(),
             _ => named,
         };
-        self.wanted.directives.realm = realm;
+        self.requested.directives.realm = realm;
     }
 }
 

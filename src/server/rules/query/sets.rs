@@ -28,7 +28,7 @@ const BY_GET: [&str; 3] = [keys::PSET_NAMES.name(), keys::GROUP_NAMES.name(), ke
 impl<S: Datastore> ServerCore<S> {
     /// A fact about sets and groups that the requester may know.
     pub(super) fn fact_about_sets(&self, asking: &Asking<'_>, key: &Key) -> Option<Value> {
-        let Asking { requester, scope, wanted, .. } = asking;
+        let Asking { requester, scope, requested, .. } = asking;
         let is = |known: &str| key.as_str() == known;
         if is(keys::QUERY_NUM_PSETS.name()) {
             return Some(count(self.sets_shown_to(requester).count()));
@@ -58,8 +58,8 @@ impl<S: Datastore> ServerCore<S> {
             return Some(processes(group.members.iter().cloned()));
         }
         // As in a Get, a value that the host registered for the process excludes others.
-        let is_plain = wanted.directives.qualifiers.is_empty() && !self.has_registered(&wanted.proc, key);
-        if is_plain { self.fact_by_get(requester, &wanted.proc, key, scope.group.as_ref()) } else { None }
+        let is_plain = requested.directives.qualifiers.is_empty() && !self.has_registered(&requested.proc, key);
+        if is_plain { self.fact_by_get(requester, &requested.proc, key, scope.group.as_ref()) } else { None }
     }
 
     fn has_registered(&self, proc: &ProcId, key: &Key) -> bool {

@@ -5,15 +5,15 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use super::outputs::{CallTicket, Ticket};
-use super::reviews::{Concerned, Place, Reviews, WaitId};
+use super::reviews::{Concerned, HeldGetId, ReviewCursor, Reviews};
 use super::shares::UserShares;
 use super::sizes::size_of_infos;
 use crate::server::interface::{GetDirectives, PeerId, UpcallId};
 use crate::types::{Key, Kval, Namespace, ProcId, Rank, Status, Time};
 
-/// The wanted data of a request.
+/// The requested data of a request.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RequestedData {
     pub(crate) proc: ProcId,
     pub(crate) key: Option<Key>,
     pub(crate) directives: GetDirectives,
@@ -21,7 +21,7 @@ pub(crate) struct Wanted {
     pub(crate) reader: Option<(ProcId, u32)>,
 }
 
-impl Wanted {
+impl RequestedData {
     /// Whether the answer is fixed when the job starts, so that a wait would not help in a known job.
     pub(crate) fn is_static(&self) -> bool {
         self.proc.rank == Rank::Wildcard
@@ -37,7 +37,7 @@ impl Wanted {
     /// Approximate memory while it is held, in bytes.
     pub(crate) fn size_bytes(&self) -> usize {
         let key = self.key.as_ref().map_or(0, |key| key.as_str().len().saturating_mul(2));
-        size_of::<Waiter>().saturating_add(key).saturating_add(size_of_infos(&self.directives.qualifiers))
+        size_of::<HeldGet>().saturating_add(key).saturating_add(size_of_infos(&self.directives.qualifiers))
     }
 
     /// The key whose next value may be the answer; `None`: any key. Qualified values have names of their own.
@@ -58,9 +58,9 @@ pub(crate) enum Asker {
 
 /// A held request for data.
 #[derive(Debug)]
-pub(crate) struct Waiter {
+pub(crate) struct HeldGet {
     pub(crate) asker: Asker,
-    pub(crate) wanted: Wanted,
+    pub(crate) requested: RequestedData,
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
     pub(crate) deadline: Option<Time>,
@@ -72,12 +72,12 @@ pub(crate) struct Settlement {
     /// The answer to a request that the upcall did not help.
     pub(crate) otherwise: Status,
     /// The data, if its job is unknown.
-    pub(crate) fetched: Option<Arc<Fetched>>,
+    pub(crate) fetched: Option<Arc<DirectModexData>>,
 }
 
-/// Fetched data of an unknown job.
+/// Data of an unknown job that a direct modex has fetched.
 #[derive(Debug)]
-pub(crate) struct Fetched {
+pub(crate) struct DirectModexData {
     pub(crate) proc: ProcId,
     pub(crate) entries: Arc<[Kval]>,
     /// Whether it is too large for the answer to a request for a part of it.
@@ -88,22 +88,22 @@ pub(crate) struct Fetched {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Review {
     /// A request that may be answered now.
-    Of(WaitId),
+    Of(HeldGetId),
     /// A request whose upcall has ended.
-    Settle(WaitId),
+    Settle(HeldGetId),
     /// A request whose job has ended.
-    Refuse(WaitId),
+    Refuse(HeldGetId),
     /// All requests that one change concerns are reviewed.
     End,
 }
 
 /// Held requests for data, indexed by target, by connection, and by upcall.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    waiters: BTreeMap<WaitId, Waiter>,
+pub(crate) struct HeldGets {
+    held: BTreeMap<HeldGetId, HeldGet>,
     by_target: BTreeMap<ProcId, ByKey>,
-    by_peer: BTreeMap<PeerId, BTreeSet<WaitId>>,
-    by_upcall: BTreeMap<UpcallId, BTreeSet<WaitId>>,
+    by_peer: BTreeMap<PeerId, BTreeSet<HeldGetId>>,
+    by_upcall: BTreeMap<UpcallId, BTreeSet<HeldGetId>>,
     host_requests: usize,
     /// Memory of the requests of processes, by user.
     bytes: UserShares,
@@ -116,60 +116,60 @@ pub(crate) struct Waiting {
 }
 
 /// Requests about one process by the awaited key; under `None` those that a value of any key may answer.
-type ByKey = BTreeMap<Option<Key>, BTreeSet<WaitId>>;
+type ByKey = BTreeMap<Option<Key>, BTreeSet<HeldGetId>>;
 
-impl Waiting {
-    pub(crate) fn insert(&mut self, waiter: Waiter) -> WaitId {
+impl HeldGets {
+    pub(crate) fn insert(&mut self, held: HeldGet) -> HeldGetId {
         self.last = self.last.saturating_add(1);
-        let id = WaitId(self.last);
-        let by_key = self.by_target.entry(waiter.wanted.proc.clone()).or_default();
-        by_key.entry(waiter.wanted.awaited_key().cloned()).or_default().insert(id);
-        match &waiter.asker {
+        let id = HeldGetId(self.last);
+        let by_key = self.by_target.entry(held.requested.proc.clone()).or_default();
+        by_key.entry(held.requested.awaited_key().cloned()).or_default().insert(id);
+        match &held.asker {
             Asker::Peer(ticket) => {
                 self.by_peer.entry(ticket.peer()).or_default().insert(id);
             }
             Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_add(1),
         }
-        if let Some(upcall) = waiter.via {
+        if let Some(upcall) = held.via {
             self.by_upcall.entry(upcall).or_default().insert(id);
         }
-        if let Some(uid) = waiter.wanted.user() {
+        if let Some(uid) = held.requested.user() {
             self.counts.take(uid, 1);
-            self.bytes.take(uid, waiter.wanted.size_bytes());
+            self.bytes.take(uid, held.requested.size_bytes());
         }
-        self.waiters.insert(id, waiter);
+        self.held.insert(id, held);
         id
     }
 
-    pub(crate) fn remove(&mut self, id: WaitId) -> Option<Waiter> {
-        let waiter = self.waiters.remove(&id)?;
-        if let Some(by_key) = self.by_target.get_mut(&waiter.wanted.proc) {
-            take_out(by_key, &waiter.wanted.awaited_key().cloned(), id);
+    pub(crate) fn remove(&mut self, id: HeldGetId) -> Option<HeldGet> {
+        let held = self.held.remove(&id)?;
+        if let Some(by_key) = self.by_target.get_mut(&held.requested.proc) {
+            take_out(by_key, &held.requested.awaited_key().cloned(), id);
             if by_key.is_empty() {
-                self.by_target.remove(&waiter.wanted.proc);
+                self.by_target.remove(&held.requested.proc);
             }
         }
-        match &waiter.asker {
+        match &held.asker {
             Asker::Peer(ticket) => take_out(&mut self.by_peer, &ticket.peer(), id),
             Asker::Host(_) | Asker::Own(_) => self.host_requests = self.host_requests.saturating_sub(1),
         }
-        if let Some(upcall) = waiter.via {
+        if let Some(upcall) = held.via {
             take_out(&mut self.by_upcall, &upcall, id);
         }
-        if let Some(uid) = waiter.wanted.user() {
+        if let Some(uid) = held.requested.user() {
             self.counts.give_back(uid, 1);
-            self.bytes.give_back(uid, waiter.wanted.size_bytes());
+            self.bytes.give_back(uid, held.requested.size_bytes());
         }
-        Some(waiter)
+        Some(held)
     }
 
-    pub(crate) fn get(&self, id: WaitId) -> Option<&Waiter> {
-        self.waiters.get(&id)
+    pub(crate) fn get(&self, id: HeldGetId) -> Option<&HeldGet> {
+        self.held.get(&id)
     }
 
-    pub(crate) fn set_deadline(&mut self, id: WaitId, deadline: Option<Time>) {
-        if let Some(waiter) = self.waiters.get_mut(&id) {
-            waiter.deadline = deadline;
+    pub(crate) fn set_deadline(&mut self, id: HeldGetId, deadline: Option<Time>) {
+        if let Some(held) = self.held.get_mut(&id) {
+            held.deadline = deadline;
         }
     }
 
@@ -192,8 +192,8 @@ impl Waiting {
     }
 
     /// The end of the upcall that a request waits for, if it has ended.
-    pub(crate) fn settlement(&self, waiter: &Waiter) -> Option<&Settlement> {
-        self.settlements.get(&waiter.via?)
+    pub(crate) fn settlement(&self, held: &HeldGet) -> Option<&Settlement> {
+        self.settlements.get(&held.via?)
     }
 
     /// Takes the next review that is due.
@@ -204,9 +204,9 @@ impl Waiting {
                 return Some(if self.is_about_ended(*id) { Review::Refuse(*id) } else { Review::Settle(*id) });
             }
             self.settlements.remove(upcall);
-        } else if let Some(place) = self.next_on(concerned, after) {
-            let id = place.id;
-            self.reviews.advance(place);
+        } else if let Some(cursor) = self.next_on(concerned, after) {
+            let id = cursor.id;
+            self.reviews.advance(cursor);
             return Some(if self.is_about_ended(id) { Review::Refuse(id) } else { Review::Of(id) });
         }
         self.reviews.finish();
@@ -220,23 +220,23 @@ impl Waiting {
         keys.filter(|key| by_key.contains_key(key)).map(|key| Concerned::Key(proc.clone(), key)).collect()
     }
 
-    /// The next request behind a place that a change of data concerns.
-    fn next_on(&self, concerned: &Concerned, after: Option<&Place>) -> Option<Place> {
+    /// The next request behind a cursor that a change of data concerns.
+    fn next_on(&self, concerned: &Concerned, after: Option<&ReviewCursor>) -> Option<ReviewCursor> {
         self.targets_of(concerned, after).find_map(|(target, by_key)| {
             let after = after.filter(|after| after.target == *target);
             let (key, id) = match concerned {
                 Concerned::Key(_, key) => (key.clone(), next_id(by_key.get(key)?, after)?),
                 _ => next_of(by_key, after)?,
             };
-            Some(Place { target: target.clone(), key, id })
+            Some(ReviewCursor { target: target.clone(), key, id })
         })
     }
 
-    /// The targets that a change may concern, from a place on.
+    /// The targets that a change may concern, from a cursor on.
     fn targets_of<'a>(
         &'a self,
         concerned: &'a Concerned,
-        from: Option<&Place>,
+        from: Option<&ReviewCursor>,
     ) -> impl Iterator<Item = (&'a ProcId, &'a ByKey)> {
         let first = from.map_or_else(|| concerned.first_target(), |from| Some(from.target.clone()));
         let from_first = first.map(|first| self.by_target.range(first..));
@@ -244,32 +244,32 @@ impl Waiting {
     }
 
     /// Whether a review of a request is due.
-    pub(crate) fn is_due(&self, id: WaitId) -> bool {
-        let Some(waiter) = self.waiters.get(&id) else { return false };
-        let (target, key) = (waiter.wanted.proc.clone(), waiter.wanted.awaited_key().cloned());
+    pub(crate) fn is_due(&self, id: HeldGetId) -> bool {
+        let Some(held) = self.held.get(&id) else { return false };
+        let (target, key) = (held.requested.proc.clone(), held.requested.awaited_key().cloned());
         let changes = [
             Concerned::Job(target.namespace.clone()),
             Concerned::Process(target.clone()),
             Concerned::Key(target.clone(), key.clone()),
         ];
-        let place = Place { target, key, id };
-        self.settlement(waiter).is_some()
+        let cursor = ReviewCursor { target, key, id };
+        self.settlement(held).is_some()
             || self.is_about_ended(id)
-            || changes.iter().any(|change| self.reviews.is_ahead(change, &place))
+            || changes.iter().any(|change| self.reviews.is_ahead(change, &cursor))
     }
 
     /// Whether a request is about a job that has ended, although another one may have its name by now.
-    pub(crate) fn is_about_ended(&self, id: WaitId) -> bool {
-        let waiter = self.waiters.get(&id);
-        waiter.is_some_and(|waiter| self.reviews.is_ending(&waiter.wanted.proc.namespace, id))
+    pub(crate) fn is_about_ended(&self, id: HeldGetId) -> bool {
+        let held = self.held.get(&id);
+        held.is_some_and(|held| self.reviews.is_ending(&held.requested.proc.namespace, id))
     }
 
     /// All present requests about a job that ends.
     pub(crate) fn about_ended(&self, namespace: &Namespace) -> Concerned {
-        Concerned::Ended(namespace.clone(), WaitId(self.last))
+        Concerned::Ended(namespace.clone(), HeldGetId(self.last))
     }
 
-    pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<WaitId> {
+    pub(crate) fn of_peer(&self, peer: PeerId) -> Vec<HeldGetId> {
         self.by_peer.get(&peer).into_iter().flatten().copied().collect()
     }
 
@@ -292,12 +292,12 @@ impl Waiting {
         self.host_requests
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (WaitId, &Waiter)> {
-        self.waiters.iter().map(|(id, waiter)| (*id, waiter))
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (HeldGetId, &HeldGet)> {
+        self.held.iter().map(|(id, held)| (*id, held))
     }
 }
 
-fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<WaitId>>, key: &K, id: WaitId) {
+fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<HeldGetId>>, key: &K, id: HeldGetId) {
     if let Some(ids) = index.get_mut(key) {
         ids.remove(&id);
         if ids.is_empty() {
@@ -306,8 +306,8 @@ fn take_out<K: Ord>(index: &mut BTreeMap<K, BTreeSet<WaitId>>, key: &K, id: Wait
     }
 }
 
-/// The first request behind a place, and its key.
-fn next_of(by_key: &ByKey, after: Option<&Place>) -> Option<(Option<Key>, WaitId)> {
+/// The first request behind a cursor, and its key.
+fn next_of(by_key: &ByKey, after: Option<&ReviewCursor>) -> Option<(Option<Key>, HeldGetId)> {
     let same_key = after.and_then(|after| Some((after.key.clone(), next_id(by_key.get(&after.key)?, Some(after))?)));
     same_key.or_else(|| {
         let later = by_key.range((after.map_or(Unbounded, |after| Excluded(&after.key)), Unbounded));
@@ -315,7 +315,7 @@ fn next_of(by_key: &ByKey, after: Option<&Place>) -> Option<(Option<Key>, WaitId
     })
 }
 
-/// The first request of one key behind a place.
-fn next_id(ids: &BTreeSet<WaitId>, after: Option<&Place>) -> Option<WaitId> {
+/// The first request of one key behind a cursor.
+fn next_id(ids: &BTreeSet<HeldGetId>, after: Option<&ReviewCursor>) -> Option<HeldGetId> {
     ids.range((after.map_or(Unbounded, |after| Excluded(after.id)), Unbounded)).next().copied()
 }
