@@ -1,7 +1,7 @@
 //! Reasons why data could not be stored.
 
 use super::layout::cell::ValueError;
-use super::layout::memory::Damage;
+use super::layout::segment_view::Damage;
 use super::registration::RegisterError;
 use crate::shmem::{CreateError, GrowError, HandleError, WriteError};
 use crate::types::{AsStatus, DataType, Key, Namespace, Rank, Status};

@@ -38,7 +38,7 @@ pub use datastore::{Datastore, JobSummary};
 pub use error::{RecordError, Shared, StoreError};
 pub use layout::cell::ValueError;
 pub(crate) use layout::cell::plain_bytes;
-pub use layout::memory::Damage;
+pub use layout::segment_view::Damage;
 pub use layout::value_ref::ValueRef;
 pub use limits::StoreLimits;
 pub use lookup::{

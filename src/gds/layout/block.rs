@@ -10,7 +10,7 @@
 
 use super::dictionary::KeyId;
 use super::format::{Array, BlockHead, Entry, origin};
-use super::memory::{CHAIN_MAX, Damage, Memory, root};
+use super::segment_view::{CHAIN_MAX, Damage, SegmentView, root};
 use super::value_ref::ValueRef;
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, Origin};
@@ -29,10 +29,10 @@ pub(crate) struct BlockView<'a> {
 
 impl<'a> BlockView<'a> {
     #[inline(always)]
-    fn at(memory: Memory<'a>, offset: u64) -> Result<Self, Damage> {
-        let head = memory.record::<BlockHead>(offset)?;
+    fn at(segment: SegmentView<'a>, offset: u64) -> Result<Self, Damage> {
+        let head = segment.record::<BlockHead>(offset)?;
         let entries = Array { offset: offset.saturating_add(HEAD_BYTES), count: head.entry_count.into() };
-        Ok(Self { offset, previous: head.previous, entries: memory.array(entries)? })
+        Ok(Self { offset, previous: head.previous, entries: segment.array(entries)? })
     }
 
     /// The entries of one key, newest first: at most two, with disjoint scopes.
@@ -46,7 +46,7 @@ impl<'a> BlockView<'a> {
 /// The blocks of a rank, newest first. Ends after an error.
 #[derive(Debug)]
 pub(crate) struct Chain<'a> {
-    memory: Memory<'a>,
+    segment: SegmentView<'a>,
     next: u64,
     steps: usize,
 }
@@ -54,9 +54,9 @@ pub(crate) struct Chain<'a> {
 impl<'a> Chain<'a> {
     /// The blocks of a rank; none if it has not committed.
     #[inline(always)]
-    pub(crate) fn of_rank(memory: Memory<'a>, rank: u32) -> Result<Self, Damage> {
-        let newest = memory.root_cells(root::MODEX)?.and_then(|table| table.load(rank.into()));
-        Ok(Self { memory, next: newest.unwrap_or_default(), steps: 0 })
+    pub(crate) fn of_rank(segment: SegmentView<'a>, rank: u32) -> Result<Self, Damage> {
+        let newest = segment.root_cells(root::MODEX)?.and_then(|table| table.load(rank.into()));
+        Ok(Self { segment, next: newest.unwrap_or_default(), steps: 0 })
     }
 }
 
@@ -69,7 +69,7 @@ impl<'a> Iterator for Chain<'a> {
             return None;
         }
         let offset = std::mem::take(&mut self.next);
-        let block = match BlockView::at(self.memory, offset) {
+        let block = match BlockView::at(self.segment, offset) {
             Ok(block) => block,
             Err(damage) => return Some(Err(damage)),
         };
@@ -97,7 +97,7 @@ pub(crate) enum Posting<'a> {
 /// Looks for the newest value of a key.
 #[inline(always)]
 pub(crate) fn find<'a>(
-    memory: Memory<'a>,
+    segment: SegmentView<'a>,
     rank: u32,
     key: KeyId,
     audience: Option<Audience>,
@@ -106,10 +106,10 @@ pub(crate) fn find<'a>(
     // Scopes in which a newer entry has replaced the entries of older blocks. Absorbed blocks have lost these entries,
     // so entries of other blocks must be ignored in the same way.
     let mut replaced = 0;
-    for block in Chain::of_rank(memory, rank)? {
+    for block in Chain::of_rank(segment, rank)? {
         for entry in block?.entries_of(key) {
             if scope_admits(entry.scope & !replaced, entry.origin, audience) {
-                let value = ValueRef::from_cell(memory, &entry.cell)?;
+                let value = ValueRef::from_cell(segment, &entry.cell)?;
                 return value.map(Posting::Visible).ok_or(Damage::Missing { what: "a posted value" });
             }
             posting = Posting::Hidden;

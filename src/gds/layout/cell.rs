@@ -14,7 +14,7 @@ use rkyv::validation::archive::ArchiveValidator;
 use rkyv::validation::shared::SharedValidator;
 
 use super::format::{Cell, form};
-use super::memory::Damage;
+use super::segment_view::Damage;
 use crate::types::{
     ArchivedValue, DataType, LentValue, LocalAddress, Namespace, Rank, Text, Value, footprint, with_stack,
 };
@@ -125,25 +125,25 @@ impl<'v> Encoded<'v> {
     }
 
     /// The same for equal values, and different for different ones.
-    pub(crate) fn identity(&self) -> Identity<'_> {
+    pub(crate) fn identity(&self) -> ValueIdentity<'_> {
         let bits = match self {
             Self::Scalar { bits, .. } => Some(*bits),
             Self::Null { .. } => Some(u64::MAX),
             _ => None,
         };
-        Identity { data_type: self.data_type(), bits, bytes: self.bytes() }
+        ValueIdentity { data_type: self.data_type(), bits, bytes: self.bytes() }
     }
 }
 
 /// See [`Encoded::identity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Identity<'e> {
+pub(crate) struct ValueIdentity<'e> {
     data_type: DataType,
     bits: Option<u64>,
     bytes: &'e [u8],
 }
 
-impl<'e> Identity<'e> {
+impl<'e> ValueIdentity<'e> {
     /// The identity of a stored number.
     pub(crate) const fn of_scalar(data_type: DataType, bits: u64) -> Self {
         Self { data_type, bits: Some(bits), bytes: &[] }

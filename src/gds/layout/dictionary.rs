@@ -8,7 +8,7 @@
 //! An id is the position of the key's entry, so finding the text of an id needs no table.
 
 use super::format::{KEY_ALIGN, KeyHead, SLOT_ID_BITS, realm};
-use super::memory::{Damage, Memory, root};
+use super::segment_view::{Damage, SegmentView, root};
 use crate::gds::lookup::KeyRef;
 use crate::keys::{DefaultRealm, default_realm};
 use crate::shmem::TableRef;
@@ -47,7 +47,7 @@ pub(crate) struct KnownKey<'a> {
     pub(crate) id: KeyId,
     head: &'a KeyHead,
     /// The segment around the key: values are usually stored soon after their key.
-    pub(crate) memory: Memory<'a>,
+    pub(crate) segment: SegmentView<'a>,
 }
 
 impl KnownKey<'_> {
@@ -72,8 +72,8 @@ impl KnownKey<'_> {
 
 /// Looks a key up.
 #[inline(always)]
-pub(crate) fn find<'a>(memory: Memory<'a>, key: &KeyRef<'_>) -> Result<Option<KnownKey<'a>>, Damage> {
-    let Some(slots) = memory.root_cells(root::KEYS)? else { return Ok(None) };
+pub(crate) fn find<'a>(segment: SegmentView<'a>, key: &KeyRef<'_>) -> Result<Option<KnownKey<'a>>, Damage> {
+    let Some(slots) = segment.root_cells(root::KEYS)? else { return Ok(None) };
     let mask = mask(slots.cell_count())?;
     for step in 0..slots.cell_count() {
         let slot = slots.load(key.hash.wrapping_add(step) & mask).unwrap_or_default();
@@ -81,34 +81,34 @@ pub(crate) fn find<'a>(memory: Memory<'a>, key: &KeyRef<'_>) -> Result<Option<Kn
         if fragment != key.hash >> SLOT_ID_BITS {
             continue;
         }
-        let memory = memory.around(id.offset());
-        let head = head(memory, id)?;
-        if head.hash == key.hash && text(memory, id, head)? == key.name.as_bytes() {
-            return Ok(Some(KnownKey { id, head, memory }));
+        let segment = segment.around(id.offset());
+        let head = head(segment, id)?;
+        if head.hash == key.hash && text(segment, id, head)? == key.name.as_bytes() {
+            return Ok(Some(KnownKey { id, head, segment }));
         }
     }
     Ok(None)
 }
 
 /// The text of a key.
-pub(crate) fn name(memory: Memory<'_>, id: KeyId) -> Result<&str, Damage> {
-    let head = head(memory, id)?;
-    std::str::from_utf8(text(memory, id, head)?).map_err(|_| Damage::Text { what: "key", len: head.len.into() })
+pub(crate) fn name(segment: SegmentView<'_>, id: KeyId) -> Result<&str, Damage> {
+    let head = head(segment, id)?;
+    std::str::from_utf8(text(segment, id, head)?).map_err(|_| Damage::Text { what: "key", len: head.len.into() })
 }
 
 /// Ids of all keys, in the order of the table.
-pub(crate) fn ids(memory: Memory<'_>) -> Result<impl Iterator<Item = KeyId>, Damage> {
-    let slots = memory.root_cells(root::KEYS)?;
+pub(crate) fn ids(segment: SegmentView<'_>) -> Result<impl Iterator<Item = KeyId>, Damage> {
+    let slots = segment.root_cells(root::KEYS)?;
     let cells = slots.into_iter().flat_map(|slots| (0..slots.cell_count()).filter_map(move |index| slots.load(index)));
     Ok(cells.filter_map(|slot| unpack(slot).map(|(_, id)| id)))
 }
 
 /// The first free slot for a key that is not in the table; `None` if the table is full.
-pub(crate) fn free_slot(memory: Memory<'_>, table: TableRef, hash: u64) -> Result<Option<u64>, Damage> {
+pub(crate) fn free_slot(segment: SegmentView<'_>, table: TableRef, hash: u64) -> Result<Option<u64>, Damage> {
     let mask = mask(table.cell_count())?;
     for step in 0..table.cell_count() {
         let index = hash.wrapping_add(step) & mask;
-        if memory.cell(table, index)? == 0 {
+        if segment.cell(table, index)? == 0 {
             return Ok(Some(index));
         }
     }
@@ -138,18 +138,18 @@ pub(crate) fn new_head(name: &str, hash: u64) -> KeyHead {
 }
 
 /// The full hash of a key in the table.
-pub(crate) fn hash(memory: Memory<'_>, id: KeyId) -> Result<u64, Damage> {
-    Ok(head(memory, id)?.hash)
+pub(crate) fn hash(segment: SegmentView<'_>, id: KeyId) -> Result<u64, Damage> {
+    Ok(head(segment, id)?.hash)
 }
 
 #[inline(always)]
-fn head(memory: Memory<'_>, id: KeyId) -> Result<&KeyHead, Damage> {
-    memory.record::<KeyHead>(id.offset())
+fn head(segment: SegmentView<'_>, id: KeyId) -> Result<&KeyHead, Damage> {
+    segment.record::<KeyHead>(id.offset())
 }
 
 #[inline(always)]
-fn text<'a>(memory: Memory<'a>, id: KeyId, head: &KeyHead) -> Result<&'a [u8], Damage> {
-    memory.bytes(id.text_offset(), head.len.into())
+fn text<'a>(segment: SegmentView<'a>, id: KeyId, head: &KeyHead) -> Result<&'a [u8], Damage> {
+    segment.bytes(id.text_offset(), head.len.into())
 }
 
 /// Upper half of the hash, and id; `None` for a free slot.

@@ -6,5 +6,5 @@ pub(super) mod column;
 pub(super) mod dictionary;
 pub(super) mod format;
 pub(super) mod image;
-pub(super) mod memory;
+pub(super) mod segment_view;
 pub(super) mod value_ref;

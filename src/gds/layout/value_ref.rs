@@ -5,10 +5,10 @@ use std::ffi::CStr;
 use zerocopy::IntoBytes;
 
 use super::cell::{
-    Identity, access, is_scalar_of, null_of, size_of_bytes, unsigned_of, value_of_bytes, value_of_scalar,
+    ValueIdentity, access, is_scalar_of, null_of, size_of_bytes, unsigned_of, value_of_bytes, value_of_scalar,
 };
 use super::format::{Cell, INLINE_BYTES_MAX, form};
-use super::memory::{Damage, Memory};
+use super::segment_view::{Damage, SegmentView};
 use crate::regex::DealtRanks;
 use crate::types::{ArchivedValue, DataType, Value};
 
@@ -81,17 +81,17 @@ impl<'a> ValueRef<'a> {
 
     /// The value of a cell; `None` for an absent value.
     #[inline(always)]
-    pub(crate) fn from_cell(memory: Memory<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
+    pub(crate) fn from_cell(segment: SegmentView<'a>, cell: &'a Cell) -> Result<Option<Self>, Damage> {
         let body = match cell.form {
             form::ABSENT => return Ok(None),
             form::SCALAR => return Self::from_scalar(cell.data_type, cell.payload).map(Some),
             form::NULL => Body::Null,
             form::INLINE => return Self::from_inline(cell).map(Some),
             form::BYTES => {
-                let with_nul = memory.bytes(cell.payload, u64::from(cell.len) + 1)?;
+                let with_nul = segment.bytes(cell.payload, u64::from(cell.len) + 1)?;
                 return Self::from_bytes(cell.data_type, with_nul).map(Some);
             }
-            form::ARCHIVE => Body::Archive(memory.bytes(cell.payload, cell.len.into())?),
+            form::ARCHIVE => Body::Archive(segment.bytes(cell.payload, cell.len.into())?),
             other => return Err(Damage::Code { what: "the form of a cell", code: other.into() }),
         };
         Ok(Some(Self { data_type: data_type_of(cell.data_type)?, body }))
@@ -238,12 +238,12 @@ impl<'a> ValueRef<'a> {
     }
 
     /// The identity of the value; `None` if it [is not written](Self::unwritten), which no posted value is.
-    pub(crate) const fn identity(&self) -> Option<Identity<'a>> {
+    pub(crate) const fn identity(&self) -> Option<ValueIdentity<'a>> {
         Some(match self.body {
-            Body::Scalar(bits) => Identity::of_scalar(self.data_type, bits),
-            Body::Null => Identity::of_scalar(self.data_type, u64::MAX),
-            Body::Bytes { with_nul } => Identity::of_bytes(self.data_type, before_nul(with_nul)),
-            Body::Archive(bytes) => Identity::of_bytes(self.data_type, bytes),
+            Body::Scalar(bits) => ValueIdentity::of_scalar(self.data_type, bits),
+            Body::Null => ValueIdentity::of_scalar(self.data_type, u64::MAX),
+            Body::Bytes { with_nul } => ValueIdentity::of_bytes(self.data_type, before_nul(with_nul)),
+            Body::Archive(bytes) => ValueIdentity::of_bytes(self.data_type, bytes),
             Body::Ranks { .. } | Body::Map(_) => return None,
         })
     }

@@ -3,14 +3,14 @@
 use crate::gds::layout::column::ColumnView;
 use crate::gds::layout::dictionary::KeyId;
 use crate::gds::layout::format::{Array, ColumnHead, DealtMap, Entry, HostName, JobHead, NONE, NodeId, PartHead, form};
-use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::segment_view::{Damage, SegmentView, root};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::regex::DealtRanks;
 
 /// The job record of a segment at the time of the lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JobView<'a> {
-    memory: Memory<'a>,
+    segment: SegmentView<'a>,
     head: &'a JobHead,
 }
 
@@ -19,9 +19,9 @@ type Found<'a> = Result<Option<ValueRef<'a>>, Damage>;
 impl<'a> JobView<'a> {
     /// The present record; `None` if the job has not been described.
     #[inline(always)]
-    pub(crate) fn current(memory: Memory<'a>) -> Result<Option<Self>, Damage> {
-        match memory.root(root::JOB) {
-            Some(offset) => Ok(Some(Self { memory, head: memory.record(offset)? })),
+    pub(crate) fn current(segment: SegmentView<'a>) -> Result<Option<Self>, Damage> {
+        match segment.root(root::JOB) {
+            Some(offset) => Ok(Some(Self { segment, head: segment.record(offset)? })),
             None => Ok(None),
         }
     }
@@ -50,7 +50,7 @@ impl<'a> JobView<'a> {
 
     /// All sessions that have a number, ascending.
     pub(crate) fn sessions(&self) -> Result<&'a [PartHead], Damage> {
-        self.memory.array(self.head.sessions)
+        self.segment.array(self.head.sessions)
     }
 
     /// A session.
@@ -76,7 +76,7 @@ impl<'a> JobView<'a> {
 
     /// All applications, ascending.
     pub(crate) fn apps(&self) -> Result<&'a [PartHead], Damage> {
-        self.memory.array(self.head.apps)
+        self.segment.array(self.head.apps)
     }
 
     /// An application.
@@ -131,17 +131,17 @@ impl<'a> JobView<'a> {
         if self.head.node_ids_are_indexes == 1 {
             return Ok((id < self.head.node_count).then_some(id));
         }
-        let ids = self.memory.array::<NodeId>(self.head.node_ids)?;
+        let ids = self.segment.array::<NodeId>(self.head.node_ids)?;
         Ok(ids.binary_search_by_key(&id, |node| node.id).ok().and_then(|at| ids.get(at)).map(|node| node.node))
     }
 
     /// Index of the node with this name or alias.
     pub(crate) fn node_by_name(&self, name: &str) -> Result<Option<u32>, Damage> {
         let hash = xxhash_rust::xxh3::xxh3_64(name.as_bytes());
-        let names = self.memory.array::<HostName>(self.head.host_names)?;
+        let names = self.segment.array::<HostName>(self.head.host_names)?;
         let start = names.partition_point(|entry| entry.hash < hash);
         for entry in names.iter().skip(start).take_while(|entry| entry.hash == hash) {
-            if self.memory.bytes(entry.name, entry.len.into())? == name.as_bytes() {
+            if self.segment.bytes(entry.name, entry.len.into())? == name.as_bytes() {
                 return Ok(Some(entry.node));
             }
         }
@@ -150,18 +150,18 @@ impl<'a> JobView<'a> {
 
     /// The entries of a table.
     pub(crate) fn entries(&self, table: Array) -> Result<&'a [Entry], Damage> {
-        self.memory.array(table)
+        self.segment.array(table)
     }
 
     /// The columns of nodes or of processes.
     pub(crate) fn columns(&self, columns: Array) -> Result<impl Iterator<Item = ColumnView<'a>> + use<'a>, Damage> {
-        let (memory, rank_count) = (self.memory, self.head.rank_count);
-        Ok(memory.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(memory, head, rank_count)))
+        let (segment, rank_count) = (self.segment, self.head.rank_count);
+        Ok(segment.array::<ColumnHead>(columns)?.iter().map(move |head| ColumnView::new(segment, head, rank_count)))
     }
 
     #[inline(always)]
     fn table_value(&self, table: Array, key: KeyId) -> Found<'a> {
-        let entries = self.memory.array::<Entry>(table)?;
+        let entries = self.segment.array::<Entry>(table)?;
         let at = entries.partition_point(|entry| entry.id < key.0);
         match entries.get(at) {
             Some(entry) if entry.id == key.0 => self.entry_value(entry),
@@ -174,14 +174,14 @@ impl<'a> JobView<'a> {
     pub(crate) fn entry_value(&self, entry: &'a Entry) -> Found<'a> {
         match entry.cell.form {
             form::DEALT => self.map_value(entry.cell.payload).map(Some),
-            _ => ValueRef::from_cell(self.memory, &entry.cell),
+            _ => ValueRef::from_cell(self.segment, &entry.cell),
         }
     }
 
     /// The text of a process map by rule, with no more processes and nodes than the job has.
     #[cold]
     fn map_value(&self, rule: u64) -> Result<ValueRef<'a>, Damage> {
-        let DealtMap { block, node_count, end, .. } = *self.memory.record::<DealtMap>(rule)?;
+        let DealtMap { block, node_count, end, .. } = *self.segment.record::<DealtMap>(rule)?;
         let is_of_job = end <= self.head.rank_count && node_count <= self.head.node_count;
         let dealt = DealtRanks::new(block, node_count, end).filter(|_| is_of_job);
         dealt.map(ValueRef::from_map).ok_or(Damage::Code { what: "the rule of a process map", code: end.into() })
@@ -189,9 +189,9 @@ impl<'a> JobView<'a> {
 
     #[inline]
     fn column(&self, columns: Array, key: KeyId) -> Result<Option<ColumnView<'a>>, Damage> {
-        let heads = self.memory.array::<ColumnHead>(columns)?;
+        let heads = self.segment.array::<ColumnHead>(columns)?;
         let head = heads.binary_search_by_key(&key.0, |head| head.key).ok().and_then(|at| heads.get(at));
-        Ok(head.map(|head| ColumnView::new(self.memory, head, self.head.rank_count)))
+        Ok(head.map(|head| ColumnView::new(self.segment, head, self.head.rank_count)))
     }
 
     /// A process's value in a column: its own, or its node's.
@@ -212,9 +212,9 @@ impl<'a> JobView<'a> {
         if position == NONE {
             return Ok(None);
         }
-        let head = self.memory.element::<ColumnHead>(self.head.proc_columns, position.into())?;
+        let head = self.segment.element::<ColumnHead>(self.head.proc_columns, position.into())?;
         let head = head.ok_or(Damage::Missing { what: "a column of the job record" })?;
-        Ok(Some(ColumnView::new(self.memory, head, self.head.rank_count)))
+        Ok(Some(ColumnView::new(self.segment, head, self.head.rank_count)))
     }
 }
 

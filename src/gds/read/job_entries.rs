@@ -4,7 +4,7 @@ use super::job::JobView;
 use super::reader::NamespaceReader;
 use super::walk::{JobTables, StoredColumn};
 use crate::gds::job_record::{AppRecord, Column, ColumnValues, JobRecord, SessionRecord};
-use crate::gds::layout::memory::Damage;
+use crate::gds::layout::segment_view::Damage;
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::qualified::{public_name, stored_key};
 use crate::gds::registration;
@@ -89,7 +89,7 @@ impl NamespaceReader {
     /// Skips ranks without any value, not even their own rank. Values shared by neighbouring ranks are made once: node
     /// values and equal strings.
     fn visit_processes(&self, tables: &JobTables<'_>, mut visit: impl FnMut(JobEntry<'_>)) -> Result<(), Damage> {
-        let Some(job) = JobView::current(self.memory())? else { return Ok(()) };
+        let Some(job) = JobView::current(self.segment_view())? else { return Ok(()) };
         let is_rank = |column: &&StoredColumn<'_>| column.key() == keys::RANK.name();
         let ranks = tables.proc_columns.iter().find(is_rank);
         let columns: Vec<&StoredColumn<'_>> = tables.proc_columns.iter().filter(|column| !is_rank(column)).collect();

@@ -16,7 +16,7 @@ use crate::gds::layout::dictionary::{KeyId, unpack};
 use crate::gds::layout::format::{
     Array, BlockHead, Cell, ColumnHead, Entry, JobHead, KeyHead, NONE, SLOT_ID_BITS, form, function, meaning, realm,
 };
-use crate::gds::layout::memory::root;
+use crate::gds::layout::segment_view::root;
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::KeyRef;
 use crate::shmem::{Offset, SegmentReader, VerifiedRange};

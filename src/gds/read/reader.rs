@@ -8,7 +8,7 @@ use super::search::{ReadError, Search};
 use crate::gds::layout::block::{self, Chain, Posting};
 use crate::gds::layout::dictionary::{self, KeyId};
 use crate::gds::layout::format::{self, Cell, Entry};
-use crate::gds::layout::memory::{Damage, Memory};
+use crate::gds::layout::segment_view::{Damage, SegmentView};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::{Audience, KeyRef, Lookup, RealmRequest};
 use crate::gds::qualified;
@@ -87,7 +87,7 @@ impl NamespaceReader {
     /// The complete search of [`NamespaceReader::get`], which also finds the reason of a missing value.
     #[inline(never)]
     pub(crate) fn search(&self, lookup: &Lookup<'_>) -> Result<ValueRef<'_>, ReadError> {
-        let Some(key) = dictionary::find(self.memory(), &lookup.key)? else { return Err(ReadError::NotFound) };
+        let Some(key) = dictionary::find(self.segment_view(), &lookup.key)? else { return Err(ReadError::NotFound) };
         match (Search { key, lookup, own_rank: self.own_rank }).run() {
             Ok(Some(value)) => Ok(value),
             Ok(None) => Err(ReadError::NotFound),
@@ -127,9 +127,9 @@ impl NamespaceReader {
     /// # Errors
     /// [`ReadError::Damaged`].
     pub fn posted(&self, rank: u32, audience: Option<Audience>) -> Result<Vec<(&str, ValueRef<'_>)>, ReadError> {
-        let memory = self.memory();
+        let segment = self.segment_view();
         let mut newest: BTreeMap<u32, (u8, Option<&Cell>)> = BTreeMap::new();
-        for found in Chain::of_rank(memory, rank)? {
+        for found in Chain::of_rank(segment, rank)? {
             for entry in found?.entries {
                 // As in `block::find`: a newer entry replaces older ones even if this reader may not see it.
                 let (replaced, cell) = newest.entry(entry.id).or_default();
@@ -142,8 +142,8 @@ impl NamespaceReader {
         }
         let mut values = Vec::with_capacity(newest.len());
         for (id, cell) in newest.into_iter().filter_map(|(id, (_, cell))| Some((id, cell?))) {
-            let value = ValueRef::from_cell(memory, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
-            values.push((dictionary::name(memory, KeyId(id))?, value));
+            let value = ValueRef::from_cell(segment, cell)?.ok_or(Damage::Missing { what: "a posted value" })?;
+            values.push((dictionary::name(segment, KeyId(id))?, value));
         }
         Ok(values)
     }
@@ -158,12 +158,12 @@ impl NamespaceReader {
         audience: Option<Audience>,
         keys: &[&str],
     ) -> Result<Vec<(&'a str, ValueRef<'a>)>, ReadError> {
-        let memory = self.memory();
+        let segment = self.segment_view();
         let mut values = Vec::new();
         for name in keys {
-            let Some(key) = dictionary::find(memory, &KeyRef::new(name))? else { continue };
-            if let Posting::Visible(value) = block::find(memory, rank, key.id, audience)? {
-                values.push((dictionary::name(memory, key.id)?, value));
+            let Some(key) = dictionary::find(segment, &KeyRef::new(name))? else { continue };
+            if let Posting::Visible(value) = block::find(segment, rank, key.id, audience)? {
+                values.push((dictionary::name(segment, key.id)?, value));
             }
         }
         Ok(values)
@@ -171,9 +171,9 @@ impl NamespaceReader {
 
     /// The size in bytes of a posted value that the audience sees; 0 if there is none.
     pub(crate) fn posted_bytes(&self, rank: u32, audience: Audience, key: &str) -> Result<usize, Damage> {
-        let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(key))? else { return Ok(0) };
-        match block::find(memory, rank, key.id, Some(audience))? {
+        let segment = self.segment_view();
+        let Some(key) = dictionary::find(segment, &KeyRef::new(key))? else { return Ok(0) };
+        match block::find(segment, rank, key.id, Some(audience))? {
             Posting::Visible(value) => {
                 Ok(value.payload_bytes().map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX)))
             }
@@ -183,11 +183,11 @@ impl NamespaceReader {
 
     /// Whether a process has posted a value that the audience sees. Stops at the first.
     pub(crate) fn has_posted(&self, rank: u32, audience: Audience) -> Result<bool, Damage> {
-        let (memory, audience) = (self.memory(), Some(audience));
-        for block in Chain::of_rank(memory, rank)? {
+        let (segment, audience) = (self.segment_view(), Some(audience));
+        for block in Chain::of_rank(segment, rank)? {
             for entry in block?.entries.iter().filter(|entry| block::is_visible(entry, audience)) {
                 // A newer entry may have replaced this one.
-                if matches!(block::find(memory, rank, KeyId(entry.id), audience)?, Posting::Visible(_)) {
+                if matches!(block::find(segment, rank, KeyId(entry.id), audience)?, Posting::Visible(_)) {
                     return Ok(true);
                 }
             }
@@ -198,7 +198,7 @@ impl NamespaceReader {
     /// Whether the values in all blocks of a rank take at most `bytes_max` bytes. Stops at that size.
     pub(crate) fn posts_at_most(&self, rank: u32, bytes_max: usize) -> Result<bool, Damage> {
         let mut left = bytes_max;
-        for block in Chain::of_rank(self.memory(), rank)? {
+        for block in Chain::of_rank(self.segment_view(), rank)? {
             for Entry { cell, .. } in block?.entries {
                 let payload = usize::try_from(cell.len).unwrap_or(usize::MAX);
                 match left.checked_sub(payload.saturating_add(size_of::<Value>())) {
@@ -219,7 +219,7 @@ impl NamespaceReader {
     /// Number of processes and nodes in the job's description. It bounds the time to read all of it.
     #[must_use]
     pub fn described_parts(&self) -> u64 {
-        let job = JobView::current(self.memory()).ok().flatten();
+        let job = JobView::current(self.segment_view()).ok().flatten();
         job.map_or(0, |job| u64::from(job.head().rank_count).saturating_add(job.head().node_count.into()))
     }
 
@@ -230,7 +230,7 @@ impl NamespaceReader {
     }
 
     #[inline]
-    pub(crate) const fn memory(&self) -> Memory<'_> {
-        Memory::new(&self.segment)
+    pub(crate) const fn segment_view(&self) -> SegmentView<'_> {
+        SegmentView::new(&self.segment)
     }
 }

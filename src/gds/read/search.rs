@@ -6,7 +6,7 @@ use super::job::JobView;
 use crate::gds::layout::block::{self, Posting};
 use crate::gds::layout::dictionary::KnownKey;
 use crate::gds::layout::format::PartHead;
-use crate::gds::layout::memory::{Damage, root};
+use crate::gds::layout::segment_view::{Damage, root};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::{Lookup, NodeSelector, RealmRequest};
 use crate::keys::{self, DefaultRealm};
@@ -67,7 +67,7 @@ impl<'a> Search<'a, '_> {
     /// The present job record. A lookup takes it once, so that its results belong to one record.
     #[inline(always)]
     fn job(&self) -> Result<Option<JobView<'a>>, Damage> {
-        JobView::current(self.key.memory)
+        JobView::current(self.key.segment)
     }
 
     /// A process's own value; else that of its application, node or session, if the key belongs there. Never one of the
@@ -124,11 +124,11 @@ impl<'a> Search<'a, '_> {
         if let Some(value) = self.of_job(job)? {
             return Ok(Some(value));
         }
-        let memory = self.key.memory;
-        let rank_count = memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
+        let segment = self.key.segment;
+        let rank_count = segment.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count);
         let mut is_hidden = false;
         for rank in 0..u32::try_from(rank_count).unwrap_or(u32::MAX) {
-            match block::find(memory, rank, self.key.id, self.lookup.audience)? {
+            match block::find(segment, rank, self.key.id, self.lookup.audience)? {
                 Posting::Visible(value) => return Ok(Some(value)),
                 Posting::Hidden => is_hidden = true,
                 Posting::Absent => {}
@@ -148,7 +148,7 @@ impl<'a> Search<'a, '_> {
 
     #[inline(always)]
     fn posted_value(&self, rank: u32) -> Found<'a> {
-        match block::find(self.key.memory, rank, self.key.id, self.lookup.audience)? {
+        match block::find(self.key.segment, rank, self.key.id, self.lookup.audience)? {
             Posting::Visible(value) => Ok(Some(value)),
             Posting::Hidden => Err(ReadError::OutsideScope),
             Posting::Absent => Ok(None),

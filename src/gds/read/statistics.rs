@@ -1,7 +1,7 @@
 //! Use of a segment's bytes.
 
 use super::reader::NamespaceReader;
-use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::segment_view::{Damage, SegmentView, root};
 use crate::shmem::CellTable;
 
 /// A part of a segment.
@@ -100,12 +100,12 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn statistics(&self) -> Result<Statistics, Damage> {
-        let memory = self.memory();
+        let segment = self.segment_view();
         let mut sections = [0; Section::ALL.len()];
         for (counter, section) in sections.iter_mut().zip(Section::ALL) {
-            *counter = section_bytes(memory, section)?;
+            *counter = section_bytes(segment, section)?;
         }
-        let key_count = crate::gds::layout::dictionary::ids(memory)?.fold(0, |count, _| count + 1);
+        let key_count = crate::gds::layout::dictionary::ids(segment)?.fold(0, |count, _| count + 1);
         Ok(Statistics {
             sections,
             header_bytes: crate::shmem::HEADER_BYTES,
@@ -113,14 +113,14 @@ impl NamespaceReader {
             reserved_bytes: None,
             protection: format!("{:?}", self.segment().protection()),
             key_count,
-            rank_count: memory.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count),
+            rank_count: segment.root_cells(root::MODEX)?.map_or(0, CellTable::cell_count),
         })
     }
 }
 
 /// Bytes written for a section so far.
-pub(crate) fn section_bytes(memory: Memory<'_>, section: Section) -> Result<u64, Damage> {
-    match memory.root_cells(root::STATISTICS)? {
+pub(crate) fn section_bytes(segment: SegmentView<'_>, section: Section) -> Result<u64, Damage> {
+    match segment.root_cells(root::STATISTICS)? {
         Some(counters) => counters.load(section.cell()).ok_or(Damage::Missing { what: "a counter" }),
         None => Ok(0),
     }

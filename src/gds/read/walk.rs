@@ -6,7 +6,7 @@ use crate::gds::layout::block::Chain;
 use crate::gds::layout::column::ColumnView;
 use crate::gds::layout::dictionary::{self, KeyId};
 use crate::gds::layout::format::{Array, JobHead, NODES_MAX, PartHead, RANKS_MAX, origin};
-use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::segment_view::{Damage, SegmentView, root};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::Origin;
 use crate::types::Scope;
@@ -137,7 +137,7 @@ impl NamespaceReader {
     pub fn roots(&self) -> [(&'static str, Option<u64>); 4] {
         let named =
             [("keys", root::KEYS), ("job", root::JOB), ("modex", root::MODEX), ("statistics", root::STATISTICS)];
-        named.map(|(name, root)| (name, self.memory().root(root)))
+        named.map(|(name, root)| (name, self.segment_view().root(root)))
     }
 
     /// All keys in the segment, in no particular order.
@@ -145,8 +145,8 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn keys(&self) -> Result<Vec<&str>, Damage> {
-        let memory = self.memory();
-        dictionary::ids(memory)?.map(|id| dictionary::name(memory, id)).collect()
+        let segment = self.segment_view();
+        dictionary::ids(segment)?.map(|id| dictionary::name(segment, id)).collect()
     }
 
     /// The keys with this prefix, in order.
@@ -165,11 +165,11 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn job_tables(&self) -> Result<Option<JobTables<'_>>, Damage> {
-        let memory = self.memory();
-        let Some(job) = JobView::current(memory)? else { return Ok(None) };
+        let segment = self.segment_view();
+        let Some(job) = JobView::current(segment)? else { return Ok(None) };
         let head = job.head();
         check_counts(head)?;
-        let mut other_sessions = parts(memory, job, job.sessions()?)?;
+        let mut other_sessions = parts(segment, job, job.sessions()?)?;
         let own = other_sessions.iter().position(|session| Some(session.number) == job.session_id());
         let own = own.map(|at| other_sessions.remove(at));
         Ok(Some(JobTables {
@@ -177,13 +177,13 @@ impl NamespaceReader {
             node_count: head.node_count,
             own_node: job.own_node(),
             session_id: job.session_id(),
-            session: table(memory, job, head.session)?,
+            session: table(segment, job, head.session)?,
             session_nodes: own.map(|own| own.node_columns).unwrap_or_default(),
             other_sessions,
-            job: table(memory, job, head.job)?,
-            apps: parts(memory, job, job.apps()?)?,
-            node_columns: columns(memory, job, head.node_columns)?,
-            proc_columns: columns(memory, job, head.proc_columns)?,
+            job: table(segment, job, head.job)?,
+            apps: parts(segment, job, job.apps()?)?,
+            node_columns: columns(segment, job, head.node_columns)?,
+            proc_columns: columns(segment, job, head.proc_columns)?,
         }))
     }
 
@@ -195,7 +195,7 @@ impl NamespaceReader {
         if !column.is_of_node() {
             return column.value(rank);
         }
-        match JobView::current(self.memory())? {
+        match JobView::current(self.segment_view())? {
             Some(job) => job.proc_value(rank, column.view.key()),
             None => Ok(None),
         }
@@ -206,12 +206,12 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn described(&self, rank: u32) -> Result<NamedValues<'_>, Damage> {
-        let memory = self.memory();
-        let Some(job) = JobView::current(memory)? else { return Ok(Vec::new()) };
+        let segment = self.segment_view();
+        let Some(job) = JobView::current(segment)? else { return Ok(Vec::new()) };
         let mut values = Vec::new();
         for column in job.columns(job.head().proc_columns)? {
             if let Some(value) = job.proc_value(rank, column.key())? {
-                values.push((dictionary::name(memory, column.key())?, value));
+                values.push((dictionary::name(segment, column.key())?, value));
             }
         }
         Ok(values)
@@ -222,18 +222,18 @@ impl NamespaceReader {
     /// # Errors
     /// [`Damage`].
     pub fn blocks(&self, rank: u32) -> Result<Vec<StoredBlock<'_>>, Damage> {
-        let memory = self.memory();
+        let segment = self.segment_view();
         let mut blocks = Vec::new();
-        for block in Chain::of_rank(memory, rank)? {
+        for block in Chain::of_rank(segment, rank)? {
             let block = block?;
             let mut entries = Vec::new();
             for entry in block.entries {
                 let scope = Scope::from_raw(entry.scope);
                 entries.push(StoredEntry {
-                    key: dictionary::name(memory, KeyId(entry.id))?,
+                    key: dictionary::name(segment, KeyId(entry.id))?,
                     scope: scope.ok_or(Damage::Code { what: "a scope", code: entry.scope.into() })?,
                     origin: if entry.origin == origin::LOCAL { Origin::Local } else { Origin::Remote },
-                    value: present(ValueRef::from_cell(memory, &entry.cell)?)?,
+                    value: present(ValueRef::from_cell(segment, &entry.cell)?)?,
                 });
             }
             blocks.push(StoredBlock { offset: block.offset, entries });
@@ -253,24 +253,24 @@ fn check_counts(head: &JobHead) -> Result<(), Damage> {
     Ok(())
 }
 
-fn parts<'a>(memory: Memory<'a>, job: JobView<'a>, heads: &'a [PartHead]) -> Result<Vec<StoredPart<'a>>, Damage> {
+fn parts<'a>(segment: SegmentView<'a>, job: JobView<'a>, heads: &'a [PartHead]) -> Result<Vec<StoredPart<'a>>, Damage> {
     let part = |head: &PartHead| {
-        let values = table(memory, job, head.entries)?;
-        Ok(StoredPart { number: head.number, values, node_columns: columns(memory, job, head.node_columns)? })
+        let values = table(segment, job, head.entries)?;
+        Ok(StoredPart { number: head.number, values, node_columns: columns(segment, job, head.node_columns)? })
     };
     heads.iter().map(part).collect()
 }
 
-fn table<'a>(memory: Memory<'a>, job: JobView<'a>, table: Array) -> Result<NamedValues<'a>, Damage> {
+fn table<'a>(segment: SegmentView<'a>, job: JobView<'a>, table: Array) -> Result<NamedValues<'a>, Damage> {
     let mut values = Vec::new();
     for entry in job.entries(table)? {
         let found = present(job.entry_value(entry)?)?;
-        values.push((dictionary::name(memory, KeyId(entry.id))?, found));
+        values.push((dictionary::name(segment, KeyId(entry.id))?, found));
     }
     Ok(values)
 }
 
-fn columns<'a>(memory: Memory<'a>, job: JobView<'a>, columns: Array) -> Result<Vec<StoredColumn<'a>>, Damage> {
+fn columns<'a>(segment: SegmentView<'a>, job: JobView<'a>, columns: Array) -> Result<Vec<StoredColumn<'a>>, Damage> {
     let head = job.head();
     let count_max = head.rank_count.max(head.node_count);
     let views = job.columns(columns)?;
@@ -279,7 +279,7 @@ fn columns<'a>(memory: Memory<'a>, job: JobView<'a>, columns: Array) -> Result<V
         _ => Ok(view),
     });
     checked
-        .map(|view| view.and_then(|view| Ok(StoredColumn { key: dictionary::name(memory, view.key())?, view })))
+        .map(|view| view.and_then(|view| Ok(StoredColumn { key: dictionary::name(segment, view.key())?, view })))
         .collect()
 }
 

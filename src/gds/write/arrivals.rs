@@ -119,7 +119,7 @@ impl Arrivals {
             if known.get(place).is_some_and(|(name, _)| name == key) {
                 continue;
             }
-            let found = dictionary::find(writer.memory(), &KeyRef::new(key))?.map(|found| found.id);
+            let found = dictionary::find(writer.segment_view(), &KeyRef::new(key))?.map(|found| found.id);
             let id = match found {
                 Some(id) => id,
                 None => {

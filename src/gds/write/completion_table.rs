@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::writer::NamespaceWriter;
 use crate::gds::error::StoreError;
-use crate::gds::layout::memory::root;
+use crate::gds::layout::segment_view::root;
 use crate::gds::read::reader::NamespaceReader;
 use crate::gds::read::statistics::Section;
 use crate::shmem::{CellTable, GenerationWait, SegmentWriter, TableRef};

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use crate::gds::layout::block::{self, Posting};
 use crate::gds::layout::dictionary;
-use crate::gds::layout::memory::Damage;
+use crate::gds::layout::segment_view::Damage;
 use crate::gds::layout::value_ref::ValueRef;
 use crate::gds::lookup::{KeyRef, Lookup, Posted, RealmRequest};
 use crate::gds::qualified::{self, Pattern, Qualified};
@@ -44,8 +44,8 @@ struct Row {
     name: u64,
 }
 
-/// Place of a value in the order of the match: its number of qualifiers, and the hash in its name.
-type Place = (u32, u64);
+/// Position of a value in the order of the match: its number of qualifiers, and the hash in its name.
+type MatchPosition = (u32, u64);
 
 impl QualifiedIndex {
     /// Adds the qualified ones among posted values.
@@ -78,9 +78,9 @@ impl QualifiedIndex {
         names.map(String::as_str).take_while(move |name| name.starts_with(&prefix))
     }
 
-    /// The first place from `from` on of a rank's values with a qualifier.
-    fn next_place(&self, key: u64, rank: u32, qualifier: u64, from: Place) -> Option<Place> {
-        let row = |(count, name): Place| Row { key, rank, qualifier, count, name };
+    /// The first position from `from` on of a rank's values with a qualifier.
+    fn next_position(&self, key: u64, rank: u32, qualifier: u64, from: MatchPosition) -> Option<MatchPosition> {
+        let row = |(count, name): MatchPosition| Row { key, rank, qualifier, count, name };
         self.posted.range(row(from)..=row((u32::MAX, u64::MAX))).next().map(|row| (row.count, row.name))
     }
 
@@ -186,9 +186,9 @@ impl<'a> QualifiedSearch<'a> {
     /// Searches the posted values of a rank.
     fn search_rank(&mut self, rank: u32) -> Result<(), Damage> {
         let mut from = (limited(self.pattern.count()), 0);
-        while let Some(place) = self.next_common(rank, from) {
-            let name = qualified::name_of(self.lookup.key.hash, place.1);
-            if self.best.as_ref().is_some_and(|best| best.is_at_least((self.others_at(place), &name))) {
+        while let Some(position) = self.next_common(rank, from) {
+            let name = qualified::name_of(self.lookup.key.hash, position.1);
+            if self.best.as_ref().is_some_and(|best| best.is_at_least((self.others_at(position), &name))) {
                 return Ok(());
             }
             self.spend(STEPS_PER_LOOKUP);
@@ -199,7 +199,7 @@ impl<'a> QualifiedSearch<'a> {
                 Posting::Hidden => self.missing = ReadError::OutsideScope,
                 Posting::Absent => {}
             }
-            match after(place) {
+            match after(position) {
                 Some(next) => from = next,
                 None => return Ok(()),
             }
@@ -207,18 +207,18 @@ impl<'a> QualifiedSearch<'a> {
         Ok(())
     }
 
-    /// The first place from `at` on of a value with all wanted qualifiers, judged by their hashes. Goes through the
-    /// qualifiers in turn until all have this place.
-    fn next_common(&mut self, rank: u32, mut at: Place) -> Option<Place> {
+    /// The first position from `at` on of a value with all wanted qualifiers, judged by their hashes. Goes through the
+    /// qualifiers in turn until all have this position.
+    fn next_common(&mut self, rank: u32, mut at: MatchPosition) -> Option<MatchPosition> {
         let mut agreeing = 0;
         for turn in 0.. {
             let qualifier = *self.hashes.get(turn % self.hashes.len())?;
             if !self.has_steps_left() {
                 return None;
             }
-            let place = self.index.next_place(self.lookup.key.hash, rank, qualifier, at)?;
-            agreeing = if place == at { agreeing + 1 } else { 1 };
-            at = place;
+            let position = self.index.next_position(self.lookup.key.hash, rank, qualifier, at)?;
+            agreeing = if position == at { agreeing + 1 } else { 1 };
+            at = position;
             if agreeing == self.hashes.len() {
                 return Some(at);
             }
@@ -227,9 +227,9 @@ impl<'a> QualifiedSearch<'a> {
     }
 
     fn posted(&self, rank: u32, name: &str) -> Result<Posting<'a>, Damage> {
-        let memory = self.reader.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(name))? else { return Ok(Posting::Absent) };
-        block::find(memory, rank, key.id, self.lookup.audience)
+        let segment = self.reader.segment_view();
+        let Some(key) = dictionary::find(segment, &KeyRef::new(name))? else { return Ok(Posting::Absent) };
+        block::find(segment, rank, key.id, self.lookup.audience)
     }
 
     /// Copies and compares a value. Returns whether it is the best so far.
@@ -250,7 +250,7 @@ impl<'a> QualifiedSearch<'a> {
         true
     }
 
-    fn others_at(&self, (count, _): Place) -> usize {
+    fn others_at(&self, (count, _): MatchPosition) -> usize {
         usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(self.pattern.count())
     }
 
@@ -273,8 +273,8 @@ impl Match {
     }
 }
 
-/// The next place.
-const fn after((count, name): Place) -> Option<Place> {
+/// The next position.
+const fn after((count, name): MatchPosition) -> Option<MatchPosition> {
     match (name.checked_add(1), count.checked_add(1)) {
         (Some(name), _) => Some((count, name)),
         (None, Some(count)) => Some((count, 0)),

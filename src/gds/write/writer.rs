@@ -13,7 +13,7 @@ use crate::gds::layout::cell::Encoded;
 use crate::gds::layout::dictionary::{self, KeyId};
 use crate::gds::layout::format::{self, BlockHead, Entry, KEY_ALIGN};
 use crate::gds::layout::image::Image;
-use crate::gds::layout::memory::{Damage, Memory, root};
+use crate::gds::layout::segment_view::{Damage, SegmentView, root};
 use crate::gds::limits::StoreLimits;
 use crate::gds::lookup::{Audience, KeyRef, Lookup, Origin, Posted};
 use crate::gds::read::reader::NamespaceReader;
@@ -302,14 +302,14 @@ impl NamespaceWriter {
         scope: u8,
         value: &Encoded<'_>,
     ) -> Result<bool, StoreError> {
-        let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(key))? else { return Ok(false) };
+        let segment = self.segment_view();
+        let Some(key) = dictionary::find(segment, &KeyRef::new(key))? else { return Ok(false) };
         let entry = Entry { scope, origin: block::stored_origin(origin), ..Entry::default() };
         for audience in [None, Some(Audience::SameNode), Some(Audience::OtherNodes)] {
             if !block::is_visible(&entry, audience) {
                 continue;
             }
-            match block::find(memory, rank, key.id, audience)? {
+            match block::find(segment, rank, key.id, audience)? {
                 Posting::Visible(found) if found.identity() == Some(value.identity()) => {}
                 _ => return Ok(false),
             }
@@ -319,9 +319,9 @@ impl NamespaceWriter {
 
     /// Whether the audience sees this same value.
     pub(crate) fn is_posted(&self, rank: u32, audience: Audience, posted: &Posted) -> Result<bool, StoreError> {
-        let memory = self.memory();
-        let Some(key) = dictionary::find(memory, &KeyRef::new(posted.key.as_str()))? else { return Ok(false) };
-        let Posting::Visible(found) = block::find(memory, rank, key.id, Some(audience))? else { return Ok(false) };
+        let segment = self.segment_view();
+        let Some(key) = dictionary::find(segment, &KeyRef::new(posted.key.as_str()))? else { return Ok(false) };
+        let Posting::Visible(found) = block::find(segment, rank, key.id, Some(audience))? else { return Ok(false) };
         let value = Encoded::new(&posted.value, self.limits.value_bytes_max);
         Ok(value.is_ok_and(|value| found.identity() == Some(value.identity())))
     }
@@ -330,8 +330,8 @@ impl NamespaceWriter {
     pub(super) fn push_block(&self, image: &mut Image, rank: u32, entries: &mut Vec<Entry>) -> Result<u64, StoreError> {
         entries.sort_by_key(|entry| entry.id);
         let mut previous = NO_BLOCK;
-        let mut absorption = Absorption::new(Chain::of_rank(self.memory(), rank)?.count());
-        for older in Chain::of_rank(self.memory(), rank)? {
+        let mut absorption = Absorption::new(Chain::of_rank(self.segment_view(), rank)?.count());
+        for older in Chain::of_rank(self.segment_view(), rank)? {
             let older = older?;
             if !absorption.takes(entries.len(), older.entries.len()) {
                 previous = older.offset;
@@ -350,7 +350,7 @@ impl NamespaceWriter {
             if ids.contains_key(key) {
                 continue;
             }
-            let known = dictionary::find(self.memory(), &KeyRef::new(key))?;
+            let known = dictionary::find(self.segment_view(), &KeyRef::new(key))?;
             if known.is_none() {
                 unknown.push(key);
             }
@@ -373,7 +373,7 @@ impl NamespaceWriter {
     /// The id of a key; a new key is added to the dictionary.
     pub(super) fn intern(&mut self, key: &str, holder: Option<u32>) -> Result<KeyId, StoreError> {
         let wanted = KeyRef::new(key);
-        if let Some(known) = dictionary::find(self.memory(), &wanted)? {
+        if let Some(known) = dictionary::find(self.segment_view(), &wanted)? {
             return Ok(known.id);
         }
         self.permit_key(key, holder)?;
@@ -494,7 +494,7 @@ impl NamespaceWriter {
         for index in next..stop {
             let moved = dictionary::unpack(self.segment.load(self.keys, index)?).filter(|(_, id)| id.offset() < end);
             if let Some((_, id)) = moved {
-                let hash = dictionary::hash(self.memory(), id)?;
+                let hash = dictionary::hash(self.segment_view(), id)?;
                 self.fill_slot(table, id, hash)?;
             }
         }
@@ -509,7 +509,7 @@ impl NamespaceWriter {
     }
 
     fn fill_slot(&mut self, table: TableRef, id: KeyId, hash: u64) -> Result<(), StoreError> {
-        let index = dictionary::free_slot(self.memory(), table, hash)?;
+        let index = dictionary::free_slot(self.segment_view(), table, hash)?;
         let full = Damage::Missing { what: "a free slot of the key dictionary" };
         Ok(self.segment.store(table, index.ok_or(full)?, dictionary::slot(id, hash))?)
     }
@@ -603,8 +603,8 @@ impl NamespaceWriter {
         Ok(self.segment.store(self.statistics, section.cell(), before.saturating_add(bytes))?)
     }
 
-    pub(super) fn memory(&self) -> Memory<'_> {
-        self.reader.memory()
+    pub(super) fn segment_view(&self) -> SegmentView<'_> {
+        self.reader.segment_view()
     }
 }
 

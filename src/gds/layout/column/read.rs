@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout};
 use super::plan::Stride;
 use crate::gds::layout::dictionary::KeyId;
 use crate::gds::layout::format::{Array, Cell, ColumnHead, Entry, Run, function, meaning};
-use crate::gds::layout::memory::{Damage, Memory};
+use crate::gds::layout::segment_view::{Damage, SegmentView};
 use crate::gds::layout::value_ref::ValueRef;
 use crate::regex::DealtRanks;
 use crate::types::DataType;
@@ -13,7 +13,7 @@ use crate::types::DataType;
 /// A column in a segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnView<'a> {
-    memory: Memory<'a>,
+    segment: SegmentView<'a>,
     head: &'a ColumnHead,
     /// Number of processes of the job.
     rank_count: u32,
@@ -22,8 +22,8 @@ pub(crate) struct ColumnView<'a> {
 impl<'a> ColumnView<'a> {
     /// Opens a column of a job with `rank_count` processes.
     #[inline]
-    pub(crate) const fn new(memory: Memory<'a>, head: &'a ColumnHead, rank_count: u32) -> Self {
-        Self { memory, head, rank_count }
+    pub(crate) const fn new(segment: SegmentView<'a>, head: &'a ColumnHead, rank_count: u32) -> Self {
+        Self { segment, head, rank_count }
     }
 
     /// The column's key.
@@ -72,7 +72,7 @@ impl<'a> ColumnView<'a> {
             return Ok(None);
         }
         let [offset, count, ..] = self.head.parameters;
-        Ok(Some(self.memory.array::<Entry>(Array { offset, count })?.iter().map(|entry| entry.id)))
+        Ok(Some(self.segment.array::<Entry>(Array { offset, count })?.iter().map(|entry| entry.id)))
     }
 
     /// The rule that a column's lists of ranks follow; `None` if it has no such lists.
@@ -163,12 +163,12 @@ impl<'a> ColumnView<'a> {
 
     #[inline]
     fn element<T: FromBytes + Immutable + KnownLayout + Copy>(&self, array: Array, index: u32) -> Result<T, Damage> {
-        let element = self.memory.element::<T>(array, index.into())?;
+        let element = self.segment.element::<T>(array, index.into())?;
         element.copied().ok_or(Damage::Missing { what: "an element of a column" })
     }
 
     fn run(&self, runs: Array, index: u32) -> Result<u64, Damage> {
-        let runs = self.memory.array::<Run>(runs)?;
+        let runs = self.segment.array::<Run>(runs)?;
         let after = runs.partition_point(|run| run.start <= index);
         let run = after.checked_sub(1).and_then(|at| runs.get(at));
         let run = run.ok_or(Damage::Missing { what: "the run of an index" })?;
@@ -179,8 +179,8 @@ impl<'a> ColumnView<'a> {
     #[inline]
     fn cell_value(&self, number: u64) -> Result<Option<ValueRef<'a>>, Damage> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
-        let cell = self.memory.element::<Cell>(self.head.cells, index)?;
-        ValueRef::from_cell(self.memory, cell.ok_or(Damage::Missing { what: "a cell of a column" })?)
+        let cell = self.segment.element::<Cell>(self.head.cells, index)?;
+        ValueRef::from_cell(self.segment, cell.ok_or(Damage::Missing { what: "a cell of a column" })?)
     }
 
     /// Whether the list of ranks at an index is a text in a cell.
@@ -197,8 +197,8 @@ impl<'a> ColumnView<'a> {
 
     fn sparse_value(&self, index: u32) -> Result<Option<ValueRef<'a>>, Damage> {
         let [offset, count, ..] = self.head.parameters;
-        let entries = self.memory.array::<Entry>(Array { offset, count })?;
+        let entries = self.segment.array::<Entry>(Array { offset, count })?;
         let entry = entries.binary_search_by_key(&index, |entry| entry.id).ok().and_then(|at| entries.get(at));
-        entry.map_or(Ok(None), |entry| ValueRef::from_cell(self.memory, &entry.cell))
+        entry.map_or(Ok(None), |entry| ValueRef::from_cell(self.segment, &entry.cell))
     }
 }

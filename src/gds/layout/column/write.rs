@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::plan::{Plan, Stride};
 use crate::gds::error::{RecordError, StoreError};
 use crate::gds::job_record::{Column, ColumnValues, Texts};
-use crate::gds::layout::cell::{Encoded, Identity, value_of_scalar};
+use crate::gds::layout::cell::{Encoded, ValueIdentity, value_of_scalar};
 use crate::gds::layout::dictionary::KeyId;
 use crate::gds::layout::format::{Array, ColumnHead, Entry, NONE, function, meaning};
 use crate::gds::layout::image::Image;
@@ -134,7 +134,7 @@ impl<'a> ColumnWriter<'a> {
 
     /// Each distinct value once, and for each index the number of its cell.
     fn cells(&mut self, values: &[Option<Encoded<'_>>]) -> Result<ColumnHead, StoreError> {
-        let mut numbers_by_value: FxHashMap<Identity<'_>, u64> = FxHashMap::default();
+        let mut numbers_by_value: FxHashMap<ValueIdentity<'_>, u64> = FxHashMap::default();
         let mut cells = Vec::new();
         let mut numbers = Vec::with_capacity(values.len());
         for value in values {

@@ -77,12 +77,12 @@ pub(crate) mod root {
 /// Most reads of a lookup are close together. So a lookup carries the stretch around its position, and only reads
 /// elsewhere look at the segment.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Memory<'a> {
+pub(crate) struct SegmentView<'a> {
     segment: &'a SegmentReader,
     near: VerifiedRange<'a>,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> SegmentView<'a> {
     /// Reads through a mapping.
     #[inline]
     pub(crate) const fn new(segment: &'a SegmentReader) -> Self {
