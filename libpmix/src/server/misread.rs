@@ -1,7 +1,7 @@
-//! Position of an unreadable entry in a caller's array, for the log message beside the status.
+//! Path to an unreadable entry in a caller's array, for the log message beside the status.
 
 use modex::bfrops::DecodeLimits;
-use modex::gds::registration::Place;
+use modex::gds::registration::EntryPath;
 
 use crate::argument::Counted;
 use crate::error::CError;
@@ -9,14 +9,14 @@ use crate::form::List;
 use crate::types::pmix_info_t;
 use crate::{from_c, pointer};
 
-/// The reason why an array of infos can't be read, with the position of the entry.
+/// The reason why an array of infos can't be read, with the path to the entry.
 pub(super) fn reason(infos: Counted<'_, pmix_info_t>, error: &CError) -> String {
-    let place = place(infos.list("array of infos").unwrap_or(List::EMPTY));
-    format!("{place}{}{error}", if place.is_empty() { "" } else { ": " })
+    let path = path(infos.list("array of infos").unwrap_or(List::EMPTY));
+    format!("{path}{}{error}", if path.is_empty() { "" } else { ": " })
 }
 
-/// The position of the first unreadable entry; empty if all can be read.
-fn place(infos: List<'_, pmix_info_t>) -> Place {
+/// The path to the first unreadable entry; empty if all can be read.
+fn path(infos: List<'_, pmix_info_t>) -> EntryPath {
     let mut steps = Vec::new();
     let mut around = infos;
     // Nothing is read below this depth, so the fault is not deeper.
@@ -32,9 +32,10 @@ fn place(infos: List<'_, pmix_info_t>) -> Place {
         steps.push((key(&info), position));
         around = info.entries().ok().flatten().unwrap_or(List::EMPTY);
     }
-    let Some((last, position)) = steps.pop() else { return Place::default() };
-    let place = if around.get().is_empty() { Place::of_key(&last) } else { Place::default().inside(&last, position) };
-    steps.into_iter().rev().fold(place, |place, (key, position)| place.inside(&key, position))
+    let Some((last, position)) = steps.pop() else { return EntryPath::default() };
+    let path =
+        if around.get().is_empty() { EntryPath::of_key(&last) } else { EntryPath::default().inside(&last, position) };
+    steps.into_iter().rev().fold(path, |path, (key, position)| path.inside(&key, position))
 }
 
 /// The text of a key, up to its NUL.
@@ -70,7 +71,7 @@ mod tests {
     }
 
     fn said(infos: List<'_, pmix_info_t>) -> String {
-        place(infos).to_string()
+        path(infos).to_string()
     }
 
     /// The second entry of the first entry of the second info of an array.

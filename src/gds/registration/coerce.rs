@@ -9,7 +9,7 @@ use super::error::RegisterError;
 
 /// A value on its way into the record. Small, because there is one for every value of every process.
 #[derive(Clone, Debug)]
-pub(super) enum Cell<'a> {
+pub(super) enum RecordCell<'a> {
     /// A number of the type the key's [`ValueRule`] has.
     Number(u64),
     /// The host's value as given.
@@ -90,9 +90,9 @@ impl ValueRule {
     ///
     /// # Errors
     /// [`RegisterError`] for an unsuitable value of a key that registration itself reads.
-    pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
+    pub(super) fn check<'a>(&self, key: &str, value: &'a Value) -> Result<RecordCell<'a>, RegisterError> {
         match self.fit(key, value) {
-            Err(_) if !self.is_needed => Ok(Cell::Borrowed(value)),
+            Err(_) if !self.is_needed => Ok(RecordCell::Borrowed(value)),
             checked => checked,
         }
     }
@@ -103,12 +103,12 @@ impl ValueRule {
     }
 
     /// The value in the attribute's type.
-    fn fit<'a>(&self, key: &str, value: &'a Value) -> Result<Cell<'a>, RegisterError> {
+    fn fit<'a>(&self, key: &str, value: &'a Value) -> Result<RecordCell<'a>, RegisterError> {
         // Fast path: nearly every value of a large job takes it.
         if let (Some(number_type), Some((data_type, number))) = (self.number_type, number_of(value))
             && data_type == number_type
         {
-            return Ok(Cell::Number(number));
+            return Ok(RecordCell::Number(number));
         }
         if let Some(cell) = self.special.accept(value) {
             return Ok(cell);
@@ -126,25 +126,25 @@ impl ValueRule {
             }
         }
         match refusal {
-            None => Ok(Cell::Borrowed(value)),
+            None => Ok(RecordCell::Borrowed(value)),
             Some((refused, kind)) => Err(refused.into_error(key, kind)),
         }
     }
 
     /// The value of a cell of this key.
-    pub(super) fn value(&self, cell: Cell<'_>) -> Value {
+    pub(super) fn value(&self, cell: RecordCell<'_>) -> Value {
         match cell {
-            Cell::Number(number) => number_value(self.number_type.unwrap_or(DataType::Uint64), number),
-            Cell::Borrowed(value) => value.clone(),
-            Cell::Owned(value) => *value,
+            RecordCell::Number(number) => number_value(self.number_type.unwrap_or(DataType::Uint64), number),
+            RecordCell::Borrowed(value) => value.clone(),
+            RecordCell::Owned(value) => *value,
         }
     }
 
     /// A cell for a value that needs no check.
-    pub(super) fn owned_cell(&self, value: Value) -> Cell<'static> {
+    pub(super) fn owned_cell(&self, value: Value) -> RecordCell<'static> {
         match number_of(&value) {
-            Some((data_type, number)) if Some(data_type) == self.number_type => Cell::Number(number),
-            _ => Cell::Owned(Box::new(value)),
+            Some((data_type, number)) if Some(data_type) == self.number_type => RecordCell::Number(number),
+            _ => RecordCell::Owned(Box::new(value)),
         }
     }
 
@@ -153,15 +153,15 @@ impl ValueRule {
         self.number_type
     }
 
-    fn cell<'a>(&self, value: &'a Value) -> Cell<'a> {
+    fn cell<'a>(&self, value: &'a Value) -> RecordCell<'a> {
         match number_of(value) {
-            Some((data_type, number)) if Some(data_type) == self.number_type => Cell::Number(number),
-            _ => Cell::Borrowed(value),
+            Some((data_type, number)) if Some(data_type) == self.number_type => RecordCell::Number(number),
+            _ => RecordCell::Borrowed(value),
         }
     }
 }
 
-impl Cell<'_> {
+impl RecordCell<'_> {
     /// Type and number of a cell that holds an unsigned number.
     pub(super) fn number(&self, rule: &ValueRule) -> Option<(DataType, u64)> {
         match self {
@@ -202,7 +202,7 @@ impl Cell<'_> {
 }
 
 /// Two cells of the same key.
-impl PartialEq for Cell<'_> {
+impl PartialEq for RecordCell<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(a), Self::Number(b)) => a == b,
@@ -276,18 +276,18 @@ impl Special {
     }
 
     /// The legal forms besides the one in the table.
-    fn accept<'a>(self, value: &'a Value) -> Option<Cell<'a>> {
+    fn accept<'a>(self, value: &'a Value) -> Option<RecordCell<'a>> {
         match (self, value) {
             (Self::Map, Value::Regex(_) | Value::ByteObject(_)) | (Self::StringList, Value::String(_)) => {
-                Some(Cell::Borrowed(value))
+                Some(RecordCell::Borrowed(value))
             }
             (Self::StringList, Value::DataArray(array)) => {
-                (array.element_type == DataType::String).then_some(Cell::Borrowed(value))
+                (array.element_type == DataType::String).then_some(RecordCell::Borrowed(value))
             }
             (Self::Peers, Value::DataArray(array)) => {
                 let ranks: Option<Vec<String>> =
                     array.elements.iter().map(|rank| rank.as_u32().map(|rank| rank.to_string())).collect();
-                ranks.map(|ranks| Cell::Owned(Box::new(Value::from(ranks.join(",")))))
+                ranks.map(|ranks| RecordCell::Owned(Box::new(Value::from(ranks.join(",")))))
             }
             _ => None,
         }

@@ -10,7 +10,7 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, Key, Value};
 
-use super::coerce::{Cell, ValueRule, number_of, number_value, record_key};
+use super::coerce::{RecordCell, ValueRule, number_of, number_value, record_key};
 use super::container::qualified;
 use super::error::RegisterError;
 use super::front::Front;
@@ -35,7 +35,7 @@ const NO_COLUMN: usize = usize::MAX;
 pub(super) struct ColumnBuilder<'a> {
     key: Key,
     rule: ValueRule,
-    entries: Vec<(u32, Cell<'a>)>,
+    entries: Vec<(u32, RecordCell<'a>)>,
     /// Whether the indexes ascend strictly.
     ascends: bool,
     /// Values of the indexes from zero. An entry for the same index overrides the front.
@@ -50,7 +50,7 @@ enum Rest<'a> {
     /// None.
     Absent,
     /// The same for all.
-    Constant(Cell<'a>),
+    Constant(RecordCell<'a>),
     /// A number for each index of the column, with or without an entry.
     Numbers(Vec<u64>),
     /// The index and this number.
@@ -149,7 +149,7 @@ impl<'a> ColumnBuilder<'a> {
                 Some((data_type, number)) if self.rule.number_type() == Some(data_type) => numbers.push(number),
                 _ => return false,
             },
-            Front::Same(Cell::Borrowed(same), count) if *same == value => *count += 1,
+            Front::Same(RecordCell::Borrowed(same), count) if *same == value => *count += 1,
             Front::Same(..) => return false,
         }
         true
@@ -175,11 +175,11 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Stores a number of the key's own type.
     pub(super) fn set_number(&mut self, index: u32, number: u64) {
-        self.push(index, Cell::Number(number));
+        self.push(index, RecordCell::Number(number));
     }
 
     /// Adds values for indexes without one. `weaker` must ascend strictly.
-    pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, Cell<'a>)>) {
+    pub(super) fn fill(&mut self, weaker: impl IntoIterator<Item = (u32, RecordCell<'a>)>) {
         if self.is_open() {
             let front_count = self.front.len();
             let is_missing = |index: u32| usize::try_from(index).is_ok_and(|index| index >= front_count);
@@ -188,7 +188,7 @@ impl<'a> ColumnBuilder<'a> {
     }
 
     /// Adds entries for indexes without one. `weaker` must ascend strictly.
-    fn merge(&mut self, weaker: impl Iterator<Item = (u32, Cell<'a>)>) {
+    fn merge(&mut self, weaker: impl Iterator<Item = (u32, RecordCell<'a>)>) {
         self.sort();
         let mut weaker = weaker.peekable();
         if weaker.peek().is_none() {
@@ -215,7 +215,7 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Adds numbers of the key's own type for indexes without a value. `weaker` must ascend strictly.
     pub(super) fn fill_numbers(&mut self, weaker: impl IntoIterator<Item = (u32, u64)>) {
-        self.fill(weaker.into_iter().map(|(index, number)| (index, Cell::Number(number))));
+        self.fill(weaker.into_iter().map(|(index, number)| (index, RecordCell::Number(number))));
     }
 
     /// Sets this value for every index without one.
@@ -303,7 +303,8 @@ impl<'a> ColumnBuilder<'a> {
 
     /// Makes this a column of rank lists by rule, unless a given value differs. Returns whether it did.
     pub(super) fn take_rank_lists(&mut self, dealt: DealtRanks) -> bool {
-        let is_as_given = |(node, cell): &(u32, Cell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
+        let is_as_given =
+            |(node, cell): &(u32, RecordCell<'a>)| dealt.text_of(*node).is_some_and(|text| cell.is_text(&text));
         let is_taken = self.is_open() && self.entries().iter().all(is_as_given);
         if is_taken {
             self.entries = Vec::new();
@@ -323,12 +324,12 @@ impl<'a> ColumnBuilder<'a> {
     }
 
     /// A cell of this column for a value that needs no check.
-    pub(super) fn cell(&self, value: Value) -> Cell<'static> {
+    pub(super) fn cell(&self, value: Value) -> RecordCell<'static> {
         self.rule.owned_cell(value)
     }
 
     /// The values so far, in ascending order of index.
-    pub(super) fn entries(&mut self) -> &[(u32, Cell<'a>)] {
+    pub(super) fn entries(&mut self) -> &[(u32, RecordCell<'a>)] {
         self.list();
         &self.entries
     }
@@ -360,7 +361,7 @@ impl<'a> ColumnBuilder<'a> {
     }
 
     #[inline]
-    fn push(&mut self, index: u32, cell: Cell<'a>) {
+    fn push(&mut self, index: u32, cell: RecordCell<'a>) {
         let is_next = self.entries.is_empty() && usize::try_from(index) == Ok(self.front.len());
         let cell = match if is_next { self.front.take(cell) } else { Err(cell) } {
             Ok(()) => return,
@@ -411,7 +412,7 @@ impl<'a> ColumnBuilder<'a> {
                 return Some(Column { key: self.key, values: ColumnValues::Texts(texts) });
             }
             Rest::Texts(texts) => {
-                let cell = |text: &str| Cell::Owned(Box::new(Value::from(text)));
+                let cell = |text: &str| RecordCell::Owned(Box::new(Value::from(text)));
                 self.fill((0..count).zip(texts.iter().map(cell)));
             }
             Rest::Counting(first) if self.entries.is_empty() && count > 1 => {

@@ -1,6 +1,6 @@
 //! Containers: values that are arrays of infos about one session, job, application, process or node.
 
-use super::place::Place;
+use super::entry_path::EntryPath;
 use crate::gds::qualified::{QUALIFIED_VALUE, Qualified};
 use crate::keys;
 use crate::shmem::fetch;
@@ -39,14 +39,14 @@ impl Container {
 }
 
 impl RegisterError {
-    /// Adds an entry of the description around the place.
+    /// Adds an entry of the description around the path.
     pub(super) fn in_entry(self, info: &Info, position: u64) -> Self {
         let key = info.key.as_str();
         // A value that is not an array has no entries.
         let is_inside = Container::of(key).is_some() && !matches!(&self, Self::Type { key: wrong, .. } if wrong == key);
         match self {
-            Self::At { place, error } if is_inside => Self::At { place: place.inside(key, position), error },
-            error if is_inside => Self::At { place: Place::default().inside(key, position), error: Box::new(error) },
+            Self::At { path, error } if is_inside => Self::At { path: path.inside(key, position), error },
+            error if is_inside => Self::At { path: EntryPath::default().inside(key, position), error: Box::new(error) },
             error => error.about(key),
         }
     }

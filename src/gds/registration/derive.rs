@@ -8,12 +8,12 @@ use crate::keys;
 use crate::regex::{self, DealtRanks, NodeList, RankMap};
 use crate::types::{Key, Rank, Value};
 
-use super::coerce::Cell;
+use super::coerce::RecordCell;
 use super::columns::{ColumnBuilder, Columns};
 use super::context::DescriptionLimits;
+use super::entry_path::Anchor;
 use super::error::RegisterError;
 use super::nodes::Nodes;
-use super::place::Anchor;
 use super::table::ValueTable;
 
 /// The two maps, expanded.
@@ -131,7 +131,7 @@ pub(super) fn fill_nodes(columns: &mut Columns<'_>, node_count: u32, ranks: &Ran
     peers.fill(not_given.map(|(index, node)| {
         let mut text = String::new();
         ranks.text_of(node, &mut text);
-        (index, Cell::Owned(Box::new(Value::from(text))))
+        (index, RecordCell::Owned(Box::new(Value::from(text))))
     }));
 }
 
@@ -204,7 +204,7 @@ fn fill_hostnames(
         column.set_of_node();
     } else {
         let names = (0..rank_count).filter_map(|rank| Some((rank, name_of(rank)?)));
-        column.fill(names.map(|(rank, name)| (rank, Cell::Owned(Box::new(Value::from(name))))));
+        column.fill(names.map(|(rank, name)| (rank, RecordCell::Owned(Box::new(Value::from(name))))));
     }
 }
 

@@ -4,17 +4,17 @@ use crate::gds::layout::cell::ValueError;
 use crate::regex::MapError;
 use crate::types::{AsStatus, Namespace, Rank, Status};
 
-use super::place::{Anchor, Place};
+use super::entry_path::{Anchor, EntryPath};
 
 /// Why a host's description of a job was refused. No part of it was stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterError {
-    /// The cause, with its place in the description.
-    #[error("{place}{}{error}", Self::gap(place, error))]
+    /// The cause, with its path in the description.
+    #[error("{path}{}{error}", Self::gap(path, error))]
     At {
-        /// Place in the description.
-        place: Place,
+        /// Path in the description.
+        path: EntryPath,
         /// The cause.
         error: Box<Self>,
     },
@@ -252,7 +252,7 @@ impl AsStatus for RegisterError {
 }
 
 impl RegisterError {
-    /// The error without its place.
+    /// The error without its path.
     #[must_use]
     pub fn cause(&self) -> &Self {
         match self {
@@ -261,11 +261,11 @@ impl RegisterError {
         }
     }
 
-    /// The place in the description, if known.
+    /// The path in the description, if known.
     #[must_use]
-    pub fn place(&self) -> Option<&Place> {
+    pub fn path(&self) -> Option<&EntryPath> {
         match self {
-            Self::At { place, .. } => Some(place),
+            Self::At { path, .. } => Some(path),
             _ => None,
         }
     }
@@ -274,32 +274,32 @@ impl RegisterError {
     pub(super) fn about(self, key: &str) -> Self {
         match self {
             Self::At { .. } => self,
-            error if error.names_key() => Self::At { place: Place::default(), error: Box::new(error) },
-            error => Self::At { place: Place::of_key(key), error: Box::new(error) },
+            error if error.names_key() => Self::At { path: EntryPath::default(), error: Box::new(error) },
+            error => Self::At { path: EntryPath::of_key(key), error: Box::new(error) },
         }
     }
 
-    /// Adds a place that is found later from its anchor.
+    /// Adds a path that is found later from its anchor.
     pub(super) fn anchored(self, anchor: Anchor) -> Self {
-        let place = Place::anchored(anchor);
+        let path = EntryPath::anchored(anchor);
         match self {
-            Self::At { place: known, error } => Self::At { place: place.with_key(known.key()), error },
-            error => Self::At { place, error: Box::new(error) },
+            Self::At { path: known, error } => Self::At { path: path.with_key(known.key()), error },
+            error => Self::At { path, error: Box::new(error) },
         }
     }
 
-    /// Marks the place as one in the resources, which the server adds to every description.
+    /// Marks the path as one in the resources, which the server adds to every description.
     pub(super) fn in_resources(self) -> Self {
         match self {
-            Self::At { place, error } => Self::At { place: place.in_resources(), error },
+            Self::At { path, error } => Self::At { path: path.in_resources(), error },
             error => error,
         }
     }
 
-    /// The text between a place and the error.
-    fn gap(place: &Place, error: &Self) -> &'static str {
+    /// The text between a path and the error.
+    fn gap(path: &EntryPath, error: &Self) -> &'static str {
         match error.names_key() {
-            _ if place.is_empty() => "",
+            _ if path.is_empty() => "",
             true => " ",
             false => ": ",
         }

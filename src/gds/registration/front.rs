@@ -1,6 +1,6 @@
 //! Values of consecutive processes from rank 0 on, which is how nearly every host gives them.
 
-use super::coerce::Cell;
+use super::coerce::RecordCell;
 
 /// The values of the first indexes, in little memory.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(super) enum Front<'a> {
     /// Numbers of the key's own type.
     Numbers(Vec<u64>),
     /// One value, and the number of indexes that have it.
-    Same(Cell<'a>, u32),
+    Same(RecordCell<'a>, u32),
 }
 
 impl<'a> Front<'a> {
@@ -24,9 +24,9 @@ impl<'a> Front<'a> {
     }
 
     /// Takes the value of the next index; returns it if it does not fit the others.
-    pub(super) fn take(&mut self, cell: Cell<'a>) -> Result<(), Cell<'a>> {
+    pub(super) fn take(&mut self, cell: RecordCell<'a>) -> Result<(), RecordCell<'a>> {
         match (self, cell) {
-            (Self::Numbers(numbers), Cell::Number(number)) => numbers.push(number),
+            (Self::Numbers(numbers), RecordCell::Number(number)) => numbers.push(number),
             (front @ Self::Numbers(_), cell) if front.len() == 0 && cell.is_exact() => *front = Self::Same(cell, 1),
             (Self::Same(same, count), cell) if *same == cell => *count += 1,
             (_, cell) => return Err(cell),
@@ -35,9 +35,9 @@ impl<'a> Front<'a> {
     }
 
     /// Each index with its value.
-    pub(super) fn into_entries(self) -> Vec<(u32, Cell<'a>)> {
+    pub(super) fn into_entries(self) -> Vec<(u32, RecordCell<'a>)> {
         match self {
-            Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(Cell::Number)).collect(),
+            Self::Numbers(numbers) => (0..).zip(numbers.into_iter().map(RecordCell::Number)).collect(),
             Self::Same(cell, count) => (0..count).map(|index| (index, cell.clone())).collect(),
         }
     }

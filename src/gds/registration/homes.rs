@@ -18,7 +18,7 @@ use super::columns::Columns;
 use super::context::DescriptionLimits;
 use super::derive;
 use super::error::RegisterError;
-use super::identity::Identity;
+use super::node_identity::NodeIdentity;
 use super::nodes::Nodes;
 use super::previous;
 use super::table::ValueTable;
@@ -29,7 +29,7 @@ pub(super) struct Homes {
     /// The index of its node, by rank.
     nodes: Vec<u32>,
     /// Node data from processes alone: new nodes in the order of their indexes, and numbers.
-    identities: Vec<Identity>,
+    identities: Vec<NodeIdentity>,
 }
 
 impl Homes {
@@ -108,7 +108,7 @@ struct Search<'n, 'm, 'a> {
     /// Node by number, for numbers from processes alone; `numbers` is the inverse.
     numbered: FxHashMap<u32, u32>,
     numbers: FxHashMap<u32, u32>,
-    identities: Vec<Identity>,
+    identities: Vec<NodeIdentity>,
 }
 
 impl<'n, 'm, 'a> Search<'n, 'm, 'a> {
@@ -159,7 +159,7 @@ impl<'n, 'm, 'a> Search<'n, 'm, 'a> {
     }
 
     fn say(&mut self, name: &str, id: Option<u32>) {
-        self.identities.push(Identity { hostname: Some(name.to_owned()), id, ..Identity::default() });
+        self.identities.push(NodeIdentity { hostname: Some(name.to_owned()), id, ..NodeIdentity::default() });
     }
 }
 

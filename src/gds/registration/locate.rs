@@ -9,8 +9,8 @@ use crate::types::{Info, Rank, Value, descend};
 use super::coerce::ValueRule;
 use super::container::{Container, Infos};
 use super::description::{Description, Part, parts_of};
+use super::entry_path::{Anchor, EntryPath, Step};
 use super::error::RegisterError;
-use super::place::{Anchor, Place, Step};
 use super::processes::ProcessTable;
 
 /// Adds the place in the description to a writer's error. The writer knows only the name of the value.
@@ -43,13 +43,13 @@ impl RegisterError {
     /// Replaces anchors by the positions in the description.
     pub(super) fn located<'a>(self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         match self {
-            Self::At { place, error } => Self::At { place: place.located(parts), error },
+            Self::At { path, error } => Self::At { path: path.located(parts), error },
             error => error,
         }
     }
 }
 
-impl Place {
+impl EntryPath {
     /// Searches the anchor's entry. An entry of an earlier description is not found: it has no place in this one.
     fn located<'a>(mut self, parts: impl Iterator<Item = Part<'a>>) -> Self {
         let Some(anchor) = self.anchor.take() else { return self };

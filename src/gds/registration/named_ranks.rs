@@ -6,8 +6,8 @@ use crate::types::{Info, Rank, Value};
 use super::coerce::{ValueRule, text_of};
 use super::collect::Facts;
 use super::context::DescriptionLimits;
+use super::entry_path::Anchor;
 use super::error::{RegisterError, within};
-use super::place::Anchor;
 use super::sessions::Settled;
 use super::table::NodeArray;
 

@@ -13,9 +13,9 @@ use super::coerce::ValueRule;
 use super::columns::Columns;
 use super::container::Container;
 use super::context::{Context, DescriptionLimits};
+use super::entry_path::{Anchor, EntryPath};
 use super::error::{RegisterError, within};
-use super::identity::Identity;
-use super::place::{Anchor, Place};
+use super::node_identity::NodeIdentity;
 use super::table::{NodeArray, PartFacts};
 
 /// All nodes: first those of the node map, in its order, then nodes known from arrays only.
@@ -117,7 +117,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
         let mut indexes = vec![None; arrays.len()];
         for named in [true, false] {
             for (array, index) in arrays.iter().zip(&mut indexes) {
-                let identity = Identity::of(array)?;
+                let identity = NodeIdentity::of(array)?;
                 if identity.hostname.is_some() == named {
                     *index = Some(self.place(identity).map_err(|error| error.anchored(array.anchor()))?);
                 }
@@ -137,7 +137,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     pub(super) fn add_own(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
         let added = self.add_loose(context, loose);
         added.map_err(|error| {
-            let known = error.place().and_then(Place::key).or_else(|| Some(loose.first()?.key.as_str()));
+            let known = error.path().and_then(EntryPath::key).or_else(|| Some(loose.first()?.key.as_str()));
             match known.map(Anchor::job) {
                 Some(anchor) => error.anchored(anchor),
                 None => error,
@@ -146,7 +146,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     fn add_loose(&mut self, context: &Context, loose: &[&'a Info]) -> Result<Option<u32>, RegisterError> {
-        let mut given = Identity::of_infos(loose.iter().copied())?;
+        let mut given = NodeIdentity::of_infos(loose.iter().copied())?;
         given.anchor = Some(Anchor::job(keys::NODEID.name()));
         let by_given_name = given.hostname.as_ref().and_then(|name| self.index_of_name(name));
         let by_own_name = self.index_of_names(&context.hostname, &context.aliases);
@@ -179,7 +179,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// The index of the node with this identity; an unknown node is added.
-    pub(super) fn place(&mut self, identity: Identity) -> Result<u32, RegisterError> {
+    pub(super) fn place(&mut self, identity: NodeIdentity) -> Result<u32, RegisterError> {
         let by_name = identity.hostname.as_ref().and_then(|name| self.index_of_names(name, &identity.aliases));
         let by_id = || match &identity.hostname {
             Some(hostname) => self.index_of_other_name(hostname, identity.id?),
@@ -195,7 +195,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
 
     /// Appends a node of an earlier registration. The first `mapped_count` nodes were in its map. A number equal to the
     /// position may be derived, so it is not restored as a given number.
-    pub(super) fn restore(&mut self, mut identity: Identity, mapped_count: u32) -> Result<(), RegisterError> {
+    pub(super) fn restore(&mut self, mut identity: NodeIdentity, mapped_count: u32) -> Result<(), RegisterError> {
         let index = self.add()?;
         if index < mapped_count {
             self.implied_count = self.count();
@@ -330,7 +330,7 @@ impl<'m, 'a> Nodes<'m, 'a> {
     }
 
     /// Adds the names, aliases and number of a node.
-    fn register(&mut self, index: u32, identity: Identity) -> Result<(), RegisterError> {
+    fn register(&mut self, index: u32, identity: NodeIdentity) -> Result<(), RegisterError> {
         if let Some(id) = identity.id {
             self.number(index, id, identity.anchor);
         }

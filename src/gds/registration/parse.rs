@@ -11,11 +11,11 @@ use super::collect::{Facts, collect};
 use super::context::{Context, DescriptionLimits};
 use super::derive::{self, MAPS, Maps};
 use super::description::{Description, Part, parts_of};
+use super::entry_path::Anchor;
 use super::error::{RegisterError, within};
 use super::homes::{EarlierHomes, Homes};
 use super::named_ranks;
 use super::nodes::Nodes;
-use super::place::Anchor;
 use super::previous;
 use super::sessions::Settled;
 use super::table::ValueTable;
@@ -39,7 +39,7 @@ pub fn parse(
     description: &[Info],
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    settle_parts(namespace, context, || parts_of(description), previous, Completion::Derived)
+    settle_parts(namespace, context, || parts_of(description), previous, DerivedValues::Added)
 }
 
 /// As [`parse`], for a description whose process arrays are in tables. [Prepended](Description::prepend) entries that
@@ -55,7 +55,7 @@ pub fn parse_description(
 ) -> Result<JobRecord, RegisterError> {
     let without = |is_left_out: &dyn Fn(u64) -> bool| {
         let parts = || description.parts().filter(|part| !matches!(part, Part::Added(at, _) if is_left_out(*at)));
-        settle_parts(namespace, context, parts, previous, Completion::Derived)
+        settle_parts(namespace, context, parts, previous, DerivedValues::Added)
     };
     match (without(&|_| false), description.added_count()) {
         (Ok(record), _) => Ok(record),
@@ -105,7 +105,7 @@ pub(super) fn check_added<'a, P: Iterator<Item = Part<'a>>>(
     context: &'a Context,
     parts: impl Fn() -> P,
 ) -> Result<(), RegisterError> {
-    match settle_parts(namespace, context, parts, None, Completion::Derived) {
+    match settle_parts(namespace, context, parts, None, DerivedValues::Added) {
         Err(error) if !matches!(error.cause(), RegisterError::ProcessTwice { .. }) => Err(error),
         _ => Ok(()),
     }
@@ -119,7 +119,7 @@ pub(super) fn parse_as_given(
     description: &Description,
     previous: Option<&JobRecord>,
 ) -> Result<JobRecord, RegisterError> {
-    settle_parts(namespace, context, || description.parts(), previous, Completion::AsGiven)
+    settle_parts(namespace, context, || description.parts(), previous, DerivedValues::AsGiven)
 }
 
 fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
@@ -127,23 +127,23 @@ fn settle_parts<'a, P: Iterator<Item = Part<'a>>>(
     context: &'a Context,
     parts: impl Fn() -> P,
     previous: Option<&JobRecord>,
-    completion: Completion,
+    derived_values: DerivedValues,
 ) -> Result<JobRecord, RegisterError> {
     let facts = collect(namespace, &context.limits, parts()).and_then(|facts| {
         // A server may send several arrays for a process. A description that is not kept can lose nothing.
-        if completion == Completion::Derived && !facts.nodata {
+        if derived_values == DerivedValues::Added && !facts.nodata {
             facts.check_processes()?;
         }
         Ok(facts)
     });
-    let record = facts.and_then(|facts| settle(facts, context, previous, completion));
+    let record = facts.and_then(|facts| settle(facts, context, previous, derived_values));
     record.map_err(|error| error.located(parts()))
 }
 
 /// Treatment of values that can be derived from others.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Completion {
-    Derived,
+enum DerivedValues {
+    Added,
     AsGiven,
 }
 
@@ -152,7 +152,7 @@ fn settle(
     mut facts: Facts<'_>,
     context: &Context,
     previous: Option<&JobRecord>,
-    completion: Completion,
+    derived_values: DerivedValues,
 ) -> Result<JobRecord, RegisterError> {
     if facts.nodata {
         return Ok(previous.cloned().unwrap_or_default());
@@ -164,7 +164,7 @@ fn settle(
     let (maps_are_fresh, ranks_are_fresh) = (fresh_maps.is_some(), fresh_maps.ranks.is_some());
     let size_is_fresh = facts.job.get(keys::JOB_SIZE.name()).is_some();
     let apps_are_counted = facts.job.get(keys::JOB_NUM_APPS.name()).is_some();
-    let derives = completion == Completion::Derived;
+    let derives = derived_values == DerivedValues::Added;
     let earlier_homes = previous.filter(|of| derives && !has_map(|key| of.job_value(key))).map(EarlierHomes::of);
     if let Some(previous) = previous {
         previous::fill_tables(&mut facts, previous, &fresh_maps, earlier_homes.is_some());
@@ -186,7 +186,7 @@ fn settle(
         .transpose()?;
     let previous = reduced.as_ref().and_then(Option::as_ref).or(previous);
     let homes = homes.map(|homes| homes.map(nodes.count(), &context.limits)).transpose()?;
-    if completion == Completion::Derived {
+    if derived_values == DerivedValues::Added {
         if size_is_fresh {
             let earlier = if maps_are_fresh { None } else { Some(Maps::read(&facts.job, &context.limits)?) };
             size.check_map(earlier.as_ref().unwrap_or(&maps))?;
@@ -202,12 +202,12 @@ fn settle(
     if let (Some(previous), false) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);
     }
-    match completion {
-        Completion::Derived => {
+    match derived_values {
+        DerivedValues::Added => {
             sessions.parts().for_each(|session| derive::fill_session(&mut session.table));
             fill(&mut facts, &mut nodes, &maps, homes.as_ref(), size);
         }
-        Completion::AsGiven => fill_as_given(&mut facts, &mut nodes, size),
+        DerivedValues::AsGiven => fill_as_given(&mut facts, &mut nodes, size),
     }
     if let (Some(previous), true) = (previous, maps_are_fresh) {
         previous::fill_columns(&mut facts.procs, &mut nodes, previous, size.rank_count, offset);

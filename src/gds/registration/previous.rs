@@ -8,13 +8,13 @@ use crate::gds::job_record::{Column, ColumnValues, JobRecord};
 use crate::types::{Rank, Value};
 use crate::{keys, regex};
 
-use super::coerce::{Cell, number_value, text_of};
+use super::coerce::{RecordCell, number_value, text_of};
 use super::collect::Facts;
 use super::columns::{ColumnBuilder, Columns};
 use super::context::DescriptionLimits;
 use super::derive::{Maps, map_bytes};
 use super::error::RegisterError;
-use super::identity::{Identity, names_in};
+use super::node_identity::{NodeIdentity, names_in};
 use super::nodes::Nodes;
 use super::sessions::Settled;
 use super::table::{PartFacts, ValueTable};
@@ -56,7 +56,7 @@ pub(super) fn add_nodes(
     let mapped_count = if has_followed { previous.node_count } else { mapped_count(previous, limits)? };
     for index in 0..previous.node_count {
         let value = |key: &str| node_value(previous, key, index);
-        let identity = Identity {
+        let identity = NodeIdentity {
             anchor: None,
             hostname: value(keys::HOSTNAME.name()).as_ref().and_then(text_of),
             id: value(keys::NODEID.name()).as_ref().and_then(Value::as_u32),
@@ -219,7 +219,7 @@ pub(super) fn indexes_by_id(previous: &JobRecord) -> FxHashMap<u32, u32> {
 }
 
 fn fill<'a>(builder: &mut ColumnBuilder<'a>, values: impl Iterator<Item = (u32, Value)>) {
-    let cells: Vec<(u32, Cell<'a>)> = values.map(|(index, value)| (index, builder.cell(value))).collect();
+    let cells: Vec<(u32, RecordCell<'a>)> = values.map(|(index, value)| (index, builder.cell(value))).collect();
     builder.fill(cells);
 }
 

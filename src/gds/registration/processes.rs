@@ -11,7 +11,7 @@ use crate::gds::qualified::QUALIFIED_VALUE;
 use crate::keys;
 use crate::types::{DataType, Info, Key, Rank, Text, Value};
 
-use super::coerce::{Cell, ValueRule, number_of, number_value, record_key};
+use super::coerce::{RecordCell, ValueRule, number_of, number_value, record_key};
 use super::container::Container;
 use super::runs::Runs;
 
@@ -168,16 +168,16 @@ impl TableColumn {
     }
 
     /// Rank and cell, in the order in which they were filed.
-    pub(super) fn cells(&self) -> impl Iterator<Item = (u32, Cell<'_>)> {
+    pub(super) fn cells(&self) -> impl Iterator<Item = (u32, RecordCell<'_>)> {
         let cell = |number| match self.rule.number_type() {
-            Some(_) => Some(Cell::Number(number)),
-            None => Some(Cell::Borrowed(self.values.get(usize::try_from(number).ok()?)?)),
+            Some(_) => Some(RecordCell::Number(number)),
+            None => Some(RecordCell::Borrowed(self.values.get(usize::try_from(number).ok()?)?)),
         };
         self.numbers.iter().filter_map(move |(rank, number)| Some((rank, cell(number)?)))
     }
 
     /// The value of a cell of this column.
-    pub(super) fn value_of(&self, cell: Cell<'_>) -> Value {
+    pub(super) fn value_of(&self, cell: RecordCell<'_>) -> Value {
         self.rule.value(cell)
     }
 
@@ -231,9 +231,9 @@ impl TableColumn {
             return u64::try_from(self.values.len() - 1).ok();
         }
         let converted = match self.rule.check(self.key.as_str(), &value).ok()? {
-            Cell::Number(number) => return Some(number),
-            Cell::Borrowed(_) => None,
-            Cell::Owned(converted) => Some(*converted),
+            RecordCell::Number(number) => return Some(number),
+            RecordCell::Borrowed(_) => None,
+            RecordCell::Owned(converted) => Some(*converted),
         };
         // A column of numbers has no other values: an array with another value belongs into the description.
         self.rule.number_type().is_none().then_some(())?;

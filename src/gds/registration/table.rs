@@ -8,8 +8,8 @@ use crate::types::{Info, Key, Value};
 use super::coerce::{ValueRule, record_key};
 use super::columns::Columns;
 use super::container::{Infos, qualified};
+use super::entry_path::Anchor;
 use super::error::RegisterError;
-use super::place::Anchor;
 
 /// The values of the session, the job or an application.
 #[derive(Clone, Debug, Default)]

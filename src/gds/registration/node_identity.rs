@@ -5,13 +5,13 @@ use crate::types::{Info, Value};
 
 use super::coerce::{ValueRule, text_of};
 use super::collect::u32_of;
+use super::entry_path::Anchor;
 use super::error::RegisterError;
-use super::place::Anchor;
 use super::table::NodeArray;
 
 /// The values of a node array that identify its node.
 #[derive(Debug, Default)]
-pub(super) struct Identity {
+pub(super) struct NodeIdentity {
     /// The place of these values.
     pub(super) anchor: Option<Anchor>,
     pub(super) hostname: Option<String>,
@@ -19,7 +19,7 @@ pub(super) struct Identity {
     pub(super) aliases: Vec<String>,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// The identity in a node array; an array without name and number has none and is refused.
     pub(super) fn of(array: &NodeArray<'_>) -> Result<Self, RegisterError> {
         let mut identity = Self::of_infos(array.infos.iter()).map_err(|error| error.anchored(array.anchor()))?;

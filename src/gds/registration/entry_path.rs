@@ -1,15 +1,15 @@
-//! The position of an entry in a caller's description.
+//! The path to an entry in a caller's description.
 
 use std::fmt;
 
 use crate::gds::qualified::public_name;
 
-/// The position of an entry in a caller's description: the arrays around it, from the outside in, and its key.
+/// The path to an entry in a caller's description: the arrays around it, from the outside in, and its key.
 ///
 /// Example: `job.arr[3].node.arr[0] "pmix.hname"`. Entry 3 of the description is the array `pmix.job.arr`; its entry 0
 /// is a node array; that array holds the host name. Positions count all entries from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryPath {
     /// From the inside out: errors collect them on their way up.
     pub(super) steps: Vec<Step>,
     key: Option<String>,
@@ -50,21 +50,21 @@ impl Anchor {
     }
 }
 
-impl Place {
+impl EntryPath {
     /// An entry of this key.
     #[must_use]
     pub fn of_key(key: &str) -> Self {
         Self { key: Some(key.to_owned()), ..Self::default() }
     }
 
-    /// The same place, seen from outside: inside the array under `key`, entry `position` of its parent.
+    /// The same path, seen from outside: inside the array under `key`, entry `position` of its parent.
     #[must_use]
     pub fn inside(mut self, key: &str, position: u64) -> Self {
         self.steps.push(Step { key: key.to_owned(), position });
         self
     }
 
-    /// The place of an anchor.
+    /// The path of an anchor.
     pub(super) fn anchored(anchor: Anchor) -> Self {
         let key = match &anchor {
             Anchor::Job(key) | Anchor::RankBeyond(key, _) => Some(key.clone()),
@@ -74,7 +74,7 @@ impl Place {
         Self { key, anchor: Some(anchor), ..Self::default() }
     }
 
-    /// The same place in the resources, which the server adds to every description.
+    /// The same path in the resources, which the server adds to every description.
     pub(super) const fn in_resources(mut self) -> Self {
         self.is_added = true;
         self
@@ -85,13 +85,13 @@ impl Place {
         self
     }
 
-    /// Whether the place is unknown.
+    /// Whether the path is unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.key.is_none() && !self.is_added
     }
 
-    /// The key of the entry; `None` if the place is a whole array.
+    /// The key of the entry; `None` if the path leads to a whole array.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.key.as_deref()
@@ -101,7 +101,7 @@ impl Place {
 /// Arrays shown by name; deeper ones are only counted.
 const NAMED_MAX: usize = 8;
 
-impl fmt::Display for Place {
+impl fmt::Display for EntryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_added {
             write!(f, "resources{}", if self.steps.is_empty() { "" } else { "." })?;
