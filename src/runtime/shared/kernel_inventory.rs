@@ -3,7 +3,7 @@
 use std::fs::read_to_string;
 
 use crate::topo::CpuSet;
-use crate::topo::inventory::{Inventory, Memory};
+use crate::topo::inventory::{Inventory, NumaMemory};
 
 /// The node's name, its processors and its memory; facts that the kernel lacks are left out.
 #[must_use]
@@ -21,7 +21,7 @@ fn said(node: &str, processors: &str, memory: &str) -> Inventory {
     Inventory {
         node: node.to_owned(),
         processors: u32::try_from(count).unwrap_or(u32::MAX),
-        memory: bytes.map(|bytes| Memory { number: 0, bytes }).into_iter().collect(),
+        memory: bytes.map(|bytes| NumaMemory { number: 0, bytes }).into_iter().collect(),
         ..Inventory::default()
     }
 }
@@ -34,7 +34,7 @@ mod tests {
     fn what_the_kernel_writes_is_read_and_anything_else_left_out() {
         let found = said("n0", "0-3,8\n", "MemFree: 1 kB\nMemTotal:       24684096 kB\n");
         assert_eq!((found.node.as_str(), found.processors), ("n0", 5));
-        assert_eq!(found.memory, [Memory { number: 0, bytes: 24_684_096 << 10 }]);
+        assert_eq!(found.memory, [NumaMemory { number: 0, bytes: 24_684_096 << 10 }]);
         assert_eq!(said("n0", "", "MemTotal: many"), Inventory { node: "n0".to_owned(), ..Inventory::default() });
         assert!(kernel_inventory("n0").processors > 0);
     }

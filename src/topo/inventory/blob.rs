@@ -10,7 +10,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Caches, Device, Inventory, Memory};
+use super::{Caches, Device, Inventory, NumaMemory};
 
 /// Limit of a blob: a node has at most thousands of devices.
 pub const BLOB_BYTES_MAX: usize = 1 << 20;
@@ -178,7 +178,7 @@ impl Inventory {
             tag::TOTALS => (self.packages, self.cores, self.processors) = (fields.u32()?, fields.u32()?, fields.u32()?),
             tag::MODEL => self.model = fields.text()?,
             tag::MEMORY => {
-                let memory = Memory { number: fields.u32()?, bytes: fields.u64()? };
+                let memory = NumaMemory { number: fields.u32()?, bytes: fields.u64()? };
                 add(&mut self.memory, memory, "NUMA nodes")?;
             }
             tag::CACHES => {

@@ -38,7 +38,7 @@ pub struct Inventory {
     /// Hardware threads.
     pub processors: u32,
     /// Memory, by NUMA node.
-    pub memory: Vec<Memory>,
+    pub memory: Vec<NumaMemory>,
     /// Caches, by level and size.
     pub caches: Vec<Caches>,
     /// Devices of the operating system.
@@ -47,7 +47,7 @@ pub struct Inventory {
 
 /// Memory of a NUMA node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct NumaMemory {
     /// The operating system's number of the node.
     pub number: u32,
     /// Its bytes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caches, Device, Inventory, Memory};
+use super::{Caches, Device, Inventory, NumaMemory};
 use crate::topo::kind::Kind;
 use crate::topo::machine::{Machine, identity};
 use crate::topo::rows::Object;
@@ -13,9 +13,10 @@ impl Inventory {
     pub fn of(node: &str, machine: &Machine) -> Self {
         let count = |kind| u32::try_from(machine.of_kind(kind).count()).unwrap_or(u32::MAX);
         let model = machine.objects().find_map(|object| object.remark("CPUModel")).unwrap_or_default();
-        let memory = machine
-            .of_kind(Kind::NumaNode)
-            .map(|node| Memory { number: node.os_index().unwrap_or(node.logical_index()), bytes: node.size_bytes() });
+        let memory = machine.of_kind(Kind::NumaNode).map(|node| NumaMemory {
+            number: node.os_index().unwrap_or(node.logical_index()),
+            bytes: node.size_bytes(),
+        });
         Self {
             node: node.to_owned(),
             model: model.to_owned(),

@@ -31,7 +31,7 @@ fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
 fn a_rollup_counts_what_the_topology_has() {
     let found = inventory("n0");
     assert_eq!((found.packages, found.cores, found.processors, found.model.as_str()), (2, 2, 2, "made up"));
-    assert_eq!(found.memory, [Memory { number: 4, bytes: 1000 }, Memory { number: 5, bytes: 2000 }]);
+    assert_eq!(found.memory, [NumaMemory { number: 4, bytes: 1000 }, NumaMemory { number: 5, bytes: 2000 }]);
     assert_eq!(found.caches, [Caches { level: 2, count: 2, bytes: 512 }]);
     let [network, card] = found.devices.as_slice() else { panic!("{found:?}") };
     assert_eq!(
@@ -76,7 +76,7 @@ fn what_is_no_inventory_is_refused() {
         Inventory::decode(&vec![0; BLOB_BYTES_MAX + 1]),
         Err(InventoryError::TooMany { what: "bytes", .. })
     ));
-    let crowded = Inventory { memory: vec![Memory { number: 0, bytes: 0 }; 1 << 15], ..inventory("n0") };
+    let crowded = Inventory { memory: vec![NumaMemory { number: 0, bytes: 0 }; 1 << 15], ..inventory("n0") };
     assert!(matches!(crowded.encode(), Err(InventoryError::TooMany { what: "NUMA nodes", .. })));
 }
 
