@@ -11,7 +11,7 @@ use crate::types::{Info, ProcId, Status};
 use super::client::Client;
 use super::pending::sealed::Sealed;
 use super::pending::{Operation, Pending};
-use super::round_trip::Link;
+use super::round_trip::RequestTarget;
 use super::server::Server;
 use super::server_call::{Begun, ServerCall};
 
@@ -55,7 +55,7 @@ macro_rules! handler_functions {
                 handler: impl Fn(EventCall) + Send + Sync + 'static,
             ) -> Pending<HandlerRegistration> {
                 let (codes, directives, handler) = (codes.to_vec(), directives.to_vec(), Arc::new(handler));
-                Pending(HandlerRegistration { link: self.link(), codes, directives, handler })
+                Pending(HandlerRegistration { target: self.target(), codes, directives, handler })
             }
 
             /// Ends a registration. When the result is there, the handler will not be called again, and runs nowhere.
@@ -65,7 +65,7 @@ macro_rules! handler_functions {
             ///
             /// Fails with [`EventError`] if there is no thread for the callback. A wait does not fail.
             pub fn deregister_event_handler(&self, id: usize) -> Pending<HandlerEnd> {
-                Pending(HandlerEnd { link: self.link(), id })
+                Pending(HandlerEnd { target: self.target(), id })
             }
         }
     };
@@ -82,7 +82,7 @@ handler_functions!(
 
 /// The registration of an event handler, as an operation whose result is its number.
 pub struct HandlerRegistration {
-    link: Link,
+    target: RequestTarget,
     codes: Vec<Status>,
     directives: Vec<Info>,
     handler: Arc<dyn Fn(EventCall) + Send + Sync>,
@@ -95,25 +95,27 @@ impl Operation for HandlerRegistration {
     type Error = EventError;
 
     fn run(self) -> Result<usize, EventError> {
-        let Self { link, codes, directives, handler } = self;
-        match link {
-            Link::Session(session) => handler_calls::register(&*session, &codes, &directives, handler),
-            Link::Host(own) => handler_calls::register(&*own, &codes, &directives, handler),
+        let Self { target, codes, directives, handler } = self;
+        match target {
+            RequestTarget::Session(session) => handler_calls::register(&*session, &codes, &directives, handler),
+            RequestTarget::Host(own) => handler_calls::register(&*own, &codes, &directives, handler),
         }
     }
 
     fn run_with(self, callback: impl FnOnce(Result<usize, EventError>) + Send + 'static) -> Result<(), EventError> {
-        let Self { link, codes, directives, handler } = self;
-        match link {
-            Link::Session(session) => handler_calls::register_with(&*session, &codes, &directives, handler, callback),
-            Link::Host(own) => handler_calls::register_with(&*own, &codes, &directives, handler, callback),
+        let Self { target, codes, directives, handler } = self;
+        match target {
+            RequestTarget::Session(session) => {
+                handler_calls::register_with(&*session, &codes, &directives, handler, callback)
+            }
+            RequestTarget::Host(own) => handler_calls::register_with(&*own, &codes, &directives, handler, callback),
         }
     }
 }
 
 /// The end of an event handler, as an operation.
 pub struct HandlerEnd {
-    link: Link,
+    target: RequestTarget,
     id: usize,
 }
 
@@ -124,18 +126,18 @@ impl Operation for HandlerEnd {
     type Error = EventError;
 
     fn run(self) -> Result<(), EventError> {
-        match self.link {
-            Link::Session(session) => handler_calls::deregister(&*session, self.id),
-            Link::Host(own) => handler_calls::deregister(&*own, self.id),
+        match self.target {
+            RequestTarget::Session(session) => handler_calls::deregister(&*session, self.id),
+            RequestTarget::Host(own) => handler_calls::deregister(&*own, self.id),
         }
         Ok(())
     }
 
     fn run_with(self, callback: impl FnOnce(Result<(), EventError>) + Send + 'static) -> Result<(), EventError> {
         let end = || callback(Ok(()));
-        match self.link {
-            Link::Session(session) => handler_calls::deregister_with(&*session, self.id, end),
-            Link::Host(own) => handler_calls::deregister_with(&*own, self.id, end),
+        match self.target {
+            RequestTarget::Session(session) => handler_calls::deregister_with(&*session, self.id, end),
+            RequestTarget::Host(own) => handler_calls::deregister_with(&*own, self.id, end),
         }
     }
 }

@@ -62,7 +62,7 @@ impl Server {
     /// Fails with [`RequestError`](crate::RequestError).
     pub fn fence(&self, options: &FenceOptions) -> Pending<RoundTrip<()>> {
         let FenceOptions { procs, directives } = options.clone();
-        Pending(RoundTrip::new(self.link(), Request::Fence(Collective { procs, directives }), Ok(None), done))
+        Pending(RoundTrip::new(self.target(), Request::Fence(Collective { procs, directives }), Ok(None), done))
     }
 
     /// Asks the host to end processes, on behalf of the server's own process.
@@ -70,7 +70,7 @@ impl Server {
     /// Fails with [`RequestError`](crate::RequestError).
     pub fn abort(&self, status: Status, message: &str, procs: Vec<ProcId>) -> Pending<RoundTrip<()>> {
         let message = Some(Text::from(message));
-        Pending(RoundTrip::new(self.link(), Request::Abort(Abort { status, message, procs }), Ok(None), done))
+        Pending(RoundTrip::new(self.target(), Request::Abort(Abort { status, message, procs }), Ok(None), done))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::types::{App, Info, Key, Namespace, Pdata, ProcId, Query, Status, Text
 
 use super::client::Client;
 use super::pending::Pending;
-use super::round_trip::{self, Answered, ClientAnswer, Group, Link, RoundTrip};
+use super::round_trip::{self, Answered, ClientAnswer, Group, RequestTarget, RoundTrip};
 use super::server::Server;
 
 /// The methods of [`Client`] and [`Server`] for each service.
@@ -26,7 +26,7 @@ macro_rules! services {
                 ///
                 /// Fails with [`RequestError`](crate::RequestError), which holds the host's status among others.
                 pub fn $method(&self, $($field: $type),*) -> Pending<RoundTrip<<$answer as ClientAnswer>::Given>> {
-                    Pending(RoundTrip::of(self.link(), crate::proto::$service::new($($field),*)))
+                    Pending(RoundTrip::of(self.target(), crate::proto::$service::new($($field),*)))
                 }
             )*
         }
@@ -39,7 +39,7 @@ macro_rules! services {
                 ///
                 /// The requester is the server's own process. Fails with [`RequestError`](crate::RequestError).
                 pub fn $method(&self, $($field: $type),*) -> Pending<RoundTrip<<$answer as ClientAnswer>::Given>> {
-                    Pending(RoundTrip::of(self.link(), crate::proto::$service::new($($field),*)))
+                    Pending(RoundTrip::of(self.target(), crate::proto::$service::new($($field),*)))
                 }
             )*
         }
@@ -57,7 +57,7 @@ macro_rules! common_requests {
                 ///
                 /// Fails with [`RequestError`](crate::RequestError), which holds the host's status among others.
                 pub fn $name(&self, $($argument: $type),*) -> Pending<RoundTrip<$result>> {
-                    Pending(round_trip::$name(self.link(), $($argument),*))
+                    Pending(round_trip::$name(self.target(), $($argument),*))
                 }
             )*
         }
@@ -70,7 +70,7 @@ macro_rules! common_requests {
                 /// The requester is the server's own process. The host's function, or the job's description, has the
                 /// answer. Fails with [`RequestError`](crate::RequestError).
                 pub fn $name(&self, $($argument: $type),*) -> Pending<RoundTrip<$result>> {
-                    Pending(round_trip::$name(self.link(), $($argument),*))
+                    Pending(round_trip::$name(self.target(), $($argument),*))
                 }
             )*
         }
@@ -103,11 +103,11 @@ impl Client {
     /// A service whose answer is not converted.
     #[doc(hidden)]
     pub fn service(&self, service: Service) -> Pending<RoundTrip<Reply>> {
-        Pending(RoundTrip::unread(self.link(), service))
+        Pending(RoundTrip::unread(self.target(), service))
     }
 
-    pub(super) fn link(&self) -> Link {
-        Link::Session(Arc::clone(self.session()))
+    pub(super) fn target(&self) -> RequestTarget {
+        RequestTarget::Session(Arc::clone(self.session()))
     }
 }
 
@@ -115,10 +115,10 @@ impl Server {
     /// A service whose answer is not converted.
     #[doc(hidden)]
     pub fn service(&self, service: Service) -> Pending<RoundTrip<Reply>> {
-        Pending(RoundTrip::unread(self.link(), service))
+        Pending(RoundTrip::unread(self.target(), service))
     }
 
-    pub(super) fn link(&self) -> Link {
-        Link::Host(Arc::clone(self.handle.own_process()))
+    pub(super) fn target(&self) -> RequestTarget {
+        RequestTarget::Host(Arc::clone(self.handle.own_process()))
     }
 }

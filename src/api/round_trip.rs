@@ -15,15 +15,15 @@ use super::pending::sealed::Sealed;
 
 /// One request and its reply, as an operation whose result is a `T`.
 pub struct RoundTrip<T> {
-    link: Link,
+    target: RequestTarget,
     request: Request,
     /// Its time limit, or the reason why it can't be sent.
     time_limit: Result<Option<Duration>, DirectiveError>,
     read: Box<dyn FnOnce(Reply) -> Option<T> + Send>,
 }
 
-/// The way to the answer.
-pub(super) enum Link {
+/// The target of a request: it gives the answer.
+pub(super) enum RequestTarget {
     /// The server of a client.
     Session(Arc<Session>),
     /// The host, in the server's own process.
@@ -86,39 +86,43 @@ impl AsStatus for RequestError {
 
 impl<T> RoundTrip<T> {
     pub(super) fn new(
-        link: Link,
+        target: RequestTarget,
         request: impl Into<Request>,
         time_limit: Result<Option<Duration>, DirectiveError>,
         read: impl FnOnce(Reply) -> Option<T> + Send + 'static,
     ) -> Self {
         // Only the host limits the time of the server's own process.
-        let time_limit = if matches!(link, Link::Host(_)) { Ok(None) } else { time_limit };
-        Self { link, request: request.into(), time_limit, read: Box::new(read) }
+        let time_limit = if matches!(target, RequestTarget::Host(_)) { Ok(None) } else { time_limit };
+        Self { target, request: request.into(), time_limit, read: Box::new(read) }
     }
 
     /// A service, with its answer in the form for clients.
-    pub(super) fn of<R>(link: Link, request: R) -> Self
+    pub(super) fn of<R>(target: RequestTarget, request: R) -> Self
     where
         R: ServiceRequest<Answer: ClientAnswer<Given = T>>,
     {
-        Self::of_service(link, request.into(), <R::Answer as ClientAnswer>::read)
+        Self::of_service(target, request.into(), <R::Answer as ClientAnswer>::read)
     }
 
-    fn of_service(link: Link, service: Service, read: impl FnOnce(Reply) -> Option<T> + Send + 'static) -> Self {
-        let time_limit = match &link {
-            Link::Session(_) => check(&service).and_then(|()| time_limit_of(&service)),
+    fn of_service(
+        target: RequestTarget,
+        service: Service,
+        read: impl FnOnce(Reply) -> Option<T> + Send + 'static,
+    ) -> Self {
+        let time_limit = match &target {
+            RequestTarget::Session(_) => check(&service).and_then(|()| time_limit_of(&service)),
             // The host checks the requests of its own process.
-            Link::Host(_) => Ok(None),
+            RequestTarget::Host(_) => Ok(None),
         };
-        Self::new(link, Request::Service(service), time_limit, read)
+        Self::new(target, Request::Service(service), time_limit, read)
     }
 }
 
 impl RoundTrip<Reply> {
     /// A service whose answer is not converted.
-    pub(super) fn unread(link: Link, service: Service) -> Self {
+    pub(super) fn unread(target: RequestTarget, service: Service) -> Self {
         let form = service.form();
-        Self::of_service(link, service, move |reply| check_form(reply, form))
+        Self::of_service(target, service, move |reply| check_form(reply, form))
     }
 }
 
@@ -130,9 +134,9 @@ impl<T: Send + 'static> Operation for RoundTrip<T> {
 
     fn run(self) -> Result<T, RequestError> {
         let (time_limit, command) = (self.time_limit?, self.request.command());
-        let reply = match self.link {
-            Link::Session(session) => session.exchange(self.request, time_limit)?,
-            Link::Host(own) => own.exchange(self.request)?,
+        let reply = match self.target {
+            RequestTarget::Session(session) => session.exchange(self.request, time_limit)?,
+            RequestTarget::Host(own) => own.exchange(self.request)?,
         };
         result_of(reply, command, self.read)
     }
@@ -142,12 +146,12 @@ impl<T: Send + 'static> Operation for RoundTrip<T> {
         let deliver = move |reply: Result<Reply, CallError>| {
             callback(reply.map_err(RequestError::Call).and_then(|reply| result_of(reply, command, read)));
         };
-        match self.link {
-            Link::Session(session) => {
+        match self.target {
+            RequestTarget::Session(session) => {
                 let begun = session.exchange_with(self.request, time_limit, deliver);
                 begun.map_err(|error| RequestError::Thread(error.kind()))
             }
-            Link::Host(own) => {
+            RequestTarget::Host(own) => {
                 let begun = own.exchange_with(self.request, deliver);
                 begun.map_err(|Stopped| CallError::Refused { command, status: Status::ERR_INIT }.into())
             }
@@ -169,22 +173,22 @@ fn result_of<T>(reply: Reply, command: Command, read: impl FnOnce(Reply) -> Opti
     read(reply).ok_or_else(|| RequestError::Call(unreadable()))
 }
 
-pub(super) fn connect_processes(link: Link, procs: Vec<ProcId>, directives: Vec<Info>) -> RoundTrip<()> {
+pub(super) fn connect_processes(target: RequestTarget, procs: Vec<ProcId>, directives: Vec<Info>) -> RoundTrip<()> {
     let limit = time_limit(&directives);
-    RoundTrip::new(link, Request::Connect(proto::Collective { procs, directives }), limit, |reply| match reply {
+    RoundTrip::new(target, Request::Connect(proto::Collective { procs, directives }), limit, |reply| match reply {
         // Without other jobs there is no job data.
         Reply::Data(_) | Reply::Status(_) => Some(()),
         _ => None,
     })
 }
 
-pub(super) fn disconnect_processes(link: Link, procs: Vec<ProcId>, directives: Vec<Info>) -> RoundTrip<()> {
+pub(super) fn disconnect_processes(target: RequestTarget, procs: Vec<ProcId>, directives: Vec<Info>) -> RoundTrip<()> {
     let limit = time_limit(&directives);
-    RoundTrip::new(link, Request::Disconnect(proto::Collective { procs, directives }), limit, done)
+    RoundTrip::new(target, Request::Disconnect(proto::Collective { procs, directives }), limit, done)
 }
 
 pub(super) fn group_construct(
-    link: Link,
+    target: RequestTarget,
     id: &str,
     procs: Vec<ProcId>,
     directives: Vec<Info>,
@@ -194,9 +198,9 @@ pub(super) fn group_construct(
     let wants_id = directives.iter().any(|info| is_wanted(info) && info.value.as_bool() == Some(true));
     let group = group(proto::Command::GroupConstruct, id, procs, directives);
     // In the server's own process the host says itself whether there is a number.
-    let keeps_id = wants_id || matches!(link, Link::Host(_));
+    let keeps_id = wants_id || matches!(target, RequestTarget::Host(_));
     let id = Text::from(id);
-    RoundTrip::new(link, Request::GroupConstruct(group), limit, move |reply| {
+    RoundTrip::new(target, Request::GroupConstruct(group), limit, move |reply| {
         answered(reply, |results| match results {
             // Our own layout uses 0 for a missing number.
             Reply::Group { members, context_id, info, .. } => {
@@ -207,24 +211,28 @@ pub(super) fn group_construct(
     })
 }
 
-pub(super) fn group_destruct(link: Link, id: &str, directives: Vec<Info>) -> RoundTrip<()> {
+pub(super) fn group_destruct(target: RequestTarget, id: &str, directives: Vec<Info>) -> RoundTrip<()> {
     let limit = time_limit(&directives);
     let group = group(proto::Command::GroupDestruct, id, Vec::new(), directives);
-    RoundTrip::new(link, Request::GroupDestruct(group), limit, done)
+    RoundTrip::new(target, Request::GroupDestruct(group), limit, done)
 }
 
-pub(super) fn resolve_peers(link: Link, node: Option<&str>, namespace: Option<&Namespace>) -> RoundTrip<Vec<ProcId>> {
+pub(super) fn resolve_peers(
+    target: RequestTarget,
+    node: Option<&str>,
+    namespace: Option<&Namespace>,
+) -> RoundTrip<Vec<ProcId>> {
     let namespace = namespace.map(|namespace| Text::from(namespace.as_str()));
     let request = Request::ResolvePeers(proto::ResolvePeers { node: node.map(Text::from), namespace });
-    RoundTrip::new(link, request, Ok(None), |reply| match reply {
+    RoundTrip::new(target, request, Ok(None), |reply| match reply {
         Reply::Procs(procs) => Some(procs),
         _ => None,
     })
 }
 
-pub(super) fn resolve_nodes(link: Link, namespace: Option<&Namespace>) -> RoundTrip<Text> {
+pub(super) fn resolve_nodes(target: RequestTarget, namespace: Option<&Namespace>) -> RoundTrip<Text> {
     let request = Request::ResolveNode(namespace.map(|namespace| Text::from(namespace.as_str())));
-    RoundTrip::new(link, request, Ok(None), |reply| match reply {
+    RoundTrip::new(target, request, Ok(None), |reply| match reply {
         Reply::Nodes(names) => Some(names),
         _ => None,
     })
