@@ -18,7 +18,7 @@ use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::{Request, Tag};
 use crate::ptl::{Arrival, Stream};
 use crate::runtime::shared::events::EventHub;
-use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::peer_profile::PeerProfile;
 use crate::shmem::ForkMark;
 use crate::types::codes::range;
@@ -291,7 +291,7 @@ impl LinkState {
         let sent_as = if self.defers_replies && tag != Tag::HEARTBEAT { tag.deferred() } else { tag };
         let mut bytes = match self.codec.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
-            Err(WriteError::Frame(FrameError { declared: size_bytes, limit })) => {
+            Err(MessageEncodeError::Frame(FrameError { declared: size_bytes, limit })) => {
                 return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
             }
             Err(error) => {

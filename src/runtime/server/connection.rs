@@ -20,7 +20,7 @@ use crate::proto::notification::OutputNotice;
 use crate::proto::request::RequestDecodeError;
 use crate::proto::{Command, Dialect, Reply, Request, SegmentNotice, Tag};
 use crate::ptl::{Flushed, PeerCredentials, PeerEnd, QueueFull, Received, SpentMessages, Stream, StreamError};
-use crate::runtime::shared::message_codec::{MessageCodec, OpenRequests, TagInUse, WriteError};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError, OpenRequests, TagInUse};
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Input, PeerId, Refusal};
 use crate::types::{AsStatus, ProcId, Status, Time};
@@ -125,7 +125,7 @@ pub(super) enum Dropped {
     Tag(#[from] TagInUse),
     /// The peer's encoding has no form for a reply.
     #[error("an answer can't be written for this peer: {0}")]
-    Write(#[from] WriteError),
+    Write(#[from] MessageEncodeError),
     /// A reply is too large for this peer and has no place for a status.
     #[error("the peer's release does not accept its job information: {0}")]
     ReplyTooLarge(FrameError),

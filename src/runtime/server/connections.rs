@@ -21,7 +21,7 @@ use crate::proto::handshake::Ids;
 use crate::proto::notification::{EventNotice, OutputNotice};
 use crate::proto::{Command, Reply, SegmentNotice, Tag};
 use crate::ptl::{PeerCredentials, PeerEnd, Stream, StreamLimits};
-use crate::runtime::shared::message_codec::WriteError;
+use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
 use crate::server::{Garbage, Input, JobData, PeerId, Reason, Refusal};
 use crate::shmem::ReaderHandle;
@@ -430,12 +430,12 @@ impl Connections {
     }
 
     /// Sends a reply that the decoder has encoded.
-    pub(super) fn settle_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+    pub(super) fn settle_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, MessageEncodeError>) {
         self.end_encoding(id, encoded);
         self.encode_next();
     }
 
-    fn end_encoding(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+    fn end_encoding(&mut self, id: PeerId, encoded: Result<Vec<u8>, MessageEncodeError>) {
         self.decoder.replies().settle();
         self.send_encoded(id, encoded);
         self.resume(id);
@@ -457,7 +457,7 @@ impl Connections {
         }
     }
 
-    fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, WriteError>) {
+    fn send_encoded(&mut self, id: PeerId, encoded: Result<Vec<u8>, MessageEncodeError>) {
         self.write(id, |connection| connection.send_encoded(encoded));
     }
 

@@ -18,7 +18,7 @@ use crate::proto::frame::OwnedFrame;
 use crate::proto::{self, Reply, Tag};
 use crate::ptl::SpentMessages;
 use crate::runtime::shared::clock::Clock;
-use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{PeerId, ProcessAnswer, QueryAnswers};
 use crate::types::{Kval, ProcId, Time, Value, exceeds, footprint};
@@ -103,7 +103,7 @@ impl Content {
 }
 
 impl UnencodedReply {
-    fn encoded(self) -> Result<Vec<u8>, WriteError> {
+    fn encoded(self) -> Result<Vec<u8>, MessageEncodeError> {
         let Self { tag, command, content, codec } = self;
         match content {
             Content::Process { description: Some(description), answer } => match answer.into_reply() {
@@ -220,7 +220,7 @@ impl Decoder {
     }
 
     /// Encodes a reply on the thread. Without a thread, encodes it here and returns it.
-    pub(super) fn encode(&mut self, id: PeerId, answer: UnencodedReply) -> Option<Result<Vec<u8>, WriteError>> {
+    pub(super) fn encode(&mut self, id: PeerId, answer: UnencodedReply) -> Option<Result<Vec<u8>, MessageEncodeError>> {
         match self.give(Job::Encode(id, answer)) {
             Some(Job::Encode(_, answer)) => Some(answer.encoded()),
             _ => None,

@@ -16,7 +16,7 @@ use super::job_info::Described;
 use super::poller::Waker;
 use super::request_quota::Duty;
 use crate::runtime::shared::events::Job;
-use crate::runtime::shared::message_codec::WriteError;
+use crate::runtime::shared::message_codec::MessageEncodeError;
 use crate::runtime::shared::prover::ProofError;
 use crate::runtime::shared::threads::without_signals;
 
@@ -37,7 +37,7 @@ pub(super) enum LoopMessage {
     /// A large request was decoded.
     Decoded(PeerId, Box<Decoded>),
     /// A large answer was encoded.
-    Encoded(PeerId, Result<Vec<u8>, WriteError>),
+    Encoded(PeerId, Result<Vec<u8>, MessageEncodeError>),
     /// The description of a large job was written.
     Described(Box<Described>),
     /// The reading of the topology has ended.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::proto::Dialect;
 use crate::proto::notification::EventNotice;
-use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 
 /// The form of a written message: the dialect, and the largest payload that the peer takes.
 type Reading = (Dialect, usize);
@@ -21,7 +21,11 @@ pub(super) struct WrittenEvent {
 
 impl WrittenEvent {
     /// An event as a message.
-    pub(super) fn write(&mut self, event: &Arc<EventNotice>, codec: &MessageCodec) -> Result<Arc<[u8]>, WriteError> {
+    pub(super) fn write(
+        &mut self,
+        event: &Arc<EventNotice>,
+        codec: &MessageCodec,
+    ) -> Result<Arc<[u8]>, MessageEncodeError> {
         if self.event.as_ptr() != Arc::as_ptr(event) {
             *self = Self { event: Arc::downgrade(event), written: Vec::new() };
         }

@@ -24,7 +24,7 @@ pub(in crate::runtime) struct MessageCodec {
 
 /// A message that can't be sent.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::runtime) enum WriteError {
+pub(in crate::runtime) enum MessageEncodeError {
     #[error(transparent)]
     Encode(#[from] EncodeError),
     #[error(transparent)]
@@ -49,7 +49,7 @@ impl MessageCodec {
         self.is_ours
     }
 
-    pub(in crate::runtime) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, WriteError> {
+    pub(in crate::runtime) fn write_request(&self, tag: Tag, request: &Request) -> Result<Vec<u8>, MessageEncodeError> {
         let room = vec![0; FrameHeader::SIZE_BYTES];
         let mut bytes = if tag == Tag::HEARTBEAT { room } else { request::encode_behind(room, request, self.dialect)? };
         let declared = bytes.len().saturating_sub(FrameHeader::SIZE_BYTES);
@@ -59,7 +59,7 @@ impl MessageCodec {
     }
 
     /// Reads the server's reply as a message again, after waiting for it asleep.
-    pub(in crate::runtime) fn write_awake(&self, request: Tag) -> Result<Vec<u8>, WriteError> {
+    pub(in crate::runtime) fn write_awake(&self, request: Tag) -> Result<Vec<u8>, MessageEncodeError> {
         self.framed(Tag::AWAKE, &request.to_bytes())
     }
 
@@ -74,7 +74,7 @@ impl MessageCodec {
         tag: Tag,
         reply: &Reply,
         command: Command,
-    ) -> Result<Vec<u8>, WriteError> {
+    ) -> Result<Vec<u8>, MessageEncodeError> {
         self.framed_or_refused(tag, self.write_payload(reply, command), command)
     }
 
@@ -85,7 +85,7 @@ impl MessageCodec {
         payload: &[u8],
         rest: &Reply,
         command: Command,
-    ) -> Result<Vec<u8>, WriteError> {
+    ) -> Result<Vec<u8>, MessageEncodeError> {
         let rest = self.write_rest(rest, command);
         self.framed_or_refused(tag, rest.map(|rest| [payload, rest.as_slice()].concat()), command)
     }
@@ -103,15 +103,15 @@ impl MessageCodec {
         tag: Tag,
         payload: Result<Vec<u8>, EncodeError>,
         command: Command,
-    ) -> Result<Vec<u8>, WriteError> {
-        let encoded = payload.map_err(WriteError::from);
+    ) -> Result<Vec<u8>, MessageEncodeError> {
+        let encoded = payload.map_err(MessageEncodeError::from);
         let refusal = match encoded.and_then(|payload| self.framed(tag, &payload)) {
             Ok(framed) => return Ok(framed),
-            Err(WriteError::Frame(error)) => {
+            Err(MessageEncodeError::Frame(error)) => {
                 tracing::warn!(?command, %error, peer = %self.dialect.peer, "reply too large for the peer");
                 Status::ERR_OUT_OF_RESOURCE
             }
-            Err(WriteError::Encode(error)) => {
+            Err(MessageEncodeError::Encode(error)) => {
                 tracing::warn!(?command, %error, peer = %self.dialect.peer, "the peer's encoding has no form for a reply");
                 Status::ERR_NOT_SUPPORTED
             }
@@ -134,7 +134,7 @@ impl MessageCodec {
     }
 
     /// All messages are written here, or their headers by [`MessageCodec::write_header`].
-    fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, WriteError> {
+    fn framed(&self, tag: Tag, payload: &[u8]) -> Result<Vec<u8>, MessageEncodeError> {
         let mut bytes = self.write_header(tag, payload.len())?;
         bytes.extend_from_slice(payload);
         Ok(bytes)
@@ -149,7 +149,7 @@ impl MessageCodec {
         reply::decode(frame.payload, command, self.dialect, &self.limits)
     }
 
-    pub(in crate::runtime) fn write_event(&self, event: &EventNotice) -> Result<Vec<u8>, WriteError> {
+    pub(in crate::runtime) fn write_event(&self, event: &EventNotice) -> Result<Vec<u8>, MessageEncodeError> {
         self.framed(Tag::NOTIFICATION, &notification::encode_event(event, self.dialect)?)
     }
 
@@ -158,12 +158,16 @@ impl MessageCodec {
     }
 
     /// The announcement of a segment, under the tag of its kind.
-    pub(in crate::runtime) fn write_segment(&self, tag: Tag, notice: &SegmentNotice) -> Result<Vec<u8>, WriteError> {
+    pub(in crate::runtime) fn write_segment(
+        &self,
+        tag: Tag,
+        notice: &SegmentNotice,
+    ) -> Result<Vec<u8>, MessageEncodeError> {
         self.framed(tag, &notification::encode_segment(notice)?)
     }
 
     /// Writes output in messages that the peer takes. Output is a stream of bytes and may be split.
-    pub(in crate::runtime) fn write_output(&self, output: &OutputNotice) -> Result<Vec<Vec<u8>>, WriteError> {
+    pub(in crate::runtime) fn write_output(&self, output: &OutputNotice) -> Result<Vec<Vec<u8>>, MessageEncodeError> {
         let whole = notification::encode_output(output, self.dialect)?;
         // The other parts of a message do not grow when it holds fewer bytes.
         let piece_bytes = self.message_bytes_max.saturating_sub(whole.len().saturating_sub(output.bytes.len()));
@@ -278,7 +282,7 @@ mod tests {
     fn an_event_is_not_for_a_peer_that_would_close_the_connection_on_it() {
         let payload = Info::new(Key::from_static("payload"), Value::ByteObject(vec![7; 17 << 20]));
         let event = EventNotice { status: Status::ERROR, source: None, info: vec![payload], range: None };
-        assert!(matches!(codec_for(Version::new(3, 2, 5)).write_event(&event), Err(WriteError::Frame(_))));
+        assert!(matches!(codec_for(Version::new(3, 2, 5)).write_event(&event), Err(MessageEncodeError::Frame(_))));
         assert!(codec_for(Version::new(6, 1, 1)).write_event(&event).is_ok());
     }
 

@@ -8,7 +8,7 @@ use crate::gds::{CompletionStatus, REQUESTS_END};
 use crate::proto::frame::FutexWaitMark;
 use crate::proto::{Command, Reply, Tag};
 use crate::runtime::server::request_quota::Account;
-use crate::runtime::shared::message_codec::{MessageCodec, WriteError};
+use crate::runtime::shared::message_codec::{MessageCodec, MessageEncodeError};
 use crate::types::{Namespace, Status};
 
 /// Replies that wait, and replies that the peer does not read.
@@ -121,7 +121,10 @@ impl Connection {
     }
 
     /// Sends a reply that was encoded elsewhere.
-    pub(in crate::runtime) fn send_encoded(&mut self, encoded: Result<Vec<u8>, WriteError>) -> Result<(), Dropped> {
+    pub(in crate::runtime) fn send_encoded(
+        &mut self,
+        encoded: Result<Vec<u8>, MessageEncodeError>,
+    ) -> Result<(), Dropped> {
         if let Stage::Known(_) = &self.stage {
             self.stream.queue(encoded?, None)?;
         }
