@@ -1,45 +1,45 @@
-//! The begin and the end of an operation, written once for callers that wait and callers with a callback.
+//! The begin and the end of a request, written once for callers that wait and callers with a callback.
 
 use std::sync::{Arc, OnceLock};
 
 use modex::types::{AsStatus, Info, ProcId, Status};
 use modex::{Client, FenceOptions, Pending, Pull, Server};
 
-use super::operation::{Answer, Operation};
+use super::client_request::{Answer, ClientRequest};
 use super::process::{self, Member};
 
-/// Runs an operation and waits.
+/// Makes a request and waits.
 ///
 /// # Errors
-/// The operation's error; `ERR_INIT` when this process is not initialized.
-pub(super) fn run(operation: Operation) -> Result<Answer, Status> {
+/// The request's error; `ERR_INIT` when this process is not initialized.
+pub(super) fn run(request: ClientRequest) -> Result<Answer, Status> {
     match process::member()? {
-        Member::Client(client) => match operation {
-            Operation::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
-            operation => begin(&client, operation, Waiting),
+        Member::Client(client) => match request {
+            ClientRequest::Abort { status, message, procs } => answer(client.abort(status, &message, procs)),
+            request => begin(&client, request, Waiting),
         },
-        Member::Server(role) => begin_in_server(role.server(), operation, Waiting),
+        Member::Server(role) => begin_in_server(role.server(), request, Waiting),
     }
 }
 
-/// Starts an operation. `done` runs on a thread of the library, never inside this function.
+/// Starts a request. `done` runs on a thread of the library, never inside this function.
 ///
 /// # Errors
-/// The operation was not started, and `done` will not run.
+/// The request was not started, and `done` will not run.
 pub(super) fn start(
-    operation: Operation,
+    request: ClientRequest,
     done: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Status> {
     let end = Calling(done);
     match process::member()? {
         // No server will ever answer, so the caller gets the error at once.
-        Member::Client(client) if client.is_alone() && operation.needs_a_server() => Err(Status::ERR_UNREACH),
-        Member::Client(client) => begin(&client, operation, end),
-        Member::Server(role) => begin_in_server(role.server(), operation, end),
+        Member::Client(client) if client.is_alone() && request.needs_a_server() => Err(Status::ERR_UNREACH),
+        Member::Client(client) => begin(&client, request, end),
+        Member::Server(role) => begin_in_server(role.server(), request, end),
     }
 }
 
-/// The way to the end of an operation: a wait, or a callback.
+/// The way to the end of a request: a wait, or a callback.
 trait Finish {
     type End;
 
@@ -94,23 +94,23 @@ impl<F: FnOnce(Result<Answer, Status>) + Send + 'static> Finish for Calling<F> {
     }
 }
 
-/// Begins an operation that a client and a server's own process have alike; `others` begins all others.
+/// Begins a request that a client and a server's own process have alike; `others` begins all others.
 macro_rules! begin {
-    ($operation:ident, $role:ident, $end:ident, $($others:tt)*) => {
-        match $operation {
-            Operation::Fence { procs, directives } => $end.finish($role.fence(&fence_options(procs, directives))),
-            Operation::Service(service) => $end.finish($role.service(service)),
-            Operation::Connect { procs, directives } => $end.finish($role.connect_processes(procs, directives)),
-            Operation::Disconnect { procs, directives } => $end.finish($role.disconnect_processes(procs, directives)),
-            Operation::GroupConstruct { id, procs, directives } => {
+    ($request:ident, $role:ident, $end:ident, $($others:tt)*) => {
+        match $request {
+            ClientRequest::Fence { procs, directives } => $end.finish($role.fence(&fence_options(procs, directives))),
+            ClientRequest::Service(service) => $end.finish($role.service(service)),
+            ClientRequest::Connect { procs, directives } => $end.finish($role.connect_processes(procs, directives)),
+            ClientRequest::Disconnect { procs, directives } => $end.finish($role.disconnect_processes(procs, directives)),
+            ClientRequest::GroupConstruct { id, procs, directives } => {
                 $end.finish($role.group_construct(&id, procs, directives))
             }
-            Operation::GroupDestruct { id, directives } => $end.finish($role.group_destruct(&id, directives)),
-            Operation::ResolvePeers { node, namespace } => {
+            ClientRequest::GroupDestruct { id, directives } => $end.finish($role.group_destruct(&id, directives)),
+            ClientRequest::ResolvePeers { node, namespace } => {
                 $end.finish($role.resolve_peers(node.as_deref(), namespace.as_ref()))
             }
-            Operation::ResolveNodes { namespace } => $end.finish($role.resolve_nodes(namespace.as_ref())),
-            Operation::Notify { status, source, range, info } => {
+            ClientRequest::ResolveNodes { namespace } => $end.finish($role.resolve_nodes(namespace.as_ref())),
+            ClientRequest::Notify { status, source, range, info } => {
                 $end.finish($role.notify_event(status, source.as_ref(), range, &info))
             }
             $($others)*
@@ -118,25 +118,25 @@ macro_rules! begin {
     };
 }
 
-fn begin<F: Finish>(client: &Client, operation: Operation, end: F) -> Result<F::End, Status> {
-    begin! { operation, client, end,
+fn begin<F: Finish>(client: &Client, request: ClientRequest, end: F) -> Result<F::End, Status> {
+    begin! { request, client, end,
         // It has no callback in the standard.
-        Operation::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
-        Operation::GroupInvite { id, procs, directives } => end.finish(client.group_invite(&id, procs, directives)),
-        Operation::GroupJoin { id, leader, is_accepted, directives } => {
+        ClientRequest::Abort { .. } => Err(Status::ERR_NOT_SUPPORTED),
+        ClientRequest::GroupInvite { id, procs, directives } => end.finish(client.group_invite(&id, procs, directives)),
+        ClientRequest::GroupJoin { id, leader, is_accepted, directives } => {
             end.finish(client.group_join(&id, leader.as_ref(), is_accepted, directives))
         }
-        Operation::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
-        Operation::IofPull { procs, directives, channels, handler, id } => {
+        ClientRequest::GroupLeave { id, directives } => end.finish(client.group_leave(&id, directives)),
+        ClientRequest::IofPull { procs, directives, channels, handler, id } => {
             end.finish_pull(client.iof_pull(procs, directives, channels, handler), id)
         }
-        Operation::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
+        ClientRequest::IofDeregister { id, directives } => end.finish(client.iof_deregister(id, directives)),
     }
 }
 
-fn begin_in_server<F: Finish>(server: &Server, operation: Operation, end: F) -> Result<F::End, Status> {
-    begin! { operation, server, end,
-        Operation::Abort { status, message, procs } => end.finish(server.abort(status, &message, procs)),
+fn begin_in_server<F: Finish>(server: &Server, request: ClientRequest, end: F) -> Result<F::End, Status> {
+    begin! { request, server, end,
+        ClientRequest::Abort { status, message, procs } => end.finish(server.abort(status, &message, procs)),
         // Hosts get output by their own means.
         _ => Err(Status::ERR_NOT_SUPPORTED),
     }
@@ -168,7 +168,8 @@ mod tests {
         let there = Arc::clone(&client);
         let job = move || {
             let (procs, id) = (vec![there.proc().clone()], Arc::new(OnceLock::new()));
-            let pull = Operation::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
+            let pull =
+                ClientRequest::IofPull { procs, directives: Vec::new(), channels: 2, handler: Box::new(drop), id };
             sender.send(begin(&there, pull, Waiting).map(|answer| answer.status)).unwrap();
         };
         client.later(job).unwrap();

@@ -6,30 +6,30 @@ use modex::types::{Info, Status};
 use crate::argument::OutArray;
 use crate::call;
 use crate::callback::{Bound, Callback};
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::error::CError;
 use crate::guard::Failure;
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t};
 
-/// Runs an operation and waits, for functions whose result is a status alone.
-pub(super) fn run(operation: Operation) -> Result<(), Failure> {
-    match call::run(operation) {
+/// Makes a request and waits, for functions whose result is a status alone.
+pub(super) fn run(request: ClientRequest) -> Result<(), Failure> {
+    match call::run(request) {
         Ok(answer) if answer.status.is_success() => Ok(()),
         Ok(answer) => Err(Failure(answer.status)),
         Err(status) => Err(Failure(status)),
     }
 }
 
-/// Starts an operation; its status goes to the callback.
+/// Starts a request; its status goes to the callback.
 pub(super) fn start(
-    operation: Operation,
+    request: ClientRequest,
     callback: Callback<pmix_op_cbfunc_t>,
     data: CallerData,
 ) -> Result<(), Failure> {
     let callback = callback.with(data);
-    start_with(operation, move |result| {
+    start_with(request, move |result| {
         if let Some(callback) = callback {
             callback.call(result.map_or_else(|status| status, |answer| answer.status));
         }
@@ -39,40 +39,43 @@ pub(super) fn start(
 /// As [`start`]. With a NULL callback the caller waits and gets the result; success is then `PMIX_SUCCESS`, as in the
 /// reference.
 pub(super) fn start_or_wait(
-    operation: Operation,
+    request: ClientRequest,
     callback: Callback<pmix_op_cbfunc_t>,
     data: CallerData,
 ) -> Result<Status, Failure> {
     if callback.is_none() {
-        return run(operation).map(|()| Status::SUCCESS);
+        return run(request).map(|()| Status::SUCCESS);
     }
-    start(operation, callback, data).map(|()| Status::SUCCESS)
+    start(request, callback, data).map(|()| Status::SUCCESS)
 }
 
-/// Starts an operation; `deliver` gets the result on the library's thread.
+/// Starts a request; `deliver` gets the result on the library's thread.
 pub(super) fn start_with(
-    operation: Operation,
+    request: ClientRequest,
     deliver: impl FnOnce(Result<Answer, Status>) + Send + 'static,
 ) -> Result<(), Failure> {
-    call::start(operation, deliver).map_err(Failure)
+    call::start(request, deliver).map_err(Failure)
 }
 
-/// Runs an operation, waits, and stores the resulting infos in the caller's places.
-pub(super) fn run_for_infos(operation: Operation, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
-    let answer = call::run(operation).map_err(Failure)?;
+/// Makes a request, waits, and stores the resulting infos in the caller's places.
+pub(super) fn run_for_infos(
+    request: ClientRequest,
+    results: &mut OutArray<'_, pmix_info_t>,
+) -> Result<Status, Failure> {
+    let answer = call::run(request).map_err(Failure)?;
     results.put(to_c::infos(&infos_of(answer.results))?)?;
     Ok(answer.status)
 }
 
-/// Starts an operation; `callback` gets the resulting infos, which belong to the library until it calls the release
+/// Starts a request; `callback` gets the resulting infos, which belong to the library until it calls the release
 /// function.
 pub(super) fn start_for_infos(
-    operation: Operation,
+    request: ClientRequest,
     callback: Callback<pmix_info_cbfunc_t>,
     data: CallerData,
 ) -> Result<(), Failure> {
     let callback = callback.with(data);
-    start_with(operation, move |result| deliver_infos(result, callback))
+    start_with(request, move |result| deliver_infos(result, callback))
 }
 
 /// Gives infos to a callback.

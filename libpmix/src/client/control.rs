@@ -7,8 +7,8 @@ use modex::{JobControl, Monitor};
 use super::asynchronous::{run_for_infos, start_for_infos, start_with};
 use crate::argument::{Count, Counted, In, Items, Out, OutArray};
 use crate::callback::Callback;
+use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
-use crate::operation::Operation;
 use crate::pointer::CallerData;
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, process};
@@ -27,8 +27,8 @@ pub extern "C" fn PMIx_Job_control<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        let operation = control(targets.counted(ntargets), directives.counted(ndirs))?;
-        run_for_infos(operation, &mut results)
+        let request = control(targets.counted(ntargets), directives.counted(ndirs))?;
+        run_for_infos(request, &mut results)
     })
 }
 
@@ -45,12 +45,12 @@ pub extern "C" fn PMIx_Job_control_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = control(targets.counted(ntargets), directives.counted(ndirs))?;
-        start_for_infos(operation, cbfunc, cbdata)
+        let request = control(targets.counted(ntargets), directives.counted(ndirs))?;
+        start_for_infos(request, cbfunc, cbdata)
     })
 }
 
-fn control(targets: Counted<'_, pmix_proc_t>, directives: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn control(targets: Counted<'_, pmix_proc_t>, directives: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     let own = process::member()?.proc().namespace;
     let targets = from_c::procs(targets, Some(&own))?;
     let directives = from_c::infos(directives)?;
@@ -72,8 +72,8 @@ pub extern "C" fn PMIx_Process_monitor<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        let operation = watch(monitor, error, directives.counted(ndirs))?;
-        run_for_infos(operation, &mut results)
+        let request = watch(monitor, error, directives.counted(ndirs))?;
+        run_for_infos(request, &mut results)
     })
 }
 
@@ -90,8 +90,8 @@ pub extern "C" fn PMIx_Process_monitor_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = watch(monitor, error, directives.counted(ndirs))?;
-        start_for_infos(operation, cbfunc, cbdata)
+        let request = watch(monitor, error, directives.counted(ndirs))?;
+        start_for_infos(request, cbfunc, cbdata)
     })
 }
 
@@ -99,7 +99,7 @@ fn watch(
     monitor: In<'_, pmix_info_t>,
     error: pmix_status_t,
     directives: Counted<'_, pmix_info_t>,
-) -> Result<Operation, Failure> {
+) -> Result<ClientRequest, Failure> {
     process::member()?;
     let monitor = from_c::info(monitor.get("what to monitor")?)?;
     let directives = from_c::infos(directives)?;

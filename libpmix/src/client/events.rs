@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use super::asynchronous::start_or_wait;
 use crate::argument::{Count, Counted, In, Items};
 use crate::callback::{Bound, Callback};
+use crate::client_request::ClientRequest;
 use crate::error::CError;
 use crate::form::Plain;
 use crate::from_c;
 use crate::guard::{Failure, guard_or, guard_status};
-use crate::operation::Operation;
 use crate::pointer::CallerData;
 use crate::process::{self, Member};
 use crate::to_c::{self, Array};
@@ -210,7 +210,7 @@ pub extern "C" fn PMIx_Notify_event<'a>(
         let own = process::member()?.proc().namespace;
         let source = from_c::proc(source, Some(&own))?;
         let info = from_c::infos(info.counted(ninfo))?;
-        start_or_wait(Operation::Notify { status: Status::from_raw(status), source, range, info }, cbfunc, cbdata)
+        start_or_wait(ClientRequest::Notify { status: Status::from_raw(status), source, range, info }, cbfunc, cbdata)
     })
 }
 

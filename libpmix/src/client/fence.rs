@@ -3,9 +3,9 @@
 use super::asynchronous::{run, start};
 use crate::argument::{Count, Counted, Items};
 use crate::callback::Callback;
+use crate::client_request::ClientRequest;
 use crate::from_c;
 use crate::guard::{Failure, guard};
-use crate::operation::Operation;
 use crate::pointer::CallerData;
 use crate::process;
 use crate::types::{pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
@@ -21,7 +21,7 @@ pub extern "C" fn PMIx_Fence<'a>(
     info: Items<'a, pmix_info_t>,
     ninfo: Count<'a, pmix_info_t>,
 ) -> pmix_status_t {
-    guard(|| run(operation(procs.counted(nprocs), info.counted(ninfo))?))
+    guard(|| run(request(procs.counted(nprocs), info.counted(ninfo))?))
 }
 
 /// As [`PMIx_Fence`], with a callback.
@@ -36,13 +36,13 @@ pub extern "C" fn PMIx_Fence_nb<'a>(
     cbfunc: Callback<pmix_op_cbfunc_t>,
     cbdata: CallerData,
 ) -> pmix_status_t {
-    guard(|| start(operation(procs.counted(nprocs), info.counted(ninfo))?, cbfunc, cbdata))
+    guard(|| start(request(procs.counted(nprocs), info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-fn operation(procs: Counted<'_, pmix_proc_t>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn request(procs: Counted<'_, pmix_proc_t>, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     let own = process::member()?.proc().namespace;
     // A count without an array is an error; an array without a count means the namespace.
     let procs = from_c::procs(procs, Some(&own))?;
     let directives = from_c::infos(info)?;
-    Ok(Operation::Fence { procs, directives })
+    Ok(ClientRequest::Fence { procs, directives })
 }

@@ -8,8 +8,8 @@ use super::asynchronous::{deliver_infos, run, start, start_with};
 use crate::argument::{CText, Count, Counted, Items, Out, OutArray};
 use crate::call;
 use crate::callback::Callback;
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
@@ -31,8 +31,8 @@ pub extern "C" fn PMIx_Group_construct<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        let operation = construction(grp, procs.counted(nprocs), directives.counted(ndirs))?;
-        form(operation, &mut results)
+        let request = construction(grp, procs.counted(nprocs), directives.counted(ndirs))?;
+        form(request, &mut results)
     })
 }
 
@@ -50,14 +50,14 @@ pub extern "C" fn PMIx_Group_construct_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = construction(grp, procs.counted(nprocs), info.counted(ninfo))?;
-        begin_forming(operation, cbfunc, cbdata)
+        let request = construction(grp, procs.counted(nprocs), info.counted(ninfo))?;
+        begin_forming(request, cbfunc, cbdata)
     })
 }
 
 /// Forms a group and waits for it; the results describe it. The caller has cleared the places.
-pub(super) fn form(operation: Operation, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
-    let answer = call::run(operation)?;
+pub(super) fn form(request: ClientRequest, results: &mut OutArray<'_, pmix_info_t>) -> Result<Status, Failure> {
+    let answer = call::run(request)?;
     let array = to_c::infos(&description(answer.results))?;
     results.put(array)?;
     Ok(answer.status)
@@ -65,12 +65,12 @@ pub(super) fn form(operation: Operation, results: &mut OutArray<'_, pmix_info_t>
 
 /// As [`form`], with a callback.
 pub(super) fn begin_forming(
-    operation: Operation,
+    request: ClientRequest,
     callback: Callback<pmix_info_cbfunc_t>,
     data: CallerData,
 ) -> Result<(), Failure> {
     let callback = callback.with(data);
-    start_with(operation, move |result| {
+    start_with(request, move |result| {
         let described =
             result.map(|answer| Answer { status: answer.status, results: Results::Infos(description(answer.results)) });
         deliver_infos(described, callback);
@@ -107,20 +107,20 @@ fn construction(
     grp: CText<'_>,
     procs: Counted<'_, pmix_proc_t>,
     directives: Counted<'_, pmix_info_t>,
-) -> Result<Operation, Failure> {
+) -> Result<ClientRequest, Failure> {
     let own = process::member()?.proc().namespace;
     let id = name(grp)?;
     let procs = from_c::procs(procs, Some(&own))?;
     let directives = from_c::infos(directives)?;
     // Without processes the caller is an additional member that others have named.
-    Ok(Operation::GroupConstruct { id, procs, directives })
+    Ok(ClientRequest::GroupConstruct { id, procs, directives })
 }
 
-fn destruction(grp: CText<'_>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn destruction(grp: CText<'_>, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let id = name(grp)?;
     let directives = from_c::infos(info)?;
-    Ok(Operation::GroupDestruct { id, directives })
+    Ok(ClientRequest::GroupDestruct { id, directives })
 }
 
 /// A group's name obeys the rules for namespaces, because it can stand for one.

@@ -6,8 +6,8 @@ use super::asynchronous::{run, start};
 use super::group::{begin_forming, form, name};
 use crate::argument::{CText, Count, Counted, In, Items, Out, OutArray};
 use crate::callback::Callback;
+use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::Operation;
 use crate::pointer::CallerData;
 use crate::types::{pmix_group_opt_t, pmix_info_cbfunc_t, pmix_info_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, process};
@@ -28,8 +28,8 @@ pub extern "C" fn PMIx_Group_invite<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresult);
     guard_status(|| {
-        let operation = invitation(grp, procs.counted(nprocs), info.counted(ninfo))?;
-        form(operation, &mut results)
+        let request = invitation(grp, procs.counted(nprocs), info.counted(ninfo))?;
+        form(request, &mut results)
     })
 }
 
@@ -47,12 +47,12 @@ pub extern "C" fn PMIx_Group_invite_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = invitation(grp, procs.counted(nprocs), info.counted(ninfo))?;
+        let request = invitation(grp, procs.counted(nprocs), info.counted(ninfo))?;
         // Without a callback no caller would get the result.
         if cbfunc.is_none() {
             return Err(Failure(Status::ERR_BAD_PARAM));
         }
-        begin_forming(operation, cbfunc, cbdata)
+        begin_forming(request, cbfunc, cbdata)
     })
 }
 
@@ -72,8 +72,8 @@ pub extern "C" fn PMIx_Group_join<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresult);
     guard_status(|| {
-        let operation = answer(grp, leader, opt, info.counted(ninfo))?;
-        form(operation, &mut results)
+        let request = answer(grp, leader, opt, info.counted(ninfo))?;
+        form(request, &mut results)
     })
 }
 
@@ -123,12 +123,12 @@ fn invitation(
     grp: CText<'_>,
     procs: Counted<'_, pmix_proc_t>,
     info: Counted<'_, pmix_info_t>,
-) -> Result<Operation, Failure> {
+) -> Result<ClientRequest, Failure> {
     let own = process::member()?.proc().namespace;
     let id = name(grp)?;
     let procs = from_c::procs(procs, Some(&own))?;
     let directives = from_c::infos(info)?;
-    Ok(Operation::GroupInvite { id, procs, directives })
+    Ok(ClientRequest::GroupInvite { id, procs, directives })
 }
 
 fn answer(
@@ -136,7 +136,7 @@ fn answer(
     leader: In<'_, pmix_proc_t>,
     opt: pmix_group_opt_t,
     info: Counted<'_, pmix_info_t>,
-) -> Result<Operation, Failure> {
+) -> Result<ClientRequest, Failure> {
     let own = process::member()?.proc().namespace;
     let id = name(grp)?;
     let leader = from_c::proc(leader, Some(&own))?;
@@ -146,14 +146,14 @@ fn answer(
         ACCEPT => true,
         _ => return Err(Failure(Status::ERR_BAD_PARAM)),
     };
-    Ok(Operation::GroupJoin { id, leader, is_accepted, directives })
+    Ok(ClientRequest::GroupJoin { id, leader, is_accepted, directives })
 }
 
-fn departure(grp: CText<'_>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn departure(grp: CText<'_>, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let id = name(grp)?;
     let directives = from_c::infos(info)?;
-    Ok(Operation::GroupLeave { id, directives })
+    Ok(ClientRequest::GroupLeave { id, directives })
 }
 
 /// `PMIX_GROUP_DECLINE` and `PMIX_GROUP_ACCEPT`.

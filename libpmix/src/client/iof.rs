@@ -9,8 +9,8 @@ use modex::{IofOutput, IofPush};
 use super::asynchronous::{start_or_wait, start_with};
 use crate::argument::{Count, In, Items};
 use crate::callback::Callback;
+use crate::client_request::{Answer, ClientRequest, OutputHandler, Results};
 use crate::guard::{Failure, guard_status};
-use crate::operation::{Answer, Operation, OutputHandler, Results};
 use crate::pointer::CallerData;
 use crate::to_c;
 use crate::types::{
@@ -50,11 +50,11 @@ pub extern "C" fn PMIx_IOF_pull<'a>(
         // handler's thread, before any output.
         let number_of: NumberOf = if regcbfunc.is_none() { |id| Some(*id.wait()) } else { |id| id.get().copied() };
         let handler = handler(cbfunc, Arc::clone(&id), number_of);
-        let operation = Operation::IofPull { procs, directives, channels: channel, handler, id };
+        let request = ClientRequest::IofPull { procs, directives, channels: channel, handler, id };
         let Some(registered) = regcbfunc.with(regcbdata) else {
-            return id_of(&call::run(operation)?);
+            return id_of(&call::run(request)?);
         };
-        start_with(operation, move |result| {
+        start_with(request, move |result| {
             registered.call(result.and_then(|answer| match answer.results {
                 Results::Number(id) => Ok(usize::try_from(id).unwrap_or(usize::MAX)),
                 _ => Err(Status::ERROR),
@@ -94,9 +94,9 @@ fn handler(cbfunc: Callback<pmix_iof_cbfunc_t>, id: Arc<OnceLock<u64>>, number_o
 pub(super) fn show(namespace: &Namespace, channels: pmix_iof_channel_t) {
     let procs = vec![ProcId { namespace: namespace.clone(), rank: Rank::Wildcard }];
     let handler: OutputHandler = Box::new(|output| write_out(&output));
-    let operation = Operation::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
+    let request = ClientRequest::IofPull { procs, directives: Vec::new(), channels, handler, id: Arc::default() };
     let job = namespace.clone();
-    let begun = start_with(operation, move |result| {
+    let begun = start_with(request, move |result| {
         if let Err(status) = result {
             tracing::warn!(%job, %status, "the output of a job is not forwarded");
         }
@@ -132,7 +132,7 @@ pub extern "C" fn PMIx_IOF_deregister<'a>(
         process::member()?;
         let directives = from_c::infos(directives.counted(ndirs))?;
         let id = u64::try_from(iofhdlr).unwrap_or(u64::MAX);
-        start_or_wait(Operation::IofDeregister { id, directives }, cbfunc, cbdata)
+        start_or_wait(ClientRequest::IofDeregister { id, directives }, cbfunc, cbdata)
     })
 }
 

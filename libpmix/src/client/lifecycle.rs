@@ -10,8 +10,8 @@ use modex::{Client, ConnectError};
 use super::asynchronous::run;
 use super::{debugger, events};
 use crate::argument::{CText, Count, Items, Out};
+use crate::client_request::ClientRequest;
 use crate::guard::{Failure, guard, guard_or, guard_status};
-use crate::operation::Operation;
 use crate::process::{self, Member, Membership};
 use crate::types::{c_char, c_int, pmix_info_t, pmix_proc_t, pmix_status_t};
 use crate::{from_c, munge, spoken, to_c, tool};
@@ -101,7 +101,7 @@ pub extern "C" fn PMIx_Finalize<'a>(info: Items<'a, pmix_info_t>, ninfo: Count<'
             |info: &Info| info.key.as_str() == keys::EMBED_BARRIER.name() && info.value.as_bool() == Some(true);
         let is_fenced = infos.iter().any(wants_barrier) && process::read(|state| state.client_count) == 1;
         let barrier =
-            if is_fenced { run(Operation::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
+            if is_fenced { run(ClientRequest::Fence { procs: Vec::new(), directives: Vec::new() }) } else { Ok(()) };
         // A failed barrier does not keep this process. Programs end a tool with either function.
         let is_tool_only = process::read(|state| state.client_count == 0 && state.tool_count > 0);
         let left = if is_tool_only { tool::finalize() } else { end() };
@@ -166,7 +166,7 @@ pub extern "C" fn PMIx_Abort<'a>(
         let own = process::member()?.proc().namespace;
         let message = from_c::text(msg)?.map(|text| text.to_string_lossy()).unwrap_or_default();
         let procs = from_c::procs(procs.counted(nprocs), Some(&own))?;
-        run(Operation::Abort { status: Status::from_raw(status), message, procs })
+        run(ClientRequest::Abort { status: Status::from_raw(status), message, procs })
     })
 }
 

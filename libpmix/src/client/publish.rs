@@ -8,9 +8,9 @@ use super::asynchronous::{run, start, start_with};
 use crate::argument::{Count, Counted, FilledItems, Items, TextArray};
 use crate::call;
 use crate::callback::{Bound, Callback};
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::form::Form;
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{pmix_info_t, pmix_lookup_cbfunc_t, pmix_op_cbfunc_t, pmix_pdata_t, pmix_status_t, pmix_value_t};
@@ -37,7 +37,7 @@ pub extern "C" fn PMIx_Publish_nb<'a>(
     guard(|| start(publication(info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-fn publication(info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn publication(info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let info = from_c::infos(info)?;
     if info.is_empty() { Err(Failure(Status::ERR_BAD_PARAM)) } else { Ok(Publish::new(info).into()) }
@@ -150,7 +150,7 @@ pub extern "C" fn PMIx_Unpublish_nb<'a>(
     guard(|| start(withdrawal(keys, info.counted(ninfo))?, cbfunc, cbdata))
 }
 
-fn withdrawal(keys: TextArray<'_>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn withdrawal(keys: TextArray<'_>, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let keys: Vec<Key> = from_c::keys(keys)?;
     let directives = from_c::infos(info)?;

@@ -8,8 +8,8 @@ use super::asynchronous::{deliver_infos, infos_of, run, run_for_infos, start, st
 use crate::argument::{Count, Counted, Items, Out, OutArray};
 use crate::call;
 use crate::callback::Callback;
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::Array;
 use crate::types::{
@@ -141,7 +141,7 @@ pub extern "C" fn PMIx_Log_nb<'a>(
     guard(|| start(entry(data.counted(ndata), directives.counted(ndirs))?, cbfunc, cbdata))
 }
 
-fn entry(data: Counted<'_, pmix_info_t>, directives: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn entry(data: Counted<'_, pmix_info_t>, directives: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let data = from_c::infos(data)?;
     let directives = from_c::infos(directives)?;
@@ -161,8 +161,8 @@ pub extern "C" fn PMIx_Allocation_request<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        let operation = allocation(directive, info.counted(ninfo))?;
-        run_for_infos(operation, &mut results)
+        let request = allocation(directive, info.counted(ninfo))?;
+        run_for_infos(request, &mut results)
     })
 }
 
@@ -178,12 +178,12 @@ pub extern "C" fn PMIx_Allocation_request_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = allocation(directive, info.counted(ninfo))?;
-        start_for_infos(operation, cbfunc, cbdata)
+        let request = allocation(directive, info.counted(ninfo))?;
+        start_for_infos(request, cbfunc, cbdata)
     })
 }
 
-fn allocation(directive: pmix_alloc_directive_t, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn allocation(directive: pmix_alloc_directive_t, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let info = from_c::infos(info)?;
     Ok(Allocate::new(directive, info).into())

@@ -4,8 +4,8 @@ use modex::types::{Namespace, Status};
 
 use crate::argument::{CText, NamespaceText, Out, OutArray};
 use crate::call;
+use crate::client_request::{ClientRequest, Results};
 use crate::guard::{Failure, guard};
-use crate::operation::{Operation, Results};
 use crate::types::{c_char, pmix_proc_t, pmix_status_t};
 use crate::{from_c, memory, process, to_c};
 
@@ -27,7 +27,7 @@ pub extern "C" fn PMIx_Resolve_peers<'a>(
         let node = from_c::text(nodename)?.map(|name| name.to_str().map(str::to_owned)).transpose();
         let node = node.map_err(|_| Failure(Status::ERR_BAD_PARAM))?;
         let namespace = namespace(nspace)?;
-        match call::run(Operation::ResolvePeers { node, namespace })?.results {
+        match call::run(ClientRequest::ResolvePeers { node, namespace })?.results {
             Results::Procs(found) => {
                 (*procs, *nprocs) = to_c::procs(&found)?.into_raw();
                 Ok(())
@@ -48,7 +48,7 @@ pub extern "C" fn PMIx_Resolve_nodes(nspace: NamespaceText<'_>, mut nodelist: Ou
         process::member()?;
         let place = nodelist.place("place for the list")?;
         let namespace = namespace(nspace)?;
-        match call::run(Operation::ResolveNodes { namespace })?.results {
+        match call::run(ClientRequest::ResolveNodes { namespace })?.results {
             Results::Text(list) => {
                 *place = memory::new_string(list.as_bytes())?;
                 Ok(())

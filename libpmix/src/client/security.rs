@@ -8,8 +8,8 @@ use super::asynchronous::{run_for_infos, start_with};
 use crate::argument::{Count, Counted, In, Items, Out, OutArray};
 use crate::call;
 use crate::callback::{Bound, Callback};
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard, guard_status};
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::to_c::{self, Array};
 use crate::types::{
@@ -81,8 +81,8 @@ pub extern "C" fn PMIx_Validate_credential<'a>(
 ) -> pmix_status_t {
     let mut results = OutArray::cleared(results, nresults);
     guard_status(|| {
-        let operation = validation(cred, info.counted(ninfo))?;
-        run_for_infos(operation, &mut results)
+        let request = validation(cred, info.counted(ninfo))?;
+        run_for_infos(request, &mut results)
     })
 }
 
@@ -98,9 +98,9 @@ pub extern "C" fn PMIx_Validate_credential_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = validation(cred, info.counted(ninfo))?;
+        let request = validation(cred, info.counted(ninfo))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        start_with(operation, move |result| {
+        start_with(request, move |result| {
             let converted = result.and_then(|answer| match answer.results {
                 Results::Infos(infos) => Ok((answer.status, to_c::infos(&infos).map_err(|error| error.status())?)),
                 _ => Ok((answer.status, Array::empty())),
@@ -111,7 +111,7 @@ pub extern "C" fn PMIx_Validate_credential_nb<'a>(
     })
 }
 
-fn validation(cred: In<'_, pmix_byte_object_t>, info: Counted<'_, pmix_info_t>) -> Result<Operation, Failure> {
+fn validation(cred: In<'_, pmix_byte_object_t>, info: Counted<'_, pmix_info_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     cred.get("credential")?;
     let credential = from_c::byte_object(cred)?;

@@ -11,8 +11,8 @@ use super::asynchronous::{run, start, start_with};
 use super::iof;
 use crate::argument::{Count, Counted, Items, Out};
 use crate::callback::Callback;
+use crate::client_request::{Answer, ClientRequest, Results};
 use crate::guard::{Failure, guard};
-use crate::operation::{Answer, Operation, Results};
 use crate::pointer::CallerData;
 use crate::types::{
     pmix_app_t, pmix_info_t, pmix_iof_channel_t, pmix_nspace_t, pmix_op_cbfunc_t, pmix_proc_t, pmix_spawn_cbfunc_t,
@@ -33,10 +33,10 @@ pub extern "C" fn PMIx_Spawn<'a>(
     nspace: Out<'a, pmix_nspace_t>,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = job(job_info.counted(ninfo), apps.counted(napps))?;
+        let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let place = nspace.optional("place for the namespace")?;
-        let channels = forwarded(&operation);
-        let namespace = namespace_of(call::run(operation)?)?;
+        let channels = forwarded(&request);
+        let namespace = namespace_of(call::run(request)?)?;
         show_output(&namespace, channels);
         if let Some(place) = place {
             *place = to_c::namespace(&namespace);
@@ -58,10 +58,10 @@ pub extern "C" fn PMIx_Spawn_nb<'a>(
     cbdata: CallerData,
 ) -> pmix_status_t {
     guard(|| {
-        let operation = job(job_info.counted(ninfo), apps.counted(napps))?;
+        let request = job(job_info.counted(ninfo), apps.counted(napps))?;
         let callback = cbfunc.with(cbdata).ok_or(Failure(Status::ERR_BAD_PARAM))?;
-        let channels = forwarded(&operation);
-        start_with(operation, move |result| {
+        let channels = forwarded(&request);
+        start_with(request, move |result| {
             let result = result.and_then(namespace_of).inspect(|namespace| show_output(namespace, channels));
             callback.call(result.map(|namespace| to_c::namespace(&namespace)));
         })
@@ -76,8 +76,8 @@ fn namespace_of(answer: Answer) -> Result<Namespace, Status> {
 }
 
 /// The channels that a job forwards to its starter.
-fn forwarded(operation: &Operation) -> pmix_iof_channel_t {
-    let Operation::Service(Service::Spawn(Spawn { job, apps })) = operation else { return 0 };
+fn forwarded(request: &ClientRequest) -> pmix_iof_channel_t {
+    let ClientRequest::Service(Service::Spawn(Spawn { job, apps })) = request else { return 0 };
     let channels = [
         (keys::FWD_STDOUT, iof_channel::FWD_STDOUT_CHANNEL),
         (keys::FWD_STDERR, iof_channel::FWD_STDERR_CHANNEL),
@@ -99,7 +99,7 @@ fn show_output(namespace: &Namespace, channels: pmix_iof_channel_t) {
     }
 }
 
-fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Result<Operation, Failure> {
+fn job(job_info: Counted<'_, pmix_info_t>, apps: Counted<'_, pmix_app_t>) -> Result<ClientRequest, Failure> {
     process::member()?;
     let job = from_c::infos(job_info)?;
     let apps = from_c::apps(apps)?;
@@ -151,7 +151,7 @@ pub extern "C" fn PMIx_Connect<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
-        run(Operation::Connect { procs, directives })
+        run(ClientRequest::Connect { procs, directives })
     })
 }
 
@@ -169,7 +169,7 @@ pub extern "C" fn PMIx_Connect_nb<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
-        start(Operation::Connect { procs, directives }, cbfunc, cbdata)
+        start(ClientRequest::Connect { procs, directives }, cbfunc, cbdata)
     })
 }
 
@@ -185,7 +185,7 @@ pub extern "C" fn PMIx_Disconnect<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
-        run(Operation::Disconnect { procs, directives })
+        run(ClientRequest::Disconnect { procs, directives })
     })
 }
 
@@ -203,7 +203,7 @@ pub extern "C" fn PMIx_Disconnect_nb<'a>(
 ) -> pmix_status_t {
     guard(|| {
         let (procs, directives) = participants(procs.counted(nprocs), info.counted(ninfo))?;
-        start(Operation::Disconnect { procs, directives }, cbfunc, cbdata)
+        start(ClientRequest::Disconnect { procs, directives }, cbfunc, cbdata)
     })
 }
 

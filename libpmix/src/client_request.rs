@@ -7,7 +7,7 @@ use modex::types::{Info, Namespace, Pdata, ProcId, Status, Text};
 use modex::{Answered, Credential, Group, IofOutput, Service};
 
 /// A request. The arguments are those of the function of the same name.
-pub(super) enum Operation {
+pub(super) enum ClientRequest {
     Fence {
         procs: Vec<ProcId>,
         directives: Vec<Info>,
@@ -82,7 +82,7 @@ pub(super) enum Operation {
 /// Takes forwarded output.
 pub(super) type OutputHandler = Box<dyn Fn(IofOutput) + Send + Sync>;
 
-/// Result of a successful operation.
+/// Result of a successful request.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// Success, or the host's status for partial results.
@@ -90,7 +90,7 @@ pub(super) struct Answer {
     pub(super) results: Results,
 }
 
-/// Results of an operation.
+/// Results of a request.
 #[derive(Debug)]
 pub(super) enum Results {
     None,
@@ -104,14 +104,14 @@ pub(super) enum Results {
     Number(u64),
 }
 
-impl Operation {
+impl ClientRequest {
     /// Whether a process without a server can't do it.
     pub(super) const fn needs_a_server(&self) -> bool {
         !matches!(self, Self::Fence { .. } | Self::Notify { .. } | Self::IofDeregister { .. })
     }
 }
 
-impl<R: Into<Service>> From<R> for Operation {
+impl<R: Into<Service>> From<R> for ClientRequest {
     fn from(request: R) -> Self {
         Self::Service(request.into())
     }
