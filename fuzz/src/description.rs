@@ -1,7 +1,7 @@
 //! Descriptions of jobs from bytes: in their wire form, or in a short form that is easier to mutate.
 
 use modex::bfrops::{Codec, DecodeLimits, Encoding, Reader, Writer};
-use modex::gds::registration::{Description, Given};
+use modex::gds::registration::{Description, HostValue};
 use modex::types::{DataArray, DataType, Info, Key, LocalAddress, ProcId, Rank, Timeval, Value};
 
 /// Keys with a meaning in a registration, and some without.
@@ -198,12 +198,12 @@ fn file(info: &Info, description: &mut Description) -> Option<()> {
     Some(())
 }
 
-fn given(value: &Value) -> Given<'_> {
+fn given(value: &Value) -> HostValue<'_> {
     match value {
-        Value::Uint16(number) => Given::Number(DataType::Uint16, (*number).into()),
-        Value::Uint32(number) => Given::Number(DataType::Uint32, *number),
-        Value::ProcRank(Rank::Process(rank)) => Given::Number(DataType::ProcRank, *rank),
-        Value::String(text) => Given::Text(text.as_bytes()),
-        other => Given::Other(other.clone()),
+        Value::Uint16(number) => HostValue::Number(DataType::Uint16, (*number).into()),
+        Value::Uint32(number) => HostValue::Number(DataType::Uint32, *number),
+        Value::ProcRank(Rank::Process(rank)) => HostValue::Number(DataType::ProcRank, *rank),
+        Value::String(text) => HostValue::Text(text.as_bytes()),
+        other => HostValue::Other(other.clone()),
     }
 }

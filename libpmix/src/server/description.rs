@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use modex::gds::registration::{ColumnId, Description, Given, TableCell};
+use modex::gds::registration::{ColumnId, Description, HostValue, TableCell};
 use modex::keys;
 use modex::types::{DataType, Rank, Value};
 
@@ -105,27 +105,27 @@ fn rank_in(first: &pmix_info_t) -> Option<u32> {
 }
 
 /// A value of a process.
-fn given(value: Whole<'_, pmix_value_t>) -> Result<Given<'_>, CError> {
+fn given(value: Whole<'_, pmix_value_t>) -> Result<HostValue<'_>, CError> {
     const UINT16: u16 = DataType::Uint16.to_raw();
     const UINT32: u16 = DataType::Uint32.to_raw();
     const PROC_RANK: u16 = DataType::ProcRank.to_raw();
     const STRING: u16 = DataType::String.to_raw();
     match value.type_ {
-        UINT16 => return Ok(Given::Number(DataType::Uint16, value.data.uint16().into())),
-        UINT32 => return Ok(Given::Number(DataType::Uint32, value.data.uint32())),
+        UINT16 => return Ok(HostValue::Number(DataType::Uint16, value.data.uint16().into())),
+        UINT32 => return Ok(HostValue::Number(DataType::Uint32, value.data.uint32())),
         PROC_RANK => {
             let rank = value.data.rank();
             if rank <= Rank::PROCESS_MAX {
-                return Ok(Given::Number(DataType::ProcRank, rank));
+                return Ok(HostValue::Number(DataType::ProcRank, rank));
             }
         }
         STRING => {
             let text = value.string()?;
-            return Ok(text.map_or(Given::Other(Value::NullString), |text| Given::Text(text.to_bytes())));
+            return Ok(text.map_or(HostValue::Other(Value::NullString), |text| HostValue::Text(text.to_bytes())));
         }
         _ => {}
     }
-    Ok(Given::Other(from_c::value(value)?))
+    Ok(HostValue::Other(from_c::value(value)?))
 }
 
 /// Whether a key in place equals `key`.

@@ -12,7 +12,7 @@ use super::runs::Runs;
 /// A host's description of a job: infos, and tables of values for each process.
 ///
 /// ```
-/// use modex::gds::registration::{Description, Given};
+/// use modex::gds::registration::{Description, HostValue};
 /// use modex::types::{DataType, Info, Key};
 ///
 /// let mut description = Description::default();
@@ -20,7 +20,7 @@ use super::runs::Runs;
 /// let table = description.processes();
 /// for rank in 0..2 {
 ///     let column = table.column(0, &Key::new("pmix.appnum")?).ok_or("no column")?;
-///     let cell = table.cell(column, Given::Number(DataType::Uint32, 7)).ok_or("no number")?;
+///     let cell = table.cell(column, HostValue::Number(DataType::Uint32, 7)).ok_or("no number")?;
 ///     table.push(rank, &[cell]);
 /// }
 /// assert_eq!(description.to_infos().len(), 3);

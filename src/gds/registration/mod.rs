@@ -93,6 +93,6 @@ pub use entry_path::EntryPath;
 pub use error::RegisterError;
 pub(in crate::gds) use locate::{located_in, located_in_infos};
 pub use parse::{parse, parse_description};
-pub use processes::{ColumnId, Given, ProcessTable, TableCell};
+pub use processes::{ColumnId, HostValue, ProcessTable, TableCell};
 pub use received::ReceivedJob;
 pub use resources::{check_resources, resources_for};

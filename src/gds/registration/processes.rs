@@ -42,7 +42,7 @@ pub struct TableCell {
 
 /// A value in the host's form.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Given<'v> {
+pub enum HostValue<'v> {
     /// A 16- or 32-bit number, or a rank below [`Rank::PROCESS_MAX`]: type and number.
     Number(DataType, u32),
     /// A string without NUL.
@@ -93,7 +93,7 @@ impl ProcessTable {
     }
 
     /// A value for a column; `None` if such a value does not belong into a table.
-    pub fn cell(&mut self, column: ColumnId, given: Given<'_>) -> Option<TableCell> {
+    pub fn cell(&mut self, column: ColumnId, given: HostValue<'_>) -> Option<TableCell> {
         let number = self.columns.get_mut(column.0)?.cell(given)?;
         Some(TableCell { column, number })
     }
@@ -199,12 +199,12 @@ impl TableColumn {
         }
     }
 
-    fn cell(&mut self, given: Given<'_>) -> Option<u64> {
+    fn cell(&mut self, given: HostValue<'_>) -> Option<u64> {
         match given {
-            Given::Number(data_type, number) if self.rule.number_type() == Some(data_type) => Some(number.into()),
-            Given::Number(data_type, number) => self.other(number_value(data_type, number.into())),
-            Given::Text(text) => self.text(text),
-            Given::Other(value) => self.other(value),
+            HostValue::Number(data_type, number) if self.rule.number_type() == Some(data_type) => Some(number.into()),
+            HostValue::Number(data_type, number) => self.other(number_value(data_type, number.into())),
+            HostValue::Text(text) => self.text(text),
+            HostValue::Other(value) => self.other(value),
         }
     }
 

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::description::Description;
 use super::error::RegisterError;
 use super::parse::parse_as_given;
-use super::processes::Given;
+use super::processes::HostValue;
 
 /// Job information from a socket (wire.md 7.1), collected for the process's own store: the inverse of
 /// [`NamespaceReader::visit_job_entries`](crate::gds::NamespaceReader::visit_job_entries).
@@ -79,8 +79,8 @@ impl ReceivedJob {
                 continue;
             }
             let cell = match &entry.value {
-                Value::String(text) => table.cell(column, Given::Text(text.as_bytes())),
-                _ => table.cell(column, Given::Other(entry.value)),
+                Value::String(text) => table.cell(column, HostValue::Text(text.as_bytes())),
+                _ => table.cell(column, HostValue::Other(entry.value)),
             };
             cells.extend(cell);
         }

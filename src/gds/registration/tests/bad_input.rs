@@ -269,7 +269,7 @@ fn positions_count_what_tables_took_away() {
     for rank in 0..4 {
         let table = description.processes();
         let column = table.column(0, &Key::from_static("pmix.appnum")).unwrap();
-        let cell = table.cell(column, Given::Number(DataType::Uint32, 0)).unwrap();
+        let cell = table.cell(column, HostValue::Number(DataType::Uint32, 0)).unwrap();
         table.push(rank, &[cell]);
         if rank % 2 == 1 {
             description.push(info("vendor.key", 1_u32));

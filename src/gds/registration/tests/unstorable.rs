@@ -84,7 +84,7 @@ fn of_many_entries_with_the_key_the_one_that_cannot_be_stored_is_named() {
         let table = description.processes();
         let column = table.column(0, &Key::from_static("vendor.k")).unwrap();
         let text = if rank == 6 { long.as_bytes() } else { b"short" };
-        let cell = table.cell(column, Given::Text(text)).unwrap();
+        let cell = table.cell(column, HostValue::Text(text)).unwrap();
         table.push(rank, &[cell]);
         description.push(info("vendor.key", rank));
     }
