@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use modex::client::{
-    CacheLimits, CallId, ClientCore, Config, GetRequest, Miss, Staging, StagingLimits, StoreSearch, Stores, ValueCache,
+    CacheLimits, CallId, ClientConfig, ClientCore, GetRequest, Miss, Staging, StagingLimits, StoreSearch, Stores,
+    ValueCache,
 };
 use modex::gds::{Audience, Lookup, NamespaceReader, ReadError};
 use modex::server::PeerId;
@@ -206,7 +207,7 @@ impl Connection {
         Self {
             process,
             server,
-            client: ClientCore::new(proc.clone(), Config::default()),
+            client: ClientCore::new(proc.clone(), ClientConfig::default()),
             staging: Staging::new(proc.clone(), StagingLimits::default()),
             cache: ValueCache::new(CacheLimits::default()),
             reader: None,

@@ -11,7 +11,7 @@ use crate::types::{Key, Namespace, ProcId, Rank, Value, footprint};
 ///
 /// Bounded: when it is full, the oldest values are dropped. Values of processes go before those of jobs, because they
 /// can be fetched again. Only answers to unqualified requests belong here (see
-/// [`Output::Received`](super::Output::Received)).
+/// [`ClientOutput::Received`](super::ClientOutput::Received)).
 #[derive(Debug)]
 pub struct ValueCache {
     limits: CacheLimits,

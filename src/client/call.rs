@@ -39,7 +39,7 @@ pub enum Call {
     Exchange(Request),
     /// As [`Call::Exchange`], with a time limit, to which the core adds its grace time.
     ExchangeWithin(Request, Duration),
-    /// Sends nothing: a wait for events of other processes. Errors name the command. Ends with [`Input::Settle`]
+    /// Sends nothing: a wait for events of other processes. Errors name the command. Ends with [`ClientInput::Settle`]
     /// ([`Outcome::Complete`]), after this time, or with the connection.
     Await(Command, Option<Duration>),
 }
@@ -213,12 +213,12 @@ pub enum LossReason {
 /// An input of the core.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Input {
+pub enum ClientInput {
     /// The process makes a call.
     Call(CallId, Call),
     /// The server answers; decoded according to [`ClientCore::command_of`](super::ClientCore::command_of).
     Reply(Tag, Reply),
-    /// The request of [`Output::Send`] can't be sent.
+    /// The request of [`ClientOutput::Send`] can't be sent.
     NotSent(Tag, Unsendable),
     /// The event that a [`Call::Await`] waits for has come. A call that has ended is ignored.
     Settle(CallId),
@@ -232,7 +232,7 @@ pub enum Input {
 
 /// An output of the core, to be executed in order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Output {
+pub enum ClientOutput {
     /// Send a request.
     Send(Tag, Request),
     /// Data of a reply for the [`ValueCache`](super::ValueCache). It comes before the calls that it completes. An
@@ -264,7 +264,7 @@ pub enum Anomaly {
 
 /// Times and limits of the core.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct ClientConfig {
     /// Time after a call's own time limit in which the core waits for the server's report of the expiry. The server's
     /// clock starts later than the caller's, and its answer has more details.
     pub timeout_grace: Duration,
@@ -280,7 +280,7 @@ pub struct Config {
     pub gets_sent_max: usize,
 }
 
-impl Default for Config {
+impl Default for ClientConfig {
     fn default() -> Self {
         Self {
             timeout_grace: Duration::from_secs(1),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
+use super::call::{
+    Anomaly, Call, CallError, CallId, ClientConfig, ClientInput, ClientOutput, LossReason, Outcome, Unsendable,
+};
 use super::gets::{GetPlacement, Gets};
 use super::resolve::{GetRequest, is_of_sets};
 use super::tags::Tags;
@@ -18,14 +20,14 @@ use crate::types::{Kval, Namespace, ProcId, Rank, Status, Text, Time, Value};
 #[derive(Debug)]
 pub struct ClientCore {
     own: ProcId,
-    config: Config,
+    config: ClientConfig,
     state: State,
     tags: Tags,
     calls: BTreeMap<CallId, InFlight>,
     deadlines: BTreeSet<(Time, CallId)>,
     requests: BTreeMap<Tag, Awaited>,
     gets: Gets,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<ClientOutput>,
 }
 
 /// State of the process.
@@ -69,7 +71,7 @@ enum Shape {
 impl ClientCore {
     /// A core for a connection whose handshake is complete.
     #[must_use]
-    pub const fn new(own: ProcId, config: Config) -> Self {
+    pub const fn new(own: ProcId, config: ClientConfig) -> Self {
         Self {
             own,
             state: State::Open,
@@ -84,15 +86,15 @@ impl ClientCore {
     }
 
     /// Handles an input. Poll the outputs afterwards.
-    pub fn handle(&mut self, now: Time, input: Input) {
+    pub fn handle(&mut self, now: Time, input: ClientInput) {
         match input {
-            Input::Call(id, call) => self.start(now, id, call),
-            Input::Reply(tag, reply) => self.answer(tag, reply),
-            Input::NotSent(tag, reason) => self.give_back(tag, reason),
-            Input::Settle(id) => self.done(id, Ok(Outcome::Complete)),
-            Input::Lost(reason) => self.lose(reason),
-            Input::Timeout => self.expire(now),
-            Input::SegmentAvailable(namespace) => {
+            ClientInput::Call(id, call) => self.start(now, id, call),
+            ClientInput::Reply(tag, reply) => self.answer(tag, reply),
+            ClientInput::NotSent(tag, reason) => self.give_back(tag, reason),
+            ClientInput::Settle(id) => self.done(id, Ok(Outcome::Complete)),
+            ClientInput::Lost(reason) => self.lose(reason),
+            ClientInput::Timeout => self.expire(now),
+            ClientInput::SegmentAvailable(namespace) => {
                 for call in self.gets.wake_namespace(&namespace) {
                     self.done(call, Ok(Outcome::LookAgain));
                 }
@@ -102,11 +104,11 @@ impl ClientCore {
 
     /// The next output, or none.
     #[must_use]
-    pub fn poll_output(&mut self) -> Option<Output> {
+    pub fn poll_output(&mut self) -> Option<ClientOutput> {
         self.outputs.pop_front()
     }
 
-    /// The time for [`Input::Timeout`], unless another input comes before. A time in the past means at once.
+    /// The time for [`ClientInput::Timeout`], unless another input comes before. A time in the past means at once.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
@@ -140,15 +142,15 @@ impl ClientCore {
     fn start(&mut self, now: Time, id: CallId, call: Call) {
         let command = call.command();
         if self.calls.contains_key(&id) {
-            return self.outputs.push_back(Output::Report(Anomaly::DuplicateCall(id)));
+            return self.outputs.push_back(ClientOutput::Report(Anomaly::DuplicateCall(id)));
         }
         if let (Command::Finalize, State::Lost(_)) = (command, self.state) {
             // The server knows that this process is gone, so no message is needed.
             self.state = State::Finalized;
-            return self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
+            return self.outputs.push_back(ClientOutput::Done(id, Ok(Outcome::Complete)));
         }
         if let Some(error) = self.refusal(command, matches!(call, Call::Get(_))) {
-            return self.outputs.push_back(Output::Done(id, Err(error)));
+            return self.outputs.push_back(ClientOutput::Done(id, Err(error)));
         }
         match call {
             Call::Fence { procs, directives } => {
@@ -169,14 +171,14 @@ impl ClientCore {
             | Call::ExchangeWithin(request @ Request::DeregisterEvents(_), _) => {
                 // The only request without an answer.
                 let tag = self.next_tag();
-                self.outputs.push_back(Output::Send(tag, request));
-                self.outputs.push_back(Output::Done(id, Ok(Outcome::Complete)));
+                self.outputs.push_back(ClientOutput::Send(tag, request));
+                self.outputs.push_back(ClientOutput::Done(id, Ok(Outcome::Complete)));
             }
             // A message type of its own, which servers of OpenPMIx count, too. A server that monitors the process gives
             // no answer.
             Call::Exchange(request) | Call::ExchangeWithin(request, _) if is_heartbeat(&request) => {
-                self.outputs.push_back(Output::Send(Tag::HEARTBEAT, request));
-                self.outputs.push_back(Output::Done(id, Ok(Outcome::Reply(Reply::Infos(Vec::new())))));
+                self.outputs.push_back(ClientOutput::Send(Tag::HEARTBEAT, request));
+                self.outputs.push_back(ClientOutput::Done(id, Ok(Outcome::Reply(Reply::Infos(Vec::new())))));
             }
             Call::Await(command, timeout) => self.accept(id, command, timeout.map(|timeout| now + timeout), None),
             Call::Exchange(request) => self.ask(id, request, Shape::Any, None),
@@ -223,7 +225,7 @@ impl ClientCore {
         let command = request.command();
         if request.names_nobody() {
             let error = CallError::NotSendable { command, reason: Unsendable::Nobody };
-            return self.outputs.push_back(Output::Done(id, Err(error)));
+            return self.outputs.push_back(ClientOutput::Done(id, Err(error)));
         }
         let tag = self.send(request, shape, Some(id));
         self.accept(id, command, deadline, Some(tag));
@@ -237,7 +239,7 @@ impl ClientCore {
     fn send(&mut self, request: Request, shape: Shape, call: Option<CallId>) -> Tag {
         let tag = self.next_tag();
         self.requests.insert(tag, Awaited { command: request.command(), shape, call });
-        self.outputs.push_back(Output::Send(tag, request));
+        self.outputs.push_back(ClientOutput::Send(tag, request));
         tag
     }
 
@@ -248,7 +250,7 @@ impl ClientCore {
 
     fn answer(&mut self, tag: Tag, reply: Reply) {
         let Some(Awaited { command, shape, call }) = self.requests.remove(&tag) else {
-            return self.outputs.push_back(Output::Report(Anomaly::UnknownTag(tag)));
+            return self.outputs.push_back(ClientOutput::Report(Anomaly::UnknownTag(tag)));
         };
         if shape == Shape::Data {
             return self.answer_gets(tag, data_of(reply));
@@ -258,14 +260,14 @@ impl ClientCore {
         // Data of a Get sent as an exchange may be about a node or a device that the Get named.
         let jobs = if command == Command::Get { Vec::new() } else { jobs_in(&reply) };
         if !jobs.is_empty() {
-            self.outputs.push_back(Output::Received(jobs.into()));
+            self.outputs.push_back(ClientOutput::Received(jobs.into()));
         }
         let result = result_of(command, shape, reply);
         if self.state == State::Finalizing(call) {
             return self.leave(call, result);
         }
         if command == Command::Fence && result.is_ok() {
-            self.outputs.push_back(Output::Outdated);
+            self.outputs.push_back(ClientOutput::Outdated);
         }
         self.done(call, result);
     }
@@ -289,7 +291,7 @@ impl ClientCore {
             && sent.request.directives.is_unqualified()
             && !sent.request.key.as_ref().is_some_and(is_of_sets)
         {
-            self.outputs.push_back(Output::Received(Arc::clone(data)));
+            self.outputs.push_back(ClientOutput::Received(Arc::clone(data)));
         }
         let is_timed = sent.request.directives.timeout.is_some();
         for call in sent.waiters.into_values() {
@@ -311,7 +313,7 @@ impl ClientCore {
     /// with data all older data of that job is dropped, because another job may now have its name. A missing key
     /// invalidates its own value alone. The own job is exempt: a server does not repeat the data that it sent at the
     /// start.
-    fn out_of_date(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> Option<Output> {
+    fn out_of_date(&self, request: &GetRequest, answer: &Result<Arc<[RankData]>, CallError>) -> Option<ClientOutput> {
         let GetRequest { proc, key, directives, .. } = request;
         if !directives.refresh || proc.namespace == self.own.namespace {
             return None;
@@ -320,9 +322,9 @@ impl ClientCore {
             (Err(CallError::Refused { status, .. }), _) if *status != Status::ERR_NOT_FOUND => None,
             (Err(CallError::Refused { .. }), Some(key)) if directives.is_unqualified() => {
                 let nothing = Kval { key: key.clone(), value: Value::Undefined };
-                Some(Output::Received([RankData { proc: proc.clone(), entries: vec![nothing] }].into()))
+                Some(ClientOutput::Received([RankData { proc: proc.clone(), entries: vec![nothing] }].into()))
             }
-            (Ok(_) | Err(CallError::Refused { .. }), _) => Some(Output::Forget(proc.namespace.clone())),
+            (Ok(_) | Err(CallError::Refused { .. }), _) => Some(ClientOutput::Forget(proc.namespace.clone())),
             (Err(_), _) => None,
         }
     }
@@ -344,8 +346,8 @@ impl ClientCore {
         self.state = State::Finalized;
         self.retire(finalize);
         self.fail_all(LossReason::Closed);
-        self.outputs.push_back(Output::Done(finalize, result));
-        self.outputs.push_back(Output::Close);
+        self.outputs.push_back(ClientOutput::Done(finalize, result));
+        self.outputs.push_back(ClientOutput::Close);
     }
 
     fn fail_all(&mut self, reason: LossReason) {
@@ -354,7 +356,7 @@ impl ClientCore {
         self.deadlines.clear();
         for (id, call) in std::mem::take(&mut self.calls) {
             let error = CallError::Lost { command: call.command, reason };
-            self.outputs.push_back(Output::Done(id, Err(error)));
+            self.outputs.push_back(ClientOutput::Done(id, Err(error)));
         }
     }
 
@@ -381,16 +383,16 @@ impl ClientCore {
         if self.state == State::Finalizing(id) {
             return self.leave(id, result);
         }
-        self.outputs.push_back(Output::Done(id, result));
+        self.outputs.push_back(ClientOutput::Done(id, result));
     }
 
     fn done(&mut self, id: CallId, result: Result<Outcome, CallError>) {
         if self.retire(id).is_some() {
-            self.outputs.push_back(Output::Done(id, result));
+            self.outputs.push_back(ClientOutput::Done(id, result));
         }
     }
 
-    /// Removes a call. This is the only way to its [`Output::Done`], so there is only one.
+    /// Removes a call. This is the only way to its [`ClientOutput::Done`], so there is only one.
     fn retire(&mut self, id: CallId) -> Option<InFlight> {
         let call = self.calls.remove(&id)?;
         if let Some(deadline) = call.deadline {

@@ -17,12 +17,14 @@
 //! ```
 //!
 //! Invariants:
-//! - C1: every [`CallId`] given to [`ClientCore::handle`] is in exactly one [`Output::Done`], in every history.
+//! - C1: every [`CallId`] given to [`ClientCore::handle`] is in exactly one [`ClientOutput::Done`], in every history.
 //! - C2: a tag in use is never given to another request.
-//! - C3: data of a reply leave the core ([`Output::Received`]) before any call that waited for them is done.
+//! - C3: data of a reply leave the core ([`ClientOutput::Received`]) before any call that waited for them is done.
 //!
 //! ```
-//! use modex::client::{Call, CallId, ClientCore, Config, Input, Outcome, Output, Staging, StagingLimits};
+//! use modex::client::{
+//!     Call, CallId, ClientConfig, ClientCore, ClientInput, ClientOutput, Outcome, Staging, StagingLimits,
+//! };
 //! use modex::proto::Reply;
 //! use modex::types::{Namespace, ProcId, Scope, Status, Time, Value};
 //!
@@ -31,11 +33,11 @@
 //! staging.put(Scope::Global, "endpoint", Value::from("10.0.0.1"))?;
 //! let staged = staging.take_commit().expect("something is new");
 //!
-//! let mut client = ClientCore::new(own, Config::default());
-//! client.handle(Time::ZERO, Input::Call(CallId(1), Call::Commit(staged.commit)));
-//! let Some(Output::Send(tag, _request)) = client.poll_output() else { panic!("a commit is sent at once") };
-//! client.handle(Time::ZERO, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
-//! assert_eq!(client.poll_output(), Some(Output::Done(CallId(1), Ok(Outcome::Complete))));
+//! let mut client = ClientCore::new(own, ClientConfig::default());
+//! client.handle(Time::ZERO, ClientInput::Call(CallId(1), Call::Commit(staged.commit)));
+//! let Some(ClientOutput::Send(tag, _request)) = client.poll_output() else { panic!("a commit is sent at once") };
+//! client.handle(Time::ZERO, ClientInput::Reply(tag, Reply::Status(Status::SUCCESS)));
+//! assert_eq!(client.poll_output(), Some(ClientOutput::Done(CallId(1), Ok(Outcome::Complete))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -56,7 +58,9 @@ mod tags;
 
 pub use self::core::ClientCore;
 pub use cache::{CacheLimits, ValueCache};
-pub use call::{Anomaly, Call, CallError, CallId, Config, Input, LossReason, Outcome, Output, Unsendable};
+pub use call::{
+    Anomaly, Call, CallError, CallId, ClientConfig, ClientInput, ClientOutput, LossReason, Outcome, Unsendable,
+};
 pub use directives::{DirectiveError, FenceDirectives, GetDirectives, RealmDirective, time_limit};
 pub use invitation::{
     ANSWERS, Acceptance, Conclusion, Construction, ENDINGS, Invitation, addressed, description, processes,

@@ -16,24 +16,24 @@ fn proc(rank: impl Into<Rank>) -> ProcId {
 }
 
 fn client() -> ClientCore {
-    ClientCore::new(proc(0), Config::default())
+    ClientCore::new(proc(0), ClientConfig::default())
 }
 
 fn at(milliseconds: u64) -> Time {
     Time::ZERO + Duration::from_millis(milliseconds)
 }
 
-fn call(client: &mut ClientCore, now: Time, id: u64, call: Call) -> Vec<Output> {
-    client.handle(now, Input::Call(CallId(id), call));
+fn call(client: &mut ClientCore, now: Time, id: u64, call: Call) -> Vec<ClientOutput> {
+    client.handle(now, ClientInput::Call(CallId(id), call));
     outputs(client)
 }
 
-fn input(client: &mut ClientCore, now: Time, input: Input) -> Vec<Output> {
+fn input(client: &mut ClientCore, now: Time, input: ClientInput) -> Vec<ClientOutput> {
     client.handle(now, input);
     outputs(client)
 }
 
-fn outputs(client: &mut ClientCore) -> Vec<Output> {
+fn outputs(client: &mut ClientCore) -> Vec<ClientOutput> {
     std::iter::from_fn(|| client.poll_output()).collect()
 }
 
@@ -54,20 +54,20 @@ fn rank_data(rank: u32, key: &'static str) -> Vec<RankData> {
     vec![RankData { proc: proc(rank), entries: vec![Kval { key: Key::from_static(key), value: Value::Uint32(rank) }] }]
 }
 
-fn sent_tag(outputs: &[Output]) -> Tag {
+fn sent_tag(outputs: &[ClientOutput]) -> Tag {
     match outputs {
-        [Output::Send(tag, _)] => *tag,
+        [ClientOutput::Send(tag, _)] => *tag,
         other => panic!("not one request: {other:?}"),
     }
 }
 
-fn done(id: u64, outcome: Outcome) -> Output {
-    Output::Done(CallId(id), Ok(outcome))
+fn done(id: u64, outcome: Outcome) -> ClientOutput {
+    ClientOutput::Done(CallId(id), Ok(outcome))
 }
 
-fn error_of(outputs: &[Output], id: u64) -> CallError {
-    let of_call = |output: &Output| match output {
-        Output::Done(call, Err(error)) if *call == CallId(id) => Some(error.clone()),
+fn error_of(outputs: &[ClientOutput], id: u64) -> CallError {
+    let of_call = |output: &ClientOutput| match output {
+        ClientOutput::Done(call, Err(error)) if *call == CallId(id) => Some(error.clone()),
         _ => None,
     };
     outputs.iter().find_map(of_call).unwrap()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use modex::client::{Call, CallError, CallId, Input, LossReason, Outcome, Output};
+use modex::client::{Call, CallError, CallId, ClientInput, ClientOutput, LossReason, Outcome};
 use modex::proto::{Command, Request, Version};
 use modex::server::{Credentials, Hello, PeerId, StoreOffer};
 use modex::types::{ProcId, Scope};
@@ -99,7 +99,7 @@ impl World {
             }
             ToClient::Reply(tag, reply, promise) => {
                 let before = self.meetings_of(peer);
-                self.client_input(peer, Input::Reply(tag, reply));
+                self.client_input(peer, ClientInput::Reply(tag, reply));
                 // A call that was given up has no promise.
                 if let Some(promise) = promise.filter(|_| self.meetings_of(peer) < before) {
                     self.check_promise(peer, process, &promise);
@@ -112,7 +112,7 @@ impl World {
             }
             ToClient::Closed => {
                 if self.setup.canary != Some(Canary::DeafClient) {
-                    self.client_input(peer, Input::Lost(LossReason::EndOfFile));
+                    self.client_input(peer, ClientInput::Lost(LossReason::EndOfFile));
                 }
                 let open = self.connections.get(&peer).map_or(0, |connection| connection.client.calls_in_flight());
                 self.rules.note_loss(process, open);
@@ -223,7 +223,7 @@ impl World {
             return self.queue.plan(of.stopped_until, QueuedEvent::ClientTimer(peer));
         }
         match is_due {
-            true => self.client_input(peer, Input::Timeout),
+            true => self.client_input(peer, ClientInput::Timeout),
             false => self.arm_client(peer),
         }
     }
@@ -244,11 +244,11 @@ impl World {
         connection.last_call += 1;
         let id = CallId(connection.last_call);
         connection.calls.insert(id, asked);
-        self.client_input(peer, Input::Call(id, call));
+        self.client_input(peer, ClientInput::Call(id, call));
     }
 
     /// Gives a client core one input and carries out its outputs.
-    pub(crate) fn client_input(&mut self, peer: PeerId, input: Input) {
+    pub(crate) fn client_input(&mut self, peer: PeerId, input: ClientInput) {
         let now = self.now;
         let Some(connection) = self.connections.get_mut(&peer) else { return };
         let process = connection.process;
@@ -258,32 +258,32 @@ impl World {
         let mut ended = Vec::new();
         while let Some(output) = self.connections.get_mut(&peer).and_then(|of| of.client.poll_output()) {
             match output {
-                Output::Send(tag, request) => {
+                ClientOutput::Send(tag, request) => {
                     let is_commit = request.command() == Command::Commit;
                     let puts = self.process(process).filter(|_| is_commit).map(|of| of.puts.clone());
                     self.trace.words(&[u64::from(tag.0)]);
                     self.send_up(peer, ToServer::Request(tag, request, puts.unwrap_or_default()));
                 }
-                Output::Received(data) => {
+                ClientOutput::Received(data) => {
                     if let Some(connection) = self.connections.get_mut(&peer) {
                         connection.cache.receive(&data);
                     }
                 }
-                Output::Forget(namespace) => {
+                ClientOutput::Forget(namespace) => {
                     if let Some(connection) = self.connections.get_mut(&peer) {
                         connection.cache.forget_namespace(&namespace);
                     }
                 }
-                Output::Outdated => {
+                ClientOutput::Outdated => {
                     if let Some(connection) = self.connections.get_mut(&peer) {
                         connection.cache.forget_processes();
                     }
                 }
-                Output::Done(call, result) => ended.push((call, result)),
-                Output::Report(anomaly) => {
+                ClientOutput::Done(call, result) => ended.push((call, result)),
+                ClientOutput::Report(anomaly) => {
                     self.rules.breaks(Rule::AnsweredOnce, || format!("process {process} notes {anomaly:?}"));
                 }
-                Output::Close => {
+                ClientOutput::Close => {
                     self.close_client(peer);
                     self.lost(peer, process, false);
                 }

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use modex::client::{
-    ANSWERS, Call, CallId, Conclusion, Construction, Input, Invitation, Outcome, addressed, description,
+    ANSWERS, Call, CallId, ClientInput, Conclusion, Construction, Invitation, Outcome, addressed, description,
 };
 use modex::keys;
 use modex::proto::{Command, Group as GroupCall, JobControl, Notify, QueryInfo, RegisterEvents, Reply, Request};
@@ -118,7 +118,7 @@ impl World {
 
     /// A process ends its own wait.
     pub(crate) fn settle(&mut self, peer: PeerId, wait: CallId) {
-        self.client_input(peer, Input::Settle(wait));
+        self.client_input(peer, ClientInput::Settle(wait));
     }
 
     /// A call about an invitation has ended.

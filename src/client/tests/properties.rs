@@ -92,7 +92,7 @@ impl World {
             Step::Call(call) => {
                 self.next_call += 1;
                 self.open.insert(CallId(self.next_call));
-                self.input(Input::Call(CallId(self.next_call), call));
+                self.input(ClientInput::Call(CallId(self.next_call), call));
             }
             Step::Answer(which, kind) => {
                 let tags: Vec<Tag> = self.asked.keys().copied().collect();
@@ -101,20 +101,20 @@ impl World {
                 }
             }
             Step::Stray(tag) if self.client.command_of(Tag(tag)).is_none() => {
-                self.client.handle(self.now, Input::Reply(Tag(tag), Reply::Status(Status::SUCCESS)));
-                assert_eq!(outputs(&mut self.client), [Output::Report(Anomaly::UnknownTag(Tag(tag)))]);
+                self.client.handle(self.now, ClientInput::Reply(Tag(tag), Reply::Status(Status::SUCCESS)));
+                assert_eq!(outputs(&mut self.client), [ClientOutput::Report(Anomaly::UnknownTag(Tag(tag)))]);
             }
             Step::Stray(_) => {}
             Step::Wait(milliseconds) => {
                 let end = self.now + Duration::from_millis(milliseconds);
                 while let Some(due) = self.client.poll_timeout().filter(|&due| due <= end) {
                     self.now = self.now.max(due);
-                    self.input(Input::Timeout);
+                    self.input(ClientInput::Timeout);
                     assert_ne!(self.client.poll_timeout(), Some(due), "an expired time limit must not stay due");
                 }
                 self.now = end;
             }
-            Step::SegmentAvailable => self.input(Input::SegmentAvailable(proc(0).namespace)),
+            Step::SegmentAvailable => self.input(ClientInput::SegmentAvailable(proc(0).namespace)),
             Step::Lose => self.lose(),
         }
     }
@@ -130,37 +130,37 @@ impl World {
             (AnswerKind::Error(status), _) => Reply::Status(status),
             (AnswerKind::WrongShape, _) => Reply::IofPulled(0),
         };
-        self.input(Input::Reply(tag, reply));
+        self.input(ClientInput::Reply(tag, reply));
     }
 
     fn lose(&mut self) {
         self.asked.clear();
-        self.input(Input::Lost(LossReason::EndOfFile));
+        self.input(ClientInput::Lost(LossReason::EndOfFile));
     }
 
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: ClientInput) {
         self.client.handle(self.now, input);
         self.check_outputs();
     }
 
     fn check_outputs(&mut self) {
         while let Some(output) = self.client.poll_output() {
-            assert!(!self.is_closed || matches!(output, Output::Done(_, Err(_))), "{output:?} after the close");
+            assert!(!self.is_closed || matches!(output, ClientOutput::Done(_, Err(_))), "{output:?} after the close");
             match output {
-                Output::Send(_, Request::DeregisterEvents(_)) => {}
-                Output::Send(tag, request) => {
+                ClientOutput::Send(_, Request::DeregisterEvents(_)) => {}
+                ClientOutput::Send(tag, request) => {
                     assert_eq!(self.asked.insert(tag, request), None, "tag {tag:?} was in use");
                 }
-                Output::Received(data) => self.received.push(data),
-                Output::Done(call, result) => {
+                ClientOutput::Received(data) => self.received.push(data),
+                ClientOutput::Done(call, result) => {
                     assert!(self.open.remove(&call), "{call:?} done twice or never made");
                     if let Ok(Outcome::Answered(data)) = result {
                         assert!(data.is_empty() || self.received.contains(&data), "done before received");
                     }
                 }
-                Output::Forget(_) | Output::Outdated => {}
-                Output::Report(anomaly) => panic!("{anomaly:?}"),
-                Output::Close => {
+                ClientOutput::Forget(_) | ClientOutput::Outdated => {}
+                ClientOutput::Report(anomaly) => panic!("{anomaly:?}"),
+                ClientOutput::Close => {
                     self.asked.clear();
                     self.is_closed = true;
                 }

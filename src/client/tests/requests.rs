@@ -9,7 +9,7 @@ fn a_fence_that_fails_names_who_was_missing() {
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
     let status = Status::ERR_PARTIAL_SUCCESS;
     let reply = Reply::Partial { status, results: Box::new(Reply::Procs(vec![proc(1), proc(4)])) };
-    let error = error_of(&input(&mut client, at(0), Input::Reply(tag, reply)), 1);
+    let error = error_of(&input(&mut client, at(0), ClientInput::Reply(tag, reply)), 1);
     assert_eq!(error.status(), status);
     assert!(
         error.to_string().ends_with("PMIX_ERR_PARTIAL_SUCCESS (-52): job:1, job:4 left before taking part"),
@@ -25,8 +25,8 @@ fn a_request_with_a_time_limit_is_given_up_and_its_late_reply_belongs_to_nobody(
     let tag = sent_tag(&call(&mut client, at(0), 1, Call::ExchangeWithin(request, Duration::from_secs(2))));
     assert_eq!(client.poll_timeout(), Some(at(3000)), "a second more than the server has");
     let timed_out = Err(CallError::TimedOut { command: Command::QueryInfo });
-    assert_eq!(input(&mut client, at(3000), Input::Timeout), [Output::Done(CallId(1), timed_out)]);
-    assert_eq!(input(&mut client, at(3001), Input::Reply(tag, Reply::Infos(Vec::new()))), []);
+    assert_eq!(input(&mut client, at(3000), ClientInput::Timeout), [ClientOutput::Done(CallId(1), timed_out)]);
+    assert_eq!(input(&mut client, at(3001), ClientInput::Reply(tag, Reply::Infos(Vec::new()))), []);
 }
 
 /// Regression: one value of a wrong type ended the connection, and with it the job.
@@ -36,15 +36,15 @@ fn a_request_that_can_not_be_sent_ends_alone() {
     let first = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
     let commit = sent_tag(&call(&mut client, at(0), 2, Call::Commit(Commit { parts: Vec::new() })));
     let reason = Unsendable::TooLarge { size_bytes: 20, limit: 16 };
-    let error = error_of(&input(&mut client, at(0), Input::NotSent(commit, reason)), 2);
+    let error = error_of(&input(&mut client, at(0), ClientInput::NotSent(commit, reason)), 2);
     assert_eq!(error, CallError::NotSendable { command: Command::Commit, reason });
     assert_eq!(error.status(), Status::ERR_INVALID_VAL_LENGTH);
     let asked = sent_tag(&call(&mut client, at(0), 3, get(1, "k", &[])));
     call(&mut client, at(0), 4, get(1, "k", &[]));
-    let ended = input(&mut client, at(0), Input::NotSent(asked, Unsendable::NoForm));
+    let ended = input(&mut client, at(0), ClientInput::NotSent(asked, Unsendable::NoForm));
     assert_eq!([error_of(&ended, 3), error_of(&ended, 4)].map(|error| error.status()), [Status::ERR_NOT_SUPPORTED; 2]);
-    let ended = input(&mut client, at(1), Input::Reply(first, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
+    let ended = input(&mut client, at(1), ClientInput::Reply(first, Reply::Status(Status::SUCCESS)));
+    assert_eq!(ended, [ClientOutput::Outdated, done(1, Outcome::Complete)]);
 }
 
 #[test]
@@ -70,9 +70,9 @@ fn data_of_other_jobs_in_a_reply_are_received_before_the_call_is_done() {
     for (request, reply) in cases {
         let mut client = client();
         let tag = sent_tag(&call(&mut client, at(0), 1, Call::Exchange(request)));
-        let outputs = input(&mut client, at(1), Input::Reply(tag, reply.clone()));
-        let received = Output::Received(vec![data.clone()].into());
-        assert_eq!(outputs, [received, Output::Done(CallId(1), Ok(Outcome::Reply(reply)))]);
+        let outputs = input(&mut client, at(1), ClientInput::Reply(tag, reply.clone()));
+        let received = ClientOutput::Received(vec![data.clone()].into());
+        assert_eq!(outputs, [received, ClientOutput::Done(CallId(1), Ok(Outcome::Reply(reply)))]);
     }
 }
 
@@ -80,11 +80,11 @@ fn data_of_other_jobs_in_a_reply_are_received_before_the_call_is_done() {
 fn a_fence_of_nobody_in_particular_is_one_of_the_whole_namespace() {
     let mut client = client();
     let sent = call(&mut client, at(0), 1, fence(&[]));
-    let [Output::Send(tag, Request::Fence(fence))] = sent.as_slice() else { panic!("{sent:?}") };
+    let [ClientOutput::Send(tag, Request::Fence(fence))] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(fence.procs, [proc(Rank::Wildcard)]);
     assert_eq!(client.command_of(*tag), Some(Command::Fence));
-    let ended = input(&mut client, at(1), Input::Reply(*tag, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
+    let ended = input(&mut client, at(1), ClientInput::Reply(*tag, Reply::Status(Status::SUCCESS)));
+    assert_eq!(ended, [ClientOutput::Outdated, done(1, Outcome::Complete)]);
     assert_eq!(client.command_of(*tag), None);
 }
 
@@ -94,9 +94,9 @@ fn replies_are_matched_by_tag_in_any_order() {
     let first = sent_tag(&call(&mut client, at(0), 1, Call::Commit(Commit { parts: Vec::new() })));
     let second = sent_tag(&call(&mut client, at(0), 2, fence(&[])));
     assert_ne!(first, second);
-    let ended = input(&mut client, at(1), Input::Reply(second, Reply::Status(Status::OPERATION_SUCCEEDED)));
-    assert_eq!(ended, [Output::Outdated, done(2, Outcome::Complete)]);
-    let ended = input(&mut client, at(1), Input::Reply(first, Reply::Status(Status::SUCCESS)));
+    let ended = input(&mut client, at(1), ClientInput::Reply(second, Reply::Status(Status::OPERATION_SUCCEEDED)));
+    assert_eq!(ended, [ClientOutput::Outdated, done(2, Outcome::Complete)]);
+    let ended = input(&mut client, at(1), ClientInput::Reply(first, Reply::Status(Status::SUCCESS)));
     assert_eq!(ended, [done(1, Outcome::Complete)]);
 }
 
@@ -106,8 +106,8 @@ fn an_unknown_tag_is_reported_and_harms_nobody() {
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
     let stray = Tag(tag.0 + 1);
     assert_eq!(client.command_of(stray), None);
-    let reported = input(&mut client, at(0), Input::Reply(stray, Reply::Status(Status::SUCCESS)));
-    assert_eq!(reported, [Output::Report(Anomaly::UnknownTag(stray))]);
+    let reported = input(&mut client, at(0), ClientInput::Reply(stray, Reply::Status(Status::SUCCESS)));
+    assert_eq!(reported, [ClientOutput::Report(Anomaly::UnknownTag(stray))]);
     assert_eq!(client.calls_in_flight(), 1);
 }
 
@@ -115,22 +115,22 @@ fn an_unknown_tag_is_reported_and_harms_nobody() {
 fn a_second_reply_is_an_unknown_tag() {
     let mut client = client();
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
-    let _ = input(&mut client, at(0), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
-    let reported = input(&mut client, at(0), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
-    assert_eq!(reported, [Output::Report(Anomaly::UnknownTag(tag))]);
+    let _ = input(&mut client, at(0), ClientInput::Reply(tag, Reply::Status(Status::SUCCESS)));
+    let reported = input(&mut client, at(0), ClientInput::Reply(tag, Reply::Status(Status::SUCCESS)));
+    assert_eq!(reported, [ClientOutput::Report(Anomaly::UnknownTag(tag))]);
 }
 
 #[test]
 fn the_servers_refusal_and_a_wrong_shape_are_errors() {
     let mut client = client();
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
-    let ended = input(&mut client, at(0), Input::Reply(tag, Reply::Status(Status::ERR_NOT_SUPPORTED)));
+    let ended = input(&mut client, at(0), ClientInput::Reply(tag, Reply::Status(Status::ERR_NOT_SUPPORTED)));
     assert_eq!(error_of(&ended, 1).status(), Status::ERR_NOT_SUPPORTED);
     let tag = sent_tag(&call(&mut client, at(0), 2, fence(&[])));
-    let ended = input(&mut client, at(0), Input::Reply(tag, Reply::Data(Vec::new())));
+    let ended = input(&mut client, at(0), ClientInput::Reply(tag, Reply::Data(Vec::new())));
     assert_eq!(error_of(&ended, 2), CallError::WrongReply { command: Command::Fence });
     let tag = sent_tag(&call(&mut client, at(0), 3, get(1, "k", &[])));
-    let ended = input(&mut client, at(0), Input::Reply(tag, Reply::IofPulled(1)));
+    let ended = input(&mut client, at(0), ClientInput::Reply(tag, Reply::IofPulled(1)));
     assert_eq!(error_of(&ended, 3), CallError::WrongReply { command: Command::Get });
 }
 
@@ -139,7 +139,7 @@ fn an_abort_is_sent_as_it_is() {
     let mut client = client();
     let abort = Abort { status: Status::ERROR, message: None, procs: Vec::new() };
     let sent = call(&mut client, at(0), 1, Call::Abort(abort.clone()));
-    assert!(matches!(sent.as_slice(), [Output::Send(_, Request::Abort(sent))] if *sent == abort));
+    assert!(matches!(sent.as_slice(), [ClientOutput::Send(_, Request::Abort(sent))] if *sent == abort));
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn an_exchange_gives_the_reply_as_it_came() {
     let mut client = client();
     let tag = sent_tag(&call(&mut client, at(0), 1, Call::Exchange(Request::JobInfo)));
     let reply = Reply::JobInfo { namespace: "job".into(), entries: Vec::new() };
-    let ended = input(&mut client, at(0), Input::Reply(tag, reply.clone()));
+    let ended = input(&mut client, at(0), ClientInput::Reply(tag, reply.clone()));
     assert_eq!(ended, [done(1, Outcome::Reply(reply))]);
 }
 
@@ -155,7 +155,7 @@ fn an_exchange_gives_the_reply_as_it_came() {
 fn a_request_without_reply_is_complete_when_sent() {
     let mut client = client();
     let ended = call(&mut client, at(0), 1, Call::Exchange(Request::DeregisterEvents(Vec::new())));
-    assert!(matches!(ended.as_slice(), [Output::Send(..), last] if *last == done(1, Outcome::Complete)));
+    assert!(matches!(ended.as_slice(), [ClientOutput::Send(..), last] if *last == done(1, Outcome::Complete)));
     assert_eq!(client.calls_in_flight(), 0);
 }
 
@@ -168,18 +168,18 @@ fn a_heartbeat_is_a_message_of_its_own_without_an_answer() {
     let beat = Request::from(proto::Monitor { monitor, error: Status::SUCCESS, directives: Vec::new() });
     let ended = call(&mut client, at(0), 1, Call::Exchange(beat));
     let answered = done(1, Outcome::Reply(Reply::Infos(Vec::new())));
-    assert!(matches!(ended.as_slice(), [Output::Send(Tag::HEARTBEAT, _), last] if *last == answered));
+    assert!(matches!(ended.as_slice(), [ClientOutput::Send(Tag::HEARTBEAT, _), last] if *last == answered));
     assert_eq!(client.calls_in_flight(), 0);
 }
 
 #[test]
 fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
-    let mut client = ClientCore::new(proc(0), Config { calls_max: 2, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), ClientConfig { calls_max: 2, ..ClientConfig::default() });
     let _ = call(&mut client, at(0), 1, fence(&[timeout(1)]));
     let _ = call(&mut client, at(0), 2, fence(&[timeout(1)]));
     let refused = error_of(&call(&mut client, at(0), 3, fence(&[])), 3);
     assert_eq!(refused, CallError::TooManyCalls { command: Command::Fence, limit: 2 });
-    let _ = input(&mut client, at(2000), Input::Timeout);
+    let _ = input(&mut client, at(2000), ClientInput::Timeout);
     assert_eq!(client.calls_in_flight(), 0);
     assert_eq!(error_of(&call(&mut client, at(2000), 4, fence(&[])), 4).status(), Status::ERR_OUT_OF_RESOURCE);
     // A finalize is accepted at every limit.
@@ -188,7 +188,7 @@ fn calls_in_flight_are_bounded_also_by_abandoned_requests() {
 
 #[test]
 fn gets_that_wait_leave_room_for_other_calls() {
-    let mut client = ClientCore::new(proc(0), Config { calls_max: 2, ..Config::default() });
+    let mut client = ClientCore::new(proc(0), ClientConfig { calls_max: 2, ..ClientConfig::default() });
     let _ = call(&mut client, at(0), 1, get(1, "a", &[]));
     let _ = call(&mut client, at(0), 2, get(1, "b", &[]));
     let refused = error_of(&call(&mut client, at(0), 3, get(2, "a", &[])), 3);
@@ -203,9 +203,9 @@ fn an_id_in_use_is_reported_and_the_first_call_goes_on() {
     let mut client = client();
     let tag = sent_tag(&call(&mut client, at(0), 1, fence(&[])));
     let reported = call(&mut client, at(0), 1, get(1, "k", &[]));
-    assert_eq!(reported, [Output::Report(Anomaly::DuplicateCall(CallId(1)))]);
-    let ended = input(&mut client, at(0), Input::Reply(tag, Reply::Status(Status::SUCCESS)));
-    assert_eq!(ended, [Output::Outdated, done(1, Outcome::Complete)]);
+    assert_eq!(reported, [ClientOutput::Report(Anomaly::DuplicateCall(CallId(1)))]);
+    let ended = input(&mut client, at(0), ClientInput::Reply(tag, Reply::Status(Status::SUCCESS)));
+    assert_eq!(ended, [ClientOutput::Outdated, done(1, Outcome::Complete)]);
 }
 
 /// A wait for events has no request, but still one end.
@@ -217,12 +217,12 @@ fn what_events_bring_about_ends_once_by_being_settled_in_time_or_with_the_connec
         assert_eq!(call(&mut client, at(0), id, await_for(time)), []);
     }
     assert_eq!(client.poll_timeout(), Some(at(5000)), "nobody else keeps this time");
-    assert_eq!(input(&mut client, at(1), Input::Settle(CallId(2))), [done(2, Outcome::Complete)]);
-    assert_eq!(input(&mut client, at(1), Input::Settle(CallId(2))), []);
+    assert_eq!(input(&mut client, at(1), ClientInput::Settle(CallId(2))), [done(2, Outcome::Complete)]);
+    assert_eq!(input(&mut client, at(1), ClientInput::Settle(CallId(2))), []);
     let timed_out = Err(CallError::TimedOut { command: Command::GroupJoin });
-    assert_eq!(input(&mut client, at(5000), Input::Timeout), [Output::Done(CallId(3), timed_out)]);
+    assert_eq!(input(&mut client, at(5000), ClientInput::Timeout), [ClientOutput::Done(CallId(3), timed_out)]);
     let lost = CallError::Lost { command: Command::GroupJoin, reason: LossReason::EndOfFile };
-    assert_eq!(error_of(&input(&mut client, at(5001), Input::Lost(LossReason::EndOfFile)), 1), lost);
+    assert_eq!(error_of(&input(&mut client, at(5001), ClientInput::Lost(LossReason::EndOfFile)), 1), lost);
 }
 
 /// Regression: the server could not read the request, and reported a caller's mistake as `PMIX_ERR_UNPACK_FAILURE`.

@@ -12,7 +12,7 @@ use self::intake::BUFFER_SIZE_FIRST_BYTES;
 use super::forwarding::Pulls;
 use super::received::ReceivedData;
 use super::results::Results;
-use crate::client::{Call, CallId, ClientCore, Config, Input, LossReason, Output, Unsendable};
+use crate::client::{Call, CallId, ClientConfig, ClientCore, ClientInput, ClientOutput, LossReason, Unsendable};
 use crate::events::Event;
 use crate::proto::frame::{FrameBuffer, FrameError};
 use crate::proto::{Request, Tag};
@@ -95,7 +95,7 @@ impl LinkState {
     ) -> Self {
         let is_blocking = Arrival::allow_waits(&stream);
         Self {
-            core: ClientCore::new(own, Config::default()),
+            core: ClientCore::new(own, ClientConfig::default()),
             stream,
             codec: MessageCodec::to_server(&peer_profile, index),
             inbox: FrameBuffer::new(peer_profile.limits.message_bytes_max),
@@ -222,13 +222,13 @@ impl LinkState {
         self.is_leaving |= matches!(call, Call::Finalize);
         let id = CallId(self.next_call);
         self.next_call += 1;
-        self.core.handle(now, Input::Call(id, call));
+        self.core.handle(now, ClientInput::Call(id, call));
         id
     }
 
     /// Ends a call that waited for events.
     pub(super) fn settle(&mut self, now: Time, id: CallId) {
-        self.core.handle(now, Input::Settle(id));
+        self.core.handle(now, ClientInput::Settle(id));
         self.advance(now);
     }
 
@@ -249,7 +249,7 @@ impl LinkState {
     pub(super) fn advance(&mut self, now: Time) -> bool {
         self.notice_fork(now);
         if self.core.poll_timeout().is_some_and(|deadline| deadline <= now) {
-            self.core.handle(now, Input::Timeout);
+            self.core.handle(now, ClientInput::Timeout);
         }
         let mut is_any_done = std::mem::take(&mut self.has_unasked);
         loop {
@@ -265,21 +265,21 @@ impl LinkState {
     fn obey(&mut self, now: Time) -> bool {
         let mut is_any_done = false;
         while let Some(output) = self.core.poll_output() {
-            is_any_done |= matches!(output, Output::Done(..));
+            is_any_done |= matches!(output, ClientOutput::Done(..));
             self.execute(now, output);
         }
         is_any_done
     }
 
-    fn execute(&mut self, now: Time, output: Output) {
+    fn execute(&mut self, now: Time, output: ClientOutput) {
         match output {
-            Output::Send(tag, request) => self.send(now, tag, request),
-            Output::Received(data) => self.received.receive(&data),
-            Output::Forget(namespace) => self.received.forget(&namespace),
-            Output::Outdated => self.received.outdate(),
-            Output::Done(id, result) => self.results.deliver(id, result),
-            Output::Report(anomaly) => tracing::warn!(?anomaly, "the server answered against the protocol"),
-            Output::Close => self.lose(now, LossReason::Closed),
+            ClientOutput::Send(tag, request) => self.send(now, tag, request),
+            ClientOutput::Received(data) => self.received.receive(&data),
+            ClientOutput::Forget(namespace) => self.received.forget(&namespace),
+            ClientOutput::Outdated => self.received.outdate(),
+            ClientOutput::Done(id, result) => self.results.deliver(id, result),
+            ClientOutput::Report(anomaly) => tracing::warn!(?anomaly, "the server answered against the protocol"),
+            ClientOutput::Close => self.lose(now, LossReason::Closed),
         }
     }
 
@@ -292,11 +292,11 @@ impl LinkState {
         let mut bytes = match self.codec.write_request(sent_as, &request) {
             Ok(bytes) => bytes,
             Err(MessageEncodeError::Frame(FrameError { declared: size_bytes, limit })) => {
-                return self.core.handle(now, Input::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
+                return self.core.handle(now, ClientInput::NotSent(tag, Unsendable::TooLarge { size_bytes, limit }));
             }
             Err(error) => {
                 tracing::error!(%error, command = ?request.command(), "a request can't be written for this server");
-                return self.core.handle(now, Input::NotSent(tag, Unsendable::NoForm));
+                return self.core.handle(now, ClientInput::NotSent(tag, Unsendable::NoForm));
             }
         };
         if let Some(sleep) = self.futex_waits.begins_futex_wait(tag, &request, self.defers_replies) {
@@ -341,7 +341,7 @@ impl LinkState {
                 let (status, range) = (Status::ERR_LOST_CONNECTION, range::RANGE_PROC_LOCAL);
                 self.raise(Event { status, source, range, info: Vec::new() });
             }
-            self.core.handle(now, Input::Lost(reason));
+            self.core.handle(now, ClientInput::Lost(reason));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! sleepers at once.
 
 use super::LinkState;
-use crate::client::{Call, CallId, Input};
+use crate::client::{Call, CallId, ClientInput};
 use crate::gds::REQUESTS_END;
 use crate::proto::frame::FutexWaitMark;
 use crate::proto::{Reply, Request, Tag};
@@ -106,7 +106,7 @@ impl LinkState {
         for tag in wait.forerunner.into_iter().chain([wait.tag]) {
             // The connection may have been lost meanwhile.
             if self.core.command_of(tag).is_some() {
-                self.core.handle(now, Input::Reply(tag, Reply::Status(Status::SUCCESS)));
+                self.core.handle(now, ClientInput::Reply(tag, Reply::Status(Status::SUCCESS)));
             }
         }
     }

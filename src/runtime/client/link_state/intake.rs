@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use super::LinkState;
-use crate::client::{Input, LossReason};
+use crate::client::{ClientInput, LossReason};
 use crate::events::Event;
 use crate::proto::Tag;
 use crate::proto::frame::{Frame, FrameBuffer};
@@ -111,7 +111,7 @@ impl LinkState {
         let read = self.core.command_of(tag).map(|command| self.codec.read_reply(frame, command));
         match read {
             None => tracing::warn!(tag = tag.0, "the server sent a reply without a request"),
-            Some(Ok(reply)) => self.core.handle(now, Input::Reply(tag, reply)),
+            Some(Ok(reply)) => self.core.handle(now, ClientInput::Reply(tag, reply)),
             Some(Err(error)) => {
                 tracing::error!(%error, "a reply of the server can't be read; closing the connection");
                 self.lose(now, LossReason::Malformed);
@@ -154,7 +154,7 @@ impl LinkState {
     fn accept_segment(&mut self, now: Time, frame: &Frame<'_>) {
         let Some((namespace, announced)) = self.announced(frame) else { return };
         if announced.is_some() {
-            self.core.handle(now, Input::SegmentAvailable(namespace.clone()));
+            self.core.handle(now, ClientInput::SegmentAvailable(namespace.clone()));
         }
         self.segments.insert(namespace, announced);
         // Release pairs with the Acquire of threads that check for news without the lock.
