@@ -31,10 +31,10 @@ pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
-    AllocationError, Answer, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError,
-    FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer,
-    ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections,
-    ToolError, ToolSupport, TopologySharing, TopologySource, Variable, Work,
+    AllocationError, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError, FactError,
+    FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, ProofError,
+    Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError,
+    ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, FenceData, FenceUpcall,

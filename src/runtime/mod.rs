@@ -49,7 +49,7 @@ pub use client::tool::{
     SystemServer, ToolDirections, ToolError, connect_singleton, connect_tool, locate, parent_address, wait_for_server,
 };
 pub use server::connection_limits::ConnectionLimits;
-pub use server::host::{Answer, FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder};
+pub use server::host::{FenceReply, Host, LocalHost, Moment, PartialAnswer, Responder, UpcallAnswer};
 pub use server::host_facts::{FactError, HostFacts};
 pub use server::job_setup::{
     AllocationError, EnvironmentChange, JobSetup, NamespaceRegistration, SetupError, Variable,

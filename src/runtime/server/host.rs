@@ -152,7 +152,7 @@ pub trait Host: Send + Sync + 'static {
 }
 
 /// Fails a request that the host does not support.
-fn unsupported<R, T: Answer>(request: R, reply: Responder<T>) {
+fn unsupported<R, T: UpcallAnswer>(request: R, reply: Responder<T>) {
     drop(request);
     reply.fail(Status::ERR_NOT_SUPPORTED);
 }
@@ -220,7 +220,7 @@ pub struct FenceReply {
 
 /// A pending answer. Exactly one is given. Dropping the responder fails the request.
 #[must_use = "dropping a responder fails the request"]
-pub struct Responder<T: Answer> {
+pub struct Responder<T: UpcallAnswer> {
     taker: Option<Taker>,
     answer: PhantomData<fn(T)>,
 }
@@ -233,7 +233,7 @@ pub(super) enum Taker {
     Caller(Box<dyn FnOnce(HostReply) + Send>),
 }
 
-impl<T: Answer> Responder<T> {
+impl<T: UpcallAnswer> Responder<T> {
     pub(super) const fn new(taker: Taker) -> Self {
         Self { taker: Some(taker), answer: PhantomData }
     }
@@ -306,13 +306,13 @@ impl<T: PartialAnswer> Responder<T> {
     }
 }
 
-impl<T: Answer> Drop for Responder<T> {
+impl<T: UpcallAnswer> Drop for Responder<T> {
     fn drop(&mut self) {
         self.answer(failure(Status::ERROR));
     }
 }
 
-impl<T: Answer> fmt::Debug for Responder<T> {
+impl<T: UpcallAnswer> fmt::Debug for Responder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Responder").field("is_given", &self.taker.is_none()).finish()
     }
@@ -324,19 +324,19 @@ fn failure(status: Status) -> HostReply {
 }
 
 /// The result types of a [`Responder`].
-pub trait Answer: sealed::Sealed {
+pub trait UpcallAnswer: sealed::Sealed {
     #[doc(hidden)]
     fn into_reply(self) -> HostReply;
 }
 
-impl Answer for () {
+impl UpcallAnswer for () {
     fn into_reply(self) -> HostReply {
         HostReply::Status(Status::SUCCESS)
     }
 }
 
-/// An [`Answer`] that may come with a status other than success.
-pub trait PartialAnswer: Answer {
+/// An [`UpcallAnswer`] that may come with a status other than success.
+pub trait PartialAnswer: UpcallAnswer {
     #[doc(hidden)]
     fn into_partial_reply(self, status: Status) -> HostReply;
 }
@@ -362,7 +362,7 @@ impl PartialAnswer for Vec<Info> {
 macro_rules! answers {
     ($($answer:ty: |$result:ident| $reply:expr;)*) => {
         $(
-            impl Answer for $answer {
+            impl UpcallAnswer for $answer {
                 fn into_reply(self) -> HostReply {
                     let $result = self;
                     $reply

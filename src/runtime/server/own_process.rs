@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
 
-use super::host::{Answer, Host, Responder, Taker, call_service};
+use super::host::{Host, Responder, Taker, UpcallAnswer, call_service};
 use super::loop_messages::{HostResultCallback, LoopMessage, LoopSender, ResultReceiver};
 use super::own_values::{OwnValues, Rest};
 use crate::client::CallError;
@@ -347,7 +347,7 @@ fn taker(form: AnswerForm, command: proto::Command, take: Take) -> Taker {
     }))
 }
 
-fn responder<T: Answer>(form: AnswerForm, command: proto::Command, take: Take) -> Responder<T> {
+fn responder<T: UpcallAnswer>(form: AnswerForm, command: proto::Command, take: Take) -> Responder<T> {
     Responder::new(taker(form, command, take))
 }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use modex::proto::exchange;
 use modex::types::{Info, Kval, Namespace, Pdata, ProcId, Status};
 use modex::{
-    AbortUpcall, Allocate, Answer, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, DirectModex,
-    Event, FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush, JobControl, Log, Lookup,
-    Monitor, Publish, QueryInfo, RegisterEvents, Requester, Responder, Spawn, ToolUpcall, Unpublish,
+    AbortUpcall, Allocate, Capabilities, ClientConnected, ClientFinalized, Connect, Credential, DirectModex, Event,
+    FenceReply, FenceUpcall, GetCredential, GroupRequest, Host, IofPull, IofPush, JobControl, Log, Lookup, Monitor,
+    Publish, QueryInfo, RegisterEvents, Requester, Responder, Spawn, ToolUpcall, Unpublish, UpcallAnswer,
     ValidateCredential,
 };
 
@@ -135,7 +135,7 @@ impl From<Responder<Option<ProcId>>> for Due {
     }
 }
 
-fn settle<T: Answer>(reply: Responder<T>, result: Result<T, Status>) {
+fn settle<T: UpcallAnswer>(reply: Responder<T>, result: Result<T, Status>) {
     match result {
         Ok(answer) => reply.succeed(answer),
         Err(failure) => reply.fail(failure),
