@@ -22,22 +22,22 @@ pub(crate) trait Conversation {
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError>;
 
     /// Asks for events; `None`: the process has no server to ask.
-    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError>;
+    fn ask(&self, wanted: WantedEvents) -> Result<Option<Self::Asked>, EventError>;
 
     fn wait(&self, asked: Self::Asked) -> Result<(), EventError>;
 
     /// As [`Conversation::ask`]; the answer arrives on the handler thread.
-    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError>;
+    fn ask_with(&self, wanted: WantedEvents, answer: EventAnswer) -> Result<(), EventError>;
 
     /// Runs something on the handler thread.
     fn defer(&self, job: Job) -> Result<(), EventError>;
 }
 
 /// Codes (none: default handlers) and directives.
-pub(crate) type Wanted = (Vec<Status>, Vec<Info>);
+pub(crate) type WantedEvents = (Vec<Status>, Vec<Info>);
 
 /// Takes an answer.
-pub(crate) type Answer = Box<dyn FnOnce(Result<(), EventError>) + Send>;
+pub(crate) type EventAnswer = Box<dyn FnOnce(Result<(), EventError>) + Send>;
 
 /// Registers a handler, and waits until events for it are delivered.
 pub(crate) fn register(
@@ -80,7 +80,7 @@ pub(crate) fn enter_with(
     let hub = conversation.events();
     let ask = |begun: &Begun| {
         let (wanted, begun, events) = (begun.request(), begun.clone(), Arc::clone(hub));
-        let finish: Answer = Box::new(move |answer| events.finish_with(begun, answer, done));
+        let finish: EventAnswer = Box::new(move |answer| events.finish_with(begun, answer, done));
         match wanted {
             Some(wanted) => conversation.ask_with(wanted, finish),
             None => conversation.defer(Box::new(|| finish(Ok(())))),

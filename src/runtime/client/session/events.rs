@@ -11,7 +11,7 @@ use crate::runtime::client::link::Link;
 use crate::runtime::client::results::CallResult;
 use crate::runtime::shared::event_error::EventError;
 use crate::runtime::shared::events::{EventHub, Job, Outside};
-use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
+use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
 use crate::types::codes::range;
 use crate::types::{Info, Key, ProcId, Status, Value};
 
@@ -90,7 +90,7 @@ impl Conversation for Session {
         self.progress.begin(&self.link, |_| begin()).map_err(|error| EventError::Thread(error.kind()))
     }
 
-    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
+    fn ask(&self, wanted: WantedEvents) -> Result<Option<Self::Asked>, EventError> {
         Ok((!self.is_alone()).then(|| self.link.start(call_of(wanted))))
     }
 
@@ -98,7 +98,7 @@ impl Conversation for Session {
         answer_of(self.link.wait(asked))
     }
 
-    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
+    fn ask_with(&self, wanted: WantedEvents, answer: EventAnswer) -> Result<(), EventError> {
         match self.is_alone() {
             true => self.link.defer(|| answer(Ok(()))),
             false => {
@@ -162,7 +162,7 @@ impl Session {
     }
 }
 
-fn call_of((codes, directives): Wanted) -> Call {
+fn call_of((codes, directives): WantedEvents) -> Call {
     Call::Exchange(Request::RegisterEvents(RegisterEvents { codes, directives }))
 }
 

@@ -11,7 +11,7 @@ use crate::runtime::server::host_thread::is_host_thread;
 use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultReceiver};
 use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
-use crate::runtime::shared::handler_calls::{Answer, Conversation, Wanted};
+use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
 use crate::server::{HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
 
@@ -54,7 +54,7 @@ impl Conversation for OwnProcess {
         Ok(begin())
     }
 
-    fn ask(&self, wanted: Wanted) -> Result<Option<Self::Asked>, EventError> {
+    fn ask(&self, wanted: WantedEvents) -> Result<Option<Self::Asked>, EventError> {
         let (waiter, result) = bounded(1);
         self.loop_sender
             .send(LoopMessage::Call(call_of(wanted), ResultReceiver::Waiter(waiter)))
@@ -66,7 +66,7 @@ impl Conversation for OwnProcess {
         answer_of(asked.recv().map_err(|_| Stopped)?.read())
     }
 
-    fn ask_with(&self, wanted: Wanted, answer: Answer) -> Result<(), EventError> {
+    fn ask_with(&self, wanted: WantedEvents, answer: EventAnswer) -> Result<(), EventError> {
         let callback = Box::new(|result| answer(answer_of(result)));
         let call = LoopMessage::Call(call_of(wanted), ResultReceiver::Callback(callback));
         Ok(self.loop_sender.send(call).map_err(|_| Stopped)?)
@@ -77,7 +77,7 @@ impl Conversation for OwnProcess {
     }
 }
 
-fn call_of((codes, directives): Wanted) -> HostCall {
+fn call_of((codes, directives): WantedEvents) -> HostCall {
     HostCall::RegisterEvents(RegisterEvents { codes, directives })
 }
 
