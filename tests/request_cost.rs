@@ -16,8 +16,8 @@ use modex::gds::registration::JobDescription;
 use modex::gds::{Store, StoreOptions};
 use modex::proto::{Collective, Commit, Get, Group, Notify, Reply, Request, ResolvePeers, Tag, Version};
 use modex::server::{
-    Answer, CallId, Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult,
-    Input, Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, Upcall,
+    Answer, Capabilities, Credentials, DirectModexRequest, Hello, HostCall, HostCallId, HostReply, HostResult, Input,
+    Output, PeerId, RegisterClient, RegisterNamespace, ServerConfig, ServerCore, StoreOffer, Upcall,
 };
 use modex::types::codes::range::RANGE_CUSTOM;
 use modex::types::{
@@ -72,7 +72,7 @@ impl Node {
     }
 
     fn of_job(description: Vec<Info>) -> Self {
-        let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
+        let config = ServerConfig { capabilities: Capabilities::FENCE, ..ServerConfig::default() };
         let mut node = Self {
             server: ServerCore::new(config, Store::new(StoreOptions::new("server.0", "here"))),
             calls: 0,
@@ -115,7 +115,7 @@ impl Node {
 
     fn host(&mut self, call: HostCall) {
         self.calls += 1;
-        let outputs = self.input(Input::Host(CallId(self.calls), call));
+        let outputs = self.input(Input::Host(HostCallId(self.calls), call));
         assert!(outputs.iter().any(|output| matches!(output, Output::Complete(..))), "{outputs:?}");
     }
 
@@ -189,7 +189,7 @@ fn direct_modex_of(posted: u32) -> u64 {
     node.commit(0..posted, 1);
     let request = DirectModexRequest { proc: process(0), key: None, timeout: None };
     let before = BYTES.load(Relaxed);
-    let outputs = node.input(Input::Host(CallId(99), HostCall::DirectModexRequest(request)));
+    let outputs = node.input(Input::Host(HostCallId(99), HostCall::DirectModexRequest(request)));
     let cost = BYTES.load(Relaxed) - before;
     let [Output::Complete(_, result)] = outputs.as_slice() else { panic!("{outputs:?}") };
     let HostResult::Entries(entries) = result.clone().read() else { panic!("{result:?}") };

@@ -18,8 +18,8 @@ use modex::proto::frame::FrameBuffer;
 use modex::proto::handshake::{CONNECT_HEADER_BYTES, Connect, HandshakeAnswer, Role, connect_body_size};
 use modex::proto::{AnswerForm, Command, Credential, Dialect, Reply, Tag, notification, reply, request};
 use modex::server::{
-    CallId, Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, ServerCore, StoreOffer, Upcall, UpcallId,
+    Capabilities, Credentials, Hello, HostCall, HostCallId, HostReply, Input, Output, PeerId, RegisterClient,
+    RegisterNamespace, ServerConfig, ServerCore, StoreOffer, Upcall, UpcallId,
 };
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Status, Time, Value};
 
@@ -72,10 +72,10 @@ struct Peer {
 impl World {
     fn new(capabilities: u8) -> Self {
         let capabilities = u32::from(capabilities) | u32::from(capabilities) << 8 | u32::from(capabilities) << 16;
-        let config = Config {
+        let config = ServerConfig {
             capabilities: Capabilities::from_bits_truncate(capabilities),
             host_timeout: Some(Duration::from_secs(20)),
-            ..Config::default()
+            ..ServerConfig::default()
         };
         let mut world = Self {
             server: ServerCore::new(config, MapStore::new()),
@@ -88,11 +88,11 @@ impl World {
         let description = vec![Info::new(Key::from_static("pmix.job.size"), RANKS)].into();
         let local_count = Some(RANKS);
         let registration = RegisterNamespace { namespace: namespace(), local_count, description, nodata: false };
-        world.input(Input::Host(CallId(1), HostCall::RegisterNamespace(registration)));
+        world.input(Input::Host(HostCallId(1), HostCall::RegisterNamespace(registration)));
         for rank in 0..RANKS {
             let proc = ProcId::new(namespace(), rank);
             let client = RegisterClient { proc, uid: OWNER.uid, gid: OWNER.gid, object: 0 };
-            world.input(Input::Host(CallId(2 + u64::from(rank)), HostCall::RegisterClient(client)));
+            world.input(Input::Host(HostCallId(2 + u64::from(rank)), HostCall::RegisterClient(client)));
         }
         world
     }
@@ -235,7 +235,7 @@ impl World {
     fn end(&mut self) {
         (0..self.lines.len()).for_each(|number| self.lose(number));
         self.host_is_slow = false;
-        self.input(Input::Host(CallId(100), HostCall::DeregisterNamespace(namespace())));
+        self.input(Input::Host(HostCallId(100), HostCall::DeregisterNamespace(namespace())));
         self.now = self.now + Duration::from_secs(100_000);
         self.input(Input::Timeout);
         let server = &self.server;

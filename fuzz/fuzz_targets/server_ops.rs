@@ -14,9 +14,9 @@ use modex::gds::model::MapStore;
 use modex::gds::{Datastore, Store, StoreLimits, StoreOptions};
 use modex::proto::{self, Abort, Collective, Commit, Get, Notify, QueryInfo, Reply, Request, Tag, Version};
 use modex::server::{
-    Answer, CallId, Capabilities, Config, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall,
+    Answer, Capabilities, Contribution, Credentials, DirectModexRequest, FenceUpcall, Hello, HostCall, HostCallId,
     HostReply, HostResult, Input, Limits, Output, PeerId, RegisterClient, RegisterEvents, RegisterNamespace,
-    ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId,
+    ServerConfig, ServerCore, StoreOffer, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall, UpcallId,
 };
 use modex::shmem::BackingKind;
 use modex::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Time, Value};
@@ -36,7 +36,7 @@ fn blocks_of(fence: &FenceUpcall<Contribution>) -> Vec<(ProcId, Vec<Kval>)> {
     fence.clone().read().expect("the server's own segment is undamaged").data.blocks
 }
 
-fn run<S: Datastore>(config: Config, store: S, operations: &[u8]) {
+fn run<S: Datastore>(config: ServerConfig, store: S, operations: &[u8]) {
     let mut world = World::new(ServerCore::new(config, store));
     for &[what, a, b, c] in operations.as_chunks::<4>().0 {
         world.operate(what, [a, b, c]);
@@ -44,9 +44,9 @@ fn run<S: Datastore>(config: Config, store: S, operations: &[u8]) {
     world.end();
 }
 
-fn config(capabilities: u8, bounds: u8) -> Config {
+fn config(capabilities: u8, bounds: u8) -> ServerConfig {
     let bound = |shift: u8, narrow: usize| if bounds >> shift & 1 == 0 { 1000 } else { narrow };
-    Config {
+    ServerConfig {
         // The capabilities for events lie at bit 20.
         capabilities: Capabilities::from_bits_truncate(u32::from(capabilities) | u32::from(bounds & 7) << 20)
             | if bounds & 8 == 0 { Capabilities::TOOL_CONNECTED } else { Capabilities::empty() },
@@ -66,7 +66,7 @@ fn config(capabilities: u8, bounds: u8) -> Config {
             ..Limits::default()
         },
         host_timeout: (capabilities & 0x80 != 0).then_some(Duration::from_secs(20)),
-        ..Config::default()
+        ..ServerConfig::default()
     }
 }
 
@@ -89,7 +89,7 @@ struct World<S: Datastore> {
     /// Open connections.
     peers: Vec<PeerId>,
     open_requests: BTreeSet<(PeerId, Tag)>,
-    open_calls: BTreeSet<CallId>,
+    open_calls: BTreeSet<HostCallId>,
     /// All upcalls, answered or not: the host may answer twice.
     upcalls: BTreeMap<UpcallId, Upcall>,
     last_id: u32,
@@ -188,7 +188,7 @@ impl<S: Datastore> World<S> {
     }
 
     fn host(&mut self, call: HostCall) {
-        let id = CallId(self.next_id().into());
+        let id = HostCallId(self.next_id().into());
         self.open_calls.insert(id);
         self.input(Input::Host(id, call));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use modex::server::{CallId, HostReply, UpcallId};
+use modex::server::{HostCallId, HostReply, UpcallId};
 use modex::types::{Kval, ProcId, Status, Text, Time};
 
 use super::local_collectives::CollectiveKind;
@@ -41,7 +41,7 @@ pub(super) struct Host {
     pub(super) exchanges: BTreeMap<Subject, VecDeque<Exchange>>,
     pub(super) by_number: BTreeMap<u64, Subject>,
     /// The server and upcall that a call was made for.
-    pub(super) calls: BTreeMap<(ServerId, CallId), (ServerId, UpcallId)>,
+    pub(super) calls: BTreeMap<(ServerId, HostCallId), (ServerId, UpcallId)>,
     pub(super) last: u64,
     /// When the last answer on its way to a node arrives.
     pub(super) links: BTreeMap<u32, Time>,

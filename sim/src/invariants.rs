@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use modex::proto::Tag;
-use modex::server::{CallId, PeerId, UpcallId};
+use modex::server::{HostCallId, PeerId, UpcallId};
 use modex::types::{Key, ProcId, Status, Time, Value};
 
 use super::queue::ServerId;
@@ -30,7 +30,7 @@ pub(super) struct Rules {
     /// Requests for a value of a process on the same server, with the key.
     held: BTreeMap<(ServerId, u32), BTreeMap<(PeerId, Tag), u8>>,
     deadlines: BTreeSet<(Time, PeerId, Tag)>,
-    calls: BTreeSet<(ServerId, CallId)>,
+    calls: BTreeSet<(ServerId, HostCallId)>,
     fetches: BTreeMap<ServerId, BTreeMap<(ProcId, Option<Key>), UpcallId>>,
     broken: Option<Broken>,
 }
@@ -146,12 +146,12 @@ impl Rules {
     }
 
     /// The host called a server.
-    pub(super) fn host_called(&mut self, server: ServerId, call: CallId) {
+    pub(super) fn host_called(&mut self, server: ServerId, call: HostCallId) {
         self.calls.insert((server, call));
     }
 
     /// Every call of the host is completed exactly once.
-    pub(super) fn host_call_completed(&mut self, server: ServerId, call: CallId) {
+    pub(super) fn host_call_completed(&mut self, server: ServerId, call: HostCallId) {
         if !self.calls.remove(&(server, call)) {
             self.breaks(Rule::AnsweredOnce, || format!("{call:?} of the host of {server:?} was completed twice"));
         }

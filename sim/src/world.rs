@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use modex::gds::NamespaceReader;
 use modex::proto::Tag;
-use modex::server::{Capabilities, Config, Limits, PeerId, ServerCore, UpcallId};
+use modex::server::{Capabilities, Limits, PeerId, ServerConfig, ServerCore, UpcallId};
 use modex::types::{Namespace, ProcId, Time};
 
 use super::bootstraps::{Bootstraps, PendingGroupRequest};
@@ -169,7 +169,7 @@ impl World {
             | Capabilities::NOTIFY_EVENT
             | Capabilities::LOG;
         let limits = Limits { requests_per_peer_max: REQUESTS_MAX, ..Limits::default() };
-        let config = Config { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..Config::default() };
+        let config = ServerConfig { capabilities, limits, host_timeout: Some(HOST_TIMEOUT), ..ServerConfig::default() };
         let span_bytes = SPAN_BYTES + u64::from(self.setup.ranks) * 64;
         let store = SimStore::new(&format!("n{node}"), span_bytes, self.setup.canary);
         ServerCore::new(config, store)

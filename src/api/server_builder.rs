@@ -7,7 +7,7 @@ use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
     self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
 };
-use crate::server::Config;
+use crate::server::ServerConfig;
 use crate::shmem::BackingKind;
 use crate::types::{AsStatus, Namespace, NamespaceError, ProcId, Status};
 
@@ -30,7 +30,7 @@ pub struct ServerBuilder {
     backing: BackingKind,
     limits: StoreLimits,
     connections: ConnectionLimits,
-    core: Config,
+    core: ServerConfig,
 }
 
 impl Server {
@@ -57,7 +57,7 @@ impl ServerBuilder {
             backing: BackingKind::Memfd,
             limits: StoreLimits::default(),
             connections: ConnectionLimits::default(),
-            core: Config::default(),
+            core: ServerConfig::default(),
         }
     }
 

@@ -24,10 +24,12 @@
 //!
 //! ```
 //! use modex::gds::model::MapStore;
-//! use modex::server::{CallId, Config, HostCall, HostResult, Input, Output, RegisterNamespace, ServerCore};
+//! use modex::server::{
+//!     HostCall, HostCallId, HostResult, Input, Output, RegisterNamespace, ServerConfig, ServerCore,
+//! };
 //! use modex::types::{Namespace, Status, Time};
 //!
-//! let mut server = ServerCore::new(Config::default(), MapStore::new());
+//! let mut server = ServerCore::new(ServerConfig::default(), MapStore::new());
 //! let job = Namespace::new("job").unwrap();
 //! let call = HostCall::RegisterNamespace(RegisterNamespace {
 //!     namespace: job,
@@ -35,8 +37,8 @@
 //!     description: Vec::new().into(),
 //!     nodata: false,
 //! });
-//! server.handle(Time::ZERO, Input::Host(CallId(1), call));
-//! let expected = Output::Complete(CallId(1), HostResult::Status(Status::SUCCESS));
+//! server.handle(Time::ZERO, Input::Host(HostCallId(1), call));
+//! let expected = Output::Complete(HostCallId(1), HostResult::Status(Status::SUCCESS));
 //! assert!(std::iter::from_fn(|| server.poll_output()).any(|output| output == expected));
 //! ```
 
@@ -47,12 +49,12 @@ mod state;
 
 pub use interface::answer::{Answer, TopologyQuestion};
 pub use interface::cleanup::{Cleanup, DirectoryRules};
-pub use interface::config::{Capabilities, Config, Contact, Limits, ToolAdmission, ToolPolicy};
+pub use interface::config::{Capabilities, Contact, Limits, ServerConfig, ToolAdmission, ToolPolicy};
 pub use interface::connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub use interface::host::{
-    AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceData,
-    FenceUpcall, HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
-    RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
+    AbortUpcall, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceData,
+    FenceUpcall, HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet,
+    RegisterClient, RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId,
 };
 pub use interface::io::{Forwarded, Garbage, Input, NodeHardware, Output};
 pub use interface::job_data::JobData;

@@ -12,7 +12,7 @@ use modex::gds::registration::Description;
 use modex::keys;
 use modex::proto::{Collective, Group, Request, Service};
 use modex::server::{
-    CallId, DirectModex, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostReply, HostResult, Input,
+    DirectModex, DirectModexRequest, FenceUpcall, GroupOperation, HostCall, HostCallId, HostReply, HostResult, Input,
     RegisterNamespace, Upcall, UpcallId,
 };
 use modex::types::{AsStatus, Info, Key, Kval, ProcId, Status, Time, Value};
@@ -311,7 +311,7 @@ impl World {
             return;
         }
         self.host.last += 1;
-        let id = CallId(self.host.last);
+        let id = HostCallId(self.host.last);
         if let Some(asker) = asker {
             self.host.calls.insert((server, id), asker);
         }
@@ -336,7 +336,7 @@ impl World {
                 continue;
             }
             self.host.last += 1;
-            let (id, now) = (CallId(self.host.last), self.now);
+            let (id, now) = (HostCallId(self.host.last), self.now);
             let size = Info::new(Key::from_static(keys::JOB_SIZE.name()), 64_u32);
             let registration = RegisterNamespace {
                 namespace: entry.namespace.clone(),
@@ -352,7 +352,7 @@ impl World {
     }
 
     /// A server has finished a call of the host.
-    pub(crate) fn completed(&mut self, server: ServerId, call: CallId, result: HostResult) {
+    pub(crate) fn completed(&mut self, server: ServerId, call: HostCallId, result: HostResult) {
         self.rules.host_call_completed(server, call);
         let Some((asker, upcall)) = self.host.calls.remove(&(server, call)) else { return };
         let reply = match result {

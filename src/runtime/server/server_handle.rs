@@ -40,7 +40,7 @@ use crate::runtime::shared::clock::{Clock, calendar_time};
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Config, Contact, Limits, ServerCore};
+use crate::server::{Contact, Limits, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -69,7 +69,7 @@ pub struct ServerOptions {
     /// Limits of what connections can hold.
     pub connections: ConnectionLimits,
     /// Limits and times of the core. The host's capabilities replace these.
-    pub core: Config,
+    pub core: ServerConfig,
     /// Options of the segments.
     pub store: StoreOptions,
 }
@@ -159,7 +159,7 @@ impl ServerHandle {
         let server = environment.address.server.clone();
         let events = EventHub::new(server.clone(), FIRST_HANDLER, clock, outside);
         let (running, drained) = bounded(0);
-        let core = Config { tools, answers_topology: topology.is_for_clients(), ..core };
+        let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
         let capabilities = core.capabilities;
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
@@ -271,11 +271,11 @@ impl std::fmt::Debug for ServerHandle {
 }
 
 /// The configuration of the core, with what the host and the node contribute.
-fn complete(core: Config, host: &dyn Host, environment: &ServerEnvironment) -> Config {
+fn complete(core: ServerConfig, host: &dyn Host, environment: &ServerEnvironment) -> ServerConfig {
     // Room for 2^30 commits of a process per second; the highest bit has another meaning.
     let commit_base = calendar_time().unwrap_or_default().min(u64::from(u32::MAX)) << 30;
     let (capabilities, contact) = (host.capabilities(), Some(contact(environment)));
-    Config { capabilities, commit_base, contact, ..within_descriptors(core) }
+    ServerConfig { capabilities, commit_base, contact, ..within_descriptors(core) }
 }
 
 /// The server's name and address, by which processes find it.
@@ -295,9 +295,9 @@ fn start_proofs(prover: Arc<dyn Prover>, loop_sender: LoopSender, clock: Clock) 
 
 /// Users share the descriptors if the process may have only few. Otherwise one user can take all, and another user's
 /// first commit, which needs one for the segment, is refused.
-fn within_descriptors(core: Config) -> Config {
+fn within_descriptors(core: ServerConfig) -> ServerConfig {
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).unwrap_or_default();
     let shared = usize::try_from(soft / 8 * 7).unwrap_or(usize::MAX);
     let limits = Limits { peers_max: core.limits.peers_max.min(shared), ..core.limits };
-    Config { limits, ..core }
+    ServerConfig { limits, ..core }
 }

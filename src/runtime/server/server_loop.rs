@@ -32,7 +32,7 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, CallId, Cleanup, HostCall, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
+    Answer, Cleanup, HostCall, HostCallId, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -64,7 +64,7 @@ pub(super) struct ServerLoop {
 pub(super) struct Calls {
     last: u64,
     /// Each with the process or job that the call ends.
-    result_receivers: BTreeMap<CallId, (ResultReceiver, Option<ProcId>)>,
+    result_receivers: BTreeMap<HostCallId, (ResultReceiver, Option<ProcId>)>,
 }
 
 impl ServerLoop {
@@ -518,7 +518,7 @@ impl ServerLoop {
         }
     }
 
-    fn complete(&mut self, id: CallId, result: HostResult<HostData>) {
+    fn complete(&mut self, id: HostCallId, result: HostResult<HostData>) {
         match self.calls.result_receivers.remove(&id) {
             // The waiting thread may be gone.
             Some((ResultReceiver::Waiter(waiter), _)) => drop(waiter.send(result)),
@@ -552,7 +552,7 @@ impl ServerLoop {
                 | LoopMessage::Shutdown => {}
             }
         }
-        let ids: Vec<CallId> = self.calls.result_receivers.keys().copied().collect();
+        let ids: Vec<HostCallId> = self.calls.result_receivers.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
         }
@@ -620,9 +620,9 @@ const fn what_of(message: &LoopMessage) -> &'static str {
 }
 
 impl Calls {
-    fn insert(&mut self, receiver: ResultReceiver, ended: Option<ProcId>) -> CallId {
+    fn insert(&mut self, receiver: ResultReceiver, ended: Option<ProcId>) -> HostCallId {
         self.last += 1;
-        let id = CallId(self.last);
+        let id = HostCallId(self.last);
         self.result_receivers.insert(id, (receiver, ended));
         id
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::gds::Datastore;
-use crate::server::interface::{CallId, HostCall, HostResult};
+use crate::server::interface::{HostCall, HostCallId, HostResult};
 use crate::server::state::{Listener, ServerCore};
 use crate::types::{Status, Time};
 
 impl<S: Datastore> ServerCore<S> {
-    pub(super) fn host_call(&mut self, now: Time, call: CallId, host_call: HostCall) {
+    pub(super) fn host_call(&mut self, now: Time, call: HostCallId, host_call: HostCall) {
         let ticket = self.outputs.accept_call(call);
         let status = match host_call {
             HostCall::RegisterNamespace(registration) => {

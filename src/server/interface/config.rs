@@ -68,7 +68,7 @@ with_services!(capabilities);
 
 /// Configuration of a server. Made once, at the edge.
 #[derive(Clone, Debug, Default)]
-pub struct Config {
+pub struct ServerConfig {
     /// Upcalls that the host answers.
     pub capabilities: Capabilities,
     /// Tools that may connect.

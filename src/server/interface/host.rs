@@ -18,7 +18,7 @@ use crate::types::{AsStatus, Info, Key, Kval, Namespace, Pdata, ProcId, Status, 
 
 /// Identifies one call of the host; chosen by the caller, returned with [`HostResult`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
+pub struct HostCallId(pub u64);
 
 /// Identifies one upcall; chosen by the core, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::answer::Answer;
 use super::cleanup::Cleanup;
 use super::connection::{Hello, PeerId, ToolHello};
-use super::host::{CallId, HostCall, HostData, HostReply, HostResult, Upcall, UpcallId};
+use super::host::{HostCall, HostCallId, HostData, HostReply, HostResult, Upcall, UpcallId};
 use super::refusal::{Reason, Refusal};
 use super::requests::IofOutput;
 use crate::events::Event;
@@ -32,7 +32,7 @@ pub enum Input {
     /// A connection ended. Not needed after [`Output::Refuse`] or [`Output::Close`], and harmless.
     Lost(PeerId),
     /// A call of the host. Ends in [`Output::Complete`].
-    Host(CallId, HostCall),
+    Host(HostCallId, HostCall),
     /// The host's answer to an upcall. It is ignored if no request waits for it.
     Completed(UpcallId, HostReply),
     /// The node's topology, after [`Output::WantTopology`].
@@ -85,7 +85,7 @@ pub enum Output {
     /// Notify the handlers in the server's own process of an event.
     Raise(Event),
     /// Complete a call of the host.
-    Complete(CallId, HostResult<HostData>),
+    Complete(HostCallId, HostResult<HostData>),
     /// Remove what a process, or its job, left behind.
     Cleanup(Cleanup),
     /// Data of this namespace was published: wake the sleepers on its segment.

@@ -34,13 +34,13 @@ pub(super) mod unread;
 
 pub(super) use answer::{Answer, TopologyQuestion};
 pub(super) use cleanup::{Cleanup, DirectoryRules};
-pub(super) use config::{Capabilities, Config, Limits, ToolAdmission};
+pub(super) use config::{Capabilities, Limits, ServerConfig, ToolAdmission};
 pub(super) use connection::{Credentials, Hello, PeerId, StoreOffer, ToolHello, ToolKind};
 pub(super) use directives::{GetDirectives, OwnedRealm, find, flag, processes, requires_more_than, timeout};
 pub(super) use host::{
-    AbortUpcall, CallId, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,
-    HostCall, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient, RegisterEvents,
-    RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
+    AbortUpcall, ClientConnected, ClientFinalized, Contribution, DirectModex, DirectModexRequest, FenceUpcall,
+    HostCall, HostCallId, HostData, HostReply, HostResult, OwnGet, ProcessFacts, ProcessSet, RegisterClient,
+    RegisterEvents, RegisterNamespace, ToolUpcall, Upcall, UpcallId, settled,
 };
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;

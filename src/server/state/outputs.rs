@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::proto::{Reply, Tag};
-use crate::server::interface::{Answer, CallId, CommittedValues, HostData, HostResult, Output, PeerId};
+use crate::server::interface::{Answer, CommittedValues, HostCallId, HostData, HostResult, Output, PeerId};
 use crate::types::Status;
 
 /// The duty to answer one accepted request. Other code can't copy or make it, so it is spent exactly once: by
@@ -25,7 +25,7 @@ impl Ticket {
 #[derive(Debug)]
 #[must_use = "every call of the host is completed exactly once"]
 pub(crate) struct CallTicket {
-    call: CallId,
+    call: HostCallId,
 }
 
 /// Pending outputs, in order, and the number of open duties.
@@ -75,7 +75,7 @@ impl Outputs {
         }
     }
 
-    pub(crate) fn accept_call(&mut self, call: CallId) -> CallTicket {
+    pub(crate) fn accept_call(&mut self, call: HostCallId) -> CallTicket {
         self.open_calls = self.open_calls.saturating_add(1);
         CallTicket { call }
     }

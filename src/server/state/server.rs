@@ -25,13 +25,13 @@ use super::ties::Ties;
 use super::timers::Timers;
 use super::tools::Tools;
 use crate::gds::Datastore;
-use crate::server::interface::Config;
+use crate::server::interface::ServerConfig;
 use crate::topo::Inventories;
 
 /// The server core over a datastore. See the module's documentation.
 #[derive(Debug)]
 pub struct ServerCore<S: Datastore> {
-    pub(in crate::server) config: Config,
+    pub(in crate::server) config: ServerConfig,
     pub(in crate::server) store: S,
     pub(in crate::server) registry: Registry,
     pub(in crate::server) peers: Peers,
@@ -63,7 +63,7 @@ pub struct ServerCore<S: Datastore> {
 impl<S: Datastore> ServerCore<S> {
     /// A server without any registrations, which publishes into `store`.
     #[must_use]
-    pub fn new(config: Config, store: S) -> Self {
+    pub fn new(config: ServerConfig, store: S) -> Self {
         Self {
             registry: Registry::new(config.commit_base),
             config,

@@ -14,8 +14,8 @@ use crate::proto::{
 };
 use crate::server::rules::access::{Action, Object, Relation, Trust};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient,
-    RegisterNamespace, ToolAdmission, ToolPolicy, UpcallId,
+    Capabilities, Credentials, Hello, HostCall, HostReply, Input, Output, PeerId, RegisterClient, RegisterNamespace,
+    ServerConfig, ToolAdmission, ToolPolicy, UpcallId,
 };
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, Namespace, ProcId, Query, Rank, Scope, Status, Text, Value};
@@ -106,7 +106,7 @@ fn listen(rig: &mut Rig, peer: PeerId) {
 fn world_with(capabilities: Capabilities, own_uid: u32) -> (Rig, Vec<(Who, PeerId)>) {
     let tools = ToolPolicy { admission: ToolAdmission::Named, any_user: true, own_uid, name_prefix: "t".to_owned() };
     let capabilities = capabilities | Capabilities::SPAWN | Capabilities::TOOL_CONNECTED;
-    let config = Config { capabilities, tools, ..Config::default() };
+    let config = ServerConfig { capabilities, tools, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     join(&mut rig, HEARD, &alices(), ALICE);
     rig.put(HEARD, Scope::Global, "a", 1);

@@ -6,7 +6,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Group, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, Upcall,
+    Capabilities, Credentials, Hello, HostCall, Input, Limits, Output, PeerId, RegisterClient, ServerConfig, Upcall,
 };
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Text, Value};
 
@@ -114,7 +114,7 @@ fn a_leader_that_is_lost_ends_it_and_who_was_added_is_missed() {
 #[test]
 fn members_elsewhere_need_a_host_and_one_process_has_a_share() {
     let limits = Limits { collectives_per_process_max: 1, ..Limits::default() };
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { limits, ..ServerConfig::default() }, MapStore::new());
     let peers = rig.job(2, 1);
     let outputs = rig.request(peers[0], construct(&[proc(0)], &[leaders(1), adding(&[proc(1)])]));
     assert_eq!(statuses(&outputs), [(peers[0], Status::ERR_NOT_SUPPORTED)]);
@@ -155,7 +155,7 @@ fn the_time_that_somebody_names_is_that_of_the_whole_call() {
 #[test]
 fn who_says_too_much_is_refused_before_it_counts() {
     let limits = Limits { participants_max: 4, ..Limits::default() };
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { limits, ..ServerConfig::default() }, MapStore::new());
     let peers = rig.job(9, 3);
     let full = Status::ERR_OUT_OF_RESOURCE;
     let many: Vec<ProcId> = (1..6).map(proc).collect();

@@ -7,7 +7,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{JobControl, Reply, Request, Service};
 use crate::server::{
-    Capabilities, Cleanup, Config, DirectoryRules, HostCall, Limits, Output, RegisterClient, ToolPolicy, Upcall,
+    Capabilities, Cleanup, DirectoryRules, HostCall, Limits, Output, RegisterClient, ServerConfig, ToolPolicy, Upcall,
 };
 use crate::types::{Info, ProcId, Rank, Status};
 
@@ -30,7 +30,7 @@ fn ignored(list: &str) -> Info {
 /// A server of the clients' own user.
 fn own(capabilities: Capabilities, limits: Limits) -> Rig {
     let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
-    Rig::with(Config { capabilities, tools, limits, ..Config::default() }, MapStore::new())
+    Rig::with(ServerConfig { capabilities, tools, limits, ..ServerConfig::default() }, MapStore::new())
 }
 
 fn set<const N: usize>(paths: [&str; N]) -> BTreeSet<String> {

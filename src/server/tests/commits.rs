@@ -9,7 +9,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::{Commit, Reply, Request};
-use crate::server::{Capabilities, Config, Input, Output};
+use crate::server::{Capabilities, Input, Output, ServerConfig};
 use crate::types::{Info, InfoFlags, Key, Kval, Scope, Status, Value};
 
 fn parts(parts: &[(Scope, &[Kval])]) -> Request {
@@ -192,7 +192,7 @@ fn internal_values_have_no_business_here() {
 
 #[test]
 fn a_full_store_is_an_error_at_the_commit_and_leaves_what_was_there() {
-    let mut rig = Rig::with(Config::default(), MapStore::with_values_max(1));
+    let mut rig = Rig::with(ServerConfig::default(), MapStore::with_values_max(1));
     let peer = rig.job(2, 1)[0];
     rig.put(peer, Scope::Global, "a", 1);
     assert_eq!(statuses(&rig.put(peer, Scope::Global, "b", 1)), [(peer, Status::ERR_OUT_OF_RESOURCE)]);
@@ -212,7 +212,7 @@ fn committed_data_outlives_its_process() {
 /// on one node alone counted from the beginning, and no other node saw its values.
 #[test]
 fn the_numbers_of_commits_go_on_when_a_job_is_registered_anew() {
-    let mut rig = Rig::with(Config { commit_base: 1 << 30, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { commit_base: 1 << 30, ..ServerConfig::default() }, MapStore::new());
     let ask = || crate::server::DirectModexRequest { proc: proc(0), key: None, timeout: None };
     for number in [2, 4] {
         let peer = rig.job(2, 1)[0];
@@ -272,7 +272,7 @@ fn a_request_behind_a_large_commit_comes_after_it() {
 
 #[test]
 fn a_large_commit_that_is_refused_is_answered_once() {
-    let mut rig = Rig::with(Config::default(), MapStore::with_values_max(300));
+    let mut rig = Rig::with(ServerConfig::default(), MapStore::with_values_max(300));
     let peers = rig.job(2, 2);
     let all = rig.request(peers[0], large_commit(1000));
     assert_eq!(statuses(&all), [(peers[0], Status::ERR_OUT_OF_RESOURCE)]);
@@ -296,7 +296,7 @@ fn a_connection_that_ends_within_a_large_commit_leaves_nothing_behind() {
 fn the_memory_of_a_large_commit_is_handed_out() {
     let is_discarded = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Discard(_)));
     for values_max in [300, 2000] {
-        let mut rig = Rig::with(Config::default(), MapStore::with_values_max(values_max));
+        let mut rig = Rig::with(ServerConfig::default(), MapStore::with_values_max(values_max));
         let peer = rig.job(2, 1)[0];
         assert!(!is_discarded(&rig.request(peer, large_commit(100))));
         assert!(is_discarded(&rig.request(peer, large_commit(1000))), "{values_max}");

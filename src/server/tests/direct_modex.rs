@@ -5,8 +5,8 @@ use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::{RankData, Reply};
 use crate::server::{
-    Answer, Capabilities, Config, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId,
-    Upcall,
+    Answer, Capabilities, DirectModex, DirectModexRequest, HostCall, HostReply, HostResult, Output, PeerId,
+    ServerConfig, Upcall,
 };
 use crate::types::{Info, Key, Kval, ProcId, Rank, Scope, Status, Text, Value};
 
@@ -66,7 +66,7 @@ fn data_without_the_key_is_kept_but_the_key_is_not_found() {
 
 #[test]
 fn a_store_that_cannot_take_the_data_is_an_error_for_whoever_waits() {
-    let config = Config { capabilities: Capabilities::DIRECT_MODEX, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::DIRECT_MODEX, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::with_values_max(0));
     let peer = rig.job(4, 1)[0];
     let (id, _) = upcall(&rig.request(peer, get(&proc(3), Some("a"), &[])));
@@ -144,10 +144,10 @@ fn a_fetch_of_the_commit_that_is_here_in_part_fills_the_gaps() {
 
 #[test]
 fn a_host_that_never_answers_is_a_timeout() {
-    let config = Config {
+    let config = ServerConfig {
         capabilities: Capabilities::DIRECT_MODEX,
         host_timeout: Some(Duration::from_secs(60)),
-        ..Config::default()
+        ..ServerConfig::default()
     };
     let mut rig = Rig::with(config, MapStore::new());
     let peer = rig.job(4, 1)[0];

@@ -2,8 +2,8 @@ use super::harness::*;
 use crate::events::{DEFAULT_HANDLER, Event};
 use crate::proto::{Notify, RegisterEvents, Reply, Request};
 use crate::server::{
-    Answer, CallId, Capabilities, Config, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId,
-    RegisterEvents as Wish, Upcall,
+    Answer, Capabilities, HostCall, HostCallId, HostReply, HostResult, Input, Limits, Output, PeerId,
+    RegisterEvents as Wish, ServerConfig, Upcall,
 };
 use crate::types::codes::range;
 use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
@@ -271,7 +271,7 @@ fn the_servers_own_process_listens_too_and_hears_of_lost_clients() {
     rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
     let wish = HostCall::RegisterEvents(Wish { codes: vec![CODE, Status::ERR_LOST_CONNECTION], directives: vec![] });
     let outputs = rig.host(wish);
-    assert!(matches!(outputs[0], Output::Complete(CallId(_), HostResult::Status(Status::SUCCESS))));
+    assert!(matches!(outputs[0], Output::Complete(HostCallId(_), HostResult::Status(Status::SUCCESS))));
     assert_eq!(told(&outputs), [(None, CODE)]);
     assert_eq!(told(&rig.host(of_host(CODE, range::RANGE_LOCAL, &[]))), [(None, CODE)]);
     let outputs = rig.lose(peers[1]);
@@ -287,7 +287,7 @@ fn the_servers_own_process_listens_too_and_hears_of_lost_clients() {
 fn wishes_are_bounded() {
     let limits = Limits { event_codes_max: 2, ..Limits::default() };
     let store = crate::gds::model::MapStore::new();
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, store);
+    let mut rig = Rig::with(ServerConfig { limits, ..ServerConfig::default() }, store);
     let peers = rig.job(1, 1);
     let code = |number: i32| Status::from_raw(-1000 - number);
     let status = |outputs: Vec<Output>| statuses(&outputs)[0].1;
@@ -299,8 +299,11 @@ fn wishes_are_bounded() {
 
 #[test]
 fn a_pending_wish_ends_with_the_host_in_time() {
-    let config =
-        Config { capabilities: ALL, host_timeout: Some(std::time::Duration::from_secs(5)), ..Config::default() };
+    let config = ServerConfig {
+        capabilities: ALL,
+        host_timeout: Some(std::time::Duration::from_secs(5)),
+        ..ServerConfig::default()
+    };
     let mut rig = Rig::with(config, crate::gds::model::MapStore::new());
     let peers = rig.job(1, 1);
     rig.request(peers[0], register(&[SYSTEM]));

@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::gds::{Audience, Datastore};
 use crate::proto::exchange::{ExchangeForm, PackedFence};
-use crate::server::{Capabilities, Config, FenceData, HostReply, Output};
+use crate::server::{Capabilities, FenceData, HostReply, Output, ServerConfig};
 use crate::types::{Info, InfoFlags, Kval, ProcId, Rank, Scope, Status};
 
 const SUCCESS: Status = Status::SUCCESS;
@@ -432,7 +432,7 @@ fn an_answer_of_the_wrong_kind_is_an_error() {
 
 #[test]
 fn data_that_cannot_be_stored_fails_the_fence_for_all() {
-    let config = Config { capabilities: Capabilities::FENCE, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::FENCE, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::with_values_max(1));
     let peers = rig.job(4, 2);
     let (id, _) = collect(&mut rig, &peers);
@@ -477,7 +477,7 @@ fn the_timeout_bounds_the_local_phase_only() {
 #[test]
 fn a_host_that_never_answers_is_a_timeout_for_all() {
     let host_timeout = Some(Duration::from_secs(60));
-    let config = Config { capabilities: Capabilities::FENCE, host_timeout, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::FENCE, host_timeout, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peers = rig.job(4, 2);
     let (id, _) = collect(&mut rig, &peers);

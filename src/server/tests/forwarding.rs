@@ -4,7 +4,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{IofDeregister, IofPull, Reply, Request};
 use crate::server::{
-    Capabilities, Config, Forwarded, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, Upcall,
+    Capabilities, Forwarded, HostCall, HostReply, HostResult, IofOutput, Limits, Output, PeerId, ServerConfig, Upcall,
     UpcallId,
 };
 use crate::types::{ProcId, Status};
@@ -120,7 +120,7 @@ fn output_nobody_wants_yet_waits_for_the_first_who_does() {
 #[test]
 fn what_is_kept_is_bounded_and_goes_with_its_job() {
     let limits = Limits { kept_output_bytes_max: 1000, ..Limits::default() };
-    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     rig.job(1, 1);
     let large = |letter: &str| letter.repeat(700);
@@ -192,7 +192,7 @@ fn one_who_has_left_gets_nothing_more() {
 #[test]
 fn pulls_are_bounded() {
     let limits = Limits { pulls_max: 1, ..Limits::default() };
-    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peer = rig.job(1, 1)[0];
     let (id, _) = upcall(&rig.request(peer, pull(&[everybody()], STDOUT, 1)));
@@ -219,7 +219,7 @@ fn all_who_want_a_piece_of_output_share_it() {
 #[test]
 fn one_process_has_a_share_of_the_pulls() {
     let limits = Limits { pulls_per_process_max: 1, ..Limits::default() };
-    let config = Config { capabilities: Capabilities::IOF_PULL, limits, ..Config::default() };
+    let config = ServerConfig { capabilities: Capabilities::IOF_PULL, limits, ..ServerConfig::default() };
     let mut rig = Rig::with(config, MapStore::new());
     let peers = rig.job(2, 2);
     // Both pulls are at the host when the first is granted.

@@ -6,8 +6,8 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Get, Group, RankData, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output,
-    PeerId, RegisterClient, Upcall,
+    Capabilities, Credentials, GroupOperation, GroupRequest, Hello, HostCall, HostReply, Input, Limits, Output, PeerId,
+    RegisterClient, ServerConfig, Upcall,
 };
 use crate::types::{DataArray, DataType, Info, InfoFlags, Kval, ProcId, Rank, Status, Text, Value};
 
@@ -342,7 +342,7 @@ fn what_members_say_of_a_group_is_bounded() {
 #[test]
 fn one_process_has_a_share_of_the_groups() {
     let limits = Limits { groups_per_process_max: 1, ..Limits::default() };
-    let mut rig = Rig::with(Config { limits, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { limits, ..ServerConfig::default() }, MapStore::new());
     let peers = rig.job(2, 2);
     assert_eq!(formed(&rig.request(peers[0], construct("a", &[proc(0)], &[]))).0, [peers[0]]);
     let outputs = rig.request(peers[0], construct("b", &[proc(0)], &[]));

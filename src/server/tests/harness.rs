@@ -4,8 +4,8 @@ use std::time::Duration;
 use crate::gds::model::MapStore;
 use crate::proto::{Collective, Commit, Get, Reply, Request, Tag, Version};
 use crate::server::{
-    Answer, CallId, Capabilities, Config, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostReply, Input,
-    Output, PeerId, RegisterClient, RegisterNamespace, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId,
+    Answer, Capabilities, Credentials, FenceData, FenceUpcall, Hello, HostCall, HostCallId, HostReply, Input, Output,
+    PeerId, RegisterClient, RegisterNamespace, ServerConfig, ServerCore, StoreOffer, ToolPolicy, Upcall, UpcallId,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Time, Value};
 
@@ -27,15 +27,15 @@ impl Rig {
     pub(super) fn new(capabilities: Capabilities) -> Self {
         // The server of one user, who may do everything.
         let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
-        Self::with(Config { capabilities, tools, ..Config::default() }, MapStore::new())
+        Self::with(ServerConfig { capabilities, tools, ..ServerConfig::default() }, MapStore::new())
     }
 
     /// A server of root, which serves several users.
     pub(super) fn of_root(capabilities: Capabilities) -> Self {
-        Self::with(Config { capabilities, ..Config::default() }, MapStore::new())
+        Self::with(ServerConfig { capabilities, ..ServerConfig::default() }, MapStore::new())
     }
 
-    pub(super) fn with(config: Config, store: MapStore) -> Self {
+    pub(super) fn with(config: ServerConfig, store: MapStore) -> Self {
         Self { server: ServerCore::new(config, store), now: Time::ZERO, last_peer: 0, last_tag: 100, last_call: 0 }
     }
 
@@ -61,7 +61,7 @@ impl Rig {
 
     pub(super) fn host(&mut self, call: HostCall) -> Vec<Output> {
         self.last_call += 1;
-        self.input(Input::Host(CallId(self.last_call), call))
+        self.input(Input::Host(HostCallId(self.last_call), call))
     }
 
     pub(super) fn register(&mut self, name: &str, job_size: Option<u32>, local_count: Option<u32>) -> Vec<Output> {

@@ -10,7 +10,7 @@ use crate::proto::{
     Allocate, Command, Credential, GetCredential, IofPull, IofPush, JobControl, Log, Lookup, Monitor, Publish,
     QueryInfo, Reply, Request, Service, Spawn, Unpublish, ValidateCredential,
 };
-use crate::server::{Answer, Capabilities, Config, HostReply, Output, PeerId, Requester, Upcall, UpcallId};
+use crate::server::{Answer, Capabilities, HostReply, Output, PeerId, Requester, ServerConfig, Upcall, UpcallId};
 use crate::types::{App, Info, Pdata, ProcId, Query, Status, Text, Value};
 
 const EVERYBODYS_CLAIM: [&str; 2] = ["pmix.euid", "pmix.egid"];
@@ -130,7 +130,11 @@ fn the_hosts_failure_is_the_answer() {
 #[test]
 fn a_host_that_never_answers_is_a_timeout_and_its_late_answer_ignored() {
     for (needs, request) in requests() {
-        let config = Config { capabilities: needs, host_timeout: Some(Duration::from_secs(60)), ..Config::default() };
+        let config = ServerConfig {
+            capabilities: needs,
+            host_timeout: Some(Duration::from_secs(60)),
+            ..ServerConfig::default()
+        };
         let mut rig = Rig::with(config, MapStore::new());
         let peer = rig.job(1, 1)[0];
         let (id, _) = upcall(&rig.request(peer, request));

@@ -6,8 +6,8 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Commit, QueryInfo, Reply, Request, Spawn, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input, Limits,
-    Output, PeerId, Refusal, RegisterClient, ToolPolicy,
+    Capabilities, Credentials, DirectModexRequest, Hello, HostCall, HostReply, HostResult, Input, Limits, Output,
+    PeerId, Refusal, RegisterClient, ServerConfig, ToolPolicy,
 };
 use crate::types::{Key, Kval, ProcId, Query, Scope, Status, Text, Value};
 
@@ -17,7 +17,7 @@ fn rig(limits: Limits) -> Rig {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX;
     // The user of all processes, who may take all resources.
     let tools = ToolPolicy { own_uid: OWNER.uid, ..ToolPolicy::default() };
-    Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new())
+    Rig::with(ServerConfig { capabilities, limits, tools, ..ServerConfig::default() }, MapStore::new())
 }
 
 #[test]

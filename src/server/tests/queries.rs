@@ -7,8 +7,8 @@ use crate::gds::model::MapStore;
 use crate::keys;
 use crate::proto::{QueryInfo, Reply, Request, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet,
-    PeerId, RegisterClient, RegisterNamespace, ToolAdmission, ToolHello, ToolPolicy,
+    Capabilities, Credentials, Hello, HostCall, HostReply, HostResult, Input, NodeHardware, Output, OwnGet, PeerId,
+    RegisterClient, RegisterNamespace, ServerConfig, ToolAdmission, ToolHello, ToolPolicy,
 };
 use crate::shmem::SegmentOptions;
 use crate::topo::SharedMachine;
@@ -29,7 +29,8 @@ fn hardware() -> NodeHardware {
 
 /// A server that has the topology, and a job of two whose first process is bound.
 fn rig(capabilities: Capabilities, answers_topology: bool) -> (Rig, PeerId) {
-    let mut rig = Rig::with(Config { capabilities, answers_topology, ..Config::default() }, MapStore::new());
+    let mut rig =
+        Rig::with(ServerConfig { capabilities, answers_topology, ..ServerConfig::default() }, MapStore::new());
     register_bound(&mut rig, "job");
     rig.register_client(&proc(0));
     let peer = rig.join(&proc(0), SOCKET);
@@ -194,7 +195,7 @@ fn the_servers_own_process_waits_for_the_topology_as_others_do() {
 fn a_query_tells_a_tool_of_its_users_jobs_and_nobody_of_other_users_processes() {
     const OTHER: u32 = OWNER.uid + 1;
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
-    let mut rig = Rig::with(Config { tools, answers_topology: true, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { tools, answers_topology: true, ..ServerConfig::default() }, MapStore::new());
     register_bound(&mut rig, "job");
     rig.register_client(&proc(0));
     register_bound(&mut rig, "theirs");
@@ -314,7 +315,7 @@ fn the_rows_of_an_ended_job_are_in_no_other_table() {
 /// A table beyond the limit was freed within the turn that refused it.
 #[test]
 fn the_memory_of_a_refused_table_is_handed_out() {
-    let mut config = Config::default();
+    let mut config = ServerConfig::default();
     config.limits.query_bytes_max = 10_000;
     let mut rig = Rig::with(config, MapStore::default());
     let peer = rig.job(1000, 1)[0];

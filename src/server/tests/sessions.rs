@@ -3,8 +3,8 @@ use crate::gds::Datastore as _;
 use crate::gds::model::MapStore;
 use crate::proto::{Abort, Reply, Request, Tag, Version};
 use crate::server::{
-    Answer, Capabilities, ClientFinalized, Config, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output,
-    PeerId, Reason, Refusal, RegisterNamespace, Upcall,
+    Answer, Capabilities, ClientFinalized, Credentials, Hello, HostCall, HostReply, HostResult, Input, Output, PeerId,
+    Reason, Refusal, RegisterNamespace, ServerConfig, Upcall,
 };
 use crate::types::{Info, ProcId, Scope, Status, Text};
 use std::collections::BTreeSet;
@@ -146,10 +146,10 @@ fn a_client_the_host_does_not_want_is_refused() {
 
 #[test]
 fn a_host_that_never_answers_costs_the_client_its_admission() {
-    let config = Config {
+    let config = ServerConfig {
         capabilities: Capabilities::CLIENT_CONNECTED,
         host_timeout: Some(Duration::from_secs(5)),
-        ..Config::default()
+        ..ServerConfig::default()
     };
     let mut rig = Rig::with(config, MapStore::new());
     rig.register("job", Some(1), Some(1));

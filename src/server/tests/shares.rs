@@ -12,7 +12,7 @@ use super::harness::*;
 use crate::gds::model::MapStore;
 use crate::proto::{Command, Group, IofPull, Notify, RegisterEvents, Request, Version};
 use crate::server::{
-    Capabilities, Config, Credentials, Hello, HostCall, HostReply, Input, Limits, Output, PeerId, RegisterClient,
+    Capabilities, Credentials, Hello, HostCall, HostReply, Input, Limits, Output, PeerId, RegisterClient, ServerConfig,
 };
 use crate::types::codes::{iof_channel, range};
 use crate::types::{DataArray, DataType, Info, InfoFlags, Key, ProcId, Rank, Status, Text, Value};
@@ -23,7 +23,7 @@ const BOB: u32 = 2002;
 /// A server of root with processes of two users: three of Bob's (1 to 3), and one of Alice's (11).
 fn rig(limits: Limits) -> Rig {
     let capabilities = Capabilities::FENCE | Capabilities::DIRECT_MODEX | Capabilities::IOF_PULL;
-    let mut rig = Rig::with(Config { capabilities, limits, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { capabilities, limits, ..ServerConfig::default() }, MapStore::new());
     rig.register("bobs", Some(1000), Some(3));
     rig.register("alices", Some(1000), Some(2));
     for (id, proc, uid) in [(1, bobs(0), BOB), (2, bobs(1), BOB), (3, bobs(2), BOB), (11, alices(0), ALICE)] {

@@ -9,8 +9,8 @@ use crate::proto::{
     Version,
 };
 use crate::server::{
-    Answer, Capabilities, Config, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason,
-    Refusal, RegisterClient, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
+    Answer, Capabilities, Credentials, HostCall, HostReply, HostResult, Input, Limits, Output, PeerId, Reason, Refusal,
+    RegisterClient, ServerConfig, ToolAdmission, ToolHello, ToolKind, ToolPolicy, Upcall,
 };
 use crate::types::{Info, Namespace, ProcId, Query, Rank, Scope, Status, Text};
 
@@ -20,7 +20,10 @@ pub(super) fn policy(admission: ToolAdmission) -> ToolPolicy {
 
 fn rig(capabilities: Capabilities, admission: ToolAdmission) -> Rig {
     let host_timeout = Some(Duration::from_secs(5));
-    Rig::with(Config { capabilities, host_timeout, tools: policy(admission), ..Config::default() }, MapStore::new())
+    Rig::with(
+        ServerConfig { capabilities, host_timeout, tools: policy(admission), ..ServerConfig::default() },
+        MapStore::new(),
+    )
 }
 
 /// A tool without a name, of the server's user.
@@ -107,7 +110,7 @@ fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
     assert_eq!(arrive(&mut strict, 1, foreign.clone()), [Output::Refuse(PeerId(1), refusal)]);
     assert!(matches!(arrive(&mut strict, 2, root).as_slice(), [Output::AdmitTool(..)]));
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
-    let mut open = Rig::with(Config { tools, ..Config::default() }, MapStore::new());
+    let mut open = Rig::with(ServerConfig { tools, ..ServerConfig::default() }, MapStore::new());
     assert!(matches!(arrive(&mut open, 1, foreign).as_slice(), [Output::AdmitTool(..)]));
 }
 
@@ -117,12 +120,12 @@ fn a_tool_of_another_user_is_refused_unless_every_user_may_come() {
 fn a_tool_of_another_user_has_no_name_that_nobody_vouches_for() {
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Named) };
     let foreign = ToolHello { credentials: Credentials { uid: 1001, gid: 100 }, ..named("elsewhere", 0) };
-    let mut open = Rig::with(Config { tools: tools.clone(), ..Config::default() }, MapStore::new());
+    let mut open = Rig::with(ServerConfig { tools: tools.clone(), ..ServerConfig::default() }, MapStore::new());
     let refusal = Refusal::UnprovenName { proc: ProcId::new(namespace("elsewhere"), 0), uid: 1001 };
     assert_eq!(arrive(&mut open, 1, foreign.clone()), [Output::Refuse(PeerId(1), refusal)]);
     assert!(matches!(arrive(&mut open, 2, named("own", 0))[..], [Output::AdmitTool(..)]), "the server's user");
     let capabilities = Capabilities::TOOL_CONNECTED;
-    let mut asked = Rig::with(Config { capabilities, tools, ..Config::default() }, MapStore::new());
+    let mut asked = Rig::with(ServerConfig { capabilities, tools, ..ServerConfig::default() }, MapStore::new());
     let (id, _) = upcall(&arrive(&mut asked, 1, foreign));
     assert!(matches!(asked.complete(id, HostReply::Tool(None))[..], [Output::AdmitTool(..)]), "the host's word");
 }
@@ -235,7 +238,7 @@ fn a_connection_introduces_itself_once() {
 fn tools_count_among_the_connections() {
     let limits = Limits { peers_max: 1, ..Limits::default() };
     let tools = policy(ToolAdmission::Assigned);
-    let mut rig = Rig::with(Config { limits, tools, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { limits, tools, ..ServerConfig::default() }, MapStore::new());
     tool(&mut rig, 1);
     let refusal = Refusal::TooManyPeers { peers_max: 1 };
     assert_eq!(arrive(&mut rig, 2, stranger()), [Output::Refuse(PeerId(2), refusal)]);
@@ -245,7 +248,7 @@ fn tools_count_among_the_connections() {
 fn the_tools_of_one_user_have_a_share_of_the_connections() {
     let limits = Limits { tools_per_user_max: 1, ..Limits::default() };
     let (tools, capabilities) = (policy(ToolAdmission::Assigned), Capabilities::TOOL_CONNECTED);
-    let mut rig = Rig::with(Config { capabilities, limits, tools, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { capabilities, limits, tools, ..ServerConfig::default() }, MapStore::new());
     let (id, _) = upcall(&arrive(&mut rig, 1, stranger()));
     let refused = |peer| [Output::Refuse(PeerId(peer), Refusal::TooManyTools { uid: OWNER.uid, peers_max: 1 })];
     assert_eq!(arrive(&mut rig, 2, stranger()), refused(2), "one waits for the host");
@@ -364,7 +367,7 @@ fn a_tool_sees_a_jobs_events_and_data_and_fences_with_itself() {
 #[test]
 fn a_tool_of_another_user_reads_no_job_but_its_users() {
     let tools = ToolPolicy { any_user: true, ..policy(ToolAdmission::Assigned) };
-    let mut rig = Rig::with(Config { tools, ..Config::default() }, MapStore::new());
+    let mut rig = Rig::with(ServerConfig { tools, ..ServerConfig::default() }, MapStore::new());
     let peers = rig.job(1, 1);
     rig.put(peers[0], Scope::Global, "a", 1);
     let theirs = ProcId::new(namespace("theirs"), 0);

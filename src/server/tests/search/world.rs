@@ -10,8 +10,8 @@ use crate::gds::model::MapStore;
 use crate::proto::{Reply, Request, Tag, Version};
 use crate::server::state::transitions::TransitionTable;
 use crate::server::tests::harness::*;
-use crate::server::{Answer, CallId, RegisterClient, RegisterNamespace, UpcallId};
-use crate::server::{Config, Hello, HostCall, HostReply, Input, Output, PeerId, ServerCore, Upcall};
+use crate::server::{Answer, HostCallId, RegisterClient, RegisterNamespace, UpcallId};
+use crate::server::{Hello, HostCall, HostReply, Input, Output, PeerId, ServerConfig, ServerCore, Upcall};
 use crate::types::{Info, Status, Time};
 
 /// The core, with its requests and replies.
@@ -32,7 +32,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(pair: Pair, defective: Option<TransitionTable>) -> Self {
-        let config = Config { capabilities: pair.capabilities(), ..Config::default() };
+        let config = ServerConfig { capabilities: pair.capabilities(), ..ServerConfig::default() };
         let mut server = ServerCore::new(config, MapStore::new());
         let is_sound = defective.is_none();
         server.collectives.table = defective.unwrap_or_default();
@@ -62,7 +62,7 @@ impl World {
     }
 
     fn host(&mut self, call: HostCall) {
-        self.server.handle(self.now, Input::Host(CallId(0), call));
+        self.server.handle(self.now, Input::Host(HostCallId(0), call));
         while self.server.poll_output().is_some() {}
     }
 
@@ -111,7 +111,7 @@ impl World {
                 vec![Input::Lost(peer(rank))]
             }
             Step::Return(rank) => return self.connect(rank),
-            Step::Deregister(rank) => vec![Input::Host(CallId(0), HostCall::DeregisterClient(proc(rank)))],
+            Step::Deregister(rank) => vec![Input::Host(HostCallId(0), HostCall::DeregisterClient(proc(rank)))],
             Step::TimeOut => {
                 self.now = self.now + Duration::from_secs(5);
                 vec![Input::Timeout]
