@@ -91,10 +91,13 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	$(CARGO) clippy $(CONSUMER_TESTS:%=--test %) --all-features -- -D warnings
 
-features: ## the library with every set of its features, and what would be published of it
-	$(CARGO) clippy --package modex --lib -- -D warnings
-	$(CARGO) clippy --package modex --lib --features posix-shm -- -D warnings
-	$(CARGO) clippy --package modex --lib --features topology -- -D warnings
+features: ## the library with every set of its features, the examples without internals, and what would be published
+	# Two lints count public functions alone, and others are public with the internals.
+	$(CARGO) clippy --package modex --lib -- -D warnings -A unfulfilled_lint_expectations -A clippy::wrong_self_convention
+	$(CARGO) clippy --package modex --lib --features unstable-internals -- -D warnings
+	$(CARGO) clippy --package modex --lib --features unstable-internals,posix-shm -- -D warnings
+	$(CARGO) clippy --package modex --lib --features unstable-internals,topology -- -D warnings
+	CARGO=$(CARGO) scripts/examples-alone.sh $(abspath $(TARGET_DIR))
 	$(CARGO) package --package modex --allow-dirty --quiet
 
 # With that very compiler the other targets of `make test` are the check.

@@ -7,7 +7,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
-use modex::gds::registration::JobDescription;
+use modex::registration::JobDescription;
 use modex::types::{Namespace, ProcId};
 use modex::{LocalHost, Server, ToolAdmission, ToolSupport};
 

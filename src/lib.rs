@@ -18,27 +18,72 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The modules below are the library's layers, public for tests, fuzzing and inspection; `ARCHITECTURE.md` has the map.
+//! The layers below this interface are private. The feature `unstable-internals` makes them public for the other
+//! packages of the repository; any version may change them. `ARCHITECTURE.md` has the map.
+
+#![cfg_attr(
+    not(feature = "unstable-internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "the layers hold more than the interface needs")
+)]
 
 mod api;
-pub mod bfrops;
-pub mod client;
-pub mod events;
-pub mod gds;
 pub mod keys;
-#[doc(hidden)] // For the command.
+pub mod types;
+
+#[cfg(not(feature = "unstable-internals"))]
+mod bfrops;
+#[cfg(feature = "unstable-internals")]
+pub mod bfrops;
+#[cfg(not(feature = "unstable-internals"))]
+mod client;
+#[cfg(feature = "unstable-internals")]
+pub mod client;
+#[cfg(not(feature = "unstable-internals"))]
+mod events;
+#[cfg(feature = "unstable-internals")]
+pub mod events;
+#[cfg(not(feature = "unstable-internals"))]
+mod gds;
+#[cfg(feature = "unstable-internals")]
+pub mod gds;
+#[cfg(not(feature = "unstable-internals"))]
+mod os_error_hint;
+#[cfg(feature = "unstable-internals")]
 pub mod os_error_hint;
+#[cfg(not(feature = "unstable-internals"))]
+mod proto;
+#[cfg(feature = "unstable-internals")]
 pub mod proto;
+#[cfg(not(feature = "unstable-internals"))]
+mod ptl;
+#[cfg(feature = "unstable-internals")]
 pub mod ptl;
+#[cfg(not(feature = "unstable-internals"))]
+mod regex;
+#[cfg(feature = "unstable-internals")]
 pub mod regex;
+#[cfg(not(feature = "unstable-internals"))]
+mod runtime;
+#[cfg(feature = "unstable-internals")]
 pub mod runtime;
+#[cfg(not(feature = "unstable-internals"))]
+mod server;
+#[cfg(feature = "unstable-internals")]
 pub mod server;
 #[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
+#[cfg(not(feature = "unstable-internals"))]
+mod shmem;
+#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
+#[cfg(feature = "unstable-internals")]
 pub mod shmem;
-#[doc(hidden)] // For the command and the C library.
+#[cfg(not(feature = "unstable-internals"))]
+mod stderr_log;
+#[cfg(feature = "unstable-internals")]
 pub mod stderr_log;
+#[cfg(not(feature = "unstable-internals"))]
+mod topo;
+#[cfg(feature = "unstable-internals")]
 pub mod topo;
-pub mod types;
 
 #[cfg(test)]
 extern crate self as modex; // `tests/support` names this library `modex` in its unit tests, too.

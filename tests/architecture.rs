@@ -41,7 +41,13 @@ const EDGES: &[(&str, &[&str])] = &[
             "keys",
         ],
     ),
-    ("api", &["runtime", "server", "client", "events", "ptl", "topo", "gds", "proto", "shmem", "types", "keys"]),
+    (
+        "api",
+        &[
+            "runtime", "server", "client", "events", "ptl", "topo", "gds", "proto", "bfrops", "regex", "shmem",
+            "types", "keys",
+        ],
+    ),
     ("topo", &["shmem", "types", "keys"]),
     ("stderr_log", &[]),
 ];

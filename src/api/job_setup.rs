@@ -14,7 +14,7 @@ impl Server {
     /// job.
     ///
     /// ```
-    /// use modex::gds::registration::JobDescription;
+    /// use modex::registration::JobDescription;
     /// use modex::types::{Info, Key, Namespace, ProcId, Rank};
     /// use modex::{LocalHost, Server};
     ///

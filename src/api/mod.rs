@@ -3,13 +3,16 @@
 mod border;
 mod client;
 mod error;
+pub mod errors;
 mod events;
+pub mod hardware;
 mod invitations;
 mod iof;
 mod job_setup;
 mod options;
 mod own_process;
 mod pending;
+pub mod registration;
 mod requests;
 mod round_trip;
 mod server;
@@ -21,24 +24,27 @@ mod typed;
 
 pub use crate::client::{CallError, DirectiveError, GetRequestError, StagingError};
 pub use crate::events::{Event, RegistrationError};
+pub use crate::gds::StoreLimits;
 pub use crate::proto::exchange::{
-    ExchangeError, ExchangeForm, ExchangeFormError, ProcessData, unpack_direct_modex, unpack_fence,
+    ExchangeError, ExchangeForm, ExchangeFormError, FenceSource, PackedFence, ProcessData, unpack_direct_modex,
+    unpack_fence,
 };
 pub use crate::proto::service::*;
-pub use crate::proto::{Credential, IofPull};
+pub use crate::proto::{Credential, IofPull, Version};
 pub use crate::ptl::rendezvous::AddressReport;
 pub use crate::ptl::{ForeignClients, SocketAccess};
 #[doc(hidden)]
 pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
-    AllocationError, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError, FactError,
-    FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer, ProofError,
-    Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections, ToolError,
-    ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
+    AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError,
+    FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer,
+    ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections,
+    ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
-    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, DirectModex, FenceData, FenceUpcall,
-    GroupOperation, GroupRequest, IofOutput, RegisterEvents, Requester, ToolAdmission, ToolKind, ToolUpcall,
+    AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, DirectModex, FenceData,
+    FenceUpcall, GroupOperation, GroupRequest, IofOutput, RegisterEvents, Requester, ToolAdmission, ToolKind,
+    ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;

@@ -79,7 +79,7 @@ impl Server {
     /// [`Server::extend_namespace`] treats values alike, but never begins a job and leaves `local_count` unchanged.
     ///
     /// ```
-    /// use modex::gds::registration::JobDescription;
+    /// use modex::registration::JobDescription;
     /// use modex::types::Namespace;
     /// use modex::{LocalHost, Server};
     ///
@@ -118,7 +118,7 @@ impl Server {
     /// replaced. It never begins a job, and the number of local processes stays.
     ///
     /// ```
-    /// # use modex::gds::registration::JobDescription;
+    /// # use modex::registration::JobDescription;
     /// # use modex::types::{Info, Key, Namespace};
     /// # let server = modex::Server::builder().start(modex::LocalHost)?;
     /// # let job = Namespace::new("job-1")?;
@@ -226,7 +226,7 @@ impl Server {
     /// process has committed: a host function that must not wait takes `then`.
     ///
     /// ```
-    /// use modex::gds::registration::JobDescription;
+    /// use modex::registration::JobDescription;
     /// use modex::types::{Namespace, ProcId, Rank};
     ///
     /// # let server = modex::Server::builder().start(modex::LocalHost)?;
@@ -252,7 +252,7 @@ impl Server {
     /// waits for values of local processes, and for the host to fetch those of remote ones.
     ///
     /// ```
-    /// use modex::gds::registration::JobDescription;
+    /// use modex::registration::JobDescription;
     /// use modex::types::{Key, Namespace, ProcId, Rank};
     /// use modex::{LocalHost, Server, keys};
     ///

@@ -38,7 +38,7 @@ pub use server::poller;
 #[doc(hidden)]
 pub use crate::shmem::ForkMark;
 pub use client::alone::{alone, alone_as};
-pub use client::attach::{CONNECT_TIME_MAX, ConnectError, connect, launched_as};
+pub use client::attach::{CONNECT_TIME_MAX, ConnectError, UnreachableReason, connect, launched_as};
 pub use client::fetched::{Borrowed, FetchError, Fetched};
 pub use client::forwarding::OutputHandler;
 pub use client::group_error::GroupError;
