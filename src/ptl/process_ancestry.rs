@@ -87,7 +87,17 @@ impl Processes {
                 claimants.iter().flat_map(|one| holders.iter().map(move |other| one.kinship(other, self.own)));
             !claimants.is_empty() && !holders.is_empty() && pairs.all(|kinship| kinship == Kinship::Strangers)
         };
-        others.iter().map(is_stranger).collect()
+        // Many connections of one process are one end.
+        let mut known: Vec<(PeerEnd, bool)> = Vec::new();
+        let answer = |other: &PeerEnd| {
+            if let Some((_, is_stranger)) = known.iter().find(|(known, _)| known == other) {
+                return *is_stranger;
+            }
+            let is_stranger = is_stranger(other);
+            known.push((*other, is_stranger));
+            is_stranger
+        };
+        others.iter().map(answer).collect()
     }
 
     fn lineage(&self, pid: u32) -> Lineage {

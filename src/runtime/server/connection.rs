@@ -283,6 +283,8 @@ impl Connection {
     pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
         self.stream.discard(&mut self.spent);
         self.ending.get_or_insert(dropped);
+        // The poller would report the end in every turn. It fails only for a socket that the poller does not know.
+        let _ = self.poller.forget(&self.stream);
     }
 
     /// Whether the peer has gone.
@@ -646,6 +648,9 @@ impl Connection {
 
     /// Watches for room while output is queued, and for input while the connection is not full.
     pub(super) fn watch(&mut self, token: Token) -> Result<(), Errno> {
+        if self.is_ending() {
+            return Ok(());
+        }
         let interest =
             Interest { readable: !self.is_full(), writable: self.stream.has_queued() && !self.is_deferring() };
         if interest != self.interest {
@@ -657,6 +662,9 @@ impl Connection {
 
     /// Lets another poller watch the stream. If that fails, the earlier one still does.
     pub(super) fn watch_by(&mut self, poller: &Arc<Poller>, token: Token) -> Result<(), Errno> {
+        if self.is_ending() {
+            return Ok(());
+        }
         poller.watch_for(&self.stream, token, self.interest)?;
         let earlier = std::mem::replace(&mut self.poller, Arc::clone(poller));
         earlier.forget(&self.stream)

@@ -134,6 +134,10 @@ impl Connections {
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, "can't accept a connection; trying again in a moment");
+                // Perhaps they hold the missing descriptors.
+                for crowded in self.pending_handshakes.crowd() {
+                    self.settle(crowded, Err(Dropped::Crowded { handshakes_max: self.pending_handshakes.len() }));
+                }
                 // Otherwise the listeners would be ready, and fail, in every turn.
                 listeners.forget(&self.pollers.newcomers);
                 self.accept_pause_end = Some(now + ACCEPT_PAUSE);
@@ -712,8 +716,8 @@ impl Connections {
     }
 
     /// Limit of a client's queue for messages without a request.
-    const fn unasked_bytes_max(&self) -> usize {
-        if self.memory_quota.is_scarce() { 0 } else { self.limits.queued_bytes_max / 2 }
+    fn unasked_bytes_max(&self) -> usize {
+        self.memory_quota.unasked_bytes_max(self.limits.queued_bytes_max)
     }
 
     /// Drops a failed connection and gives the core the loss.

@@ -81,9 +81,12 @@ impl MemoryQuota {
         self.bytes() > self.bytes_max
     }
 
-    /// Whether unrequested messages should no longer pile up: half of the limit is kept for replies.
-    pub(super) const fn is_scarce(&self) -> bool {
-        self.bytes() > self.bytes_max / 2
+    /// Limit of a connection's queue for unrequested messages, if `queued_bytes_max` is its limit for all. They should
+    /// no longer pile up when half of all memory is held: the rest is kept for replies. Peers that read at once still
+    /// get them.
+    pub(super) fn unasked_bytes_max(&self, queued_bytes_max: usize) -> usize {
+        let is_scarce = self.bytes() > self.bytes_max / 2;
+        if is_scarce { UNASKED_BYTES_MIN.min(queued_bytes_max / 2) } else { queued_bytes_max / 2 }
     }
 
     /// The connection to close while too much is held. It is the largest connection of the largest account of the
@@ -124,6 +127,8 @@ struct Share {
     largest: Option<(usize, PeerId)>,
 }
 
+/// Queue for unrequested messages that each connection has even when memory is scarce: those of one turn.
+const UNASKED_BYTES_MIN: usize = 64 << 10;
 /// A user's next large reply waits while its peers have not read more than this part of all memory.
 const UNREAD_PARTS: usize = 8;
 
@@ -193,9 +198,9 @@ mod tests {
     fn half_of_it_is_for_what_was_asked_for() {
         let mut quota = MemoryQuota::new(100);
         quota.set(PeerId(10), own(50));
-        assert!(!quota.is_scarce());
+        assert_eq!(quota.unasked_bytes_max(1 << 20), 1 << 19);
         quota.set(PeerId(11), own(1));
-        assert!(quota.is_scarce());
+        assert_eq!(quota.unasked_bytes_max(1 << 20), UNASKED_BYTES_MIN, "events of one turn still pass");
     }
 
     /// A peer that took only the head of a shared answer held nothing of its own, so another peer lost its connection.

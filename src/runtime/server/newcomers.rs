@@ -38,6 +38,16 @@ impl PendingHandshakes {
         true
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// The older half of the connections of the user with the most.
+    pub(super) fn crowd(&self) -> Vec<PeerId> {
+        let largest = self.of_users.values().max_by_key(|of_user| of_user.len());
+        largest.map_or_else(Vec::new, |of_user| of_user.iter().take(of_user.len().div_ceil(2)).copied().collect())
+    }
+
     /// If there are too many, returns the oldest connection of the user with the most, which must go, and the limit.
     ///
     /// All connections take descriptors, so introduced ones leave less room for the others. A sixteenth is always for
@@ -123,5 +133,17 @@ mod tests {
         };
         let told = [16, 17, 50, 53, 56, 1000].map(|introduced| max(&pending_handshakes, introduced));
         assert_eq!(told, [None, Some(39), Some(6), Some(3), Some(3), Some(3)]);
+    }
+
+    /// A server with 256 descriptors had none left for a connection, and half introductions of one process kept them
+    /// until their deadline.
+    #[test]
+    fn a_lack_of_descriptors_costs_the_user_with_most_newcomers_half_of_them() {
+        let mut pending_handshakes = PendingHandshakes::new(512, 224);
+        assert_eq!(pending_handshakes.crowd(), []);
+        pending_handshakes.insert(PeerId(1), 1000);
+        assert_eq!(pending_handshakes.crowd(), [PeerId(1)]);
+        (2..7).for_each(|id| pending_handshakes.insert(PeerId(id), 66));
+        assert_eq!((pending_handshakes.crowd(), pending_handshakes.len()), ((2..5).map(PeerId).collect(), 6));
     }
 }

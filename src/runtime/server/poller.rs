@@ -165,7 +165,7 @@ impl Waker {
 }
 
 /// Descriptors per turn; the others are reported in the next turn. More would let a waiting request wait for all of them.
-const EVENTS_PER_TURN: usize = 16;
+pub const EVENTS_PER_TURN: usize = 16;
 
 #[cfg(test)]
 mod tests {

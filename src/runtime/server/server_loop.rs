@@ -20,7 +20,7 @@ use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
-use super::poller::{Poller, Readiness, Token, Waker};
+use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
 use super::topology::TopologyDesk;
@@ -108,7 +108,8 @@ impl ServerLoop {
     fn turn(&mut self, ready: Vec<Readiness>) {
         self.meter.begin(self.clock.now());
         let is_newcomers = |readiness: &Readiness| readiness.token == Self::NEWCOMERS;
-        let has_newcomers = ready.iter().any(is_newcomers);
+        // A full report may leave them out.
+        let has_newcomers = ready.len() == EVENTS_PER_TURN || ready.iter().any(is_newcomers);
         for readiness in ready.into_iter().filter(|readiness| !is_newcomers(readiness)) {
             self.serve(readiness);
         }
@@ -174,9 +175,10 @@ impl ServerLoop {
         }
     }
 
-    /// Serves a few listeners and connections without an introduction.
+    /// Serves a few listeners and connections without an introduction: longer in a turn with many requests, so that
+    /// newcomers get a part of all time.
     fn serve_newcomers(&mut self) {
-        let end = self.meter.last() + NEWCOMERS_TIME;
+        let end = self.meter.last() + NEWCOMERS_TIME.max(self.meter.time() / NEWCOMERS_PART);
         while let Some(readiness) = self.connections.next_newcomer() {
             self.serve(readiness);
             if self.meter.last() >= end {
@@ -638,3 +640,5 @@ const PROCESS_TIME: Duration = Duration::from_micros(20);
 const TURN_TIME: Duration = Duration::from_millis(1);
 /// Time of newcomers in a turn. Accepting a connection takes about 20 us, and the processes with requests wait for it.
 const NEWCOMERS_TIME: Duration = Duration::from_micros(20);
+/// The part of a turn's earlier time that newcomers get at least.
+const NEWCOMERS_PART: u32 = 4;

@@ -168,6 +168,11 @@ impl WorkMeter {
         }
     }
 
+    /// The time of this turn up to the last note.
+    pub(super) fn time(&self) -> Duration {
+        self.last.since(self.start)
+    }
+
     /// The time of the last note.
     pub(super) const fn last(&self) -> Time {
         self.last

@@ -69,6 +69,19 @@ fn an_answer_that_may_wait_goes_out_with_the_next_one() {
     assert_eq!(tags_sent(&mut client), [COMMIT, FENCE]);
 }
 
+/// A poller can't leave out the end of a peer. 256 connections with waiting requests filled every turn with their ends.
+#[test]
+fn an_end_behind_requests_is_reported_once() {
+    let (mut connection, client) = admitted();
+    let poller = Arc::clone(&connection.poller);
+    poller.watch(&connection.stream, Token(9)).unwrap();
+    drop(client);
+    assert_eq!(poller.wait(None).unwrap().len(), 1);
+    connection.end_behind_messages(Dropped::End);
+    connection.watch(Token(9)).unwrap();
+    assert_eq!(poller.wait(Some(Duration::ZERO)).unwrap(), []);
+}
+
 #[test]
 fn an_answer_that_nothing_is_to_follow_does_not_wait() {
     let (mut connection, mut client) = admitted();
