@@ -30,6 +30,8 @@ mod api;
 pub mod keys;
 pub mod types;
 
+// Each layer stands here twice, because an attribute can't change what is public, and rustfmt does not see modules that
+// a macro declares.
 #[cfg(not(feature = "unstable-internals"))]
 mod bfrops;
 #[cfg(feature = "unstable-internals")]
@@ -70,10 +72,8 @@ pub mod runtime;
 mod server;
 #[cfg(feature = "unstable-internals")]
 pub mod server;
-#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 #[cfg(not(feature = "unstable-internals"))]
 mod shmem;
-#[expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants in its docs")]
 #[cfg(feature = "unstable-internals")]
 pub mod shmem;
 #[cfg(not(feature = "unstable-internals"))]

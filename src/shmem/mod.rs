@@ -47,6 +47,8 @@
 //! I1 to I3 hold for segments made by [`SegmentWriter`]. A reader trusts the sender of the segment, but none of the
 //! numbers in it.
 
+#![expect(unsafe_code, reason = "mapped memory is reached through addresses; see the invariants above")]
+
 mod backing;
 mod cells;
 mod error;

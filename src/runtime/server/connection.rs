@@ -149,6 +149,9 @@ pub(super) enum Dropped {
         /// The limit.
         bytes_max: usize,
     },
+    /// The server has no descriptor left for another connection.
+    #[error("the server can't accept further connections, and this one had not introduced itself")]
+    NoDescriptors,
     /// There are too many connections without an introduction.
     #[error("more than {handshakes_max} connections had not introduced themselves; this was the oldest")]
     Crowded {
@@ -283,8 +286,8 @@ impl Connection {
     pub(super) fn end_behind_messages(&mut self, dropped: Dropped) {
         self.stream.discard(&mut self.spent);
         self.ending.get_or_insert(dropped);
-        // The poller would report the end in every turn. It fails only for a socket that the poller does not know.
-        let _ = self.poller.forget(&self.stream);
+        // The poller would report the end in every turn.
+        self.forget();
     }
 
     /// Whether the peer has gone.
@@ -641,9 +644,15 @@ impl Connection {
     /// Ends the connection. A forked child may hold a copy of the socket; without the shutdown the peer would wait, and
     /// the poller would report it.
     pub(super) fn end(&self) {
+        if !self.is_ending() {
+            self.forget();
+        }
+        self.stream.shutdown();
+    }
+
+    fn forget(&self) {
         // Fails only for a socket that the poller does not know.
         let _ = self.poller.forget(&self.stream);
-        self.stream.shutdown();
     }
 
     /// Watches for room while output is queued, and for input while the connection is not full.

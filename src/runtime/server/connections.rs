@@ -136,7 +136,7 @@ impl Connections {
                 tracing::warn!(%error, "can't accept a connection; trying again in a moment");
                 // Perhaps they hold the missing descriptors.
                 for crowded in self.pending_handshakes.crowd() {
-                    self.settle(crowded, Err(Dropped::Crowded { handshakes_max: self.pending_handshakes.len() }));
+                    self.settle(crowded, Err(Dropped::NoDescriptors));
                 }
                 // Otherwise the listeners would be ready, and fail, in every turn.
                 listeners.forget(&self.pollers.newcomers);
