@@ -53,6 +53,10 @@ mod os_error_hint;
 #[cfg(feature = "unstable-internals")]
 pub mod os_error_hint;
 #[cfg(not(feature = "unstable-internals"))]
+mod pmi;
+#[cfg(feature = "unstable-internals")]
+pub mod pmi;
+#[cfg(not(feature = "unstable-internals"))]
 mod proto;
 #[cfg(feature = "unstable-internals")]
 pub mod proto;

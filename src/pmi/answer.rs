@@ -1,0 +1,144 @@
+//! Answers to lines.
+
+use super::{KEY_BYTES_MAX, KVSNAME_BYTES_MAX, VALUE_BYTES_MAX};
+
+/// The answer to a command. A failure carries its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// To [`Command::Init`](super::Command::Init).
+    Begun(Result<(), &'a str>),
+    /// To [`Command::GetMaxes`](super::Command::GetMaxes).
+    Maxes,
+    /// To [`Command::GetAppnum`](super::Command::GetAppnum).
+    Appnum(u32),
+    /// To [`Command::GetMyKvsname`](super::Command::GetMyKvsname).
+    Kvsname(&'a str),
+    /// To [`Command::GetUniverseSize`](super::Command::GetUniverseSize), if it is known.
+    UniverseSize(Option<u32>),
+    /// To [`Command::Put`](super::Command::Put).
+    Put(Result<(), &'a str>),
+    /// To [`Command::Get`](super::Command::Get): the value.
+    Got(Result<&'a str, &'a str>),
+    /// To [`Command::BarrierIn`](super::Command::BarrierIn).
+    BarrierOut(Result<(), &'a str>),
+    /// To [`Command::PublishName`](super::Command::PublishName).
+    Published(Result<(), &'a str>),
+    /// To [`Command::LookupName`](super::Command::LookupName): the address.
+    Found(Result<&'a str, &'a str>),
+    /// To [`Command::UnpublishName`](super::Command::UnpublishName).
+    Unpublished(Result<(), &'a str>),
+    /// To [`Command::Spawn`](super::Command::Spawn), which always fails.
+    NotSpawned(&'a str),
+    /// To [`Command::Finalize`](super::Command::Finalize).
+    Finalized,
+    /// To [`Command::Unknown`](super::Command::Unknown), with the command's name.
+    Unknown(&'a str),
+}
+
+impl Answer<'_> {
+    /// The answer as a line, with its end.
+    #[must_use]
+    pub fn line(&self) -> String {
+        match *self {
+            Self::Begun(result) => {
+                format!("cmd=response_to_init pmi_version=1 pmi_subversion=1 {}\n", outcome(result))
+            }
+            Self::Maxes => format!(
+                "cmd=maxes kvsname_max={KVSNAME_BYTES_MAX} keylen_max={KEY_BYTES_MAX} vallen_max={VALUE_BYTES_MAX}\n"
+            ),
+            Self::Appnum(number) => format!("cmd=appnum appnum={number}\n"),
+            Self::Kvsname(name) => format!("cmd=my_kvsname kvsname={}\n", word(name)),
+            Self::UniverseSize(size) => {
+                format!("cmd=universe_size size={}\n", size.map_or_else(|| "-1".to_owned(), |size| size.to_string()))
+            }
+            Self::Put(result) => format!("cmd=put_result {}\n", outcome(result)),
+            Self::Got(result) => carry("cmd=get_result", "value", result),
+            Self::BarrierOut(Ok(())) => "cmd=barrier_out\n".to_owned(),
+            Self::BarrierOut(failure) => format!("cmd=barrier_out {}\n", outcome(failure)),
+            Self::Published(result) => format!("cmd=publish_result {}{}\n", info(result.is_ok()), outcome(result)),
+            Self::Found(result) => carry("cmd=lookup_result", "info=ok port", result),
+            Self::Unpublished(result) => format!("cmd=unpublish_result {}{}\n", info(result.is_ok()), outcome(result)),
+            Self::NotSpawned(reason) => format!("cmd=spawn_result {}\n", outcome(Err(reason))),
+            Self::Finalized => "cmd=finalize_ack\n".to_owned(),
+            Self::Unknown(name) => format!("cmd={}_result {}\n", word(name), outcome(Err("unknown command"))),
+        }
+    }
+}
+
+fn outcome(result: Result<(), &str>) -> String {
+    match result {
+        Ok(()) => "rc=0 msg=success".to_owned(),
+        Err(reason) => format!("rc=1 msg={}", word(reason)),
+    }
+}
+
+/// Libraries of MPICH 1 to 3 read this field instead of `rc`.
+const fn info(is_success: bool) -> &'static str {
+    if is_success { "info=ok " } else { "" }
+}
+
+/// An answer with a value.
+fn carry(head: &str, field: &str, result: Result<&str, &str>) -> String {
+    match result.and_then(carriable) {
+        Ok(value) => format!("{head} rc=0 msg=success {field}={value}\n"),
+        Err(reason) => format!("{head} {}\n", outcome(Err(reason))),
+    }
+}
+
+/// A value that a line can carry. A process that speaks PMIx may have stored any bytes.
+fn carriable(value: &str) -> Result<&str, &str> {
+    if is_word(value) { Ok(value) } else { Err("the value has a blank or a line end") }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.contains(|character: char| character == ' ' || character.is_control())
+}
+
+/// A text as one word.
+fn word(text: &str) -> String {
+    text.replace(|character: char| character == ' ' || character.is_control(), "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_the_lines_that_the_libraries_expect() {
+        for (answer, expected) in [
+            (Answer::Begun(Ok(())), "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 msg=success"),
+            (Answer::Maxes, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024"),
+            (Answer::Appnum(1), "cmd=appnum appnum=1"),
+            (Answer::Kvsname("job-1"), "cmd=my_kvsname kvsname=job-1"),
+            (Answer::UniverseSize(Some(8)), "cmd=universe_size size=8"),
+            (Answer::UniverseSize(None), "cmd=universe_size size=-1"),
+            (Answer::Put(Ok(())), "cmd=put_result rc=0 msg=success"),
+            (Answer::Put(Err("no room")), "cmd=put_result rc=1 msg=no_room"),
+            (Answer::Got(Ok("a=b")), "cmd=get_result rc=0 msg=success value=a=b"),
+            (Answer::Got(Err("key not found")), "cmd=get_result rc=1 msg=key_not_found"),
+            (Answer::BarrierOut(Ok(())), "cmd=barrier_out"),
+            (Answer::BarrierOut(Err("lost")), "cmd=barrier_out rc=1 msg=lost"),
+            (Answer::Published(Ok(())), "cmd=publish_result info=ok rc=0 msg=success"),
+            (Answer::Found(Ok("p")), "cmd=lookup_result rc=0 msg=success info=ok port=p"),
+            (Answer::Found(Err("service_not_found")), "cmd=lookup_result rc=1 msg=service_not_found"),
+            (Answer::Unpublished(Ok(())), "cmd=unpublish_result info=ok rc=0 msg=success"),
+            (Answer::NotSpawned("no"), "cmd=spawn_result rc=1 msg=no"),
+            (Answer::Finalized, "cmd=finalize_ack"),
+            (Answer::Unknown("x"), "cmd=x_result rc=1 msg=unknown_command"),
+        ] {
+            assert_eq!(answer.line(), format!("{expected}\n"));
+        }
+    }
+
+    #[test]
+    fn a_value_can_not_bring_a_second_line_or_field() {
+        for value in ["a\ncmd=barrier_out", "a rc=1", "a\0"] {
+            for answer in [Answer::Got(Ok(value)), Answer::Found(Ok(value)), Answer::Kvsname(value)] {
+                let line = answer.line();
+                assert_eq!(line.find('\n'), Some(line.len() - 1), "{line:?}");
+                assert!(!line.contains(" rc=1 ") || line.contains(" msg="), "{line:?}");
+            }
+        }
+        assert_eq!(Answer::Found(Ok("a b")).line(), "cmd=lookup_result rc=1 msg=the_value_has_a_blank_or_a_line_end\n");
+    }
+}
