@@ -12,6 +12,7 @@ mod job_setup;
 mod options;
 mod own_process;
 mod pending;
+mod pmi;
 pub mod registration;
 mod requests;
 mod round_trip;
@@ -38,8 +39,8 @@ pub use crate::runtime::TURNS_REPORT;
 pub use crate::runtime::{
     AllocationError, Borrowed, Completion, ConnectError, ConnectionLimits, EnvironmentChange, EventCall, EventError,
     FactError, FenceReply, Fetched, GroupError, Host, HostFacts, LocalHost, LongestTurn, Moment, PartialAnswer,
-    ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer, ToolDirections,
-    ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
+    PmiChannel, ProofError, Prover, Responder, SetupError, StartError, StartedFence, Stopped, SystemServer,
+    ToolDirections, ToolError, ToolSupport, TopologySharing, TopologySource, UpcallAnswer, Variable, Work,
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, DirectModex, FenceData,

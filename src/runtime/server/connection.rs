@@ -11,9 +11,12 @@ use super::handshake::{
 use super::job_info::JobInfoError;
 use super::loop_messages::Decoded;
 use super::memory_quota::MemoryUse;
+use super::pmi::{PmiRank, Step};
 use super::poller::{Interest, Poller, Token};
 use super::request_quota::Account;
 use super::turns::Share;
+use crate::gds::Store;
+use crate::pmi::CommandError;
 use crate::proto::frame::{FrameBuffer, FrameError, FrameHeader, OwnedFrame};
 use crate::proto::handshake::Ids;
 use crate::proto::notification::OutputNotice;
@@ -76,6 +79,8 @@ enum Stage {
     Proving(Box<Unproven>, Option<Vec<u8>>),
     /// The core knows it.
     Known(Known),
+    /// It is a rank that speaks PMI-1.
+    Pmi(Box<PmiRank>),
     /// The peer has been refused. It closes the connection, or is dropped at its next message or its deadline. Tools of
     /// release 4.2 whose connection ends before their first request would wait for its reply for ever.
     Refused,
@@ -120,6 +125,9 @@ pub(super) enum Dropped {
     /// A message is invalid.
     #[error("the stream of messages can't be read: {0}")]
     Frame(#[from] FrameError),
+    /// A line of a rank is invalid.
+    #[error("the PMI commands of a rank can't be read: {0}")]
+    Pmi(#[from] CommandError),
     /// Two requests have the same tag.
     #[error(transparent)]
     Tag(#[from] TagInUse),
@@ -195,6 +203,15 @@ impl Connection {
         }
     }
 
+    /// The same for a rank that speaks PMI-1.
+    pub(super) fn of_pmi(self, rank: PmiRank) -> Self {
+        Self { stage: Stage::Pmi(Box::new(rank)), ..self }
+    }
+
+    pub(super) const fn is_of_pmi(&self) -> bool {
+        matches!(self.stage, Stage::Pmi(_))
+    }
+
     pub(super) fn credentials(&self) -> PeerCredentials {
         self.credentials
     }
@@ -209,7 +226,11 @@ impl Connection {
 
     /// Whether the peer still owes the rest of a message.
     pub(super) fn owes_bytes(&self) -> bool {
-        matches!(&self.stage, Stage::Known(known) if known.inbox.is_inside_message() && !known.inbox.has_frame())
+        match &self.stage {
+            Stage::Known(known) => known.inbox.is_inside_message() && !known.inbox.has_frame(),
+            Stage::Pmi(rank) => rank.owes_bytes(),
+            _ => false,
+        }
     }
 
     /// Whether a message waits for its turn, or the end behind the last one.
@@ -223,7 +244,11 @@ impl Connection {
 
     /// Whether messages wait to be handled, or handled further.
     pub(super) fn has_messages(&self) -> bool {
-        let has_frame = matches!(&self.stage, Stage::Known(known) if known.inbox.has_frame());
+        let has_frame = match &self.stage {
+            Stage::Known(known) => known.inbox.has_frame(),
+            Stage::Pmi(rank) => rank.is_ready(),
+            _ => false,
+        };
         has_frame || self.introduction.is_some() || self.is_unfinished || !matches!(self.large, Large::None)
     }
 
@@ -299,6 +324,7 @@ impl Connection {
     pub(super) fn account(&self) -> Account {
         match &self.stage {
             Stage::Known(known) => known.account.clone(),
+            Stage::Pmi(rank) => Account::Process(rank.proc().clone()),
             _ => Account::Tools(self.credentials.uid),
         }
     }
@@ -313,6 +339,7 @@ impl Connection {
         let received = match &self.stage {
             Stage::Handshake(handshake) => handshake.size_bytes(),
             Stage::Known(known) => known.inbox.pending().saturating_add(self.large.size_bytes()),
+            Stage::Pmi(rank) => rank.pending_bytes(),
             Stage::Proving(..) | Stage::Refused | Stage::Closing => 0,
         };
         let unread = self.stream.held_bytes();
@@ -360,6 +387,7 @@ impl Connection {
             }
             Stage::Proving(..) => return Err(Dropped::Early),
             Stage::Known(known) => known.inbox.feed(bytes),
+            Stage::Pmi(rank) => rank.feed(bytes),
             // The peer has read its refusal, and gets no other reply.
             Stage::Refused => return Err(Dropped::End),
             Stage::Closing => {}
@@ -464,6 +492,26 @@ impl Connection {
         self.begin_request(id, header, request)
     }
 
+    /// As [`Connection::next_request`], for a rank that speaks PMI-1. Most commands are answered at once.
+    pub(super) fn next_command(&mut self, id: PeerId, store: &Store) -> Result<Option<Input>, Dropped> {
+        if !self.has_messages()
+            && let Some(ending) = self.ending.take()
+        {
+            return Err(ending);
+        }
+        // A commit of one value takes no further turn, but the core may want one.
+        if std::mem::take(&mut self.is_unfinished) {
+            return Ok(Some(Input::Proceed(id)));
+        }
+        let Stage::Pmi(rank) = &mut self.stage else { return Ok(None) };
+        match rank.step(id, store)? {
+            Step::Ask(input) => return Ok(Some(input)),
+            Step::Say(line) => self.stream.queue(line.into_bytes(), None)?,
+            Step::Wait => {}
+        }
+        Ok(None)
+    }
+
     fn begin_request(
         &mut self,
         id: PeerId,
@@ -492,6 +540,9 @@ impl Connection {
 
     /// Queues the peer's admission, with its name if the server assigned one.
     pub(super) fn admit(&mut self, index: u32, proc: Option<&ProcId>, server: &ProcId) -> Result<(), Dropped> {
+        if let Stage::Pmi(rank) = &mut self.stage {
+            rank.admit();
+        }
         let Stage::Known(known) = &mut self.stage else { return Ok(()) };
         known.index = Some(index);
         let expects = known.expects;
@@ -513,6 +564,7 @@ impl Connection {
     pub(super) fn asked(&self, tag: Tag) -> Option<Command> {
         match &self.stage {
             Stage::Known(known) => known.open.command(tag),
+            Stage::Pmi(rank) => rank.asked(),
             _ => None,
         }
     }
@@ -521,6 +573,7 @@ impl Connection {
     pub(super) fn size_bytes_of(&self, tag: Tag) -> usize {
         match &self.stage {
             Stage::Known(known) => known.open.size_bytes(tag),
+            Stage::Pmi(rank) => rank.asked_bytes(),
             _ => 0,
         }
     }
@@ -681,10 +734,15 @@ impl Connection {
 
     /// Whether reading stops until earlier messages are handled. The kernel then stops the peer.
     pub(super) fn is_full(&self) -> bool {
-        let Stage::Known(known) = &self.stage else { return self.is_ending() };
+        let (pending_bytes, has_message) = match &self.stage {
+            Stage::Known(known) => (known.inbox.pending(), known.inbox.has_frame()),
+            // Its lines wait while the core has its request, too.
+            Stage::Pmi(rank) => (rank.pending_bytes(), true),
+            _ => return self.is_ending(),
+        };
         // A full connection must become half empty first, because each change is a system call.
         let bytes_max = if self.interest.readable { UNHANDLED_BYTES_MAX } else { UNHANDLED_BYTES_MAX / 2 };
-        self.is_ending() || (known.inbox.pending() >= bytes_max && known.inbox.has_frame())
+        self.is_ending() || (pending_bytes >= bytes_max && has_message)
     }
 }
 

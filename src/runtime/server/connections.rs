@@ -10,6 +10,7 @@ use super::listeners::Listeners;
 use super::loop_messages::Decoded;
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::{PendingHandshakes, Refusals};
+use super::pmi::{PmiEntry, PmiJobs};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
@@ -60,6 +61,7 @@ pub(super) struct Connections {
     buffer: Box<[u8]>,
     refusals: Refusals,
     memory_quota: MemoryQuota,
+    pmi_jobs: PmiJobs,
     /// The end of a pause after a lack of descriptors: no connection is accepted before.
     accept_pause_end: Option<Time>,
 }
@@ -96,6 +98,7 @@ impl Connections {
             buffer: vec![0; BUFFER_SIZE_BYTES].into(),
             refusals: Refusals::default(),
             memory_quota: MemoryQuota::new(limits.held_bytes_max),
+            pmi_jobs: PmiJobs::default(),
             accept_pause_end: None,
         }
     }
@@ -156,6 +159,23 @@ impl Connections {
         self.expect_by(id, Some(now + self.limits.handshake_time_max));
         self.pending_handshakes.insert(id, credentials.uid);
         self.make_room();
+    }
+
+    /// Serves a rank that speaks PMI-1, with the user that the host registered. The rank needs no introduction.
+    pub(super) fn serve_pmi(&mut self, PmiEntry { proc, socket, pid }: PmiEntry, uid: Option<u32>, store: &Store) {
+        let rank = uid.and_then(|uid| Some((uid, self.pmi_jobs.rank(proc.clone(), uid, store)?)));
+        let Some((uid, rank)) = rank else {
+            return tracing::warn!(%proc, "a rank for PMI is neither described nor registered; its connection ends");
+        };
+        let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
+        let (stream, poller) = (Stream::new(socket, limits), Arc::clone(&self.pollers.main));
+        self.last += 1;
+        let id = PeerId(self.last);
+        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
+            return tracing::warn!(%proc, %errno, "can't watch the connection of a rank; it ends");
+        }
+        let credentials = PeerCredentials { pid: Some(pid), uid, gid: None };
+        self.connections.insert(id, Connection::new(stream, poller, credentials, false).of_pmi(rank));
     }
 
     /// Watches the process of a connection: a forked copy may keep the connection open after its end.
@@ -258,11 +278,13 @@ impl Connections {
     }
 
     /// Takes the next request of a connection into the inputs; `false`: there is none.
-    pub(super) fn take_request(&mut self, id: PeerId) -> bool {
+    pub(super) fn take_request(&mut self, id: PeerId, store: &Store) -> bool {
         let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
             return false;
         };
-        match connection.next_request(id) {
+        let next =
+            if connection.is_of_pmi() { connection.next_command(id, store) } else { connection.next_request(id) };
+        match next {
             Ok(input) => self.inputs.extend(input),
             Err(dropped) => self.part(id, &dropped),
         }
@@ -347,6 +369,8 @@ impl Connections {
     pub(super) fn admit(&mut self, id: PeerId, index: u32, proc: Option<&ProcId>) {
         let server = self.server.clone();
         self.write(id, |connection| connection.admit(index, proc, &server));
+        // A rank of PMI-1 has sent its first command already.
+        self.await_turn(id);
     }
 
     pub(super) fn refuse(&mut self, id: PeerId, refusal: &Refusal, now: Time) {
@@ -400,6 +424,10 @@ impl Connections {
     pub(super) fn reply(&mut self, id: PeerId, tag: Tag, reply: &Reply) {
         let mut verdict = None;
         self.write(id, |connection| connection.reply(tag, reply).map(|status| verdict = status));
+        if self.connections.get(&id).is_some_and(Connection::is_of_pmi) {
+            // Its next command waited for this answer.
+            return self.await_turn(id);
+        }
         let slot = self.connections.get(&id).and_then(Connection::slot);
         if let (Some(verdict), Some((namespace, number))) = (verdict, slot) {
             let notice = CompletionNotice { connection: *number, request: tag.0, verdict };
@@ -412,6 +440,10 @@ impl Connections {
 
     /// Answers a request after a long encoding on another thread.
     pub(super) fn reply_large(&mut self, id: PeerId, tag: Tag, content: Content) {
+        if self.connections.get(&id).is_some_and(Connection::is_of_pmi) {
+            // No line can carry it.
+            return self.reply(id, tag, &Reply::Status(Status::ERR_OUT_OF_RESOURCE));
+        }
         let asked = self.connections.get_mut(&id).and_then(|connection| connection.close_request(tag));
         let Some((command, codec)) = asked else { return };
         let Some(uid) = self.connections.get(&id).map(|connection| connection.credentials().uid) else { return };

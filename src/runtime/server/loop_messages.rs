@@ -13,6 +13,7 @@ use crate::proto::request::RequestDecodeError;
 use crate::server::{HostCall, HostData, HostReply, HostResult, PeerId, UpcallId};
 
 use super::job_info::Described;
+use super::pmi::PmiEntry;
 use super::poller::Waker;
 use super::request_quota::Duty;
 use crate::runtime::shared::events::Job;
@@ -42,6 +43,8 @@ pub(super) enum LoopMessage {
     Described(Box<Described>),
     /// The reading of the topology has ended.
     TopologyRead,
+    /// A rank that speaks PMI-1 has started.
+    ServePmi(PmiEntry),
     /// Close everything and end.
     Shutdown,
 }
@@ -140,7 +143,7 @@ impl LoopMessage {
     /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
     /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
-        matches!(self, Self::Call(..) | Self::Run(_))
+        matches!(self, Self::Call(..) | Self::Run(_) | Self::ServePmi(_))
     }
 }
 

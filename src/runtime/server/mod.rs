@@ -20,6 +20,7 @@ pub(super) mod memory_quota;
 pub(super) mod newcomers;
 pub(super) mod own_process;
 pub(super) mod own_values;
+pub(super) mod pmi;
 #[doc(hidden)] // For the command.
 pub mod poller;
 pub(super) mod process_ends;

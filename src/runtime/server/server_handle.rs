@@ -26,6 +26,7 @@ use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
+use super::pmi::PmiChannel;
 use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
@@ -37,6 +38,7 @@ use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
 use crate::runtime::shared::clock::{Clock, calendar_time};
+use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
@@ -227,6 +229,14 @@ impl ServerHandle {
     /// Takes the longest turn. The record starts again with the next turn.
     pub fn take_longest_turn(&self) -> Option<LongestTurn> {
         self.work.take_longest()
+    }
+
+    /// Serves the connection of a rank that has started.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn serve_pmi(&self, channel: PmiChannel, pid: u32) -> Result<(), Stopped> {
+        self.loop_sender.send(LoopMessage::ServePmi(channel.into_entry(pid))).map_err(|_| Stopped)
     }
 
     /// The contents of the clients' environment.

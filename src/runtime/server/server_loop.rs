@@ -160,7 +160,7 @@ impl ServerLoop {
         for _ in 0..self.connections.turn_count() {
             let Some((id, share)) = self.connections.next_turn() else { return };
             let (start, mut requests) = (now, 0);
-            while requests < REQUESTS_PER_PROCESS && self.connections.take_request(id) {
+            while requests < REQUESTS_PER_PROCESS && self.connections.take_request(id, self.core.store()) {
                 requests += 1;
                 self.feed(now);
                 now = self.meter.last();
@@ -229,6 +229,10 @@ impl ServerLoop {
                 LoopMessage::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
                 LoopMessage::Described(described) => self.answer_described(*described),
                 LoopMessage::TopologyRead => self.tell_topology(),
+                LoopMessage::ServePmi(entry) => {
+                    let uid = self.core.user_of(&entry.proc);
+                    self.connections.serve_pmi(entry, uid, self.core.store());
+                }
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
@@ -551,6 +555,7 @@ impl ServerLoop {
                 | LoopMessage::Encoded(..)
                 | LoopMessage::Described(_)
                 | LoopMessage::TopologyRead
+                | LoopMessage::ServePmi(_)
                 | LoopMessage::Shutdown => {}
             }
         }
@@ -617,6 +622,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::Encoded(..) => "an encoded answer",
         LoopMessage::Described(_) => "a job's description",
         LoopMessage::TopologyRead => "the topology",
+        LoopMessage::ServePmi(_) => "a rank of PMI-1",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }

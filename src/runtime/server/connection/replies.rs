@@ -74,6 +74,10 @@ impl Replies {
 impl Connection {
     /// Answers a request. If the peer sleeps, returns the verdict for the completion table.
     pub(in crate::runtime) fn reply(&mut self, tag: Tag, reply: &Reply) -> Result<Option<CompletionStatus>, Dropped> {
+        if let Stage::Pmi(rank) = &mut self.stage {
+            let line = rank.answer(reply);
+            return line.map_or(Ok(None), |line| Ok(self.stream.queue(line.into_bytes(), None).map(|()| None)?));
+        }
         let Stage::Known(known) = &mut self.stage else { return Ok(None) };
         let Some(command) = known.open.close(tag) else { return Ok(None) };
         let is_success = *reply == Reply::Status(Status::SUCCESS);

@@ -1,0 +1,61 @@
+//! Ranks that speak PMI-1.
+
+use crate::keys::{self, TypedKey};
+use crate::runtime::PmiChannel;
+use crate::types::{Key, ProcId, Rank, Status};
+
+use super::server::Server;
+use super::server_call::ServerError;
+
+impl Server {
+    /// Makes a connection for a registered process that speaks PMI-1, the protocol of MPICH. The process inherits one
+    /// end as a descriptor of any number, and gets [`Server::pmi_variables`] instead of [`Server::setup_fork`]. After
+    /// its start the host calls [`Server::serve_pmi`]. Its puts, barriers and aborts are those of a PMIx process.
+    ///
+    /// # Errors
+    /// [`ServerError::Refused`] if there is no socket.
+    pub fn open_pmi(&self, proc: &ProcId) -> Result<PmiChannel, ServerError> {
+        PmiChannel::open(proc.clone()).map_err(|error| ServerError::Refused {
+            doing: "make a rank's socket for PMI",
+            status: Status::ERR_OUT_OF_RESOURCE,
+            reason: error.to_string(),
+        })
+    }
+
+    /// The environment variables of a process that speaks PMI-1, if it inherits its end under this number.
+    ///
+    /// # Errors
+    /// [`ServerError::NoProcess`] for a rank that is not the number of a process, and as [`Server::get`].
+    pub fn pmi_variables(&self, proc: &ProcId, descriptor: i32) -> Result<Vec<(String, String)>, ServerError> {
+        let Rank::Process(rank) = proc.rank else { return Err(ServerError::NoProcess { proc: proc.clone() }) };
+        let of_job = ProcId { namespace: proc.namespace.clone(), rank: Rank::Wildcard };
+        let numbers = [
+            ("PMI_FD", descriptor.to_string()),
+            ("PMI_RANK", rank.to_string()),
+            ("PMI_SIZE", self.number(&of_job, keys::JOB_SIZE)?),
+            ("PMI_SPAWNED", "0".to_owned()),
+            ("MPI_LOCALRANKID", self.number(proc, keys::LOCAL_RANK)?),
+            ("MPI_LOCALNRANKS", self.number(&of_job, keys::LOCAL_SIZE)?),
+        ];
+        Ok(numbers.map(|(name, value)| (name.to_owned(), value)).into())
+    }
+
+    /// Serves a process that speaks PMI-1 and has started with its end of the connection. A process that says nothing
+    /// has not connected.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    pub fn serve_pmi(&self, channel: PmiChannel, pid: u32) -> Result<(), ServerError> {
+        Ok(self.handle.serve_pmi(channel, pid)?)
+    }
+
+    fn number<T>(&self, proc: &ProcId, key: TypedKey<T>) -> Result<String, ServerError> {
+        let found = self.get(proc, Some(&Key::from_static(key.name())), Vec::new()).wait()?;
+        let number = found.first().and_then(|entry| entry.value.as_u64());
+        number.map(|number| number.to_string()).ok_or_else(|| ServerError::Refused {
+            doing: "describe a rank for PMI",
+            status: Status::ERR_NOT_FOUND,
+            reason: format!("the job's description lacks {}", key.name()),
+        })
+    }
+}

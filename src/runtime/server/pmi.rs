@@ -1,0 +1,396 @@
+//! Ranks that speak PMI-1. A put is a commit of the rank, a barrier a fence of its job, an abort an abort. A get is
+//! answered from the segment.
+//!
+//! Each such rank inherits one end of a socket. The rank becomes known to the core with its first line, so a program that
+//! speaks no PMI has not connected.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest, Store};
+use crate::keys;
+use crate::os_error_hint::explain;
+use crate::pmi::{Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Service, Tag, Unpublish, Version};
+use crate::server::{Credentials, Hello, Input, PeerId, StoreOffer};
+use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+
+/// A connection for a rank that speaks PMI-1. The rank inherits one end; the server serves the other one.
+#[derive(Debug)]
+pub struct PmiChannel {
+    proc: ProcId,
+    server_end: UnixStream,
+    rank_end: OwnedFd,
+}
+
+impl PmiChannel {
+    /// Makes the connection of a rank.
+    ///
+    /// # Errors
+    /// [`PmiSocketError`].
+    pub fn open(proc: ProcId) -> Result<Self, PmiSocketError> {
+        let (server_end, rank_end) = UnixStream::pair().map_err(PmiSocketError)?;
+        Ok(Self { proc, server_end, rank_end: rank_end.into() })
+    }
+
+    /// The rest of it after the start of the rank. Closes the rank's end in this process.
+    pub(super) fn into_entry(self, pid: u32) -> PmiEntry {
+        PmiEntry { proc: self.proc, socket: self.server_end, pid }
+    }
+
+    /// The end for the rank, to be inherited under any number. Its number is the value of `PMI_FD`.
+    #[must_use]
+    pub const fn rank_end(&self) -> &OwnedFd {
+        &self.rank_end
+    }
+}
+
+/// The operating system has no socket for a rank.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", explain(.0))]
+pub struct PmiSocketError(io::Error);
+
+/// A started rank, for the server's loop.
+pub(super) struct PmiEntry {
+    pub(super) proc: ProcId,
+    pub(super) socket: UnixStream,
+    pub(super) pid: u32,
+}
+
+/// The jobs whose ranks speak PMI-1.
+#[derive(Default)]
+pub(super) struct PmiJobs(BTreeMap<Namespace, Weak<PmiJob>>);
+
+impl PmiJobs {
+    /// A rank of a described job; `None` if the job is not described.
+    pub(super) fn rank(&mut self, proc: ProcId, uid: u32, store: &Store) -> Option<PmiRank> {
+        let reader = store.reader(&proc.namespace)?;
+        let known = self.0.get(&proc.namespace).and_then(Weak::upgrade);
+        let job = known.unwrap_or_else(|| {
+            let job = Arc::new(PmiJob::read(&proc.namespace, reader));
+            self.0.retain(|_, job| job.strong_count() > 0);
+            self.0.insert(proc.namespace.clone(), Arc::downgrade(&job));
+            job
+        });
+        let app_number = number(reader, proc.rank, keys::APPNUM.name()).unwrap_or_default();
+        let (reader, stage) = (CommandReader::default(), Stage::Silent);
+        Some(PmiRank { job, proc, uid, app_number, reader, stage, asked: None })
+    }
+}
+
+/// The facts that all ranks of a job share.
+struct PmiJob {
+    universe_size: Option<u32>,
+    /// The nodes of the ranks, as `PMI_process_mapping`.
+    mapping: String,
+    /// The rank that put a key last. PMI-1 has one key space for each job.
+    owners: Mutex<FxHashMap<Box<str>, u32>>,
+}
+
+impl PmiJob {
+    fn read(namespace: &Namespace, reader: &NamespaceReader) -> Self {
+        let of_job = |key| number(reader, Rank::Wildcard, key);
+        let size = of_job(keys::JOB_SIZE.name()).unwrap_or_default();
+        let node_of = |rank| number(reader, Rank::Process(rank), keys::NODEID.name());
+        let nodes: Option<Vec<u32>> = (0..size).map(node_of).collect();
+        let mapping = nodes.map(|nodes| process_mapping(&nodes)).unwrap_or_default();
+        tracing::debug!(%namespace, size, mapping, "a job speaks PMI-1");
+        Self { universe_size: of_job(keys::UNIV_SIZE.name()), mapping, owners: Mutex::default() }
+    }
+}
+
+fn number(reader: &NamespaceReader, rank: Rank, key: &str) -> Option<u32> {
+    reader.get(&lookup(rank, key)).ok()?.as_u32()
+}
+
+fn lookup(rank: Rank, key: &str) -> Lookup<'_> {
+    Lookup { rank, key: KeyRef::new(key), realm: RealmRequest::Default, audience: None }
+}
+
+/// The nodes of ranks as blocks in the order of ranks: first node, number of nodes, ranks on each.
+fn process_mapping(nodes: &[u32]) -> String {
+    let mut blocks: Vec<[u32; 3]> = Vec::new();
+    for run in nodes.chunk_by(|one, next| one == next) {
+        let (Some(&node), Ok(ranks)) = (run.first(), u32::try_from(run.len())) else { continue };
+        match blocks.last_mut() {
+            Some([first, count, of_each]) if first.checked_add(*count) == Some(node) && *of_each == ranks => {
+                *count += 1
+            }
+            _ => blocks.push([node, 1, ranks]),
+        }
+    }
+    let blocks: String = blocks.iter().map(|[first, count, ranks]| format!(",({first},{count},{ranks})")).collect();
+    format!("(vector{blocks})")
+}
+
+/// A rank that speaks PMI-1, between its lines and the core.
+pub(super) struct PmiRank {
+    job: Arc<PmiJob>,
+    proc: ProcId,
+    /// The user that the host registered for it.
+    uid: u32,
+    app_number: u32,
+    reader: CommandReader,
+    stage: Stage,
+    /// The request that the core has not answered. There is one at a time, because answers keep the order of commands.
+    asked: Option<Asked>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// It has sent nothing.
+    Silent,
+    /// The core decides about its admission.
+    Arriving,
+    Admitted,
+}
+
+/// A request, and what its answer needs.
+struct Asked {
+    command: proto::Command,
+    size_bytes: usize,
+    kind: Question,
+}
+
+enum Question {
+    Put { key: String },
+    Barrier,
+    Publish,
+    Lookup,
+    Unpublish,
+    Abort,
+    Finalize,
+}
+
+/// What follows from a command.
+pub(super) enum Step {
+    /// The core has to decide.
+    Ask(Input),
+    /// This line is the answer.
+    Say(String),
+    /// Nothing.
+    Wait,
+}
+
+impl PmiRank {
+    pub(super) const fn proc(&self) -> &ProcId {
+        &self.proc
+    }
+
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.reader.feed(bytes);
+    }
+
+    pub(super) const fn pending_bytes(&self) -> usize {
+        self.reader.pending_bytes()
+    }
+
+    /// Whether a command can be handled now.
+    pub(super) fn is_ready(&self) -> bool {
+        self.asked.is_none() && self.stage != Stage::Arriving && self.reader.is_ready()
+    }
+
+    /// Whether a line has begun that is not complete.
+    pub(super) fn owes_bytes(&self) -> bool {
+        self.pending_bytes() > 0 && !self.reader.is_ready()
+    }
+
+    pub(super) const fn admit(&mut self) {
+        self.stage = Stage::Admitted;
+    }
+
+    /// The command of the core's open request.
+    pub(super) fn asked(&self) -> Option<proto::Command> {
+        self.asked.as_ref().map(|asked| asked.command)
+    }
+
+    pub(super) fn asked_bytes(&self) -> usize {
+        self.asked.as_ref().map_or(0, |asked| asked.size_bytes)
+    }
+
+    /// Handles the next command.
+    pub(super) fn step(&mut self, id: PeerId, store: &Store) -> Result<Step, CommandError> {
+        if self.stage == Stage::Silent {
+            self.stage = Stage::Arriving;
+            // The host gave it the socket.
+            let credentials = Credentials { uid: self.uid, gid: Credentials::GROUP_UNKNOWN };
+            let (proc, strangers) = (self.proc.clone(), BTreeSet::new());
+            let hello = Hello { proc, credentials, store: StoreOffer::Socket, version: Version::OWN, strangers };
+            return Ok(Step::Ask(Input::Connected(id, hello)));
+        }
+        let Some(command) = self.reader.next_command()? else { return Ok(Step::Wait) };
+        Ok(self.handle(id, command, store))
+    }
+
+    fn handle(&mut self, id: PeerId, command: Command, store: &Store) -> Step {
+        let say = |answer: Answer<'_>| Step::Say(answer.line());
+        match command {
+            Command::Init { version: 1 } => say(Answer::Begun(Ok(()))),
+            Command::Init { .. } => say(Answer::Begun(Err("the launcher speaks version 1 alone"))),
+            Command::GetMaxes => say(Answer::Maxes),
+            Command::GetAppnum => say(Answer::Appnum(self.app_number)),
+            Command::GetMyKvsname => say(Answer::Kvsname(self.proc.namespace.as_str())),
+            Command::GetUniverseSize => say(Answer::UniverseSize(self.job.universe_size)),
+            Command::Put { kvsname, key, value } => match self.put(&kvsname, &key, &value) {
+                Ok(commit) => self.ask(id, Question::Put { key }, value.len(), Request::Commit(commit)),
+                Err(reason) => say(Answer::Put(Err(reason))),
+            },
+            Command::Get { kvsname, key } => say(Answer::Got(self.get(&kvsname, &key, store))),
+            Command::BarrierIn => self.ask(id, Question::Barrier, 0, Request::Fence(self.fence())),
+            Command::PublishName { service, port } => match Key::for_put(service) {
+                Ok(key) => self.ask(id, Question::Publish, port.len(), self.publish(key, &port)),
+                Err(_) => say(Answer::Published(Err(BAD_SERVICE))),
+            },
+            Command::LookupName { service } => match Key::for_put(service) {
+                Ok(key) => self.ask(id, Question::Lookup, 0, self.lookup(key)),
+                Err(_) => say(Answer::Found(Err(BAD_SERVICE))),
+            },
+            Command::UnpublishName { service } => match Key::for_put(service) {
+                Ok(key) => self.ask(id, Question::Unpublish, 0, self.unpublish(key)),
+                Err(_) => say(Answer::Unpublished(Err(BAD_SERVICE))),
+            },
+            Command::Spawn => say(Answer::NotSpawned("the launcher starts no further processes over PMI")),
+            Command::Abort { exit_code, message } => {
+                let message = (!message.is_empty()).then(|| Text::until_nul(message.as_bytes()));
+                let abort = Abort { status: Status::from_raw(exit_code), message, procs: Vec::new() };
+                self.ask(id, Question::Abort, 0, Request::Abort(abort))
+            }
+            Command::Finalize => self.ask(id, Question::Finalize, 0, Request::Finalize),
+            Command::Unknown { name } => {
+                tracing::warn!(proc = %self.proc, name, "a rank sent a PMI command that is unknown here; it gets an error");
+                say(Answer::Unknown(&name))
+            }
+        }
+    }
+
+    fn ask(&mut self, id: PeerId, kind: Question, size_bytes: usize, request: Request) -> Step {
+        self.asked = Some(Asked { command: request.command(), size_bytes, kind });
+        Step::Ask(Input::Request(id, TAG, request))
+    }
+
+    /// The core's answer as a line. An abort has none.
+    pub(super) fn answer(&mut self, reply: &Reply) -> Option<String> {
+        let kind = self.asked.take()?.kind;
+        let status = match reply {
+            Reply::Status(status) | Reply::Partial { status, .. } => *status,
+            _ => Status::SUCCESS,
+        };
+        let reason = reason(status);
+        let outcome = if status == Status::SUCCESS { Ok(()) } else { Err(reason.as_str()) };
+        let answer = match kind {
+            Question::Put { key } => {
+                if let (Ok(()), Some(rank)) = (outcome, self.proc.rank.process()) {
+                    self.job.owners.lock().insert(key.into(), rank);
+                }
+                Answer::Put(outcome)
+            }
+            Question::Barrier => Answer::BarrierOut(outcome),
+            Question::Publish => Answer::Published(outcome),
+            Question::Lookup => Answer::Found(outcome.and_then(|()| port_in(reply).ok_or("service_not_found"))),
+            Question::Unpublish => Answer::Unpublished(outcome),
+            Question::Abort => return None,
+            Question::Finalize => Answer::Finalized,
+        };
+        Some(answer.line())
+    }
+
+    fn put(&self, kvsname: &str, key: &str, value: &str) -> Result<Commit, &'static str> {
+        self.check_space(kvsname)?;
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Err("a key has 1 to 64 bytes");
+        }
+        if value.len() > VALUE_BYTES_MAX {
+            return Err("a value has at most 1024 bytes");
+        }
+        let key = Key::new(stored_name(key)).map_err(|_| "the key has a NUL")?;
+        let value = Text::new(value.as_bytes()).map_err(|_| "the value has a NUL")?;
+        Ok(Commit { parts: vec![(Scope::Global, vec![Kval { key, value: Value::String(value) }])] })
+    }
+
+    fn get<'a>(&'a self, kvsname: &str, key: &str, store: &'a Store) -> Result<&'a str, &'static str> {
+        self.check_space(kvsname)?;
+        if key == "PMI_process_mapping" && self.job.mapping.len() <= VALUE_BYTES_MAX {
+            return Ok(&self.job.mapping);
+        }
+        let owner = self.job.owners.lock().get(key).copied();
+        // A rank on another node may have put it.
+        let rank = owner.map_or(Rank::Undefined, Rank::Process);
+        let reader = store.reader(&self.proc.namespace).ok_or("the job has ended")?;
+        let found = reader.get(&lookup(rank, &stored_name(key))).map_err(|_| "key not found")?;
+        found.as_str().ok_or("the value is no text")
+    }
+
+    fn check_space(&self, kvsname: &str) -> Result<(), &'static str> {
+        if kvsname == self.proc.namespace.as_str() { Ok(()) } else { Err("unknown key space") }
+    }
+
+    fn fence(&self) -> Collective {
+        let procs = vec![ProcId { namespace: self.proc.namespace.clone(), rank: Rank::Wildcard }];
+        let collect = Info::new(Key::from_static(keys::COLLECT_DATA.name()), true);
+        Collective { procs, directives: vec![collect] }
+    }
+
+    fn publish(&self, key: Key, port: &str) -> Request {
+        Request::Service(Service::Publish(Publish { uid: self.uid, info: vec![Info::new(key, port)] }))
+    }
+
+    fn lookup(&self, key: Key) -> Request {
+        Request::Service(Service::Lookup(proto::Lookup { uid: self.uid, keys: vec![key], directives: Vec::new() }))
+    }
+
+    fn unpublish(&self, key: Key) -> Request {
+        Request::Service(Service::Unpublish(Unpublish { uid: self.uid, keys: vec![key], directives: Vec::new() }))
+    }
+}
+
+/// The name under which a key is stored. PMI's keys are none of the standard's, whatever they are called.
+fn stored_name(key: &str) -> String {
+    format!("pmi.{key}")
+}
+
+/// The address in the answer to a lookup.
+fn port_in(reply: &Reply) -> Option<&str> {
+    let Reply::Lookup(found) = reply else { return None };
+    match &found.first()?.value {
+        Value::String(port) => port.to_str().ok(),
+        _ => None,
+    }
+}
+
+fn reason(status: Status) -> String {
+    match status {
+        Status::ERR_NOT_SUPPORTED => "the launcher does not support this".to_owned(),
+        Status::ERR_NOT_FOUND => "service_not_found".to_owned(),
+        status => status.to_string(),
+    }
+}
+
+const BAD_SERVICE: &str = "the name of the service can not be a key";
+
+/// The tag of a rank's only open request.
+const TAG: Tag = Tag::DYNAMIC_FIRST;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mapping_names_blocks_of_nodes_in_the_order_of_ranks() {
+        for (nodes, expected) in [
+            (&[0, 0, 0, 0][..], "(vector,(0,1,4))"),
+            (&[0, 0, 1, 1], "(vector,(0,2,2))"),
+            (&[0, 1, 0, 1], "(vector,(0,2,1),(0,2,1))"),
+            (&[1, 1, 0], "(vector,(1,1,2),(0,1,1))"),
+            (&[0, 1, 1], "(vector,(0,1,1),(1,1,2))"),
+            (&[], "(vector)"),
+        ] {
+            assert_eq!(process_mapping(nodes), expected);
+        }
+    }
+}

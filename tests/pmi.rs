@@ -1,0 +1,332 @@
+//! Ranks that speak PMI-1 over an inherited socket, beside ranks that speak PMIx.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use modex::keys::TypedKey;
+use modex::pmi::{KEY_BYTES_MAX, LINE_BYTES_MAX, VALUE_BYTES_MAX};
+use modex::proto::{Lookup, Publish, Unpublish};
+use modex::types::{Pdata, ProcId, Scope, Status};
+use modex::{AbortUpcall, Capabilities, FenceOptions, Host, Moment, Requester, Responder};
+use support::{TestServer, proc};
+
+/// A rank, as its library speaks.
+struct Rank(BufReader<UnixStream>);
+
+impl Rank {
+    /// A started rank that has said nothing.
+    fn silent(node: &TestServer, rank: u32) -> Self {
+        let channel = node.server.open_pmi(&proc("job", rank)).unwrap();
+        let end = UnixStream::from(channel.rank_end().try_clone().unwrap());
+        end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        node.server.serve_pmi(channel, std::process::id()).unwrap();
+        Self(BufReader::new(end))
+    }
+
+    fn start(node: &TestServer, rank: u32) -> Self {
+        let mut begun = Self::silent(node, rank);
+        let expected = "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0 msg=success\n";
+        assert_eq!(begun.ask("cmd=init pmi_version=1 pmi_subversion=1"), expected);
+        begun
+    }
+
+    fn say(&mut self, line: &str) {
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.say(line);
+        self.hear()
+    }
+
+    fn put(&mut self, key: &str, value: &str) {
+        let answer = self.ask(&format!("cmd=put kvsname=job key={key} value={value}"));
+        assert_eq!(answer, "cmd=put_result rc=0 msg=success\n");
+    }
+
+    fn get(&mut self, key: &str) -> String {
+        self.ask(&format!("cmd=get kvsname=job key={key}"))
+    }
+
+    fn finalize(mut self) {
+        assert_eq!(self.ask("cmd=finalize"), "cmd=finalize_ack\n");
+    }
+
+    /// Whether the server has closed the connection without another word.
+    fn ends_cut_off(mut self) -> bool {
+        let mut rest = Vec::new();
+        // A server that closes with bytes unread resets the connection.
+        let ended = self.0.read_to_end(&mut rest);
+        (ended.is_ok() || ended.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset))
+            && rest.is_empty()
+    }
+}
+
+/// A host that publishes names, and tells the test what it observes.
+struct Named {
+    events: mpsc::Sender<String>,
+    published: Mutex<Vec<Pdata>>,
+}
+
+impl Named {
+    fn start(size: u32) -> (TestServer, mpsc::Receiver<String>) {
+        let (events, observed) = mpsc::channel();
+        let node = TestServer::start("node0", Self { events, published: Mutex::default() });
+        node.register_local_job("job", size);
+        (node, observed)
+    }
+}
+
+impl Host for Named {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ABORT | Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH
+    }
+
+    fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        let message = request.message.map(|message| message.to_string());
+        self.events.send(format!("{} aborts {} {message:?}", request.requester, request.status.to_raw())).unwrap();
+        reply.succeed(());
+    }
+
+    fn publish(&self, requester: Requester, request: Publish, reply: Responder<()>) {
+        let data = request.info.into_iter().filter(|info| !info.key.is_reserved());
+        let pdata = data.map(|info| Pdata { proc: requester.proc.clone(), key: info.key, value: info.value });
+        self.published.lock().unwrap().extend(pdata);
+        reply.succeed(());
+    }
+
+    fn lookup(&self, _: Requester, request: Lookup, reply: Responder<Vec<Pdata>>) {
+        let published = self.published.lock().unwrap();
+        let found: Vec<Pdata> = published.iter().filter(|data| request.keys.contains(&data.key)).cloned().collect();
+        if found.is_empty() { reply.fail(Status::ERR_NOT_FOUND) } else { reply.succeed(found) }
+    }
+
+    fn unpublish(&self, _: Requester, request: Unpublish, reply: Responder<()>) {
+        self.published.lock().unwrap().retain(|data| !request.keys.contains(&data.key));
+        reply.succeed(());
+    }
+
+    fn observed(&self, proc: &ProcId, moment: Moment) {
+        if matches!(moment, Moment::Connected | Moment::Finalized | Moment::Left) {
+            let _ = self.events.send(format!("{proc} {moment:?}"));
+        }
+    }
+}
+
+fn two() -> (TestServer, Rank, Rank) {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let (one, other) = (Rank::start(&node, 0), Rank::start(&node, 1));
+    (node, one, other)
+}
+
+#[test]
+fn a_rank_learns_the_facts_of_its_job() {
+    let (_node, mut rank, _other) = two();
+    for (question, answer) in [
+        ("cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"),
+        ("cmd=get_appnum", "cmd=appnum appnum=0\n"),
+        ("cmd=get_my_kvsname", "cmd=my_kvsname kvsname=job\n"),
+        ("cmd=get_universe_size", "cmd=universe_size size=-1\n"),
+    ] {
+        assert_eq!(rank.ask(question), answer);
+    }
+    assert_eq!(rank.get("PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
+    assert_eq!(rank.get("PMI_hwloc_xmlfile"), "cmd=get_result rc=1 msg=key_not_found\n");
+    rank.finalize();
+}
+
+#[test]
+fn the_environment_names_the_descriptor_and_the_place_of_a_rank() {
+    let (node, ..) = two();
+    let variables = node.server.pmi_variables(&proc("job", 1), 7).unwrap();
+    let expected = [
+        ("PMI_FD", "7"),
+        ("PMI_RANK", "1"),
+        ("PMI_SIZE", "2"),
+        ("PMI_SPAWNED", "0"),
+        ("MPI_LOCALRANKID", "1"),
+        ("MPI_LOCALNRANKS", "2"),
+    ];
+    assert_eq!(variables, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert!(node.server.pmi_variables(&proc("nobody", 0), 7).is_err());
+}
+
+#[test]
+fn a_put_is_read_by_all_after_a_barrier() {
+    let (_node, mut one, mut other) = two();
+    one.put("-bcast-1-0", "one=1");
+    other.put("b", "2");
+    one.say("cmd=barrier_in");
+    assert_eq!((other.ask("cmd=barrier_in"), one.hear()), ("cmd=barrier_out\n".into(), "cmd=barrier_out\n".into()));
+    for rank in [&mut one, &mut other] {
+        assert_eq!(rank.get("-bcast-1-0"), "cmd=get_result rc=0 msg=success value=one=1\n");
+        assert_eq!(rank.get("b"), "cmd=get_result rc=0 msg=success value=2\n");
+    }
+    // The key space is one for the job: the last put of a key counts, whoever put it.
+    other.put("-bcast-1-0", "3");
+    assert_eq!(one.get("-bcast-1-0"), "cmd=get_result rc=0 msg=success value=3\n");
+    one.put("-bcast-1-0", "4");
+    assert_eq!(other.get("-bcast-1-0"), "cmd=get_result rc=0 msg=success value=4\n");
+    one.finalize();
+    other.finalize();
+}
+
+#[test]
+fn commands_that_come_at_once_are_answered_in_their_order() {
+    let (_node, mut one, mut other) = two();
+    one.say("cmd=put kvsname=job key=a value=1\ncmd=barrier_in\ncmd=get kvsname=job key=b\ncmd=finalize");
+    other.put("b", "2");
+    assert_eq!(other.ask("cmd=barrier_in"), "cmd=barrier_out\n");
+    let heard: Vec<String> = (0..4).map(|_| one.hear()).collect();
+    let expected = [
+        "cmd=put_result rc=0 msg=success\n",
+        "cmd=barrier_out\n",
+        "cmd=get_result rc=0 msg=success value=2\n",
+        "cmd=finalize_ack\n",
+    ];
+    assert_eq!(heard, expected);
+    other.finalize();
+}
+
+#[test]
+fn ranks_of_both_protocols_share_a_fence_and_the_store() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let mut rank = Rank::start(&node, 0);
+    let client = node.connect("job", 1);
+    rank.put("a", "of PMI".replace(' ', "_").as_str());
+    client.put(Scope::Global, "pmi.b", "of_PMIx").unwrap();
+    client.commit().unwrap();
+    rank.say("cmd=barrier_in");
+    client.fence(&FenceOptions::new()).wait().unwrap();
+    assert_eq!(rank.hear(), "cmd=barrier_out\n");
+    assert_eq!(client.get(0, TypedKey::<str>::new("pmi.a")).unwrap(), "of_PMI");
+    assert_eq!(rank.get("b"), "cmd=get_result rc=0 msg=success value=of_PMIx\n");
+    rank.finalize();
+    client.finalize().unwrap();
+}
+
+#[test]
+fn names_are_published_looked_up_and_withdrawn() {
+    let (node, _observed) = Named::start(1);
+    let mut rank = Rank::start(&node, 0);
+    assert_eq!(rank.ask("cmd=lookup_name service=my srv"), "cmd=lookup_result rc=1 msg=service_not_found\n");
+    let published = rank.ask("cmd=publish_name service=my srv port=tag#0$ifname#::1$");
+    assert_eq!(published, "cmd=publish_result info=ok rc=0 msg=success\n");
+    let found = rank.ask("cmd=lookup_name service=my srv");
+    assert_eq!(found, "cmd=lookup_result rc=0 msg=success info=ok port=tag#0$ifname#::1$\n");
+    assert_eq!(rank.ask("cmd=unpublish_name service=my srv"), "cmd=unpublish_result info=ok rc=0 msg=success\n");
+    assert_eq!(rank.ask("cmd=lookup_name service=my srv"), "cmd=lookup_result rc=1 msg=service_not_found\n");
+    rank.finalize();
+}
+
+#[test]
+fn a_host_without_names_says_so() {
+    let (_node, mut rank, _other) = two();
+    let refused = "rc=1 msg=the_launcher_does_not_support_this\n";
+    assert_eq!(rank.ask("cmd=publish_name service=s port=p"), format!("cmd=publish_result {refused}"));
+    assert_eq!(rank.ask("cmd=lookup_name service=s"), format!("cmd=lookup_result {refused}"));
+    let spawn = rank.ask("mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\nendcmd");
+    assert_eq!(spawn, "cmd=spawn_result rc=1 msg=the_launcher_starts_no_further_processes_over_PMI\n");
+    assert_eq!(rank.ask("cmd=get_ranks2hosts"), "cmd=get_ranks2hosts_result rc=1 msg=unknown_command\n");
+    rank.finalize();
+}
+
+#[test]
+fn the_host_learns_of_a_rank_with_its_first_line_and_of_its_end() {
+    let (node, observed) = Named::start(3);
+    drop(Rank::silent(&node, 0));
+    Rank::start(&node, 1).finalize();
+    drop(Rank::start(&node, 2));
+    let heard: Vec<String> = (0..4).map(|_| observed.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+    assert_eq!(heard, ["job:1 Connected", "job:1 Finalized", "job:2 Connected", "job:2 Left"]);
+    let mut rank = Rank::start(&node, 0);
+    rank.say("cmd=abort exitcode=7 message=no more memory");
+    assert_eq!(observed.recv_timeout(Duration::from_secs(20)).unwrap(), "job:0 Connected");
+    let aborted = observed.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(aborted, "job:0 aborts 7 Some(\"no more memory\")");
+}
+
+#[test]
+fn a_rank_that_is_lost_ends_the_barrier_of_the_others() {
+    let (_node, mut one, other) = two();
+    one.say("cmd=barrier_in");
+    drop(other);
+    let heard = one.hear();
+    assert!(heard.starts_with("cmd=barrier_out rc=1 msg="), "{heard}");
+}
+
+#[test]
+fn keys_and_values_have_bounds() {
+    let (_node, mut rank, _other) = two();
+    let (key, value) = ("k".repeat(KEY_BYTES_MAX), "v".repeat(VALUE_BYTES_MAX));
+    rank.put(&key, &value);
+    assert_eq!(rank.get(&key), format!("cmd=get_result rc=0 msg=success value={value}\n"));
+    for (line, reason) in [
+        (format!("cmd=put kvsname=job key={key}k value=v"), "a_key_has_1_to_64_bytes"),
+        ("cmd=put kvsname=job key= value=v".to_owned(), "a_key_has_1_to_64_bytes"),
+        (format!("cmd=put kvsname=job key=k value={value}v"), "a_value_has_at_most_1024_bytes"),
+        ("cmd=put kvsname=job key=k value=\0".to_owned(), "the_value_has_a_NUL"),
+        ("cmd=put kvsname=another key=k value=v".to_owned(), "unknown_key_space"),
+    ] {
+        assert_eq!(rank.ask(&line), format!("cmd=put_result rc=1 msg={reason}\n"));
+    }
+    rank.put("empty", "");
+    assert_eq!(rank.get("empty"), "cmd=get_result rc=0 msg=success value=\n");
+    rank.finalize();
+}
+
+#[test]
+fn a_rank_that_speaks_otherwise_is_cut_off_and_the_others_go_on() {
+    let (node, observed) = Named::start(2);
+    let mut other = Rank::start(&node, 1);
+    assert_eq!(observed.recv_timeout(Duration::from_secs(20)).unwrap(), "job:1 Connected");
+    let too_long = format!("cmd=get kvsname=job key={}", "k".repeat(LINE_BYTES_MAX));
+    for line in ["GET / HTTP/1.1", "cmd=put key=a", too_long.as_str()] {
+        let mut rank = Rank::start(&node, 0);
+        rank.say(line);
+        assert!(rank.ends_cut_off(), "{line:.20}");
+        for expected in ["job:0 Connected", "job:0 Left"] {
+            assert_eq!(observed.recv_timeout(Duration::from_secs(20)).unwrap(), expected);
+        }
+    }
+    let mut newer = Rank::silent(&node, 0);
+    let refused = newer.ask("cmd=init pmi_version=2 pmi_subversion=0");
+    assert!(refused.contains("rc=1 msg=the_launcher_speaks_version_1_alone"), "{refused}");
+    other.put("a", "1");
+    assert_eq!(other.get("a"), "cmd=get_result rc=0 msg=success value=1\n");
+    other.finalize();
+}
+
+/// A rank that sends without reading, or reads nothing of a long job, costs no more than its bounds.
+#[test]
+fn a_flood_of_commands_is_answered_while_others_are_served() {
+    let (_node, mut flooder, mut other) = two();
+    let mut writer = flooder.0.get_ref().try_clone().unwrap();
+    let flood = std::thread::Builder::new().spawn(move || {
+        let lines = "cmd=get kvsname=job key=none\n".repeat(100);
+        (0..100).try_for_each(|_| writer.write_all(lines.as_bytes())).unwrap();
+    });
+    for round in 0..50 {
+        other.put("a", &round.to_string());
+        assert_eq!(other.get("a"), format!("cmd=get_result rc=0 msg=success value={round}\n"));
+    }
+    for _ in 0..10_000 {
+        assert_eq!(flooder.hear(), "cmd=get_result rc=1 msg=key_not_found\n");
+    }
+    flood.unwrap().join().unwrap();
+    flooder.finalize();
+    other.finalize();
+}
