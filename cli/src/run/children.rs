@@ -15,8 +15,8 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use rustix::process::{self, WaitId, WaitIdOptions};
 
 use super::apps::App;
 use super::orphans::Orphans;
@@ -201,13 +201,17 @@ impl Children {
     pub(super) fn take_ended(&mut self) -> Vec<(u32, Ending)> {
         let mut ended = Vec::new();
         for (rank, state) in (0u32..).zip(self.ranks.iter_mut()).filter(|(_, state)| !state.ended) {
-            let Ok(pid) = i32::try_from(state.process.id()) else { continue };
-            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-            let ending = match waitid(Id::Pid(Pid::from_raw(pid)), flags) {
-                Ok(WaitStatus::Exited(_, status)) => Ending::Exited(u8::try_from(status & 0xFF).unwrap_or(u8::MAX)),
-                Ok(WaitStatus::Signaled(_, signal, _)) => Ending::Signaled(signal as i32),
+            let Some(pid) = i32::try_from(state.process.id()).ok().and_then(process::Pid::from_raw) else { continue };
+            let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+            let ending = match process::waitid(WaitId::Pid(pid), flags) {
+                Ok(Some(end)) => match (end.exit_status(), end.terminating_signal()) {
+                    (Some(status), _) => Ending::Exited(u8::try_from(status & 0xFF).unwrap_or(u8::MAX)),
+                    // Signals of real time have no name, but a number.
+                    (None, Some(signal)) => Ending::Signaled(signal),
+                    (None, None) => continue,
+                },
                 // Another process reaped it, so its exit status is lost.
-                Err(Errno::ECHILD) => Ending::Exited(u8::MAX),
+                Err(rustix::io::Errno::CHILD) => Ending::Exited(u8::MAX),
                 _ => continue,
             };
             state.ended = true;

@@ -42,6 +42,13 @@ fn a_rank_that_ends_unheard_is_missed_while_another_talks() {
     );
 }
 
+/// The launcher waited for ever: it took the signal's number for an error, because real-time signals have no name.
+#[test]
+fn a_rank_killed_by_a_signal_without_a_name_ends() {
+    let ended = script(&["-n", "1"], "kill -42 $$").run();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(170), "modex: rank 0 was killed by signal 42\n"));
+}
+
 #[test]
 fn nobody_else_is_mentioned_when_nobody_else_runs() {
     let ended = script(&["-n", "1"], "exit 255").run();
