@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use modex::Server;
 use modex::os_error_hint::explain_start;
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -121,6 +121,17 @@ struct Rank {
     ended: bool,
 }
 
+/// What a rank gets beside its program's own settings.
+#[derive(Debug, Default)]
+pub(super) struct RankSetup {
+    /// Variables that it must not inherit.
+    pub(super) removed: Vec<String>,
+    /// Variables that the program's own settings may replace.
+    pub(super) suggested: Vec<(&'static str, OsString)>,
+    /// Variables that the launcher sets.
+    pub(super) environment: Vec<(String, String)>,
+}
+
 /// All ranks of the job, in one process group.
 #[derive(Debug)]
 pub(super) struct Children {
@@ -148,12 +159,13 @@ impl Children {
         Self { ranks: Vec::new(), rank_count, group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
-    /// Starts the next rank. A child inherits the starter's processors, so the rank is bound before it exists and never
+    /// Starts the next rank. It inherits this descriptor under the same number. A child inherits the starter's processors, so the rank is bound before it exists and never
     /// runs elsewhere.
     pub(super) fn spawn(
         &mut self,
         app: &App,
-        environment: &[(String, String)],
+        setup: &RankSetup,
+        inherited: Option<BorrowedFd<'_>>,
         processors: Option<&[usize]>,
         with_input: bool,
     ) -> Result<Pipes, SpawnError> {
@@ -161,19 +173,26 @@ impl Children {
         let rank_count = self.rank_count;
         let failed = |reason| SpawnError::new(rank, rank_count, app, reason);
         let mut command = Command::new(&app.program);
-        Server::REMOVED_VARIABLES.iter().for_each(|name| {
+        let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
+        removed.for_each(|name| {
             command.env_remove(name);
         });
         command
             .args(&app.arguments)
+            .envs(setup.suggested.iter().map(|(name, value)| (name, value)))
             .envs(app.environment.iter().map(|(name, value)| (name, value)))
-            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(setup.environment.iter().map(|(name, value)| (name, value)))
             .stdin(if with_input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(self.group.as_raw());
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
+        }
+        if let Some(inherited) = inherited {
+            // Only this thread starts ranks. A helper that another thread starts in this moment inherits the descriptor,
+            // too, and ends soon.
+            fcntl(inherited, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|errno| failed(errno.into()))?;
         }
         let mut process = at_place(processors, || command.spawn()).map_err(failed)?;
         let no_pipe = || failed(io::Error::other("no pipe"));

@@ -1,6 +1,8 @@
 //! One job from its first process to its exit status: a single loop over everything that can happen.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Builder;
@@ -17,13 +19,13 @@ use nix::unistd::{Gid, Uid};
 
 use super::Input;
 use super::apps::AppError;
-use super::children::{Channel, Children, SpawnError};
+use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::last_output::LastOutput;
-use super::mpi_library::MpiSearch;
+use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
@@ -49,6 +51,7 @@ pub(super) struct Settings {
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
     pub(super) no_tcp: bool,
+    pub(super) pmi: PmiChoice,
     pub(super) report: bool,
 }
 
@@ -149,6 +152,8 @@ impl LaunchedJob {
             .topology(Arc::new(Helper))
             .start(host)?;
         let rank_count = plan.app_of_rank.len();
+        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
+        let protocols = mpi_setups.iter().map(|setup| setup.protocol);
         let mut job = Self {
             server,
             directory,
@@ -161,7 +166,7 @@ impl LaunchedJob {
             is_paused: false,
             news,
             verdict: Verdict::new(rank_count, settings.grace),
-            mpi_search: MpiSearch::new(plan.apps.clone()),
+            mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
             has_output: false,
             timeline: Timeline::new(rank_count),
             clock,
@@ -170,9 +175,11 @@ impl LaunchedJob {
             guardian,
         };
         job.register(&plan)?;
-        let of_server = job.server.setup_fork(&ProcId::new(plan.namespace.clone(), 0))?;
-        plan.apps.iter().try_for_each(|app| app.check_environment(&of_server))?;
-        job.spawn_all(&plan)?;
+        let first = ProcId::new(plan.namespace.clone(), 0);
+        for (app, mpi_setup) in plan.apps.iter().zip(&mpi_setups) {
+            app.check_environment(&job.set_up(&first, mpi_setup, 0)?.environment)?;
+        }
+        job.spawn_all(&plan, &mpi_setups)?;
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);
         }
@@ -190,11 +197,32 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn spawn_all(&mut self, plan: &Plan) -> Result<(), JobError> {
+    /// What a rank gets to join the job. With PMI-1 it inherits its connection under this number, and must not see
+    /// PMIx: MPICH 5 refuses to start with both.
+    fn set_up(&self, proc: &ProcId, mpi_setup: &MpiSetup, descriptor: i32) -> Result<RankSetup, ServerError> {
+        let of_pmix = self.server.setup_fork(proc)?;
+        let suggested = mpi_setup.settings.clone();
+        Ok(match mpi_setup.protocol {
+            Protocol::Pmix => RankSetup { removed: Vec::new(), suggested, environment: of_pmix },
+            Protocol::Pmi1 => {
+                let names = of_pmix.into_iter().map(|(name, _)| name);
+                let removed = names.chain(["PMI_PORT", "PMI_ID"].map(str::to_owned)).collect();
+                RankSetup { removed, suggested, environment: self.server.pmi_variables(proc, descriptor)? }
+            }
+        })
+    }
+
+    fn spawn_all(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), JobError> {
         let mut inputs = Vec::new();
         for (rank, &app) in (0u32..).zip(&plan.app_of_rank) {
-            let Some(app) = plan.apps.get(app) else { continue };
-            let environment = self.server.setup_fork(&ProcId::new(plan.namespace.clone(), rank))?;
+            let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) else { continue };
+            let proc = ProcId::new(plan.namespace.clone(), rank);
+            let channel = match mpi_setup.protocol {
+                Protocol::Pmix => None,
+                Protocol::Pmi1 => Some(self.server.open_pmi(&proc)?),
+            };
+            let inherited = channel.as_ref().map(|channel| channel.rank_end().as_fd());
+            let setup = self.set_up(&proc, mpi_setup, inherited.map_or(-1, |end| end.as_raw_fd()))?;
             let with_input = match self.settings.input {
                 Input::RankZero => rank == 0,
                 Input::All => true,
@@ -202,9 +230,11 @@ impl LaunchedJob {
             };
             self.timeline.mark(rank, ProcessPhase::Spawned, self.clock.now());
             let place = plan.place(self.children.count());
-            let pipes = self.children.spawn(app, &environment, place, with_input)?;
-            let proc = ProcId::new(plan.namespace.clone(), rank);
+            let pipes = self.children.spawn(app, &setup, inherited, place, with_input)?;
             self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
+            if let Some(channel) = channel {
+                self.server.serve_pmi(channel, pipes.pid)?;
+            }
             let tag = self.settings.tag_output;
             self.watch(ForwardedStream::new(pipes.out, rank, Channel::Out, tag))?;
             self.watch(ForwardedStream::new(pipes.error, rank, Channel::Error, tag))?;
@@ -304,8 +334,7 @@ impl LaunchedJob {
         if !self.verdict.is_joined_by_nobody() || self.verdict.is_cut_short() {
             return None;
         }
-        #[expect(clippy::disallowed_methods, reason = "ranks inherit the launcher's own variables")]
-        self.mpi_search.advice(|name| std::env::var_os(name))
+        self.mpi_search.advice(variable)
     }
 
     fn collect_ended(&mut self) {
@@ -502,6 +531,12 @@ impl LaunchedJob {
         }
         Ok(())
     }
+}
+
+/// A variable that ranks inherit from the launcher.
+#[expect(clippy::disallowed_methods, reason = "ranks inherit the launcher's own variables")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
 }
 
 /// All information that the standard requires from a host about a job on one node.

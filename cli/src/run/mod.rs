@@ -16,6 +16,7 @@
 mod apps;
 mod children;
 mod cores;
+mod elf;
 mod forward;
 mod guardian;
 mod host;
@@ -80,6 +81,8 @@ enum Binding {
                   on. SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.\n\
                   Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\
                   is broken only if its rank is silent for five seconds and others wait.\n\
+                  --pmi auto looks at the program's file and the libraries that it needs. It sees no library that a script or\n\
+                  interpreter loads: write --pmi pmi1 for Python with mpi4py on MPICH or Intel MPI.\n\
                   PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
                   MODEX_LOG=off|error|warn|info|debug sets the level of the log; the default is warn."
 )]
@@ -106,6 +109,10 @@ pub(super) struct RunOptions {
     /// Seconds that the ranks get to end after a failure or signal
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     grace: Duration,
+
+    /// Protocol by which ranks join the job
+    #[arg(long, value_enum, default_value_t = mpi_library::PmiChoice::Auto, value_name = "PROTOCOL")]
+    pmi: mpi_library::PmiChoice,
 
     /// No TCP socket for ranks that use another PMIx library
     #[arg(long)]
@@ -134,6 +141,7 @@ pub(super) fn run(options: &RunOptions) -> Outcome {
         timeout: options.timeout,
         grace: options.grace,
         no_tcp: options.no_tcp,
+        pmi: options.pmi,
         report: options.report,
     };
     match job::LaunchedJob::start(plan, settings) {

@@ -1,18 +1,40 @@
-//! The MPI library of a job in which no rank called `PMIx_Init`.
+//! The MPI library of a program: the protocol by which its ranks join the job, and advice if they do not.
 //!
-//! Some MPI libraries ask a PMIx server only if the environment contains a setting. Without it each rank runs alone, and
-//! neither library nor server notices. The names of the libraries that a program needs show which setting is missing.
+//! The names of the libraries that a program needs show which MPI it uses. Some MPI libraries speak PMIx, others PMI-1,
+//! and some of them PMIx only if the environment contains a setting. A library that finds nothing that it knows starts
+//! each rank alone, and neither library nor server notices.
 
-use std::ffi::OsString;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
 
 use super::apps::App;
+use super::elf::Needs;
 
-/// A family of MPI libraries that needs the same advice.
+/// The user's choice of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PmiChoice {
+    /// By the MPI library that the program needs: PMI-1 for MPICH and Intel MPI, PMIx for all other programs
+    Auto,
+    /// PMIx
+    Pmix,
+    /// PMI-1, for programs whose MPI library the launcher can't see, such as Python with mpi4py on MPICH
+    Pmi1,
+}
+
+/// The protocol by which a rank joins its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Pmix,
+    Pmi1,
+}
+
+/// A family of MPI libraries that needs the same setup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MpiLibrary {
     /// Open MPI 3 to 5. Releases before 5 need a setting.
@@ -37,39 +59,141 @@ impl MpiLibrary {
         }
     }
 
-    /// The name for people, and the advice.
-    const fn advice(self) -> (&'static str, &'static str) {
+    /// The name for people.
+    const fn name(self) -> &'static str {
         match self {
-            Self::OpenMpi => ("Open MPI", "for Open MPI 4.1 write modex run -x FLUX_JOB_ID=1 ..."),
-            Self::Mpich => ("MPICH", "start it with MPICH's own mpiexec"),
-            Self::MpichAbi => (
-                "Intel MPI or MPICH",
-                "for Intel MPI write modex run -x I_MPI_PMI=pmix -x I_MPI_PMI_LIBRARY=/path/libpmix.so.2 ...; \
-                 start programs of MPICH with MPICH's own mpiexec",
-            ),
+            Self::OpenMpi => "Open MPI",
+            Self::Mpich => "MPICH",
+            Self::MpichAbi => "Intel MPI or MPICH",
         }
     }
 
-    /// The variables by which the library finds a PMIx server. A user that has set one needs no advice.
+    /// The advice for a job that nobody joined by this protocol.
+    const fn advice(self, protocol: Protocol) -> &'static str {
+        match (self, protocol) {
+            (Self::OpenMpi, Protocol::Pmix) => "for Open MPI 4.1 write modex run -x JSM_JSRUN_PORT=1 ...",
+            (Self::OpenMpi, Protocol::Pmi1) => "Open MPI speaks PMIx: write modex run --pmi pmix ...",
+            (Self::Mpich | Self::MpichAbi, Protocol::Pmix) => "write modex run --pmi pmi1 ...",
+            (Self::Mpich | Self::MpichAbi, Protocol::Pmi1) => {
+                "its library may be built for another launcher: try modex run --pmi pmix ..."
+            }
+        }
+    }
+
+    /// The variables by which the library finds a PMIx server. A user that has set one wants no other.
     const fn settings(self) -> &'static [&'static str] {
         match self {
-            Self::OpenMpi => &["FLUX_JOB_ID", "JSM_JSRUN_PORT"],
+            Self::OpenMpi => &["JSM_JSRUN_PORT", "FLUX_JOB_ID"],
             Self::Mpich => &[],
             Self::MpichAbi => &["I_MPI_PMI"],
         }
     }
 }
 
+/// How the ranks of a program join the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MpiSetup {
+    pub(super) protocol: Protocol,
+    /// Variables that make the MPI library ask a PMIx server.
+    pub(super) settings: Vec<(&'static str, OsString)>,
+}
+
+impl MpiSetup {
+    /// Looks at a program's file and the libraries that it needs.
+    pub(super) fn of(app: &App, choice: PmiChoice, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
+        let found = path_of(app, &lookup)
+            .and_then(|path| NeededMpi::of(&path, &value_of(app, "LD_LIBRARY_PATH", &lookup).unwrap_or_default()));
+        let setting = found.as_ref().and_then(|found| Some((*found.library.settings().first()?, found)));
+        let is_set = |name: &&str| value_of(app, name, &lookup).is_some();
+        let is_chosen = found.as_ref().is_some_and(|found| found.library.settings().iter().any(is_set));
+        let protocol = match (choice, found.as_ref().map(|found| found.library)) {
+            (PmiChoice::Pmix, _) => Protocol::Pmix,
+            (PmiChoice::Pmi1, _) => Protocol::Pmi1,
+            (PmiChoice::Auto, Some(MpiLibrary::Mpich)) => Protocol::Pmi1,
+            // A user that has set I_MPI_PMI wants PMIx.
+            (PmiChoice::Auto, Some(MpiLibrary::MpichAbi)) if !is_chosen => Protocol::Pmi1,
+            (PmiChoice::Auto, _) => Protocol::Pmix,
+        };
+        let settings = match setting.filter(|_| protocol == Protocol::Pmix && !is_chosen) {
+            Some((name, NeededMpi { library: MpiLibrary::OpenMpi, is_before_5: true })) => vec![(name, "1".into())],
+            Some((name, NeededMpi { library: MpiLibrary::MpichAbi, .. })) => {
+                let library = own_library().map(|path| ("I_MPI_PMI_LIBRARY", path.into_os_string()));
+                library.map_or_else(Vec::new, |library| vec![(name, "pmix".into()), library])
+            }
+            _ => Vec::new(),
+        };
+        Self { protocol, settings }
+    }
+}
+
+/// The C library of this installation, for MPI libraries that load a PMIx library by its path.
+fn own_library() -> Option<PathBuf> {
+    let command = std::env::current_exe().ok()?;
+    let directory = command.parent()?;
+    let places = [directory.join("../lib"), directory.to_owned()];
+    places.iter().find_map(|place| place.join("libpmix.so.2").canonicalize().ok())
+}
+
+/// The value of a variable in the rank's environment.
+fn value_of(app: &App, name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<OsString> {
+    let of_app = app.environment.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.clone());
+    of_app.or_else(|| lookup(name))
+}
+
+/// The MPI library that a program needs, by itself or through other libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct NeededMpi {
+    library: MpiLibrary,
+    /// Whether it is Open MPI with the runtime that releases before 5 had.
+    is_before_5: bool,
+}
+
+impl NeededMpi {
+    /// `directories` is the rank's `LD_LIBRARY_PATH`.
+    fn of(program: &Path, directories: &OsStr) -> Option<Self> {
+        let mut files = VecDeque::from([program.to_owned()]);
+        let mut known = BTreeSet::new();
+        while let Some(needs) = files.pop_front().and_then(|path| Needs::of(&path)) {
+            let named = |name: &OsString| Some((name.clone(), MpiLibrary::named(name.as_bytes())?));
+            if let Some((name, library)) = needs.libraries.iter().find_map(named) {
+                let has_runtime = |path: PathBuf| {
+                    let needed = Needs::of(&path).unwrap_or_default().libraries;
+                    needed.iter().any(|name| name.as_bytes().starts_with(b"libopen-rte.so"))
+                };
+                let is_before_5 =
+                    library == MpiLibrary::OpenMpi && needs.find(&name, directories).is_some_and(has_runtime);
+                return Some(Self { library, is_before_5 });
+            }
+            for name in needs.libraries.iter().filter(|name| !is_of_system(name)) {
+                if known.len() < FILES_MAX && known.insert(name.clone()) {
+                    files.extend(needs.find(name, directories));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Whether a library belongs to the C library. It needs no MPI, and nearly every program needs it.
+fn is_of_system(name: &OsStr) -> bool {
+    let names = ["libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libgcc_s.so", "ld-linux"];
+    names.iter().any(|start| name.as_bytes().starts_with(start.as_bytes()))
+}
+
+/// Most libraries of a program that the launcher looks at.
+const FILES_MAX: usize = 64;
+
 /// The search for an MPI library in the programs and processes of a job.
 #[derive(Debug)]
 pub(super) struct MpiSearch {
-    apps: Vec<App>,
+    /// Programs, and the protocol of each.
+    apps: Vec<(App, Protocol)>,
     /// The library that a process has loaded, as an extension of Python does.
     loaded: Option<MpiLibrary>,
 }
 
 impl MpiSearch {
-    pub(super) const fn new(apps: Vec<App>) -> Self {
+    pub(super) const fn new(apps: Vec<(App, Protocol)>) -> Self {
         Self { apps, loaded: None }
     }
 
@@ -83,17 +207,22 @@ impl MpiSearch {
 
     /// The line for the user of a job that no rank joined, if it uses an MPI library.
     pub(super) fn advice(&self, lookup: impl Fn(&str) -> Option<OsString>) -> Option<String> {
-        let paths = self.apps.iter().filter_map(|app| path_of(app, &lookup));
-        let mut of_programs = paths.filter_map(|path| needed(&File::open(path).ok()?));
-        let library = of_programs.next().or(self.loaded)?;
-        let is_set = |name: &&str| {
-            lookup(name).is_some() || self.apps.iter().any(|app| app.environment.iter().any(|(set, _)| set == name))
-        };
-        if library.settings().iter().any(is_set) {
+        let needed = self.apps.iter().find_map(|(app, protocol)| {
+            let directories = value_of(app, "LD_LIBRARY_PATH", &lookup).unwrap_or_default();
+            Some((NeededMpi::of(&path_of(app, &lookup)?, &directories)?.library, *protocol))
+        });
+        let of_first = self.apps.first().map_or(Protocol::Pmix, |(_, protocol)| *protocol);
+        let (library, protocol) = needed.or_else(|| Some((self.loaded?, of_first)))?;
+        let is_set = |name: &&str| self.apps.iter().any(|(app, _)| value_of(app, name, &lookup).is_some());
+        if protocol == Protocol::Pmix && library.settings().iter().any(is_set) {
             return None;
         }
-        let (name, advice) = library.advice();
-        Some(format!("modex: the program uses {name}, but no rank joined the job (PMIx_Init); {advice}\n"))
+        let (name, advice) = (library.name(), library.advice(protocol));
+        let way = match protocol {
+            Protocol::Pmix => "PMIx_Init",
+            Protocol::Pmi1 => "PMI-1",
+        };
+        Some(format!("modex: the program uses {name}, but no rank joined the job ({way}); {advice}\n"))
     }
 }
 
@@ -103,8 +232,7 @@ fn path_of(app: &App, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathB
     if app.program.as_bytes().contains(&b'/') {
         return Some(directory.join(&app.program));
     }
-    let of_app = app.environment.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
-    let places = of_app.or_else(|| lookup("PATH"))?;
+    let places = value_of(app, "PATH", lookup)?;
     let mut candidates = std::env::split_paths(&places).map(|place| directory.join(place).join(&app.program));
     candidates.find(|path| path.is_file())
 }
@@ -116,76 +244,6 @@ fn mapped(maps: impl BufRead) -> Option<MpiLibrary> {
         lines.filter_map(|line| Some(line.get(line.iter().rposition(|byte| *byte == b'/')? + 1..)?.to_vec()));
     names.find_map(|name| MpiLibrary::named(&name))
 }
-
-/// The first MPI library that a program of this machine's kind asks the dynamic linker for (elf(5): ELF-64, DT_NEEDED).
-/// Files of another form need none.
-fn needed(program: &File) -> Option<MpiLibrary> {
-    let head = bytes_at(program, 0, 64)?;
-    if !head.starts_with(b"\x7fELF\x02\x01") {
-        return None;
-    }
-    let table = bytes_at(program, u64_at(&head, 32)?, usize::from(u16_at(&head, 56)?) * PART_BYTES)?;
-    let parts: Vec<Part> = table.chunks_exact(PART_BYTES).filter_map(Part::read).collect();
-    let dynamic = parts.iter().find(|part| part.kind == PT_DYNAMIC)?;
-    let dynamic = bytes_at(program, dynamic.offset, usize::try_from(dynamic.size_bytes).ok()?)?;
-    let entries: Vec<(u64, u64)> =
-        dynamic.chunks_exact(16).map_while(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?))).collect();
-    let value_of = |tag| entries.iter().find(|(found, _)| *found == tag).map(|(_, value)| *value);
-    let (names, names_bytes) = (value_of(DT_STRTAB)?, value_of(DT_STRSZ)?);
-    let names = bytes_at(program, parts.iter().find_map(|part| part.place_of(names))?, names_bytes.try_into().ok()?)?;
-    let mut wanted = entries.iter().filter(|(tag, _)| *tag == DT_NEEDED);
-    wanted.find_map(|(_, at)| {
-        MpiLibrary::named(names.get(usize::try_from(*at).ok()?..)?.split(|byte| *byte == 0).next()?)
-    })
-}
-
-/// A part of a program: a program header.
-struct Part {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    size_bytes: u64,
-}
-
-impl Part {
-    fn read(entry: &[u8]) -> Option<Self> {
-        let kind = u32::from_le_bytes(*entry.first_chunk()?);
-        Some(Self { kind, offset: u64_at(entry, 8)?, address: u64_at(entry, 16)?, size_bytes: u64_at(entry, 32)? })
-    }
-
-    /// The place in the file of an address in this part.
-    fn place_of(&self, address: u64) -> Option<u64> {
-        let at = address.checked_sub(self.address).filter(|at| self.kind == PT_LOAD && *at < self.size_bytes)?;
-        self.offset.checked_add(at)
-    }
-}
-
-/// A bounded part of a file.
-fn bytes_at(file: &File, offset: u64, size_bytes: usize) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; Some(size_bytes).filter(|size_bytes| *size_bytes <= TABLE_BYTES_MAX)?];
-    file.read_exact_at(&mut bytes, offset).ok()?;
-    Some(bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
-}
-
-/// Longest table read from a program. Names of symbols are in the same table as names of libraries.
-const TABLE_BYTES_MAX: usize = 64 << 20;
-
-/// The size of a program header.
-const PART_BYTES: usize = 56;
-
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_STRSZ: u64 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -220,22 +278,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_program_or_a_damaged_one_needs_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        let head = bytes_at(&File::open("/proc/self/exe").unwrap(), 0, 4096).unwrap();
-        let damaged = (0..64).map(|at| {
-            let mut damaged = head.clone();
-            damaged[at] ^= 0xFF;
-            damaged
-        });
-        for contents in [Vec::new(), b"#!/bin/sh\n".to_vec(), head[..63].to_vec()].into_iter().chain(damaged) {
-            std::fs::write(&path, contents).unwrap();
-            assert_eq!(needed(&File::open(&path).unwrap()), None);
-        }
-    }
-
-    #[test]
     fn the_program_is_found_in_the_places_that_the_rank_searches() {
         let app = |program: &str, path: Option<&str>, directory: Option<&str>| App {
             count: 1,
@@ -249,5 +291,32 @@ mod tests {
         assert_eq!(found(app("sh", None, None)), Some("/bin/sh".into()));
         assert_eq!(found(app("sh", Some("/nowhere:/usr/bin"), None)), Some("/usr/bin/sh".into()));
         assert_eq!(found(app("sh", Some("/nowhere"), None)), None);
+    }
+
+    fn app(environment: &[(&str, &str)]) -> App {
+        App {
+            count: 2,
+            program: "/none".into(),
+            arguments: Vec::new(),
+            environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            working_directory: None,
+        }
+    }
+
+    #[test]
+    fn a_program_without_a_known_library_joins_by_pmix_unless_the_user_says_otherwise() {
+        for (choice, protocol) in
+            [(PmiChoice::Auto, Protocol::Pmix), (PmiChoice::Pmix, Protocol::Pmix), (PmiChoice::Pmi1, Protocol::Pmi1)]
+        {
+            assert_eq!(MpiSetup::of(&app(&[]), choice, |_| None), MpiSetup { protocol, settings: Vec::new() });
+        }
+    }
+
+    #[test]
+    fn the_last_setting_of_the_program_counts_before_the_launchers() {
+        let lookup = |name: &str| (name == "A").then(|| "launcher".into());
+        assert_eq!(value_of(&app(&[("A", "1"), ("A", "2")]), "A", lookup), Some("2".into()));
+        assert_eq!(value_of(&app(&[("B", "1")]), "A", lookup), Some("launcher".into()));
+        assert_eq!(value_of(&app(&[]), "B", lookup), None);
     }
 }

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::launch::{Ended, MODEX, modex, script};
 
 const OPEN_MPI: &str = "modex: the program uses Open MPI, but no rank joined the job (PMIx_Init); for Open MPI 4.1 write \
-                        modex run -x FLUX_JOB_ID=1 ...\n";
+                        modex run -x JSM_JSRUN_PORT=1 ...\n";
 
 /// An empty library of this name, and a program that needs it and ends with status 0.
 struct Mpi {
@@ -56,12 +56,19 @@ fn ranks_that_run_alone_are_a_reason_for_advice() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), OPEN_MPI));
     for (name, advice) in [
         ("libmpi_mpifh.so.40", "Open MPI, "),
-        ("libmpich.so.12", "MPICH, but no rank joined the job (PMIx_Init); start it with MPICH's own mpiexec\n"),
-        ("libmpi.so.12", "Intel MPI write modex run -x I_MPI_PMI=pmix -x I_MPI_PMI_LIBRARY="),
+        ("libmpich.so.12", "MPICH, but no rank joined the job (PMI-1); its library may be built for another launcher"),
+        ("libmpi.so.12", "Intel MPI or MPICH, but no rank joined the job (PMI-1); "),
     ] {
         let ended = Mpi::named(name).run(&["-n", "2"]);
         assert_eq!((ended.code(), ended.err.lines().count()), (Some(0), 1), "{ended:?}");
         assert!(ended.err.starts_with("modex: the program uses ") && ended.err.contains(advice), "{ended:?}");
+    }
+    for (name, choice, advice) in [
+        ("libmpich.so.12", "pmix", "(PMIx_Init); write modex run --pmi pmi1 ...\n"),
+        ("libmpi.so.40", "pmi1", "(PMI-1); Open MPI speaks PMIx: write modex run --pmi pmix ...\n"),
+    ] {
+        let ended = Mpi::named(name).run(&["-n", "2", "--pmi", choice]);
+        assert!(ended.code() == Some(0) && ended.err.ends_with(advice), "{ended:?}");
     }
 }
 

@@ -1,0 +1,159 @@
+//! The libraries that a program asks the dynamic linker for, and the files that the linker takes for them (elf(5), ld.so(8)).
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The needs of a program or library of this machine's kind.
+#[derive(Debug, Default)]
+pub(super) struct Needs {
+    /// Names of libraries, in order.
+    pub(super) libraries: Vec<OsString>,
+    /// Directories to search before those of the environment.
+    first: Vec<PathBuf>,
+    /// Directories to search after them.
+    then: Vec<PathBuf>,
+}
+
+impl Needs {
+    /// Reads them (ELF-64). Files of another form have none.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let head = bytes_at(&file, 0, 64)?;
+        if !head.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        let table = bytes_at(&file, u64_at(&head, 32)?, usize::from(u16_at(&head, 56)?) * PART_BYTES)?;
+        let parts: Vec<Part> = table.chunks_exact(PART_BYTES).filter_map(Part::read).collect();
+        let dynamic = parts.iter().find(|part| part.kind == PT_DYNAMIC)?;
+        let dynamic = bytes_at(&file, dynamic.offset, usize::try_from(dynamic.size_bytes).ok()?)?;
+        let entries: Vec<(u64, u64)> =
+            dynamic.chunks_exact(16).map_while(|entry| Some((u64_at(entry, 0)?, u64_at(entry, 8)?))).collect();
+        let values = |tag| entries.iter().filter(move |(found, _)| *found == tag).map(|(_, value)| *value);
+        let (names, names_bytes) = (values(DT_STRTAB).next()?, values(DT_STRSZ).next()?);
+        let place = parts.iter().find_map(|part| part.place_of(names))?;
+        let names = bytes_at(&file, place, names_bytes.try_into().ok()?)?;
+        let name_at = |at: u64| {
+            let name = names.get(usize::try_from(at).ok()?..)?.split(|byte| *byte == 0).next()?;
+            Some(OsString::from_vec(name.to_vec()))
+        };
+        let directories = |tag| -> Vec<PathBuf> {
+            let origin = path.canonicalize().ok().and_then(|path| Some(path.parent()?.to_owned())).unwrap_or_default();
+            let lists = values(tag).filter_map(name_at);
+            lists
+                .flat_map(|list| std::env::split_paths(&list).map(|path| at_origin(&path, &origin)).collect::<Vec<_>>())
+                .collect()
+        };
+        let libraries = values(DT_NEEDED).filter_map(name_at).collect();
+        let then = directories(DT_RUNPATH);
+        let first = if then.is_empty() { directories(DT_RPATH) } else { Vec::new() };
+        Some(Self { libraries, first, then })
+    }
+
+    /// The file of a library. `environment` is the rank's `LD_LIBRARY_PATH`.
+    pub(super) fn find(&self, library: &OsStr, environment: &OsStr) -> Option<PathBuf> {
+        let of_environment = std::env::split_paths(environment).filter(|path| !path.as_os_str().is_empty());
+        let places = self.first.iter().cloned().chain(of_environment).chain(self.then.iter().cloned());
+        let arch = std::env::consts::ARCH;
+        let of_system = ["/lib", "/usr/lib"].map(|place| PathBuf::from(format!("{place}/{arch}-linux-gnu")));
+        let of_system = of_system.into_iter().chain(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
+        places.chain(of_system).map(|place| place.join(library)).find(|path| path.is_file())
+    }
+}
+
+/// A directory whose name may begin with that of the file that names it.
+fn at_origin(path: &Path, origin: &Path) -> PathBuf {
+    let rest = ["$ORIGIN", "${ORIGIN}"].iter().find_map(|start| path.strip_prefix(start).ok());
+    rest.map_or_else(|| path.to_owned(), |rest| origin.join(rest))
+}
+
+/// A part of a program: a program header.
+struct Part {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    size_bytes: u64,
+}
+
+impl Part {
+    fn read(entry: &[u8]) -> Option<Self> {
+        let kind = u32::from_le_bytes(*entry.first_chunk()?);
+        Some(Self { kind, offset: u64_at(entry, 8)?, address: u64_at(entry, 16)?, size_bytes: u64_at(entry, 32)? })
+    }
+
+    /// The place in the file of an address in this part.
+    fn place_of(&self, address: u64) -> Option<u64> {
+        let at = address.checked_sub(self.address).filter(|at| self.kind == PT_LOAD && *at < self.size_bytes)?;
+        self.offset.checked_add(at)
+    }
+}
+
+/// A bounded part of a file.
+fn bytes_at(file: &File, offset: u64, size_bytes: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; Some(size_bytes).filter(|size_bytes| *size_bytes <= TABLE_BYTES_MAX)?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+/// Longest table read from a program. Names of symbols are in the same table as names of libraries.
+const TABLE_BYTES_MAX: usize = 64 << 20;
+
+/// The size of a program header.
+const PART_BYTES: usize = 56;
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+const DT_STRSZ: u64 = 10;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_no_program_or_a_damaged_one_needs_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let head = bytes_at(&File::open("/proc/self/exe").unwrap(), 0, 4096).unwrap();
+        let damaged = (0..64).map(|at| {
+            let mut damaged = head.clone();
+            damaged[at] ^= 0xFF;
+            damaged
+        });
+        for contents in [Vec::new(), b"#!/bin/sh\n".to_vec(), head[..63].to_vec()].into_iter().chain(damaged) {
+            std::fs::write(&path, contents).unwrap();
+            assert!(Needs::of(&path).is_none_or(|needs| needs.libraries.is_empty()));
+        }
+    }
+
+    #[test]
+    fn this_program_needs_a_libc_that_the_linker_finds() {
+        let needs = Needs::of(Path::new("/proc/self/exe")).unwrap();
+        let libc = needs.libraries.iter().find(|name| name.as_bytes().starts_with(b"libc.so")).unwrap();
+        assert!(needs.find(libc, OsStr::new("")).is_some_and(|path| path.is_file()));
+        assert_eq!(needs.find(OsStr::new("libnone.so.1"), OsStr::new("/tmp:")), None);
+    }
+
+    #[test]
+    fn the_place_of_the_file_stands_for_origin() {
+        let at = |path: &str| at_origin(Path::new(path), Path::new("/opt/bin"));
+        assert_eq!(at("$ORIGIN/../lib"), Path::new("/opt/bin/../lib"));
+        assert_eq!(at("${ORIGIN}"), Path::new("/opt/bin"));
+        assert_eq!(at("/usr/lib"), Path::new("/usr/lib"));
+    }
+}
