@@ -252,11 +252,19 @@ fn the_host_learns_of_a_rank_with_its_first_line_and_of_its_end() {
     drop(Rank::start(&node, 2));
     let heard: Vec<String> = (0..4).map(|_| observed.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
     assert_eq!(heard, ["job:1 Connected", "job:1 Finalized", "job:2 Connected", "job:2 Left"]);
-    let mut rank = Rank::start(&node, 0);
-    rank.say("cmd=abort exitcode=7 message=no more memory");
-    assert_eq!(observed.recv_timeout(Duration::from_secs(20)).unwrap(), "job:0 Connected");
-    let aborted = observed.recv_timeout(Duration::from_secs(20)).unwrap();
-    assert_eq!(aborted, "job:0 aborts 7 Some(\"no more memory\")");
+}
+
+/// The launcher took the end of a rank for the reason, because it learned of the abort later.
+#[test]
+fn the_host_learns_of_an_abort_before_the_end_of_its_rank() {
+    for _ in 0..50 {
+        let (node, observed) = Named::start(1);
+        let mut rank = Rank::start(&node, 0);
+        rank.say("cmd=abort exitcode=7 message=no more memory");
+        drop(rank);
+        let heard: Vec<String> = (0..3).map(|_| observed.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+        assert_eq!(heard, ["job:0 Connected", "job:0 aborts 7 Some(\"no more memory\")", "job:0 Left"]);
+    }
 }
 
 #[test]

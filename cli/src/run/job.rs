@@ -1,5 +1,6 @@
 //! One job from its first process to its exit status: a single loop over everything that can happen.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -121,6 +122,8 @@ pub(super) struct LaunchedJob {
     news: Receiver<News>,
     verdict: Verdict,
     mpi_search: MpiSearch,
+    /// The ranks with a connection for PMI-1.
+    speaks_pmi: BTreeSet<u32>,
     /// Whether a rank has written something.
     has_output: bool,
     timeline: Timeline,
@@ -167,6 +170,7 @@ impl LaunchedJob {
             news,
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
+            speaks_pmi: BTreeSet::new(),
             has_output: false,
             timeline: Timeline::new(rank_count),
             clock,
@@ -233,6 +237,7 @@ impl LaunchedJob {
             let pipes = self.children.spawn(app, &setup, inherited, place, with_input)?;
             self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
             if let Some(channel) = channel {
+                self.speaks_pmi.insert(rank);
                 self.server.serve_pmi(channel, pipes.pid)?;
             }
             let tag = self.settings.tag_output;
@@ -346,7 +351,8 @@ impl LaunchedJob {
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
             self.timeline.mark(rank, ProcessPhase::Ended, now);
-            if ending.is_success() {
+            // PMI-1 has no answer to an abort, so its rank may end before the server has read it.
+            if ending.is_success() || self.speaks_pmi.contains(&rank) {
                 self.await_loss(rank, now + LOSS_TIME);
             }
             self.forget(rank);

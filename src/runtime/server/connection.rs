@@ -238,8 +238,13 @@ impl Connection {
         match self.large {
             _ if self.replies_away > 0 => false,
             Large::Waiting(_) | Large::Away(_) => false,
-            Large::None | Large::Decoded(_) => self.has_messages() || self.ending.is_some(),
+            Large::None | Large::Decoded(_) => self.has_messages() || (self.ending.is_some() && !self.awaits_abort()),
         }
+    }
+
+    /// Whether the host has to learn of an abort before it learns that the rank has gone.
+    fn awaits_abort(&self) -> bool {
+        matches!(&self.stage, Stage::Pmi(rank) if rank.awaits_abort())
     }
 
     /// Whether messages wait to be handled, or handled further.

@@ -210,6 +210,11 @@ impl PmiRank {
         self.asked.as_ref().map(|asked| asked.command)
     }
 
+    /// Whether the host has not answered an abort. The rank does not wait for it: PMI-1 has no answer to an abort.
+    pub(super) fn awaits_abort(&self) -> bool {
+        self.asked.as_ref().is_some_and(|asked| matches!(asked.kind, Question::Abort))
+    }
+
     pub(super) fn asked_bytes(&self) -> usize {
         self.asked.as_ref().map_or(0, |asked| asked.size_bytes)
     }
