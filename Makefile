@@ -22,7 +22,7 @@ STANDALONE := -C target-feature=+crt-static -C relocation-model=static -L native
 
 BUILD_PACKAGES := gcc pkg-config libhwloc-dev libudev-dev
 TEST_PACKAGES := g++ libpmix-dev strace valgrind
-CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix
+CONSUMER_PACKAGES := openmpi-bin libopenmpi-dev libpmix-bin python3-pmix mpich libmpich-dev python3-pip
 # A Slurm cluster in namespaces (tests/slurm/cluster.sh).
 CONSUMER_PACKAGES += slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2
 
@@ -83,6 +83,7 @@ test-packages: packages
 
 consumer-packages: test-packages
 	@scripts/install-packages.sh $(CONSUMER_PACKAGES)
+	@scripts/install-wheels.sh $(TARGET_DIR)/wheels
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -128,7 +129,7 @@ faults: consumer-packages ## errors from the kernel at every system call of a cl
 kills: consumer-packages ## jobs of Open MPI on four hosts with ranks killed at random (KILLS=200)
 	MODEX_KILLS=$(KILLS) $(CARGO) test --all-features --test consumers mpi_kills -- --nocapture
 
-consumers: consumer-packages ## Open MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
+consumers: consumer-packages ## Open MPI, MPICH, Intel MPI, C programs, pmixbench and Python on libpmix.so.2 (MODEX_LIBPMIX_DIR= : on Debian's), and both libraries in one job
 	$(COMMAND_FOR_TESTS)
 	@for test in $(CONSUMER_TESTS); do $(CARGO) test --all-features --test $$test || exit 1; done
 

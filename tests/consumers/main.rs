@@ -1,5 +1,6 @@
 //! The C library with its real consumers: Open MPI's launcher, daemons and ranks, C programs compiled with Debian's
-//! headers and with ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes.
+//! headers and with ours, `pmixbench`, Debian's Python module, Slurm's job steps. All are real processes. Programs of each
+//! MPI also run under `modex run`.
 //!
 //! `make consumers` runs this. It is not a part of a plain `cargo test`, because it needs Debian packages (`make
 //! test-packages`) and builds the library. `MODEX_LIBPMIX_DIR` chooses the tested library:
@@ -15,9 +16,12 @@
 
 mod bench;
 mod capi;
+#[path = "../support/command.rs"]
+mod command;
 mod library;
 mod mpi;
 mod mpi_kills;
+mod mpi_run;
 mod pmixbench;
 mod process;
 mod python;

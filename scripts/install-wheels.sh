@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# usage: install-wheels.sh DIRECTORY: MPI libraries from PyPI for the tests of the launcher, each in a directory of its own.
+# Only MPI libraries that Debian does not have. Their Python modules are not used.
+set -euo pipefail
+directory=$1
+
+install() { # NAME PACKAGES...: into DIRECTORY/NAME, once for these versions
+    local place=$directory/$1
+    shift
+    [ "$(cat "$place/installed" 2>/dev/null)" = "$*" ] && return
+    rm -rf "$place"
+    echo "installing $*"
+    # Debian's pip would put the files below `local` without this variable.
+    DEB_PYTHON_INSTALL_LAYOUT=unix PIP_ROOT_USER_ACTION=ignore \
+        python3 -m pip install --quiet --disable-pip-version-check --no-deps --ignore-installed --prefix "$place" "$@" ||
+        { echo "error: cannot install $* from PyPI; the tests of the launcher need python3-pip and the network" >&2; exit 1; }
+    echo "$*" >"$place/installed"
+}
+
+install mpich mpich==5.0.2
+install impi impi-rt==2021.18.1 impi-devel==2021.18.1

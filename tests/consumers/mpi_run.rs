@@ -1,0 +1,120 @@
+//! Programs of MPI libraries directly under `modex run`, without a word of how they are started.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::library::{library, repository, run_compiler, scratch};
+use crate::process::{Consumer, Ended};
+
+/// An installed MPI.
+#[derive(Debug)]
+struct Mpi {
+    name: &'static str,
+    compiler: &'static str,
+    /// The directory of a wheel from PyPI, below that of `scripts/install-wheels.sh`.
+    wheel: Option<&'static str>,
+}
+
+const ALL: &[Mpi] = &[
+    Mpi { name: "open-mpi-4.1", compiler: "mpicc.openmpi", wheel: None },
+    Mpi { name: "mpich-4.0", compiler: "mpicc.mpich", wheel: None },
+    Mpi { name: "mpich-5.0", compiler: "cc", wheel: Some("mpich") },
+    Mpi { name: "intel-mpi-2021", compiler: "cc", wheel: Some("impi") },
+];
+
+const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "split", "ends"];
+
+impl Mpi {
+    /// The compiled program; all are compiled at the first call.
+    fn program(&self, name: &str) -> PathBuf {
+        static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+        let directory = DIRECTORY.get_or_init(|| {
+            let directory = scratch().join("mpi-run");
+            std::fs::create_dir(&directory).unwrap();
+            for mpi in ALL {
+                PROGRAMS.iter().for_each(|name| mpi.compile(name, &directory.join(format!("{name}-{}", mpi.name))));
+            }
+            directory
+        });
+        directory.join(format!("{name}-{}", self.name))
+    }
+
+    fn compile(&self, name: &str, program: &Path) {
+        let mut command = Command::new(self.compiler);
+        command.arg(repository().join("tests/mpi").join(format!("{name}.c"))).arg("-o").arg(program);
+        if let Some(wheel) = self.wheel {
+            let place = wheels().join(wheel);
+            let libraries = place.join("lib");
+            assert!(libraries.join("libmpi.so.12").exists(), "{}: run make consumer-packages", place.display());
+            command.arg("-I").arg(place.join("include")).arg("-L").arg(&libraries).arg("-lmpi");
+            command.arg(format!("-Wl,-rpath,{}", libraries.display()));
+        }
+        run_compiler(&mut command);
+    }
+
+    fn run(&self, size: u32, name: &str, arguments: &[&str]) -> Ended {
+        let launcher =
+            Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", &size.to_string(), "--"]);
+        launcher.arg(self.program(name)).args(arguments).run()
+    }
+
+    /// The sorted lines of a program that succeeds.
+    fn lines(&self, size: u32, name: &str, arguments: &[&str]) -> Vec<String> {
+        let ended = self.run(size, name, arguments).success();
+        assert_eq!(ended.err, "", "{}", self.name);
+        assert!(ended.left.is_empty(), "{} left {:?}", self.name, ended.left);
+        ended.sorted()
+    }
+}
+
+fn wheels() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.join("wheels")
+}
+
+#[test]
+fn ranks_of_every_mpi_know_their_job() {
+    for mpi in ALL {
+        let lines = mpi.lines(4, "hello", &["x"]);
+        assert_eq!(lines.len(), 4, "{}: {lines:?}", mpi.name);
+        for (rank, line) in lines.iter().enumerate() {
+            let start = format!("hello rank={rank} size=4 app=0 argument=x host=");
+            assert!(line.starts_with(&start) && line.ends_with("shared=4"), "{}: {line}", mpi.name);
+        }
+    }
+}
+
+#[test]
+fn ranks_of_every_mpi_talk_to_each_other() {
+    for mpi in ALL {
+        for size in 1..=4 {
+            let ring = format!("ring size={size} token={}", 3 * size * (size - 1) / 2);
+            assert_eq!(mpi.lines(size, "ring", &[]), [ring], "{}", mpi.name);
+            let most = format!("allreduce size={size} most={}", size - 1);
+            assert_eq!(mpi.lines(size, "allreduce", &[]), [most], "{}", mpi.name);
+            let [even, odd] = [size.div_ceil(2), size / 2];
+            let halves = [format!("split even={even} odd={odd}")];
+            assert_eq!(mpi.lines(size, "split", &[]), halves, "{}", mpi.name);
+        }
+    }
+}
+
+#[test]
+fn an_abort_of_every_mpi_ends_the_job_with_its_code() {
+    for mpi in ALL {
+        let ended = mpi.run(3, "ends", &["abort", "42"]).code(42);
+        assert_eq!(ended.text(), "", "{}", mpi.name);
+        assert!(ended.err.contains("modex: rank 2 aborted the job with status 42"), "{}: {}", mpi.name, ended.err);
+    }
+}
+
+#[test]
+fn a_rank_of_every_mpi_that_fails_ends_the_job() {
+    for mpi in ALL {
+        for (words, code) in [(["exit", "7"], 7), (["code", "5"], 5), (["signal", "9"], 137)] {
+            let ended = mpi.run(3, "ends", &words).code(code);
+            assert!(ended.err.contains("modex: rank 2 "), "{}: {}", mpi.name, ended.err);
+        }
+    }
+}
