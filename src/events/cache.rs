@@ -56,7 +56,8 @@ pub struct Kept<O> {
     arrived: Time,
     /// The user whose process raised it; none: the host raised it.
     owner: Option<u32>,
-    bytes: usize,
+    /// Its approximate memory.
+    pub bytes: usize,
     /// Its targets that have not received it; `None`: not all targets are known.
     awaited: Option<BTreeSet<ProcId>>,
 }
@@ -121,9 +122,15 @@ impl<O> EventCache<O> {
         self.kept.iter()
     }
 
+    /// The kept event with this number.
+    #[must_use]
+    pub fn get(&self, number: u64) -> Option<&Kept<O>> {
+        self.kept.get(self.position(number)?)
+    }
+
     /// Records that a process has received an event. An event that all its targets have received is dropped.
     pub fn served(&mut self, number: u64, proc: &ProcId) {
-        let Ok(index) = self.kept.binary_search_by_key(&number, |kept| kept.number) else { return };
+        let Some(index) = self.position(number) else { return };
         let Some(Kept { awaited: Some(awaited), .. }) = self.kept.get_mut(index) else { return };
         awaited.remove(proc);
         if awaited.is_empty() {
@@ -141,6 +148,10 @@ impl<O> EventCache<O> {
                 self.remove(index);
             }
         }
+    }
+
+    fn position(&self, number: u64) -> Option<usize> {
+        self.kept.binary_search_by_key(&number, |kept| kept.number).ok()
     }
 
     fn drop_oldest_of_largest(&mut self, size: impl Fn(&Share) -> usize) {

@@ -72,6 +72,7 @@ impl<S: Datastore> ServerCore<S> {
         match rest {
             Rest::Commit(rest) => self.proceed_commit(now, peer, rest),
             Rest::Queries(answering) => self.proceed_queries(answering),
+            Rest::MissedEvents(numbers) => self.deliver_missed(Listener::Peer(peer), numbers),
         }
     }
 

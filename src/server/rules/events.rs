@@ -4,7 +4,7 @@
 //! stays on the node. An event of the host goes to the same processes, and never up. A client registers a set of codes;
 //! only the client knows the handlers for them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::access::{Action, Object};
@@ -15,7 +15,7 @@ use crate::proto;
 use crate::proto::notification::{EventNotice, RELAYED};
 use crate::server::interface::{Capabilities, Garbage, HostResult, Output, PeerId, RegisterEvents, Upcall, UpcallId};
 use crate::server::state::{
-    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, ServerCore, Ticket, Voice, listener_of,
+    Asker, CallTicket, Codes, EventOrigin, Listener, Peer, Purpose, Rest, ServerCore, Ticket, Voice, listener_of,
 };
 use crate::types::codes::range;
 use crate::types::{Info, Key, Namespace, ProcId, Status, Time, Value};
@@ -184,18 +184,36 @@ impl<S: Datastore> ServerCore<S> {
     fn grant(&mut self, now: Time, asker: Asker, codes: &Codes) {
         let listener = listener_of(&asker);
         self.answer_registration(asker, Status::SUCCESS);
-        let proc = match listener {
-            Listener::Host => None,
-            Listener::Peer(id) => match self.peers.get(id) {
-                Some(peer) if peer.is_admitted() => Some(peer.proc().clone()),
-                _ => return self.settle_environment(&codes.listed),
-            },
-        };
+        if let Listener::Peer(id) = listener
+            && !self.peers.get(id).is_some_and(Peer::is_admitted)
+        {
+            return self.settle_environment(&codes.listed);
+        }
         self.events.expire(now);
         let missed = self.missed(listener, codes);
         self.events.add(listener, codes);
-        for (number, event) in missed {
+        self.deliver_missed(listener, missed);
+    }
+
+    /// Delivers the next missed events, and leaves the rest for another step. An event that is raised between two steps
+    /// overtakes those of the later one.
+    pub(in crate::server) fn deliver_missed(&mut self, listener: Listener, mut numbers: VecDeque<u64>) {
+        let (proc, mut left_bytes) = match listener {
+            Listener::Host => (None, usize::MAX),
+            Listener::Peer(id) => (self.peers.get(id).map(|peer| peer.proc().clone()), MISSED_BYTES_MAX),
+        };
+        while left_bytes > 0
+            && let Some(number) = numbers.pop_front()
+        {
+            // Newer events may have pushed it out of the cache.
+            let Some((event, bytes)) = self.events.kept(number) else { continue };
             self.deliver(listener, proc.as_ref(), number, &event, None);
+            left_bytes = left_bytes.saturating_sub(bytes.max(MISSED_EVENT_BYTES_MIN));
+        }
+        if let Listener::Peer(id) = listener
+            && !numbers.is_empty()
+        {
+            self.leave_rest(id, Rest::MissedEvents(numbers));
         }
     }
 
@@ -274,8 +292,8 @@ impl<S: Datastore> ServerCore<S> {
         event.is_meant_for(hearer.proc()) && self.carries(voice, event, hearer)
     }
 
-    /// The events of these codes that a listener has missed, in order of arrival.
-    fn missed(&self, listener: Listener, codes: &Codes) -> Vec<(u64, Arc<Event>)> {
+    /// The numbers of the events of these codes that a listener has missed, in order of arrival.
+    fn missed(&self, listener: Listener, codes: &Codes) -> VecDeque<u64> {
         let hearer = match listener {
             Listener::Host => None,
             Listener::Peer(id) => self.peers.get(id),
@@ -285,7 +303,7 @@ impl<S: Datastore> ServerCore<S> {
                 && origin.connection.is_none_or(|origin| listener != Listener::Peer(origin))
         };
         let missed = self.events.ungot(listener, codes).filter(|(_, event, origin)| is_missed(event, *origin));
-        missed.map(|(number, event, _)| (number, Arc::clone(event))).collect()
+        missed.map(|(number, ..)| number).collect()
     }
 
     fn deliver(
@@ -315,6 +333,11 @@ fn has_long_list(event: &Event) -> bool {
     let is_long = |info: &Info| matches!(&info.value, Value::DataArray(array) if array.elements.len() > LIST_MAX);
     event.info.iter().any(is_long)
 }
+
+/// A step delivers no more missed events after this much memory.
+const MISSED_BYTES_MAX: usize = 256 << 10;
+/// Share of a missed event in that, even if it is smaller: it costs a message.
+const MISSED_EVENT_BYTES_MIN: usize = 4 << 10;
 
 /// Length of a list that is freed at once.
 const LIST_MAX: usize = 1024;

@@ -221,6 +221,11 @@ impl Events {
         kept.map(|kept| (kept.number, &kept.event, kept.origin))
     }
 
+    /// A kept event, and its approximate memory in bytes.
+    pub(crate) fn kept(&self, number: u64) -> Option<(Arc<Event>, usize)> {
+        self.cache.get(number).map(|kept| (Arc::clone(&kept.event), kept.bytes))
+    }
+
     /// A process has got an event.
     pub(crate) fn note_served(&mut self, number: u64, proc: &ProcId) {
         self.cache.served(number, proc);

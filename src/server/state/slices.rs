@@ -16,21 +16,25 @@ pub(crate) struct Slices(BTreeMap<PeerId, VecDeque<Rest>>);
 pub(crate) enum Rest {
     Commit(CommitRest),
     Queries(Box<Answering>),
+    /// The kept events that a new registration has not got yet, by number. It is answered already.
+    MissedEvents(VecDeque<u64>),
 }
 
 impl Rest {
-    const fn ticket(&self) -> &Ticket {
+    const fn ticket(&self) -> Option<&Ticket> {
         match self {
-            Self::Commit(rest) => &rest.ticket,
-            Self::Queries(answering) => &answering.ticket,
+            Self::Commit(rest) => Some(&rest.ticket),
+            Self::Queries(answering) => Some(&answering.ticket),
+            Self::MissedEvents(_) => None,
         }
     }
 
     /// The ticket, and the memory that it holds.
-    fn into_parts(self) -> (Ticket, Garbage) {
+    fn into_parts(self) -> Option<(Ticket, Garbage)> {
         match self {
-            Self::Commit(rest) => (rest.ticket, Garbage::new((rest.parts, rest.spent))),
-            Self::Queries(answering) => answering.into_parts(),
+            Self::Commit(rest) => Some((rest.ticket, Garbage::new((rest.parts, rest.spent)))),
+            Self::Queries(answering) => Some(answering.into_parts()),
+            Self::MissedEvents(_) => None,
         }
     }
 }
@@ -42,12 +46,12 @@ impl Slices {
 
     /// Takes back the requests of a connection. Their memory must be freed.
     pub(crate) fn withdraw(&mut self, peer: PeerId) -> impl Iterator<Item = (Ticket, Garbage)> {
-        self.0.remove(&peer).into_iter().flatten().map(Rest::into_parts)
+        self.0.remove(&peer).into_iter().flatten().filter_map(Rest::into_parts)
     }
 
     /// Connections with open requests.
     pub(crate) fn waiting_peers(&self) -> impl Iterator<Item = PeerId> {
-        self.0.values().flatten().map(Rest::ticket).map(Ticket::peer)
+        self.0.values().flatten().filter_map(Rest::ticket).map(Ticket::peer)
     }
 
     /// Whether a connection has an unfinished request.

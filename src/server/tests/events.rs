@@ -6,7 +6,7 @@ use crate::server::{
     RegisterEvents as Wish, ServerConfig, Upcall,
 };
 use crate::types::codes::range;
-use crate::types::{DataArray, DataType, Info, ProcId, Status, Value};
+use crate::types::{DataArray, DataType, Info, ProcId, Scope, Status, Value};
 
 const CODE: Status = Status::from_raw(-1001);
 const OTHER: Status = Status::from_raw(-1002);
@@ -170,6 +170,46 @@ fn late_registrants_get_what_they_missed_in_order_after_the_answer_and_once() {
     rig.wait(120);
     let again = rig.join(&proc(1), SOCKET);
     assert_eq!(told(&rig.request(again, register(&[]))), [], "two minutes and no longer");
+}
+
+/// A registration got all kept events in one step. 60 events of 1 MiB held the server up for 50 ms.
+#[test]
+fn missed_events_are_delivered_in_steps_and_in_order() {
+    let large = Info::new(key("payload"), Value::ByteObject(vec![7; 300_000]));
+    for (events, info, steps) in [(300, vec![], 5), (3, vec![large], 3)] {
+        let mut rig = Rig::new(Capabilities::empty());
+        let peers = rig.job(2, 2);
+        let codes: Vec<Status> = (0..events).map(|number| Status::from_raw(-2000 - number)).collect();
+        for code in &codes {
+            rig.request(peers[0], notify(*code, range::RANGE_LOCAL, &info));
+        }
+        let mut outputs = rig.begin(peers[1], register(&codes));
+        assert_eq!(statuses(&outputs), [(peers[1], Status::SUCCESS)]);
+        let mut got = told(&outputs);
+        let mut count = 1;
+        while outputs.contains(&Output::Unfinished(peers[1])) {
+            // Other processes are served in between.
+            assert_eq!(statuses(&rig.put(peers[0], Scope::Local, "between", count)), [(peers[0], Status::SUCCESS)]);
+            outputs = rig.input(Input::Proceed(peers[1]));
+            got.extend(told(&outputs));
+            count += 1;
+        }
+        assert_eq!(count, steps);
+        assert_eq!(got, codes.iter().map(|code| (Some(peers[1]), *code)).collect::<Vec<_>>());
+    }
+}
+
+/// The rest of a registration ends with its connection.
+#[test]
+fn a_connection_that_ends_gets_no_more_missed_events() {
+    let mut rig = Rig::new(Capabilities::empty());
+    let peers = rig.job(2, 2);
+    for _ in 0..300 {
+        rig.request(peers[0], notify(CODE, range::RANGE_LOCAL, &[]));
+    }
+    assert!(rig.begin(peers[1], register(&[CODE])).contains(&Output::Unfinished(peers[1])));
+    assert_eq!(told(&rig.lose(peers[1])), []);
+    assert_eq!(rig.input(Input::Proceed(peers[1])), []);
 }
 
 #[test]
