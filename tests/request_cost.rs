@@ -405,11 +405,31 @@ fn memory_of_a_large_value_is_prepared_in_turns() {
     }
 }
 
+/// A posted array was encoded twice, in memory that grew, and copied once more. With 32,000 texts of 400 bytes this took
+/// 40-55 ms in one turn. Now it is encoded once, and another thread frees it.
+fn a_large_array_is_encoded_once_and_its_memory_is_prepared() {
+    let mut node = Node::new(4);
+    for (number, changed) in [(1, true), (2, true), (2, false)] {
+        node.further_turns = 0;
+        let elements = (0..10_000).map(|index| Value::from(format!("{number}-{index:0400}"))).collect();
+        let value = Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }));
+        let parts = vec![(Scope::Global, vec![Kval { key: key(1), value }])];
+        let (cost, outputs) = node.request(WRITER, Request::Commit(Commit { parts }));
+        assert!(outputs.iter().any(|output| matches!(output, Output::Discard(_))), "{outputs:?}");
+        // An element of an array takes 24 bytes or more beside its text.
+        assert!((4_000_000..6_000_000).contains(&cost), "{cost} bytes allocated");
+        if changed {
+            assert!(node.further_turns >= 3, "{} turns", node.further_turns);
+        }
+    }
+}
+
 #[test]
 fn a_request_costs_what_it_brings_or_asks_for() {
     lists_of_members_are_shared();
     lists_of_targets_are_shared();
     memory_of_a_large_value_is_prepared_in_turns();
+    a_large_array_is_encoded_once_and_its_memory_is_prepared();
     for (what, cost) in [
         ("a commit behind others", commit_behind as fn(u32) -> u64),
         ("a commit beside requests that wait", commit_beside),

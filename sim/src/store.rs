@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use modex::gds::registration::Description;
 use modex::gds::{
-    Audience, Datastore, JobSummary, KeySets, Lookup, LookupError, NamespaceReader, Origin, Posted, Store, StoreError,
-    StoreOptions, StoredValues,
+    Audience, Committed, Datastore, JobSummary, KeySets, Lookup, LookupError, NamespaceReader, Origin, Posted, Store,
+    StoreError, StoreOptions, StoredValues,
 };
 use modex::types::{Info, Kval, LentEntry, Namespace, Scope, Value};
 
@@ -82,11 +82,14 @@ impl Datastore for SimStore {
         rank: u32,
         origin: Origin,
         values: &[Posted],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Committed, StoreError> {
         self.commits += 1;
         match self.canary {
             None => self.store.commit(namespace, rank, origin, values),
-            Some(Canary::LostCommit) if origin == Origin::Local && self.commits.is_multiple_of(2) => Ok(true),
+            Some(Canary::LostCommit) if origin == Origin::Local && self.commits.is_multiple_of(2) => {
+                let for_others = values.iter().filter(|value| value.scope.is_visible_remotely());
+                Ok(Committed { is_changed: true, keys_for_others: for_others.map(|value| value.key.clone()).collect() })
+            }
             Some(_) => {
                 let mut values = values.to_vec();
                 values.iter_mut().for_each(|value| self.planted(value));
@@ -159,10 +162,6 @@ impl Datastore for SimStore {
 
     fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
         self.store.posted_bytes(namespace, rank, audience, key)
-    }
-
-    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
-        self.store.is_posted(namespace, rank, audience, posted)
     }
 
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {

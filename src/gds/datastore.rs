@@ -1,10 +1,9 @@
 //! The datastore interface of the server core, which tests can drive with real segments or a plain map.
 
 use super::lookup::{Audience, Lookup, LookupError, Origin, Posted};
-use super::qualified;
 use super::registration::Description;
 use super::stored_values::{KeySets, StoredValues, in_order};
-use crate::types::{AsStatus, Info, Kval, LentEntry, Namespace, Scope, Value, footprint};
+use crate::types::{AsStatus, Info, Key, Kval, LentEntry, Namespace, Scope, Value, footprint};
 
 /// Facts about a job from its registration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +12,15 @@ pub struct JobSummary {
     pub job_size: Option<u32>,
     /// Number of nodes, if known.
     pub node_count: Option<u32>,
+}
+
+/// The effect of a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Whether anything changed.
+    pub is_changed: bool,
+    /// The keys with a new value that processes of other nodes may see.
+    pub keys_for_others: Vec<Key>,
 }
 
 /// A datastore as the server core sees it. A failed call leaves earlier data unchanged.
@@ -44,7 +52,7 @@ pub trait Datastore {
         let _ = (namespace, processes);
     }
 
-    /// Publishes a block of values of one process. Returns whether anything changed.
+    /// Publishes a block of values of one process. Values that all their readers see already change nothing.
     ///
     /// # Errors
     /// Unknown namespace, rank out of range, or no memory left.
@@ -54,7 +62,7 @@ pub trait Datastore {
         rank: u32,
         origin: Origin,
         values: &[Posted],
-    ) -> Result<bool, Self::Error>;
+    ) -> Result<Committed, Self::Error>;
 
     /// Prepares some of the memory for a large value, so that its commit takes no long time. Returns whether another
     /// call would prepare more.
@@ -183,13 +191,6 @@ pub trait Datastore {
     fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
         let found = self.posted_of(namespace, rank, audience, &[key]).unwrap_or_default();
         found.first().map_or(0, |entry| footprint(&entry.value).unwrap_or(usize::MAX))
-    }
-
-    /// Whether the audience sees this same value of a process. Copies nothing.
-    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
-        let found = self.posted_of(namespace, rank, audience, &[posted.key.as_str()]).unwrap_or_default();
-        let mut named = found.into_iter().map(|Kval { key, value }| qualified::stored(key, value));
-        named.any(|(key, value)| key == posted.key && value == posted.value)
     }
 
     /// Whether all posted values of a process, including replaced ones, take at most `bytes_max` bytes. Copies nothing,

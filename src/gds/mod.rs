@@ -34,7 +34,7 @@ mod write;
 mod tests;
 
 pub use crate::types::AsStatus;
-pub use datastore::{Datastore, JobSummary};
+pub use datastore::{Committed, Datastore, JobSummary};
 pub use error::{RecordError, Shared, StoreError};
 pub use layout::cell::ValueError;
 pub(crate) use layout::cell::plain_bytes;

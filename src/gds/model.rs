@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Audience, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, qualified};
+use super::{Audience, Committed, Datastore, JobSummary, KeyRef, Lookup, LookupError, Origin, Posted, qualified};
 use crate::types::{AsStatus, Info, Key, Kval, Namespace, Rank, Status, Value, footprint};
 
 /// A datastore of ordered maps. `Clone` makes a snapshot.
@@ -173,7 +173,7 @@ impl Datastore for MapStore {
         rank: u32,
         origin: Origin,
         values: &[Posted],
-    ) -> Result<bool, Self::Error> {
+    ) -> Result<Committed, Self::Error> {
         let held = self.held();
         let values_max = self.values_max.unwrap_or(usize::MAX);
         let job = self
@@ -187,17 +187,19 @@ impl Datastore for MapStore {
             return Err(MapStoreError::Full { held, values_max, refused: values.len() });
         }
         let block = job.posted.entry(rank).or_default();
-        let mut changed = false;
+        let mut committed = Committed::default();
         for value in values {
             let same_place = |(_, old): &&(Origin, Posted)| old.key == value.key && old.scope == value.scope;
             let is_new = block.iter().rev().find(same_place).is_none_or(|(_, old)| old != value);
             if is_new {
                 block.retain(|(_, old)| old.key != value.key || old.scope != value.scope);
                 block.push((origin, value.clone()));
+                committed.is_changed = true;
+                let key = value.scope.is_visible_remotely().then(|| value.key.clone());
+                committed.keys_for_others.extend(key);
             }
-            changed |= is_new;
         }
-        Ok(changed)
+        Ok(committed)
     }
 
     fn deregister(&mut self, namespace: &Namespace) -> bool {
@@ -336,6 +338,10 @@ mod tests {
         store.lookup(&namespace(), &lookup)
     }
 
+    fn all_new(key: &'static str) -> Committed {
+        Committed { is_changed: true, keys_for_others: vec![Key::from_static(key)] }
+    }
+
     #[test]
     fn the_newest_visible_value_is_found_and_scopes_hide_the_others() {
         let mut store = store();
@@ -350,8 +356,11 @@ mod tests {
     #[test]
     fn a_commit_of_what_is_there_changes_nothing() {
         let mut store = store();
-        assert_eq!(store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]), Ok(true));
-        assert_eq!(store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]), Ok(false));
+        assert_eq!(store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]), Ok(all_new("a")));
+        assert_eq!(
+            store.commit(&namespace(), 1, Origin::Local, &[posted(Scope::Global, "a", 1)]),
+            Ok(Committed::default())
+        );
     }
 
     #[test]
@@ -367,6 +376,6 @@ mod tests {
             store.commit(&namespace(), 0, Origin::Local, &values),
             Err(MapStoreError::Full { held: 0, values_max: 1, refused: 2 })
         ));
-        assert_eq!(store.commit(&namespace(), 0, Origin::Local, &values[..1]), Ok(true));
+        assert_eq!(store.commit(&namespace(), 0, Origin::Local, &values[..1]), Ok(all_new("a")));
     }
 }

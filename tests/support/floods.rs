@@ -158,12 +158,14 @@ pub(crate) enum Flood {
     HugeChanges,
     HugeValues,
     HugeArrays,
+    HugeTexts,
+    HugeMissedEvents,
     HugeEventArrays,
 }
 
 impl Flood {
     /// Floods of requests of about the largest possible size, or behind much data.
-    pub(crate) const HUGE: [Self; 27] = [
+    pub(crate) const HUGE: [Self; 29] = [
         Self::HugeCommits,
         Self::HugeOverwrites,
         Self::HugeFences,
@@ -188,6 +190,8 @@ impl Flood {
         Self::HugeChanges,
         Self::HugeValues,
         Self::HugeArrays,
+        Self::HugeTexts,
+        Self::HugeMissedEvents,
         Self::HugeEventArrays,
         Self::HeldGets,
         Self::QualifiedGets,
@@ -393,6 +397,11 @@ impl Flood {
                 let info = vec![Info::new(key("payload"), Value::from("x".repeat(8 << 20)))];
                 Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info })
             }
+            Self::HugeTexts => {
+                let elements = (0..32_000).map(|index| Value::from(format!("{number}-{index:0400}"))).collect();
+                let value = Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }));
+                Request::Commit(Commit { parts: vec![(Scope::Global, vec![Kval { key: key("texts"), value }])] })
+            }
             Self::HugeEventArrays => {
                 let info = vec![Info::new(key("payload"), numbers(2_000_000, number))];
                 Request::Notify(Notify { status: Status::from_raw(-3333), range: range::RANGE_LOCAL, info })
@@ -510,8 +519,32 @@ pub(crate) fn flood(path: &Path, flood: Flood, count: u64, stop: &AtomicBool) ->
             }
             Ok(made)
         }
+        Flood::HugeMissedEvents => missed_events(path, is_on),
         _ => requests(path, flood, is_on, stop),
     }
+}
+
+/// Raises large events, and then opens connections that register for them.
+fn missed_events(path: &Path, is_on: impl Fn(u64) -> bool) -> Result<u64> {
+    let code = Status::from_raw(-3334);
+    let mut raiser = admitted(path)?;
+    for number in 1..=15 {
+        let info = vec![Info::new(key("payload"), Value::ByteObject(vec![7; 1 << 20]))];
+        let event = Notify { status: code, range: range::RANGE_LOCAL, info };
+        raiser.write_all(&message(number, &Request::Notify(event))?)?;
+    }
+    let registration = Request::RegisterEvents(RegisterEvents { codes: vec![code], directives: Vec::new() });
+    let (mut made, mut open) = (0, Vec::new());
+    while is_on(made) {
+        let mut stream = admitted(path)?;
+        stream.write_all(&message(1, &registration)?)?;
+        open.push(stream);
+        if open.len() > OPEN_MAX {
+            open.clear();
+        }
+        made += 1;
+    }
+    Ok(made)
 }
 
 /// Open connections of a flood.

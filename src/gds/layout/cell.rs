@@ -44,6 +44,7 @@ impl<'v> Encoded<'v> {
     pub(crate) fn large(&self) -> Option<&[u8]> {
         match self {
             Self::Bytes { bytes, .. } if bytes.len() >= LARGE_BYTES => Some(bytes),
+            Self::Archive { bytes, .. } if bytes.len() >= LARGE_BYTES => Some(bytes),
             _ => None,
         }
     }
@@ -52,7 +53,8 @@ impl<'v> Encoded<'v> {
     pub(crate) fn cell_at(&self, payload: u64) -> Cell {
         let len = self.large().map_or(0, <[u8]>::len);
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        Cell { data_type: self.data_type().to_raw(), form: form::BYTES, len, payload }
+        let form = if matches!(self, Self::Archive { .. }) { form::ARCHIVE } else { form::BYTES };
+        Cell { data_type: self.data_type().to_raw(), form, len, payload }
     }
 
     /// Finds the stored form of a value.
@@ -163,8 +165,11 @@ impl<'e> ValueIdentity<'e> {
 
 fn archive(value: &Value) -> Result<AlignedVec, ValueError> {
     // No peer could send such a value.
-    footprint(value).ok_or(ValueError::TooDeep)?;
-    let bytes = rkyv::to_bytes::<rancor::Error>(value).map_err(|_| ValueError::NotArchivable)?;
+    let size_bytes = footprint(value).ok_or(ValueError::TooDeep)?;
+    // Memory that grows would be copied each time.
+    let memory = AlignedVec::with_capacity(size_bytes);
+    let bytes =
+        rkyv::api::high::to_bytes_in::<_, rancor::Error>(value, memory).map_err(|_| ValueError::NotArchivable)?;
     // A value that readers would refuse must not be stored.
     access(&bytes).map_err(|_| ValueError::TooDeep)?;
     Ok(bytes)

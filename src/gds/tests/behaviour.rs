@@ -76,7 +76,7 @@ fn a_reader_attached_before_growth_sees_later_data() {
         for rank in 0..600 {
             let values =
                 [posted(Scope::Global, &format!("key.{rank}"), vec![7_u8; 5000]), posted(Scope::Global, "a", rank)];
-            assert!(store.commit(&namespace(), rank, Origin::Local, &values).unwrap());
+            assert!(store.commit(&namespace(), rank, Origin::Local, &values).unwrap().is_changed);
         }
         store.register_record(&namespace(), &block_job(10, 100)).unwrap();
         for rank in 0..600 {
@@ -148,13 +148,13 @@ fn each_limit_is_enforced_and_names_itself() {
     store.register_record(&namespace(), &JobRecord::default()).unwrap();
     let mut commit = |rank, values: &[Posted]| store.commit(&namespace(), rank, Origin::Local, values);
     let many = |count: usize| vec![posted(Scope::Global, "a", 1_u32); count];
-    assert!(commit(3, &many(2)).unwrap());
+    assert!(commit(3, &many(2)).unwrap().is_changed);
     assert!(matches!(commit(4, &many(1)), Err(StoreError::RankOutOfRange { rank: 4, ranks_max: 4 })));
     assert!(matches!(commit(0, &many(3)), Err(StoreError::TooManyEntries { found: 3, entries_max: 2 })));
     assert!(matches!(commit(0, &[posted(Scope::Internal, "a", 1_u32)]), Err(StoreError::InternalScope { .. })));
-    assert!(commit(0, &[posted(Scope::Global, "b", vec![0; 1000])]).unwrap());
+    assert!(commit(0, &[posted(Scope::Global, "b", vec![0; 1000])]).unwrap().is_changed);
     assert!(matches!(commit(0, &[posted(Scope::Global, "b", vec![0; 1001])]), Err(StoreError::Value { .. })));
-    assert!(commit(0, &[posted(Scope::Global, "c", 1_u32)]).unwrap());
+    assert!(commit(0, &[posted(Scope::Global, "c", 1_u32)]).unwrap().is_changed);
     assert!(matches!(
         commit(0, &[posted(Scope::Global, "d", 1_u32)]),
         Err(StoreError::TooManyKeys { keys_max: 3, .. })
@@ -201,7 +201,7 @@ fn a_process_that_puts_ever_new_keys_leaves_the_others_their_share() {
     let error = (0..80).find_map(|number| put(9, number).err()).unwrap();
     assert!(matches!(error, StoreError::TooManyKeys { keys_max: 80, .. }), "{error}");
     for rank in 1..4 {
-        (0..10).for_each(|number| assert!(put(rank, number).unwrap(), "key {number} of rank {rank}"));
+        (0..10).for_each(|number| assert!(put(rank, number).unwrap().is_changed, "key {number} of rank {rank}"));
     }
     let reader = store.reader(&namespace()).unwrap();
     assert_eq!(get(reader, 0, "key.0.29"), Ok(Value::Uint32(29)));
@@ -226,7 +226,7 @@ fn a_process_that_overwrites_a_large_value_leaves_the_others_their_share() {
     let error = (1..=u8::MAX).find_map(|byte| put(9, byte, 64 << 10).err()).unwrap();
     assert!(matches!(error, StoreError::SegmentFull { .. }), "{error}");
     for rank in 1..4 {
-        (0..15).for_each(|byte| assert!(put(rank, byte, 64 << 10).unwrap(), "time {byte} of rank {rank}"));
+        (0..15).for_each(|byte| assert!(put(rank, byte, 64 << 10).unwrap().is_changed, "time {byte} of rank {rank}"));
     }
     let reader = store.reader(&namespace()).unwrap();
     assert_eq!(get(reader, 0, "a"), Ok(Value::from(vec![times - 1; 64 << 10])), "what was there is still there");
@@ -246,7 +246,7 @@ fn a_rank_outside_the_job_is_refused_and_costs_nothing() {
     }
     assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before);
     store.register_record(&namespace(), &block_job(2, 5)).unwrap();
-    assert!(store.commit(&namespace(), 8, Origin::Remote, &values).unwrap(), "the job has grown");
+    assert!(store.commit(&namespace(), 8, Origin::Remote, &values).unwrap().is_changed, "the job has grown");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn running_out_of_memory_leaves_what_was_stored_and_room_for_less() {
         let failed = u8::try_from(stored).unwrap();
         let error = commit(failed, 300_000).unwrap_err();
         assert!(matches!(error, StoreError::Grow(_)) && error.status() == Status::ERR_OUT_OF_RESOURCE, "{error}");
-        assert!(commit(failed, 1000).unwrap(), "what fits is still taken");
+        assert!(commit(failed, 1000).unwrap().is_changed, "what fits is still taken");
         let before = store.statistics(&namespace()).unwrap();
         store.register_record(&namespace(), &block_job(2, 200_000)).unwrap_err();
         assert_eq!(store.statistics(&namespace()).unwrap().published_bytes, before.published_bytes);
@@ -281,12 +281,17 @@ fn a_commit_that_changes_nothing_publishes_nothing() {
     store.register_record(&namespace(), &block_job(1, 2)).unwrap();
     let nested = Value::info_array(vec![Info::new(key("x"), 1_u32)]);
     let values = [posted(Scope::Global, "a", "text that is long"), posted(Scope::Remote, "b", nested)];
-    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
+    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap().is_changed);
     let before = store.statistics(&namespace()).unwrap();
-    assert!(!store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
-    assert!(!store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "text that is long")]).unwrap());
+    assert!(!store.commit(&namespace(), 0, Origin::Local, &values).unwrap().is_changed);
+    assert!(
+        !store
+            .commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "text that is long")])
+            .unwrap()
+            .is_changed
+    );
     assert_eq!(store.statistics(&namespace()).unwrap(), before);
-    assert!(store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "other")]).unwrap());
+    assert!(store.commit(&namespace(), 0, Origin::Local, &[posted(Scope::Local, "a", "other")]).unwrap().is_changed);
     let reader = attached(&mut store);
     let seen_by = |audience| read(&reader, 0, "a", RealmRequest::Default, Some(audience));
     assert_eq!(seen_by(Audience::SameNode), Ok("other".into()));
@@ -363,7 +368,7 @@ fn of_a_key_given_twice_in_a_commit_the_later_value_counts() {
         posted(Scope::Local, "b", 3_u32),
         posted(Scope::Remote, "b", 3_u32),
     ];
-    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap());
+    assert!(store.commit(&namespace(), 0, Origin::Local, &values).unwrap().is_changed);
     let expect = |audience, a: u32| {
         let kvals = store.posted(&namespace(), 0, audience).unwrap();
         let expected = [("a", Value::Uint32(a)), ("b", Value::Uint32(3))];
@@ -552,7 +557,7 @@ fn a_namespace_that_nobody_reads_takes_no_descriptor_and_moves_when_somebody_doe
     assert_eq!((reader.namespace(), size(&reader)), ("job-0", Ok(Value::Uint32(4))));
     for namespace in [first, second] {
         let values = [posted(Scope::Global, "endpoint", 7_u32)];
-        assert!(store.commit(namespace, 3, Origin::Local, &values).unwrap());
+        assert!(store.commit(namespace, 3, Origin::Local, &values).unwrap().is_changed);
         assert_eq!(get(store.reader(namespace).unwrap(), 3, "endpoint"), Ok(Value::Uint32(7)));
     }
     assert_eq!(get(&reader, 3, "endpoint"), Ok(Value::Uint32(7)), "readers see what comes later");

@@ -7,6 +7,7 @@
 use super::arrivals::Arrivals;
 use super::completion_table::{CompletionNotice, CompletionTable};
 use super::writer::NamespaceWriter;
+use crate::gds::datastore::Committed;
 use crate::gds::error::StoreError;
 use crate::gds::job_record::JobRecord;
 use crate::gds::lookup::{Origin, Posted};
@@ -35,7 +36,12 @@ impl NamespaceData {
     }
 
     /// Publishes a rank's commit. Returns whether it had new values.
-    pub(super) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
+    pub(super) fn append_block(
+        &mut self,
+        rank: u32,
+        origin: Origin,
+        values: &[Posted],
+    ) -> Result<Committed, StoreError> {
         self.publish_arrivals()?;
         self.writer.append_block(rank, origin, values)
     }

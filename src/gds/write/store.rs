@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::completion_table::CompletionNotice;
 use super::namespace::NamespaceData;
 use super::writer::NamespaceWriter;
-use crate::gds::datastore::{Datastore, JobSummary};
+use crate::gds::datastore::{Committed, Datastore, JobSummary};
 use crate::gds::error::StoreError;
 use crate::gds::job_record::JobRecord;
 use crate::gds::limits::StoreLimits;
@@ -265,7 +265,7 @@ impl Datastore for Store {
         rank: u32,
         origin: Origin,
         values: &[Posted],
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Committed, StoreError> {
         let data = self.shared(namespace)?;
         match values.iter().any(|posted| posted.key.as_str() == QUALIFIED_VALUE) {
             true => data.append_block(rank, origin, &values.iter().map(stored).collect::<Vec<_>>()),
@@ -373,10 +373,6 @@ impl Datastore for Store {
 
     fn posted_bytes(&self, namespace: &Namespace, rank: u32, audience: Audience, key: &str) -> usize {
         self.known_reader(namespace).map_or(0, |reader| reader.posted_bytes(rank, audience, key).unwrap_or(0))
-    }
-
-    fn is_posted(&self, namespace: &Namespace, rank: u32, audience: Audience, posted: &Posted) -> bool {
-        self.writer(namespace).is_ok_and(|writer| writer.is_posted(rank, audience, posted).unwrap_or(false))
     }
 
     fn posts_at_most(&self, namespace: &Namespace, rank: u32, bytes_max: usize) -> bool {

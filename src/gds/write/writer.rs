@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::qualified_index::{QualifiedIndex, QualifiedSearch};
 use super::record::{self, KeyIds};
 use super::shares::{Exceeded, Shares};
+use crate::gds::datastore::Committed;
 use crate::gds::error::{Shared, StoreError};
 use crate::gds::job_record::JobRecord;
 use crate::gds::layout::block::{self, Absorption, Chain, Posting};
@@ -166,16 +167,21 @@ impl NamespaceWriter {
     }
 
     /// Publishes a rank's commit. Returns whether it had new values.
-    pub(crate) fn append_block(&mut self, rank: u32, origin: Origin, values: &[Posted]) -> Result<bool, StoreError> {
+    pub(crate) fn append_block(
+        &mut self,
+        rank: u32,
+        origin: Origin,
+        values: &[Posted],
+    ) -> Result<Committed, StoreError> {
         self.check_commit(rank, values)?;
         let news = self.news(rank, origin, values)?;
         if news.is_empty() {
-            return Ok(false);
+            return Ok(Committed::default());
         }
         let holder = (origin == Origin::Local).then_some(rank);
         let mut ids = Vec::with_capacity(news.len());
         for new in &news {
-            ids.push(self.intern(new.key, holder)?);
+            ids.push(self.intern(new.key.as_str(), holder)?);
         }
         let table = self.ensure_modex_table(rank.saturating_add(1))?;
         let start = self.image().base();
@@ -211,7 +217,7 @@ impl NamespaceWriter {
         self.count(Section::Payload, payload_bytes)?;
         self.count(Section::Blocks, size_bytes.saturating_sub(payload_bytes))?;
         self.segment.bump_generation(false);
-        Ok(true)
+        Ok(committed(&news))
     }
 
     /// Prepares some of the memory for a large value, if the segment may be so large. Returns whether more is to be
@@ -279,14 +285,14 @@ impl NamespaceWriter {
                 Some(new) => new.scope |= scope,
                 None if scope != 0 => {
                     last.insert(posted.key.as_str(), news.len());
-                    news.push(New { key: posted.key.as_str(), scope, value, behind });
+                    news.push(New { key: &posted.key, scope, value, behind });
                 }
                 None => {}
             }
         }
         let mut kept = Vec::with_capacity(news.len());
         for new in news.into_iter().rev() {
-            if !self.is_stored(rank, origin, new.key, new.scope, &new.value)? {
+            if !self.is_stored(rank, origin, new.key.as_str(), new.scope, &new.value)? {
                 kept.push(new);
             }
         }
@@ -315,15 +321,6 @@ impl NamespaceWriter {
             }
         }
         Ok(true)
-    }
-
-    /// Whether the audience sees this same value.
-    pub(crate) fn is_posted(&self, rank: u32, audience: Audience, posted: &Posted) -> Result<bool, StoreError> {
-        let segment = self.segment_view();
-        let Some(key) = dictionary::find(segment, &KeyRef::new(posted.key.as_str()))? else { return Ok(false) };
-        let Posting::Visible(found) = block::find(segment, rank, key.id, Some(audience))? else { return Ok(false) };
-        let value = Encoded::new(&posted.value, self.limits.value_bytes_max);
-        Ok(value.is_ok_and(|value| found.identity() == Some(value.identity())))
     }
 
     /// Adds a block that absorbs earlier blocks where worthwhile; returns its future offset.
@@ -623,12 +620,18 @@ pub(super) const NO_BLOCK: u64 = 0;
 
 /// A value to be published.
 struct New<'v> {
-    key: &'v str,
+    key: &'v Key,
     /// Scopes, as a bit set.
     scope: u8,
     value: Encoded<'v>,
     /// Another value of the key, for other scopes.
     behind: Option<usize>,
+}
+
+/// The effect of publishing these values.
+fn committed(news: &[New<'_>]) -> Committed {
+    let for_others = news.iter().filter(|new| new.scope & Scope::Remote.to_raw() != 0);
+    Committed { is_changed: !news.is_empty(), keys_for_others: for_others.map(|new| new.key.clone()).collect() }
 }
 
 /// Bytes of a large value in the segment, with the zeros behind it.

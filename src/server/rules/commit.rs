@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::gds::qualified::{self, QUALIFIED_VALUE};
-use crate::gds::{Audience, Datastore, Origin, Posted};
+use crate::gds::{Datastore, Origin, Posted};
 use crate::proto;
 use crate::proto::blob::COMMIT_NUMBER;
 use crate::server::interface::{Garbage, Output, PeerId};
@@ -28,11 +28,11 @@ impl<S: Datastore> ServerCore<S> {
     /// Publishes the next piece of a commit.
     pub(in crate::server) fn proceed_commit(&mut self, now: Time, peer: PeerId, mut rest: CommitRest) {
         // The kernel takes milliseconds for the memory of a large value.
-        if let Some(bytes) = rest.next_large_bytes()
-            && self.store.prepare_some(&rest.proc.namespace, bytes)
-        {
+        let large_bytes = rest.next_large_bytes();
+        if large_bytes.is_some_and(|bytes| self.store.prepare_some(&rest.proc.namespace, bytes)) {
             return self.leave_rest(peer, Rest::Commit(rest));
         }
+        rest.is_large |= large_bytes.is_some();
         let published = match rest.take_piece() {
             Ok(piece) => self.publish_piece(&rest.proc, piece, &mut rest.malformed),
             Err(key) => {
@@ -45,6 +45,9 @@ impl<S: Datastore> ServerCore<S> {
             && !rest.parts.is_empty()
         {
             self.review_piece(now, &rest.proc, values, false);
+            if large_bytes.is_some() {
+                self.outputs.push(Output::Discard(Garbage::new(published)));
+            }
             return self.leave_rest(peer, Rest::Commit(rest));
         }
         let CommitRest { ticket, proc, parts, spent, is_large, malformed } = rest;
@@ -56,7 +59,7 @@ impl<S: Datastore> ServerCore<S> {
             tracing::warn!(%proc, malformed, "a process put malformed qualified values; its commit omits them");
         }
         if is_large {
-            self.outputs.push(Output::Discard(Garbage::new((parts, spent))));
+            self.outputs.push(Output::Discard(Garbage::new((parts, spent, published))));
         }
     }
 
@@ -90,33 +93,21 @@ impl<S: Datastore> ServerCore<S> {
     /// Stores a local process's commit, and records the keys that are new to other nodes.
     fn publish_commit(&mut self, proc: &ProcId, values: &[Posted]) -> Result<(), Status> {
         let (namespace, rank) = (&proc.namespace, proc.rank.process().ok_or(Status::ERR_BAD_PARAM)?);
-        let changed_keys = self.keys_new_to_others(proc, rank, values);
         let processes = self.registry.job(namespace).map_or(0, RegisteredJob::local_count);
         self.store.share_among(namespace, processes);
-        match self.store.commit(namespace, rank, Origin::Local, values) {
-            Ok(true) => self.wake(namespace),
-            Ok(false) => {}
-            Err(error) => {
-                tracing::warn!(%proc, %error, "commit refused");
-                return Err(error.status());
-            }
+        let committed = self.store.commit(namespace, rank, Origin::Local, values).map_err(|error| {
+            tracing::warn!(%proc, %error, "commit refused");
+            error.status()
+        })?;
+        if committed.is_changed {
+            self.wake(namespace);
         }
         if let Some(client) = self.registry.client_mut(proc) {
-            client.note_commit(changed_keys);
+            // Older libraries repeat all their values in each commit, and fences must not carry them each time.
+            let is_first = client.last_commit() == 0;
+            client.note_commit(if is_first { keys_for_others(values) } else { committed.keys_for_others });
         }
         Ok(())
-    }
-
-    /// The keys whose values differ from those already visible to other nodes. Older libraries repeat all their values
-    /// in each commit, and fences must not carry them each time. Only the keys of the commit are looked up, so its cost
-    /// does not depend on earlier commits.
-    fn keys_new_to_others(&self, proc: &ProcId, rank: u32, values: &[Posted]) -> Vec<Key> {
-        let has_committed = self.registry.client(proc).is_some_and(|client| client.last_commit() > 0);
-        let is_stored = |posted: &Posted| {
-            has_committed && self.store.is_posted(&proc.namespace, rank, Audience::OtherNodes, posted)
-        };
-        let for_others = values.iter().filter(|posted| posted.scope.is_visible_remotely());
-        for_others.filter(|posted| !is_stored(posted)).map(|posted| posted.key.clone()).collect()
     }
 
     /// Stores the values of a remote process, unless the stored ones are newer (see `intake`). Publishes nothing for an
@@ -135,8 +126,8 @@ impl<S: Datastore> ServerCore<S> {
         let posted = |Kval { key, value }| Posted { scope: Scope::Remote, key, value };
         let values: Vec<Posted> = entries.into_iter().map(posted).collect();
         match self.store.commit(&proc.namespace, rank, Origin::Remote, &values) {
-            Ok(true) => self.wake(&proc.namespace),
-            Ok(false) => {}
+            Ok(committed) if committed.is_changed => self.wake(&proc.namespace),
+            Ok(_) => {}
             Err(error) => {
                 tracing::warn!(%proc, %error, "data of a process elsewhere can't be stored");
                 return Err(error.status());
@@ -159,6 +150,12 @@ impl<S: Datastore> ServerCore<S> {
         let concerned = [on_keys(proc), on_keys(&anybody(proc))].concat();
         self.review(now, concerned);
     }
+}
+
+/// The keys of the values that processes of other nodes may see.
+fn keys_for_others(values: &[Posted]) -> Vec<Key> {
+    let for_others = values.iter().filter(|posted| posted.scope.is_visible_remotely());
+    for_others.map(|posted| posted.key.clone()).collect()
 }
 
 /// The requests that wait for a process, by name or by key alone.

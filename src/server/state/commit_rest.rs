@@ -24,7 +24,12 @@ pub(crate) struct CommitRest {
 impl CommitRest {
     /// The size of the next value in bytes, if its memory should be prepared before.
     pub(crate) fn next_large_bytes(&self) -> Option<u64> {
-        let bytes = plain_bytes(&self.values().next()?.value)?.len();
+        let value = &self.values().next()?.value;
+        let bytes = match plain_bytes(value) {
+            Some(bytes) => bytes.len(),
+            None if has_more_parts(value, &mut PARTS_MAX.clone()) => return None,
+            None => footprint(value)?,
+        };
         u64::try_from(bytes).ok().filter(|_| bytes > PIECE_BYTES_MAX)
     }
 

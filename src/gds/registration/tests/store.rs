@@ -85,7 +85,7 @@ fn ranks_beyond_the_size_of_the_job_post_and_answer() {
     let summary = store.register(&namespace(), &description).unwrap();
     assert_eq!(summary.job_size, Some(2));
     let posted = Posted { scope: Scope::Global, key: Key::from_static("k"), value: Value::Uint8(9) };
-    assert!(store.commit(&namespace(), 1, Origin::Local, std::slice::from_ref(&posted)).unwrap());
+    assert!(store.commit(&namespace(), 1, Origin::Local, std::slice::from_ref(&posted)).unwrap().is_changed);
     let refused = store.commit(&namespace(), 2, Origin::Local, &[posted]).unwrap_err();
     assert!(matches!(refused, StoreError::RankOutsideJob { rank: 2, job_size: 2 }), "{refused}");
     let default = |rank, key| answer(&store, rank, key, RealmRequest::Default);
