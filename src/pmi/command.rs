@@ -142,7 +142,7 @@ impl CommandReader {
     pub fn next_command(&mut self) -> Result<Option<Command>, CommandError> {
         while let Some(line) = self.lines.next_line()? {
             let line = std::str::from_utf8(&line).map_err(|_| CommandError::NotText)?;
-            let line = line.trim_end_matches(['\r', ' ']);
+            let line = line.trim_end_matches(' ');
             match &mut self.spawn {
                 Some(spawn) => {
                     if spawn.is_ended_by(line) {
