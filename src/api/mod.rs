@@ -44,8 +44,8 @@ pub use crate::runtime::{
 };
 pub use crate::server::{
     AbortUpcall, Capabilities, ClientConnected, ClientFinalized, Connect, Credentials, DirectModex, FenceData,
-    FenceUpcall, GroupOperation, GroupRequest, IofOutput, RegisterEvents, Requester, ToolAdmission, ToolKind,
-    ToolUpcall,
+    FenceUpcall, GroupOperation, GroupRequest, IofOutput, OpenOperation, OperationKind, RegisterEvents, Requester,
+    ToolAdmission, ToolKind, ToolUpcall,
 };
 pub use crate::shmem::BackingKind;
 pub use crate::types::AsStatus;

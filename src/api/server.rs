@@ -7,7 +7,7 @@ use crate::keys;
 use crate::ptl::ServerEnvironment;
 use crate::runtime::{JobSetup, LongestTurn, ServerHandle, Work};
 use crate::server::{
-    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OwnGet, ProcessFacts, ProcessSet,
+    Capabilities, DirectModexRequest, HostCall, HostResult, IofOutput, OpenOperation, OwnGet, ProcessFacts, ProcessSet,
     RegisterClient, RegisterNamespace,
 };
 use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Status, Text};
@@ -45,6 +45,24 @@ impl Server {
     #[must_use]
     pub fn work(&self) -> Work {
         self.handle.work()
+    }
+
+    /// The operations of local processes that wait, oldest first: fences, connects, groups and Gets, with the processes
+    /// that they wait for. They show why a job does not go on.
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`].
+    ///
+    /// ```
+    /// # use modex::{LocalHost, Server};
+    /// let server = Server::builder().start(LocalHost)?;
+    /// for operation in server.open_operations()? {
+    ///     println!("{}: waits for {:?}", operation.kind, operation.missing);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_operations(&self) -> Result<Vec<OpenOperation>, ServerError> {
+        Ok(self.handle.open_operations()?)
     }
 
     /// Takes the longest turn so far. From then on [`Server::work`] reports the longest of the turns that follow.

@@ -20,6 +20,7 @@ mod invitations;
 mod leavers;
 mod limits;
 mod missed_fences;
+mod open_operations;
 mod psets;
 mod queries;
 mod registrations;

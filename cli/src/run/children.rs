@@ -216,6 +216,12 @@ impl Children {
         self.ranks.iter().find(|state| !state.ended).map(|state| state.process.id())
     }
 
+    /// The process of a rank that has not ended.
+    pub(super) fn running(&self, rank: u32) -> Option<u32> {
+        let state = self.ranks.get(usize::try_from(rank).ok()?)?;
+        (!state.ended).then(|| state.process.id())
+    }
+
     /// The ranks that ended since the last call.
     pub(super) fn take_ended(&mut self) -> Vec<(u32, Ending)> {
         let mut ended = Vec::new();
@@ -245,9 +251,11 @@ impl Children {
         let _ = killpg(self.group, signal);
     }
 
-    /// Passes a signal of the user on to the ranks that run, and not to the processes that they started.
+    /// Passes a signal of the user on to the ranks that run, and not to the processes that they started. SIGUSR1 reaches
+    /// only ranks with a handler, because it also asks the launcher for a report.
     pub(super) fn forward(&self, signal: Signal) {
-        for state in self.ranks.iter().filter(|state| !state.ended) {
+        let is_meant = |process: u32| signal != Signal::SIGUSR1 || handles(process, signal);
+        for state in self.ranks.iter().filter(|state| !state.ended && is_meant(state.process.id())) {
             // A rank is not reaped before the end of the job, so its number can't belong to another process.
             let _ = i32::try_from(state.process.id()).map(|process| kill(Pid::from_raw(process), signal));
         }
@@ -271,6 +279,14 @@ impl Drop for Children {
     fn drop(&mut self) {
         self.finish();
     }
+}
+
+/// Whether a process has a handler for a signal (proc(5)).
+fn handles(process: u32, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    handled >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Runs `start` while the calling thread is bound to these processors.

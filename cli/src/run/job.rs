@@ -35,6 +35,7 @@ use super::report::{ProcessPhase, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
+use super::waiting;
 
 /// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
 /// a rank has started. A process that holds the pipe longer is killed.
@@ -311,7 +312,12 @@ impl LaunchedJob {
                     let action = self.verdict.stop(self.clock.now(), Cause::Signal(signal));
                     self.act(action);
                 }
-                Wakeup::Forward { signal } => self.children.forward(signal),
+                Wakeup::Forward { signal } => {
+                    if signal == Signal::SIGUSR1 {
+                        self.say_what_waits(true);
+                    }
+                    self.children.forward(signal);
+                }
                 Wakeup::Suspend => self.suspend(),
                 Wakeup::Stream { index } => self.pump(index)?,
             }
@@ -416,6 +422,11 @@ impl LaunchedJob {
             None => {}
             Some(Action::Stop { cause, running }) => {
                 self.say(&format!("modex: {cause}{}\n", self.notice(&cause)));
+                match cause {
+                    Cause::Timeout(_) => self.say_what_waits(!self.verdict.is_joined_by_nobody()),
+                    Cause::Signal(_) => self.say_what_waits(false),
+                    _ => {}
+                }
                 if running > 0 {
                     self.children.signal(cause.request());
                 }
@@ -427,6 +438,19 @@ impl LaunchedJob {
                 self.children.signal(Signal::SIGTERM);
             }
             Some(Action::Kill) => self.children.signal(Signal::SIGKILL),
+        }
+    }
+
+    /// Says which operations wait, and for which ranks. `says_none`: also if there is none.
+    fn say_what_waits(&mut self, says_none: bool) {
+        // Without a server no operation waits.
+        let operations = self.server.open_operations().unwrap_or_default();
+        if operations.is_empty() && says_none {
+            self.say("modex: no PMIx operation of the ranks waits\n");
+        }
+        let lines = waiting::lines(&operations, &self.namespace, |rank| self.children.running(rank));
+        if !lines.is_empty() {
+            self.say(&lines);
         }
     }
 

@@ -22,6 +22,7 @@ mod programs;
 mod shortage;
 mod sim;
 mod unread;
+mod who_is_missing;
 
 /// Plays the role named by the environment when a launcher runs this binary as a rank; does nothing otherwise.
 #[test]

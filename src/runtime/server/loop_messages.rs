@@ -10,7 +10,7 @@ use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
 use crate::proto::request::RequestDecodeError;
-use crate::server::{HostCall, HostData, HostReply, HostResult, PeerId, UpcallId};
+use crate::server::{HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, UpcallId};
 
 use super::job_info::Described;
 use super::pmi::PmiEntry;
@@ -45,6 +45,8 @@ pub(super) enum LoopMessage {
     TopologyRead,
     /// A rank that speaks PMI-1 has started.
     ServePmi(PmiEntry),
+    /// Another thread asks for the operations that wait.
+    ListOperations(Sender<Vec<OpenOperation>>),
     /// Close everything and end.
     Shutdown,
 }

@@ -42,7 +42,7 @@ use crate::runtime::shared::event_error::Stopped;
 use crate::runtime::shared::events::EventHub;
 use crate::runtime::shared::local::environment;
 use crate::runtime::shared::prover::Prover;
-use crate::server::{Contact, Limits, ServerConfig, ServerCore};
+use crate::server::{Contact, Limits, OpenOperation, ServerConfig, ServerCore};
 use crate::shmem::SegmentOptions;
 use crate::types::{ProcId, Text};
 
@@ -229,6 +229,16 @@ impl ServerHandle {
     /// Takes the longest turn. The record starts again with the next turn.
     pub fn take_longest_turn(&self) -> Option<LongestTurn> {
         self.work.take_longest()
+    }
+
+    /// The operations that wait, oldest first.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn open_operations(&self) -> Result<Vec<OpenOperation>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::ListOperations(sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
     }
 
     /// Serves the connection of a rank that has started.

@@ -233,6 +233,8 @@ impl ServerLoop {
                     let uid = self.core.user_of(&entry.proc);
                     self.connections.serve_pmi(entry, uid, self.core.store());
                 }
+                // The other thread may have stopped waiting.
+                LoopMessage::ListOperations(asker) => drop(asker.send(self.core.open_operations(now))),
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
             self.note(task);
@@ -556,6 +558,7 @@ impl ServerLoop {
                 | LoopMessage::Described(_)
                 | LoopMessage::TopologyRead
                 | LoopMessage::ServePmi(_)
+                | LoopMessage::ListOperations(_)
                 | LoopMessage::Shutdown => {}
             }
         }
@@ -623,6 +626,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::Described(_) => "a job's description",
         LoopMessage::TopologyRead => "the topology",
         LoopMessage::ServePmi(_) => "a rank of PMI-1",
+        LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }
 }

@@ -7,6 +7,7 @@
 //! | `host_calls` | calls of the host |
 //! | `answers` | answers of the host to upcalls |
 //! | `completion_table` | notices to connections without a message |
+//! | `open_operations` | the operations that wait, and for whom |
 //! | `holdings`, `consistency` | the entries of each table; the invariants between two inputs |
 
 mod answers;
@@ -15,4 +16,5 @@ mod consistency;
 mod core;
 mod holdings;
 mod host_calls;
+mod open_operations;
 mod requests;

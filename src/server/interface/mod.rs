@@ -15,6 +15,7 @@
 //! | `job_data` | answers that begin with the description of a job |
 //! | `query_answers` | answers to queries, with tables of processes in compact form |
 //! | `unread` | posted values that another thread reads |
+//! | `open_operation` | operations under way, for people |
 //! | `own_keys` | keys of this library for questions about hardware |
 
 pub(super) mod answer;
@@ -25,6 +26,7 @@ mod directives;
 pub(super) mod host;
 pub(super) mod io;
 pub(super) mod job_data;
+pub(super) mod open_operation;
 pub(super) mod own_keys;
 pub(super) mod query_answers;
 pub(super) mod refusal;
@@ -44,6 +46,7 @@ pub(super) use host::{
 };
 pub(super) use io::{Forwarded, Garbage, Input, NodeHardware, Output};
 pub(super) use job_data::JobData;
+pub(super) use open_operation::{OpenOperation, OperationKind};
 pub(super) use own_keys::{INVENTORY, TOPOLOGY};
 pub(super) use query_answers::{ProcessRow, QueryAnswer, QueryAnswers, QueryTable};
 pub(super) use refusal::{Reason, Refusal};

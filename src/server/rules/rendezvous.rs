@@ -109,6 +109,7 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
+        operation.note_arrival(now);
         let timeout = timeout(&directives);
         if operation.signature().kind.merges_directives() {
             operation.group_mut().into_iter().zip(leader).for_each(|(group, leader)| group.add_leader(leader));

@@ -61,6 +61,7 @@ pub(crate) enum Asker {
 pub(crate) struct HeldGet {
     pub(crate) asker: Asker,
     pub(crate) requested: RequestedData,
+    pub(crate) since: Time,
     /// The upcall whose answer it needs; `None`: it needs local data.
     pub(crate) via: Option<UpcallId>,
     pub(crate) deadline: Option<Time>,

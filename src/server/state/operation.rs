@@ -31,6 +31,8 @@ pub(crate) struct Collective {
     /// Local participants that ended before they arrived.
     departed: BTreeSet<ProcId>,
     failure: Option<Status>,
+    /// The time of the first arrival.
+    opened: Option<Time>,
     /// Bounds the local phase.
     deadline: Option<Time>,
     /// The host's answer, kept until the older operations of this signature have ended.
@@ -104,6 +106,7 @@ impl Collective {
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
             failure: None,
+            opened: None,
             deadline: None,
             answer: None,
             early_connect: None,
@@ -113,6 +116,16 @@ impl Collective {
             members: None,
             particular,
         }
+    }
+
+    /// A participant arrives at this time.
+    pub(crate) fn note_arrival(&mut self, now: Time) {
+        self.opened.get_or_insert(now);
+    }
+
+    /// The time of the first arrival.
+    pub(crate) const fn opened(&self) -> Option<Time> {
+        self.opened
     }
 
     /// Its kind and participants.

@@ -1,0 +1,130 @@
+//! One line for each PMIx operation of the job that waits: how long, for which ranks, and what their processes do.
+
+use std::fmt::Write;
+use std::fs;
+
+use modex::types::{Namespace, ProcId, Rank};
+use modex::{OpenOperation, OperationKind};
+
+/// Limit of the lines.
+const LINES_MAX: usize = 16;
+/// Limit of the processes that one line names.
+const NAMED_MAX: usize = 8;
+
+/// The lines about the operations of a job. `pid_of` gives the process of a rank that runs.
+pub(super) fn lines(operations: &[OpenOperation], job: &Namespace, pid_of: impl Fn(u32) -> Option<u32>) -> String {
+    let mut lines = String::new();
+    for operation in operations.iter().take(LINES_MAX) {
+        // Writing to a string does not fail.
+        let _ = writeln!(lines, "modex: {}", line(operation, job, &pid_of));
+    }
+    if let Some(more) = operations.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
+        let _ = writeln!(lines, "modex: {more} more operations wait");
+    }
+    lines
+}
+
+fn line(operation: &OpenOperation, job: &Namespace, pid_of: &impl Fn(u32) -> Option<u32>) -> String {
+    let OpenOperation { kind, participants, arrived, missing, age } = operation;
+    let seconds = age.as_secs_f64();
+    let who = participants.iter().map(|proc| name(proc, job)).take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    let awaited = if missing.is_empty() { "the host".to_owned() } else { awaited(missing, job, pid_of) };
+    if let OperationKind::Get(_) = kind {
+        let asker = if participants.is_empty() { "the host" } else { &who };
+        return format!("{kind} by {asker}: {seconds:.1} s; waiting for {awaited}");
+    }
+    let more = if participants.len() > NAMED_MAX { ", ..." } else { "" };
+    let local = arrived.saturating_add(missing.len());
+    format!("{kind} of {who}{more}: {arrived} of {local} arrived, {seconds:.1} s; waiting for {awaited}")
+}
+
+/// The processes that an operation waits for, with the state of each.
+fn awaited(missing: &[ProcId], job: &Namespace, pid_of: &impl Fn(u32) -> Option<u32>) -> String {
+    let state = |proc: &ProcId| {
+        let rank = proc.rank.process().filter(|_| proc.namespace == *job);
+        rank.map(|rank| pid_of(rank).map_or_else(|| " (ended)".to_owned(), |pid| format!(" ({})", state_of(pid))))
+    };
+    let named =
+        missing.iter().take(NAMED_MAX).map(|proc| format!("{}{}", name(proc, job), state(proc).unwrap_or_default()));
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if let Some(more) = missing.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
+        let _ = write!(named, " and {more} more");
+    }
+    named
+}
+
+/// A process or job, in short if it is of the launched job.
+fn name(proc: &ProcId, job: &Namespace) -> String {
+    match proc.rank {
+        Rank::Process(rank) if proc.namespace == *job => format!("rank {rank}"),
+        Rank::Wildcard if proc.namespace == *job => "all ranks".to_owned(),
+        _ => proc.to_string(),
+    }
+}
+
+/// The state of a process, and the function of the kernel in which it waits (proc(5)).
+fn state_of(pid: u32) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let Some(state) = status.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next()) else {
+        return format!("pid {pid}, gone");
+    };
+    let place = fs::read_to_string(format!("/proc/{pid}/wchan")).unwrap_or_default();
+    match place.as_str() {
+        "" | "0" => format!("pid {pid}, state {state}"),
+        place => format!("pid {pid}, state {state}, in {place}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn operation(kind: OperationKind, ranks: &[Rank], arrived: usize, missing: &[u32]) -> OpenOperation {
+        let proc = |rank: Rank| ProcId { namespace: Namespace::new("job").unwrap(), rank };
+        OpenOperation {
+            kind,
+            participants: ranks.iter().copied().map(proc).collect(),
+            arrived,
+            missing: missing.iter().map(|rank| proc(Rank::Process(*rank))).collect(),
+            age: Duration::from_millis(4_200),
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_waits_and_for_whom() {
+        let job = Namespace::new("job").unwrap();
+        let key = modex::types::Key::from_static("address");
+        for (operation, expected) in [
+            (
+                operation(OperationKind::Fence, &[Rank::Wildcard], 2, &[1]),
+                "modex: fence of all ranks: 2 of 3 arrived, 4.2 s; waiting for rank 1 (ended)\n",
+            ),
+            (
+                operation(OperationKind::Connect, &[Rank::Process(0), Rank::Process(2)], 2, &[]),
+                "modex: connect of rank 0, rank 2: 2 of 2 arrived, 4.2 s; waiting for the host\n",
+            ),
+            (
+                operation(OperationKind::Get(Some(key)), &[Rank::Process(0)], 1, &[3]),
+                "modex: Get of \"address\" by rank 0: 4.2 s; waiting for rank 3 (ended)\n",
+            ),
+        ] {
+            assert_eq!(lines(&[operation], &job, |_| None), expected);
+        }
+        let many: Vec<u32> = (0..100).collect();
+        let all = vec![operation(OperationKind::Fence, &[Rank::Wildcard], 0, &many); 20];
+        let text = lines(&all, &job, |_| None);
+        assert_eq!(text.lines().count(), LINES_MAX + 1);
+        assert!(
+            text.contains("rank 7 (ended) and 92 more\n") && text.ends_with("modex: 4 more operations wait\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn the_state_of_a_process_is_shown() {
+        assert!(state_of(std::process::id()).starts_with(&format!("pid {}, state ", std::process::id())));
+        assert_eq!(state_of(u32::MAX), format!("pid {}, gone", u32::MAX));
+    }
+}
