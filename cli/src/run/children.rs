@@ -159,8 +159,8 @@ impl Children {
         Self { ranks: Vec::new(), rank_count, group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
-    /// Starts the next rank. It inherits this descriptor under the same number. A child inherits the starter's processors, so the rank is bound before it exists and never
-    /// runs elsewhere.
+    /// Starts the next rank. It inherits the descriptor under the same number. A child inherits the starter's
+    /// processors, so the rank is bound before it exists and never runs elsewhere.
     pub(super) fn spawn(
         &mut self,
         app: &App,

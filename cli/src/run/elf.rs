@@ -1,4 +1,5 @@
-//! The libraries that a program asks the dynamic linker for, and the files that the linker takes for them (elf(5), ld.so(8)).
+//! The libraries that a program asks the dynamic linker for, and the files that the linker takes for them (elf(5),
+//! ld.so(8)).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
