@@ -41,7 +41,7 @@ impl Server {
     }
 
     /// Serves a process that speaks PMI-1 and has started with its end of the connection. A process that says nothing
-    /// has not connected.
+    /// has not connected. The connection of a process that is not registered ends, with a line in the log.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].

@@ -48,7 +48,8 @@ impl Server {
     }
 
     /// The operations of local processes that wait, oldest first: fences, connects, groups and Gets, with the processes
-    /// that they wait for. They show why a job does not go on.
+    /// that they wait for. They show why a job does not go on. At most [`OpenOperation::LISTED_MAX`] collectives and as
+    /// many Gets are listed.
     ///
     /// # Errors
     /// [`ServerError::Stopped`].

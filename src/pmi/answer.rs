@@ -5,33 +5,33 @@ use super::{KEY_BYTES_MAX, KVSNAME_BYTES_MAX, VALUE_BYTES_MAX};
 /// The answer to a command. A failure carries its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer<'a> {
-    /// To [`Command::Init`](super::Command::Init).
+    /// Answer to [`Command::Init`](super::Command::Init).
     Begun(Result<(), &'a str>),
-    /// To [`Command::GetMaxes`](super::Command::GetMaxes).
+    /// Answer to [`Command::GetMaxes`](super::Command::GetMaxes).
     Maxes,
-    /// To [`Command::GetAppnum`](super::Command::GetAppnum).
+    /// Answer to [`Command::GetAppnum`](super::Command::GetAppnum).
     Appnum(u32),
-    /// To [`Command::GetMyKvsname`](super::Command::GetMyKvsname).
+    /// Answer to [`Command::GetMyKvsname`](super::Command::GetMyKvsname).
     Kvsname(&'a str),
-    /// To [`Command::GetUniverseSize`](super::Command::GetUniverseSize), if it is known.
+    /// Answer to [`Command::GetUniverseSize`](super::Command::GetUniverseSize), if it is known.
     UniverseSize(Option<u32>),
-    /// To [`Command::Put`](super::Command::Put).
+    /// Answer to [`Command::Put`](super::Command::Put).
     Put(Result<(), &'a str>),
-    /// To [`Command::Get`](super::Command::Get): the value.
+    /// Answer to [`Command::Get`](super::Command::Get): the value.
     Got(Result<&'a str, &'a str>),
-    /// To [`Command::BarrierIn`](super::Command::BarrierIn).
+    /// Answer to [`Command::BarrierIn`](super::Command::BarrierIn).
     BarrierOut(Result<(), &'a str>),
-    /// To [`Command::PublishName`](super::Command::PublishName).
+    /// Answer to [`Command::PublishName`](super::Command::PublishName).
     Published(Result<(), &'a str>),
-    /// To [`Command::LookupName`](super::Command::LookupName): the address.
+    /// Answer to [`Command::LookupName`](super::Command::LookupName): the address.
     Found(Result<&'a str, &'a str>),
-    /// To [`Command::UnpublishName`](super::Command::UnpublishName).
+    /// Answer to [`Command::UnpublishName`](super::Command::UnpublishName).
     Unpublished(Result<(), &'a str>),
-    /// To [`Command::Spawn`](super::Command::Spawn), which always fails.
+    /// Answer to [`Command::Spawn`](super::Command::Spawn), which always fails.
     NotSpawned(&'a str),
-    /// To [`Command::Finalize`](super::Command::Finalize).
+    /// Answer to [`Command::Finalize`](super::Command::Finalize).
     Finalized,
-    /// To [`Command::Unknown`](super::Command::Unknown), with the command's name.
+    /// Answer to [`Command::Unknown`](super::Command::Unknown), with the command's name.
     Unknown(&'a str),
 }
 

@@ -10,15 +10,15 @@ pub enum Command {
         /// The release; 2 is another protocol.
         version: u32,
     },
-    /// It asks for the longest names and values.
+    /// Question for the longest names and values.
     GetMaxes,
-    /// It asks for the number of its application in the job.
+    /// Question for the number of its application in the job.
     GetAppnum,
-    /// It asks for the name of the job's key space.
+    /// Question for the name of the job's key space.
     GetMyKvsname,
-    /// It asks how many processes may exist.
+    /// Question for the number of processes that may exist.
     GetUniverseSize,
-    /// It puts a value, for all ranks after the next barrier.
+    /// A value for all ranks, after the next barrier.
     Put {
         /// The key space.
         kvsname: String,
@@ -27,46 +27,46 @@ pub enum Command {
         /// The value.
         value: String,
     },
-    /// It asks for a value that any rank has put.
+    /// Question for a value that any rank has put.
     Get {
         /// The key space.
         kvsname: String,
         /// The key.
         key: String,
     },
-    /// It waits for all ranks.
+    /// A wait for all ranks.
     BarrierIn,
-    /// It publishes an address under the name of a service.
+    /// An address to publish under the name of a service.
     PublishName {
         /// The name.
         service: String,
         /// The address.
         port: String,
     },
-    /// It asks for the address of a service.
+    /// Question for the address of a service.
     LookupName {
         /// The name.
         service: String,
     },
-    /// It withdraws the address of a service.
+    /// The end of a published address.
     UnpublishName {
         /// The name.
         service: String,
     },
-    /// It wants further processes. The details are not kept.
+    /// Further processes. The details are not kept.
     Spawn,
-    /// It ends the job.
+    /// The end of the job.
     Abort {
         /// The exit status of the job.
         exit_code: i32,
         /// The reason, for people; empty if it gave none.
         message: String,
     },
-    /// It needs the launcher no longer.
+    /// The end of the rank's use of PMI.
     Finalize,
     /// Another command.
     Unknown {
-        /// Its name: lower-case letters, digits and underscores.
+        /// Its name: lower-case letters, digits, underscores and hyphens.
         name: String,
     },
 }
@@ -135,12 +135,13 @@ impl CommandReader {
         self.lines.pending_bytes()
     }
 
-    /// The next command; `None`: its end has not come.
+    /// The next command; `None`: its end has not come, or it takes a further call ([`CommandReader::is_ready`]).
     ///
     /// # Errors
     /// [`CommandError`].
     pub fn next_command(&mut self) -> Result<Option<Command>, CommandError> {
-        while let Some(line) = self.lines.next_line()? {
+        for _ in 0..SPAWN_LINES_MAX {
+            let Some(line) = self.lines.next_line()? else { break };
             let line = std::str::from_utf8(&line).map_err(|_| CommandError::NotText)?;
             let line = line.trim_end_matches(' ');
             match &mut self.spawn {
@@ -157,6 +158,9 @@ impl CommandReader {
         Ok(None)
     }
 }
+
+/// Limit of the lines of a spawn that one call takes.
+const SPAWN_LINES_MAX: usize = 256;
 
 impl Spawn {
     /// Takes a line; returns whether it is the last one of the last group.

@@ -21,7 +21,7 @@ pub(super) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Appends bytes in the order of their arrival. The caller stops reading while a line waits.
+    /// Appends bytes in the order of their arrival. The caller bounds the bytes that wait.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.search();

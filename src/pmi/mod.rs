@@ -1,5 +1,5 @@
-//! PMI-1, the protocol of MPICH and its relatives between a launcher and the ranks of a job: lines of text over a socket
-//! that a rank inherits. Bytes in, commands and lines out; no socket and no state of a job.
+//! PMI-1, the protocol between MPICH's launchers and ranks. It is lines of text over a socket that a rank inherits.
+//! Bytes in, commands and lines out; no socket and no state of a job.
 //!
 //! | file | owns |
 //! |---|---|

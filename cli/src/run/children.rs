@@ -121,7 +121,7 @@ struct Rank {
     ended: bool,
 }
 
-/// What a rank gets beside its program's own settings.
+/// Settings of a rank beside those of its program.
 #[derive(Debug, Default)]
 pub(super) struct RankSetup {
     /// Variables that it must not inherit.
@@ -252,9 +252,9 @@ impl Children {
     }
 
     /// Passes a signal of the user on to the ranks that run, and not to the processes that they started. SIGUSR1 reaches
-    /// only ranks with a handler, because it also asks the launcher for a report.
+    /// only ranks that it does not end, because it also asks the launcher for a report.
     pub(super) fn forward(&self, signal: Signal) {
-        let is_meant = |process: u32| signal != Signal::SIGUSR1 || handles(process, signal);
+        let is_meant = |process: u32| signal != Signal::SIGUSR1 || survives(process, signal);
         for state in self.ranks.iter().filter(|state| !state.ended && is_meant(state.process.id())) {
             // A rank is not reaped before the end of the job, so its number can't belong to another process.
             let _ = i32::try_from(state.process.id()).map(|process| kill(Pid::from_raw(process), signal));
@@ -281,12 +281,15 @@ impl Drop for Children {
     }
 }
 
-/// Whether a process has a handler for a signal (proc(5)).
-fn handles(process: u32, signal: Signal) -> bool {
+/// Whether a process has a handler for a signal, or blocks it to wait for it (proc(5)).
+fn survives(process: u32, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let handled = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let handled = handled.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    handled >> (signal as i32 - 1) & 1 == 1
+    let has = |name: &str| {
+        let mask = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        mask >> (signal as i32 - 1) & 1 == 1
+    };
+    has("SigCgt") || has("SigBlk")
 }
 
 /// Runs `start` while the calling thread is bound to these processors.

@@ -45,6 +45,10 @@ const LAST_OUTPUT_TIME: Duration = Duration::from_millis(200);
 /// lives longer belongs to another process, such as the rank's child.
 const LOSS_TIME: Duration = Duration::from_secs(1);
 
+/// The variables of PMI-1. If the launcher runs as such a rank itself, its ranks must not speak on its connection.
+const PMI_VARIABLES: [&str; 8] =
+    ["PMI_FD", "PMI_RANK", "PMI_SIZE", "PMI_SPAWNED", "PMI_PORT", "PMI_ID", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"];
+
 /// The user's request.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -202,16 +206,19 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// What a rank gets to join the job. With PMI-1 it inherits its connection under this number, and must not see
+    /// The settings with which a rank joins the job. With PMI-1 it inherits its connection under this number, and must not see
     /// PMIx: MPICH 5 refuses to start with both.
     fn set_up(&self, proc: &ProcId, mpi_setup: &MpiSetup, descriptor: i32) -> Result<RankSetup, ServerError> {
         let of_pmix = self.server.setup_fork(proc)?;
         let suggested = mpi_setup.settings.clone();
         Ok(match mpi_setup.protocol {
-            Protocol::Pmix => RankSetup { removed: Vec::new(), suggested, environment: of_pmix },
+            Protocol::Pmix => {
+                let removed = PMI_VARIABLES.map(str::to_owned).into();
+                RankSetup { removed, suggested, environment: of_pmix }
+            }
             Protocol::Pmi1 => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
-                let removed = names.chain(["PMI_PORT", "PMI_ID"].map(str::to_owned)).collect();
+                let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
                 RankSetup { removed, suggested, environment: self.server.pmi_variables(proc, descriptor)? }
             }
         })
@@ -446,7 +453,7 @@ impl LaunchedJob {
         // Without a server no operation waits.
         let operations = self.server.open_operations().unwrap_or_default();
         if operations.is_empty() && says_none {
-            self.say("modex: no PMIx operation of the ranks waits\n");
+            self.say("modex: no operation of the ranks waits\n");
         }
         let lines = waiting::lines(&operations, &self.namespace, |rank| self.children.running(rank));
         if !lines.is_empty() {

@@ -76,11 +76,11 @@ enum Binding {
                   It is 127 if a program is not found, and 126 if it can't be executed.\n\
                   Without a failure it is 1 if the ranks' output can't be written, as on a full disk.\n\
                   A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
-                  A rank that joined fails, with status 1, if it leaves others behind and ends without PMIx_Finalize.\n\
+                  A rank that joined fails, with status 1, if it leaves others behind and ends without finalizing.\n\
                   SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM,\n\
                   SIGHUP and SIGQUIT reach the ranks as SIGTERM; a second signal kills them. SIGUSR2 is passed on, and\n\
-                  SIGUSR1 to ranks with a handler. SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.\n\
-                  SIGUSR1, SIGINT and --timeout show each PMIx operation that waits, and the ranks that it waits for.\n\
+                  SIGUSR1 to ranks that it does not end. SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.\n\
+                  SIGUSR1, --timeout and signals that end the job show each operation that waits, and for which ranks.\n\
                   Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\
                   is broken only if its rank is silent for five seconds and others wait.\n\
                   --pmi auto looks at the program's file and the libraries that it needs. It sees no library that a script or\n\

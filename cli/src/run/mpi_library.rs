@@ -153,15 +153,17 @@ impl NeededMpi {
     fn of(program: &Path, directories: &OsStr) -> Option<Self> {
         let mut files = VecDeque::from([program.to_owned()]);
         let mut known = BTreeSet::new();
-        while let Some(needs) = files.pop_front().and_then(|path| Needs::of(&path)) {
-            let named = |name: &OsString| Some((name.clone(), MpiLibrary::named(name.as_bytes())?));
-            if let Some((name, library)) = needs.libraries.iter().find_map(named) {
+        while let Some(path) = files.pop_front() {
+            // The dynamic linker skips a library of another kind of machine, too.
+            let Some(needs) = Needs::of(&path) else { continue };
+            if let Some(library) = needs.libraries.iter().find_map(|name| MpiLibrary::named(name.as_bytes())) {
                 let has_runtime = |path: PathBuf| {
                     let needed = Needs::of(&path).unwrap_or_default().libraries;
                     needed.iter().any(|name| name.as_bytes().starts_with(b"libopen-rte.so"))
                 };
-                let is_before_5 =
-                    library == MpiLibrary::OpenMpi && needs.find(&name, directories).is_some_and(has_runtime);
+                // The libraries for Fortran and C++ do not need the runtime, but this one does.
+                let main_library = needs.find(OsStr::new("libmpi.so.40"), directories);
+                let is_before_5 = library == MpiLibrary::OpenMpi && main_library.is_some_and(has_runtime);
                 return Some(Self { library, is_before_5 });
             }
             for name in needs.libraries.iter().filter(|name| !is_of_system(name)) {

@@ -127,7 +127,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
-            Self::Unfinalized { rank } => write!(f, "rank {rank} ended without PMIx_Finalize"),
+            Self::Unfinalized { rank } => write!(f, "rank {rank} ended without finalizing"),
             Self::Left { rank, ending: Some(ending), failed, failure } => {
                 write!(f, "rank {rank} {ending} without finalizing, then rank {failed} {failure}")
             }
@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
         verdict.left(1);
         let cause = Cause::Unfinalized { rank: 1 };
-        assert_eq!(cause.to_string(), "rank 1 ended without PMIx_Finalize");
+        assert_eq!(cause.to_string(), "rank 1 ended without finalizing");
         assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), Some(Action::Stop { cause, running: 1 }));
         assert_eq!(verdict.shell_status(), 1);
     }

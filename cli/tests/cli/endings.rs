@@ -108,7 +108,7 @@ fn a_rank_that_is_asked_to_end_can_finish_what_it_does() {
 /// These signals killed the launcher.
 #[test]
 fn a_signal_that_is_the_users_own_is_passed_on_to_the_ranks() {
-    let report = "modex: no PMIx operation of the ranks waits\n";
+    let report = "modex: no operation of the ranks waits\n";
     for (signal, name, said) in [(Signal::SIGUSR1, "USR1", report), (Signal::SIGUSR2, "USR2", "")] {
         let rank = format!("trap 'echo heard; exit 0' {name}; echo ready; sleep 1000 & wait");
         let mut running = script(&["-n", "2"], &rank).start();
@@ -199,6 +199,6 @@ fn a_rank_that_leaves_without_finalizing_ends_the_job() {
     let words = ["run", "-n", "3", "--grace", "0.1", this.to_str().unwrap(), "--exact", "client_process"];
     let ended = modex(words).env(ROLE, "leave").run();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    let said = "modex: rank 1 ended without PMIx_Finalize; the other 2 ranks get 0.1 s to end";
+    let said = "modex: rank 1 ended without finalizing; the other 2 ranks get 0.1 s to end";
     assert!(ended.err.lines().any(|line| line == said), "{ended:?}");
 }

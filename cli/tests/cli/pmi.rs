@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::launch::{Ended, modex};
+use crate::launch::{Ended, MODEX, modex};
 
 /// A program that prints variables of its environment, and libraries that it needs.
 struct Program(TempDir);
@@ -86,6 +86,9 @@ fn an_open_mpi_before_5_gets_a_setting_unless_the_user_has_one() {
     let names = ["JSM_JSRUN_PORT", "FLUX_JOB_ID"];
     assert_eq!(older.sees(&["-n", "1"], &names), "1 -\n");
     assert_eq!(newer.sees(&["-n", "1"], &names), "- -\n");
+    // The library for Fortran does not need the runtime.
+    let fortran = Program::needing(&["libmpi_mpifh.so.40", "libmpi.so.40", "libopen-rte.so.40"]);
+    assert_eq!(fortran.sees(&["-n", "1"], &names), "1 -\n");
     assert_eq!(older.sees(&["-n", "1", "-x", "FLUX_JOB_ID=7"], &names), "- 7\n");
     assert_eq!(older.sees(&["-n", "1", "-x", "JSM_JSRUN_PORT=7"], &names), "7 -\n");
     assert_eq!(older.sees(&["-n", "1", "--pmi", "pmi1"], &names), "- -\n");
@@ -97,6 +100,14 @@ fn a_user_that_has_set_i_mpi_pmi_wants_pmix() {
     let seen =
         program.sees(&["-n", "1", "-x", "I_MPI_PMI=pmix"], &["I_MPI_PMI", "I_MPI_PMI_LIBRARY", "PMIX_RANK", "PMI_FD"]);
     assert_eq!(seen, "pmix - 0 -\n");
+}
+
+/// Its ranks would speak on the connection of the launcher, which is a rank itself.
+#[test]
+fn a_launcher_within_a_rank_passes_no_connection_of_that_rank_on() {
+    let program = Program::needing(&[]);
+    let options = ["-n", "1", "--pmi", "pmi1", "--", MODEX, "run", "-n", "1", "--pmi", "pmix"];
+    assert_eq!(program.sees(&options, &["PMI_FD", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"]), "- - - 0\n");
 }
 
 #[test]
@@ -155,7 +166,7 @@ fn an_abort_over_pmi_ends_the_job_with_its_code() {
 fn a_rank_that_ends_without_finalize_over_pmi_has_failed() {
     let ended = speaking(&["-n", "2"], "[ $PMI_RANK = 0 ] || exit 0; say cmd=barrier_in; hear > /dev/null; sleep 100");
     assert_eq!(ended.code(), Some(1));
-    assert!(ended.err.starts_with("modex: rank 1 ended without PMIx_Finalize; "), "{ended:?}");
+    assert!(ended.err.starts_with("modex: rank 1 ended without finalizing; "), "{ended:?}");
 }
 
 /// A program without MPI is none the worse for an offer that it does not take.

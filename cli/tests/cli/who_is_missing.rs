@@ -32,7 +32,7 @@ fn a_job_in_which_nothing_waits_says_so_on_request() {
     let mut running = script(&["-n", "2", "--grace", "0.2"], "echo ready; sleep 1000").start();
     assert_eq!((running.line(), running.line()), ("ready\n".to_owned(), "ready\n".to_owned()));
     running.signal(Signal::SIGUSR1);
-    assert_eq!(running.error_line(), "modex: no PMIx operation of the ranks waits\n");
+    assert_eq!(running.error_line(), "modex: no operation of the ranks waits\n");
     running.signal(Signal::SIGTERM);
     let ended = running.finish();
     assert_eq!(ended.code(), Some(143));

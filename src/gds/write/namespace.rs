@@ -35,7 +35,7 @@ impl NamespaceData {
         self.writer.write_record(job)
     }
 
-    /// Publishes a rank's commit. Returns whether it had new values.
+    /// Publishes a rank's commit, and returns its effect.
     pub(super) fn append_block(
         &mut self,
         rank: u32,

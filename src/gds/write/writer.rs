@@ -166,7 +166,7 @@ impl NamespaceWriter {
         Ok(())
     }
 
-    /// Publishes a rank's commit. Returns whether it had new values.
+    /// Publishes a rank's commit, and returns its effect.
     pub(crate) fn append_block(
         &mut self,
         rank: u32,

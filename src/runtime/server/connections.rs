@@ -165,7 +165,7 @@ impl Connections {
     pub(super) fn serve_pmi(&mut self, PmiEntry { proc, socket, pid }: PmiEntry, uid: Option<u32>, store: &Store) {
         let rank = uid.and_then(|uid| Some((uid, self.pmi_jobs.rank(proc.clone(), uid, store)?)));
         let Some((uid, rank)) = rank else {
-            return tracing::warn!(%proc, "a rank for PMI is neither described nor registered; its connection ends");
+            return tracing::warn!(%proc, "a rank for PMI is not described or not registered; its connection ends");
         };
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         let (stream, poller) = (Stream::new(socket, limits), Arc::clone(&self.pollers.main));

@@ -33,7 +33,7 @@ impl PmiChannel {
     /// Makes the connection of a rank.
     ///
     /// # Errors
-    /// [`PmiSocketError`].
+    /// The operating system has no socket.
     pub fn open(proc: ProcId) -> Result<Self, PmiSocketError> {
         let (server_end, rank_end) = UnixStream::pair().map_err(PmiSocketError)?;
         Ok(Self { proc, server_end, rank_end: rank_end.into() })
@@ -80,16 +80,17 @@ impl PmiJobs {
         });
         let app_number = number(reader, proc.rank, keys::APPNUM.name()).unwrap_or_default();
         let (reader, stage) = (CommandReader::default(), Stage::Silent);
-        Some(PmiRank { job, proc, uid, app_number, reader, stage, asked: None })
+        Some(PmiRank { job, proc, uid, app_number, reader, stage, asked: None, has_sent_unknown: false })
     }
 }
 
 /// The facts that all ranks of a job share.
 struct PmiJob {
     universe_size: Option<u32>,
-    /// The nodes of the ranks, as `PMI_process_mapping`.
-    mapping: String,
-    /// The rank that put a key last. PMI-1 has one key space for each job.
+    /// The nodes of the ranks, as `PMI_process_mapping`. Without it, MPICH compares the names of hosts.
+    mapping: Option<String>,
+    /// The local rank that put a key last. PMI-1 has one key space for each job. A key of another node is searched among
+    /// all ranks, and the lowest of several ranks counts.
     owners: Mutex<FxHashMap<Box<str>, u32>>,
 }
 
@@ -99,8 +100,9 @@ impl PmiJob {
         let size = of_job(keys::JOB_SIZE.name()).unwrap_or_default();
         let node_of = |rank| number(reader, Rank::Process(rank), keys::NODEID.name());
         let nodes: Option<Vec<u32>> = (0..size).map(node_of).collect();
-        let mapping = nodes.map(|nodes| process_mapping(&nodes)).unwrap_or_default();
-        tracing::debug!(%namespace, size, mapping, "a job speaks PMI-1");
+        let mapping = nodes.filter(|nodes| !nodes.is_empty()).map(|nodes| process_mapping(&nodes));
+        let mapping = mapping.filter(|mapping| mapping.len() <= VALUE_BYTES_MAX);
+        tracing::debug!(%namespace, size, ?mapping, "a job speaks PMI-1");
         Self { universe_size: of_job(keys::UNIV_SIZE.name()), mapping, owners: Mutex::default() }
     }
 }
@@ -140,11 +142,13 @@ pub(super) struct PmiRank {
     stage: Stage,
     /// The request that the core has not answered. There is one at a time, because answers keep the order of commands.
     asked: Option<Asked>,
+    /// Whether the log has its first unknown command.
+    has_sent_unknown: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It has sent nothing.
+    /// Nothing came from it.
     Silent,
     /// The core decides about its admission.
     Arriving,
@@ -268,7 +272,9 @@ impl PmiRank {
             }
             Command::Finalize => self.ask(id, Question::Finalize, 0, Request::Finalize),
             Command::Unknown { name } => {
-                tracing::warn!(proc = %self.proc, name, "a rank sent a PMI command that is unknown here; it gets an error");
+                if !std::mem::replace(&mut self.has_sent_unknown, true) {
+                    tracing::warn!(proc = %self.proc, name, "a rank sent an unknown PMI command; it gets an error");
+                }
                 say(Answer::Unknown(&name))
             }
         }
@@ -320,8 +326,10 @@ impl PmiRank {
 
     fn get<'a>(&'a self, kvsname: &str, key: &str, store: &'a Store) -> Result<&'a str, &'static str> {
         self.check_space(kvsname)?;
-        if key == "PMI_process_mapping" && self.job.mapping.len() <= VALUE_BYTES_MAX {
-            return Ok(&self.job.mapping);
+        if key == "PMI_process_mapping"
+            && let Some(mapping) = &self.job.mapping
+        {
+            return Ok(mapping);
         }
         let owner = self.job.owners.lock().get(key).copied();
         // A rank on another node may have put it.
@@ -354,7 +362,7 @@ impl PmiRank {
     }
 }
 
-/// The name under which a key is stored. PMI's keys are none of the standard's, whatever they are called.
+/// The name under which a key is stored. A key of PMI is never a key of the standard.
 fn stored_name(key: &str) -> String {
     format!("pmi.{key}")
 }

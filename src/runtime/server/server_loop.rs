@@ -163,6 +163,10 @@ impl ServerLoop {
             while requests < REQUESTS_PER_PROCESS && self.connections.take_request(id, self.core.store()) {
                 requests += 1;
                 self.feed(now);
+                if self.meter.last() == now {
+                    // The connection answered by itself, as to most commands of PMI-1.
+                    self.note(Task::Reading(id));
+                }
                 now = self.meter.last();
                 if now >= start + PROCESS_TIME {
                     break;

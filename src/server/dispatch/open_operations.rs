@@ -6,12 +6,15 @@ use crate::server::state::{Asker, Collective, CollectiveKind, HeldGet, ServerCor
 use crate::types::{ProcId, Time};
 
 impl<S: Datastore> ServerCore<S> {
-    /// The operations that wait, oldest first.
+    /// The operations that wait, oldest first, and at most [`OpenOperation::LISTED_MAX`] of each kind.
     #[must_use]
     pub fn open_operations(&self, now: Time) -> Vec<OpenOperation> {
-        let collectives = self.collectives.iter().map(|(_, operation)| self.describe_collective(now, operation));
-        let gets = self.held_gets.iter().map(|(_, held)| self.describe_get(now, held));
-        let mut all: Vec<OpenOperation> = collectives.chain(gets).collect();
+        // Both tables are in order of arrival, nearly.
+        let collectives = self.collectives.iter().take(OpenOperation::LISTED_MAX);
+        let gets = self.held_gets.iter().take(OpenOperation::LISTED_MAX);
+        let collectives = collectives.map(|(_, operation)| self.describe_collective(now, operation));
+        let mut all: Vec<OpenOperation> =
+            collectives.chain(gets.map(|(_, held)| self.describe_get(now, held))).collect();
         all.sort_by_key(|operation| std::cmp::Reverse(operation.age));
         all
     }
@@ -32,7 +35,7 @@ impl<S: Datastore> ServerCore<S> {
             participants: signature.procs.to_vec(),
             arrived: operation.contributed().len(),
             missing: local.into_iter().filter(|proc| !has_come(proc)).collect(),
-            age: operation.opened().map(|opened| now.since(opened)).unwrap_or_default(),
+            age: now.since(operation.opened()),
         }
     }
 
@@ -45,7 +48,7 @@ impl<S: Datastore> ServerCore<S> {
             kind: OperationKind::Get(held.requested.key.clone()),
             participants: asker.into_iter().collect(),
             arrived: 1,
-            missing: vec![held.requested.proc.clone()],
+            missing: if held.via.is_some() { Vec::new() } else { vec![held.requested.proc.clone()] },
             age: now.since(held.since),
         }
     }

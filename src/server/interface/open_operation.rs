@@ -16,8 +16,13 @@ pub struct OpenOperation {
     pub arrived: usize,
     /// The processes that it waits for: local participants, or the process of a Get. Empty: it waits for the host.
     pub missing: Vec<ProcId>,
-    /// The time since its first arrival.
+    /// The time since its begin.
     pub age: Duration,
+}
+
+impl OpenOperation {
+    /// Limit of the listed collectives, and of the listed Gets.
+    pub const LISTED_MAX: usize = 64;
 }
 
 /// A kind of operation that waits.

@@ -196,7 +196,7 @@ impl<S: Datastore> ServerCore<S> {
     }
 
     /// Delivers the next missed events, and leaves the rest for another step. An event that is raised between two steps
-    /// overtakes those of the later one.
+    /// overtakes those of the later one, and may push them out of the cache.
     pub(in crate::server) fn deliver_missed(&mut self, listener: Listener, mut numbers: VecDeque<u64>) {
         let (proc, mut left_bytes) = match listener {
             Listener::Host => (None, usize::MAX),

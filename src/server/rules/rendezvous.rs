@@ -67,7 +67,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.turn_away(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let user = self.peers.user_of(peer);
-        let id = open.unwrap_or_else(|| self.collectives.open(signature, directives.clone(), user));
+        let id = open.unwrap_or_else(|| self.collectives.open(now, signature, directives.clone(), user));
         self.enter(now, id, ticket, proc, directives);
         Some(id)
     }
@@ -109,7 +109,6 @@ impl<S: Datastore> ServerCore<S> {
     ) {
         let leader = flag(&directives, keys::GROUP_LEADER).then(|| proc.clone());
         let Some(operation) = self.collectives.arrive(id, proc, ticket) else { return };
-        operation.note_arrival(now);
         let timeout = timeout(&directives);
         if operation.signature().kind.merges_directives() {
             operation.group_mut().into_iter().zip(leader).for_each(|(group, leader)| group.add_leader(leader));
@@ -144,7 +143,7 @@ impl<S: Datastore> ServerCore<S> {
             return self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
         }
         let user = self.peers.user_of(peer);
-        let id = self.collectives.open(Signature::new(kind, vec![proc.clone()]), directives, user);
+        let id = self.collectives.open(now, Signature::new(kind, vec![proc.clone()]), directives, user);
         if let Some(group) = self.collectives.arrive(id, proc, ticket).and_then(Collective::group_mut) {
             group.write(procs);
         }

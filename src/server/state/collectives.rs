@@ -123,11 +123,17 @@ impl Collectives {
         matches!(effect, Effect::Count | Effect::WaitAlong)
     }
 
-    pub(crate) fn open(&mut self, signature: Signature, directives: Vec<Info>, user: Option<u32>) -> OperationId {
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        signature: Signature,
+        directives: Vec<Info>,
+        user: Option<u32>,
+    ) -> OperationId {
         self.last = self.last.saturating_add(1);
         let id = OperationId(self.last);
         self.by_signature.entry(signature.clone()).or_default().insert(id);
-        let operation = Collective::new(signature, directives, user);
+        let operation = Collective::new(now, signature, directives, user);
         self.size_bytes = self.size_bytes.saturating_add(operation.size_bytes());
         self.operations.insert(id, operation);
         id

@@ -31,8 +31,7 @@ pub(crate) struct Collective {
     /// Local participants that ended before they arrived.
     departed: BTreeSet<ProcId>,
     failure: Option<Status>,
-    /// The time of the first arrival.
-    opened: Option<Time>,
+    opened: Time,
     /// Bounds the local phase.
     deadline: Option<Time>,
     /// The host's answer, kept until the older operations of this signature have ended.
@@ -90,7 +89,7 @@ pub(crate) struct HostAnswer {
 
 impl Collective {
     /// An operation without any arrived process.
-    pub(crate) fn new(signature: Signature, directives: Vec<Info>, user: Option<u32>) -> Self {
+    pub(crate) fn new(now: Time, signature: Signature, directives: Vec<Info>, user: Option<u32>) -> Self {
         let size_bytes = size_of_procs(&signature.procs).saturating_add(size_of_infos(&directives));
         let particular = match &signature.kind {
             CollectiveKind::Fence => Particular::Fence(FenceRequest::default()),
@@ -106,7 +105,7 @@ impl Collective {
             contributed: BTreeSet::new(),
             departed: BTreeSet::new(),
             failure: None,
-            opened: None,
+            opened: now,
             deadline: None,
             answer: None,
             early_connect: None,
@@ -118,13 +117,8 @@ impl Collective {
         }
     }
 
-    /// A participant arrives at this time.
-    pub(crate) fn note_arrival(&mut self, now: Time) {
-        self.opened.get_or_insert(now);
-    }
-
-    /// The time of the first arrival.
-    pub(crate) const fn opened(&self) -> Option<Time> {
+    /// The time of its begin.
+    pub(crate) const fn opened(&self) -> Time {
         self.opened
     }
 

@@ -134,7 +134,7 @@ impl<S: Datastore> ServerCore<S> {
                     self.outputs.reply_status(ticket, Status::ERR_OUT_OF_RESOURCE);
                     continue;
                 }
-                None => self.collectives.open(whole.clone(), directives.clone(), Some(open.user)),
+                None => self.collectives.open(now, whole.clone(), directives.clone(), Some(open.user)),
             };
             self.enter(now, id, ticket, proc, directives);
             operation = Some(id);

@@ -176,7 +176,7 @@ impl<S: Datastore> ServerCore<S> {
             return;
         }
         let survives_deaths = left.iter().any(|proc| self.groups.left_by(proc, &id) == Some(true));
-        let operation = self.collectives.open(signature, Vec::new(), None);
+        let operation = self.collectives.open(now, signature, Vec::new(), None);
         let table = self.collectives.table;
         for proc in &left {
             self.groups.forget_leaver(proc, &id);
