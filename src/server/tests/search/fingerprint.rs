@@ -58,7 +58,7 @@ impl Write for Canonical {
             }
             Expected::Counter(left) => self.state = Expected::Counter(left - 1),
             // The first letter excludes most pieces.
-            _ if !matches!(piece.as_bytes().first(), Some(b'P' | b'U' | b'O' | b'T' | b'l' | b'r' | b'm' | b'o' | b's')) => {
+            _ if !piece.as_bytes().first().is_some_and(|first| b"PUOTlrmos".contains(first)) => {
                 self.state = Expected::Anything;
             }
             Expected::Anything | Expected::Bracket(_) => {
@@ -75,15 +75,8 @@ impl Write for Canonical {
 const NAMES: [&str; 5] = ["PeerId", "UpcallId", "OperationId", "Tag", "Time"];
 /// Each with the number of pieces between it and its value: a colon, brackets, and the name of a type. The time of a
 /// begin is shown to people, and no rule depends on it.
-const COUNTERS: [(&str, usize); 7] = [
-    ("last", 1),
-    ("last_index", 1),
-    ("revision", 1),
-    ("last_number", 1),
-    ("members", 4),
-    ("opened", 3),
-    ("since", 3),
-];
+const COUNTERS: [(&str, usize); 7] =
+    [("last", 1), ("last_index", 1), ("revision", 1), ("last_number", 1), ("members", 4), ("opened", 3), ("since", 3)];
 
 #[test]
 fn names_and_counters_make_no_difference_and_everything_else_does() {
