@@ -12,8 +12,8 @@ use modex::keys::TypedKey;
 use modex::pmi::{KEY_BYTES_MAX, LINE_BYTES_MAX, VALUE_BYTES_MAX};
 use modex::proto::{Lookup, Publish, Unpublish};
 use modex::types::{Pdata, ProcId, Scope, Status};
-use modex::{AbortUpcall, Capabilities, FenceOptions, Host, Moment, Requester, Responder};
-use support::{TestServer, proc};
+use modex::{AbortUpcall, AsStatus, Capabilities, FenceOptions, Host, Moment, Requester, Responder};
+use support::{TestServer, namespace, proc};
 
 /// A rank, as its library speaks.
 struct Rank(BufReader<UnixStream>);
@@ -145,6 +145,34 @@ fn a_rank_learns_the_facts_of_its_job() {
     assert_eq!(rank.get("PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
     assert_eq!(rank.get("PMI_hwloc_xmlfile"), "cmd=get_result rc=1 msg=key_not_found\n");
     rank.finalize();
+}
+
+/// The call succeeded, and the connection ended with a line in the log.
+#[test]
+fn a_rank_that_the_host_has_not_announced_is_refused_with_the_reason() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    for (name, rank) in [("job", 2), ("other", 0)] {
+        let channel = node.server.open_pmi(&proc(name, rank)).unwrap();
+        let refused = node.server.serve_pmi(channel, std::process::id()).unwrap_err();
+        assert_eq!(refused.status(), Status::ERR_NOT_FOUND);
+        assert!(
+            refused.to_string().ends_with("the process is not registered; call register_client first"),
+            "{refused}"
+        );
+    }
+}
+
+/// A rank that has said nothing does not end with its job. The next job of that name got the facts of the first one.
+#[test]
+fn a_later_job_of_the_same_name_has_facts_of_its_own() {
+    let node = TestServer::local();
+    node.register_local_job("job", 2);
+    let _silent = Rank::silent(&node, 0);
+    node.server.deregister_namespace(&namespace("job")).wait().unwrap();
+    node.register_local_job("job", 1);
+    let mut rank = Rank::start(&node, 0);
+    assert_eq!(rank.get("PMI_process_mapping"), "cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::keys::{self, TypedKey};
 use crate::runtime::PmiChannel;
-use crate::types::{Key, ProcId, Rank, Status};
+use crate::types::{AsStatus, Key, ProcId, Rank, Status};
 
 use super::server::Server;
 use super::server_call::ServerError;
@@ -41,12 +41,17 @@ impl Server {
     }
 
     /// Serves a process that speaks PMI-1 and has started with its end of the connection. A process that says nothing
-    /// has not connected. The connection of a process that is not registered ends, with a line in the log.
+    /// has not connected.
     ///
     /// # Errors
+    /// [`ServerError::Refused`] if the process is not registered or its job not described, and
     /// [`ServerError::Stopped`].
     pub fn serve_pmi(&self, channel: PmiChannel, pid: u32) -> Result<(), ServerError> {
-        Ok(self.handle.serve_pmi(channel, pid)?)
+        self.handle.serve_pmi(channel, pid)?.map_err(|refusal| ServerError::Refused {
+            doing: "serve a rank over PMI",
+            status: refusal.status(),
+            reason: refusal.to_string(),
+        })
     }
 
     fn number<T>(&self, proc: &ProcId, key: TypedKey<T>) -> Result<String, ServerError> {

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gds::job_record::AppRecord;
-use crate::gds::{Datastore, NodeSelector, Origin, StoreError};
+use crate::gds::{Committed, Datastore, NodeSelector, Origin, StoreError};
 use crate::keys::{DefaultRealm, default_realm};
 use crate::regex::DealtRanks;
 use crate::types::{DataType, Info, LentEntry, LentKey, LentText, LentValue, ProcId, Timeval};
@@ -81,8 +81,8 @@ impl Model {
         self.procs = procs;
     }
 
-    fn commit(&mut self, rank: u32, origin: Origin, values: &BTreeMap<&'static str, (Scope, Value)>) -> bool {
-        let mut changed = false;
+    fn commit(&mut self, rank: u32, origin: Origin, values: &BTreeMap<&'static str, (Scope, Value)>) -> Committed {
+        let mut committed = Committed::default();
         for (key, (scope, value)) in values {
             let scopes = [scope.is_visible_locally(), scope.is_visible_remotely()];
             let home = usize::from(origin == Origin::Remote);
@@ -93,7 +93,8 @@ impl Model {
             if unchanged {
                 continue;
             }
-            changed = true;
+            committed.is_changed = true;
+            committed.keys_for_others.extend(scopes[1].then(|| Key::from_static(key)));
             self.sequence += 1;
             let slots = self.posted.entry((rank, key)).or_default();
             for (slot, covered) in slots.iter_mut().zip(scopes) {
@@ -102,7 +103,7 @@ impl Model {
                 }
             }
         }
-        changed
+        committed
     }
 
     fn posted_value(&self, rank: u32, key: &str, audience: Option<Audience>) -> Answer {
@@ -368,7 +369,7 @@ fn run(backing: BackingKind, operations: Vec<Operation>) -> Result<(), TestCaseE
                         prop_assert!(is_refused, "rank {rank}");
                     }
                     Some((model, _)) => {
-                        prop_assert_eq!(result.unwrap().is_changed, model.commit(rank, origin, &values))
+                        prop_assert_eq!(result.unwrap(), model.commit(rank, origin, &values))
                     }
                     None => prop_assert!(result.is_err()),
                 }

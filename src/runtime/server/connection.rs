@@ -459,7 +459,7 @@ impl Connection {
 
     /// Takes the next message. Returns a request for the core, unless the connection handles the message itself. Behind
     /// the last message comes the end of a peer that has gone.
-    pub(super) fn next_request(&mut self, id: PeerId) -> Result<Option<Input>, Dropped> {
+    pub(super) fn next_request(&mut self, id: PeerId, store: &Store) -> Result<Option<Input>, Dropped> {
         if !self.has_messages()
             && let Some(ending) = self.ending.take()
         {
@@ -475,7 +475,7 @@ impl Connection {
             let Decoded { header, request, .. } = *decoded;
             return self.begin_request(id, header, request);
         }
-        let Stage::Known(Known { codec, inbox, .. }) = &mut self.stage else { return Ok(None) };
+        let Stage::Known(Known { codec, inbox, .. }) = &mut self.stage else { return self.next_command(id, store) };
         if let Some(frame) = inbox.next_large_frame(LARGE_BYTES_MIN) {
             self.large = Large::Waiting(frame);
             return Ok(None);
@@ -497,17 +497,8 @@ impl Connection {
         self.begin_request(id, header, request)
     }
 
-    /// As [`Connection::next_request`], for a rank that speaks PMI-1. Most commands are answered at once.
-    pub(super) fn next_command(&mut self, id: PeerId, store: &Store) -> Result<Option<Input>, Dropped> {
-        if !self.has_messages()
-            && let Some(ending) = self.ending.take()
-        {
-            return Err(ending);
-        }
-        // A commit of one value takes no further turn, but the core may want one.
-        if std::mem::take(&mut self.is_unfinished) {
-            return Ok(Some(Input::Proceed(id)));
-        }
+    /// Handles the next command of a rank that speaks PMI-1. Most commands are answered at once.
+    fn next_command(&mut self, id: PeerId, store: &Store) -> Result<Option<Input>, Dropped> {
         let Stage::Pmi(rank) = &mut self.stage else { return Ok(None) };
         match rank.step(id, store)? {
             Step::Ask(input) => return Ok(Some(input)),

@@ -10,7 +10,7 @@ use super::listeners::Listeners;
 use super::loop_messages::Decoded;
 use super::memory_quota::{MemoryQuota, MemoryUse};
 use super::newcomers::{PendingHandshakes, Refusals};
-use super::pmi::{PmiEntry, PmiJobs};
+use super::pmi::{PmiEntry, PmiJobs, PmiRefusal};
 use super::poller::{Pollers, Readiness, Token};
 use super::process_ends::{Liveness, ProcessEnds};
 use super::proofs::Proofs;
@@ -162,20 +162,22 @@ impl Connections {
     }
 
     /// Serves a rank that speaks PMI-1, with the user that the host registered. The rank needs no introduction.
-    pub(super) fn serve_pmi(&mut self, PmiEntry { proc, socket, pid }: PmiEntry, uid: Option<u32>, store: &Store) {
-        let rank = uid.and_then(|uid| Some((uid, self.pmi_jobs.rank(proc.clone(), uid, store)?)));
-        let Some((uid, rank)) = rank else {
-            return tracing::warn!(%proc, "a rank for PMI is not described or not registered; its connection ends");
-        };
+    pub(super) fn serve_pmi(
+        &mut self,
+        PmiEntry { proc, socket, pid }: PmiEntry,
+        uid: Option<u32>,
+        store: &Store,
+    ) -> Result<(), PmiRefusal> {
+        let uid = uid.ok_or(PmiRefusal::NotRegistered)?;
+        let rank = self.pmi_jobs.rank(proc, uid, store).ok_or(PmiRefusal::NotDescribed)?;
         let limits = StreamLimits { queued_bytes_max: self.limits.queued_bytes_max, descriptors_max: 0 };
         let (stream, poller) = (Stream::new(socket, limits), Arc::clone(&self.pollers.main));
         self.last += 1;
         let id = PeerId(self.last);
-        if let Err(errno) = poller.watch(&stream, Token(id.0)) {
-            return tracing::warn!(%proc, %errno, "can't watch the connection of a rank; it ends");
-        }
+        poller.watch(&stream, Token(id.0)).map_err(PmiRefusal::Unwatched)?;
         let credentials = PeerCredentials { pid: Some(pid), uid, gid: None };
         self.connections.insert(id, Connection::new(stream, poller, credentials, false).of_pmi(rank));
+        Ok(())
     }
 
     /// Watches the process of a connection: a forked copy may keep the connection open after its end.
@@ -282,9 +284,7 @@ impl Connections {
         let Some(connection) = self.connections.get_mut(&id).filter(|connection| connection.has_work()) else {
             return false;
         };
-        let next =
-            if connection.is_of_pmi() { connection.next_command(id, store) } else { connection.next_request(id) };
-        match next {
+        match connection.next_request(id, store) {
             Ok(input) => self.inputs.extend(input),
             Err(dropped) => self.part(id, &dropped),
         }
@@ -607,9 +607,12 @@ impl Connections {
         Vec::new()
     }
 
-    /// Forgets the replies of a namespace, because its description changed.
-    pub(super) fn forget_job_info(&mut self, namespace: &Namespace) {
+    /// Forgets the replies of a namespace, because its description changed or ended.
+    pub(super) fn forget_job_info(&mut self, namespace: &Namespace, store: &Store) {
         self.job_info.forget(namespace);
+        if store.reader(namespace).is_none() {
+            self.pmi_jobs.forget(namespace);
+        }
     }
 
     /// Sends an event to a peer. Without a form in the peer's encoding, or above its size limit, the peer misses the

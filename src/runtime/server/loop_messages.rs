@@ -13,7 +13,7 @@ use crate::proto::request::RequestDecodeError;
 use crate::server::{HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, UpcallId};
 
 use super::job_info::Described;
-use super::pmi::PmiEntry;
+use super::pmi::{PmiEntry, PmiRefusal};
 use super::poller::Waker;
 use super::request_quota::Duty;
 use crate::runtime::shared::events::Job;
@@ -43,8 +43,8 @@ pub(super) enum LoopMessage {
     Described(Box<Described>),
     /// The reading of the topology has ended.
     TopologyRead,
-    /// A rank that speaks PMI-1 has started.
-    ServePmi(PmiEntry),
+    /// A rank that speaks PMI-1 has started. The caller waits for the result.
+    ServePmi(PmiEntry, Sender<Result<(), PmiRefusal>>),
     /// Another thread asks for the operations that wait.
     ListOperations(Sender<Vec<OpenOperation>>),
     /// Close everything and end.
@@ -145,7 +145,7 @@ impl LoopMessage {
     /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
     /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
-        matches!(self, Self::Call(..) | Self::Run(_) | Self::ServePmi(_))
+        matches!(self, Self::Call(..) | Self::Run(_) | Self::ServePmi(..))
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Weak};
 
+use nix::errno::Errno;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
@@ -19,7 +20,7 @@ use crate::os_error_hint::explain;
 use crate::pmi::{Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Service, Tag, Unpublish, Version};
 use crate::server::{Credentials, Hello, Input, PeerId, StoreOffer};
-use crate::types::{Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A connection for a rank that speaks PMI-1. The rank inherits one end; the server serves the other one.
 #[derive(Debug)]
@@ -63,11 +64,40 @@ pub(super) struct PmiEntry {
     pub(super) pid: u32,
 }
 
+/// Why a rank is not served. Its connection ends.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PmiRefusal {
+    /// The host has not registered the process.
+    #[error("the process is not registered; call register_client first")]
+    NotRegistered,
+    /// The host has not described the job.
+    #[error("the job is not described; call register_namespace first")]
+    NotDescribed,
+    /// The operating system refuses to report data of the connection.
+    #[error("the connection can't be watched: {0}")]
+    Unwatched(Errno),
+}
+
+impl AsStatus for PmiRefusal {
+    fn status(&self) -> Status {
+        match self {
+            Self::NotRegistered | Self::NotDescribed => Status::ERR_NOT_FOUND,
+            Self::Unwatched(_) => Status::ERR_OUT_OF_RESOURCE,
+        }
+    }
+}
+
 /// The jobs whose ranks speak PMI-1.
 #[derive(Default)]
 pub(super) struct PmiJobs(BTreeMap<Namespace, Weak<PmiJob>>);
 
 impl PmiJobs {
+    /// The job has ended. A later one of its name has facts of its own.
+    pub(super) fn forget(&mut self, namespace: &Namespace) {
+        self.0.remove(namespace);
+    }
+
     /// A rank of a described job; `None` if the job is not described.
     pub(super) fn rank(&mut self, proc: ProcId, uid: u32, store: &Store) -> Option<PmiRank> {
         let reader = store.reader(&proc.namespace)?;
@@ -172,11 +202,11 @@ enum Question {
     Finalize,
 }
 
-/// What follows from a command.
+/// The consequence of a command.
 pub(super) enum Step {
     /// The core has to decide.
     Ask(Input),
-    /// This line is the answer.
+    /// The line of the answer.
     Say(String),
     /// Nothing.
     Wait,

@@ -26,7 +26,7 @@ use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
-use super::pmi::PmiChannel;
+use super::pmi::{PmiChannel, PmiRefusal};
 use super::poller::{Pollers, Waker};
 use super::proofs::{Proofs, TRIAL_TIME_MAX};
 use super::request_quota::RequestQuota;
@@ -244,9 +244,11 @@ impl ServerHandle {
     /// Serves the connection of a rank that has started.
     ///
     /// # Errors
-    /// [`Stopped`].
-    pub fn serve_pmi(&self, channel: PmiChannel, pid: u32) -> Result<(), Stopped> {
-        self.loop_sender.send(LoopMessage::ServePmi(channel.into_entry(pid))).map_err(|_| Stopped)
+    /// [`PmiRefusal`], within [`Stopped`].
+    pub fn serve_pmi(&self, channel: PmiChannel, pid: u32) -> Result<Result<(), PmiRefusal>, Stopped> {
+        let (sender, answer) = bounded(1);
+        self.loop_sender.send(LoopMessage::ServePmi(channel.into_entry(pid), sender)).map_err(|_| Stopped)?;
+        answer.recv().map_err(|_| Stopped)
     }
 
     /// The contents of the clients' environment.

@@ -233,11 +233,11 @@ impl ServerLoop {
                 LoopMessage::Encoded(peer, encoded) => self.connections.settle_encoded(peer, encoded),
                 LoopMessage::Described(described) => self.answer_described(*described),
                 LoopMessage::TopologyRead => self.tell_topology(),
-                LoopMessage::ServePmi(entry) => {
+                // The other thread may have stopped waiting, here and below.
+                LoopMessage::ServePmi(entry, caller) => {
                     let uid = self.core.user_of(&entry.proc);
-                    self.connections.serve_pmi(entry, uid, self.core.store());
+                    drop(caller.send(self.connections.serve_pmi(entry, uid, self.core.store())));
                 }
-                // The other thread may have stopped waiting.
                 LoopMessage::ListOperations(asker) => drop(asker.send(self.core.open_operations(now))),
                 LoopMessage::Shutdown => return self.is_ending = true,
             }
@@ -416,7 +416,7 @@ impl ServerLoop {
             Output::Unfinished(peer) => self.connections.note_unfinished(peer),
             Output::Answer(peer, tag, answer) => self.answer(peer, tag, answer),
             Output::WantTopology => self.give_topology(),
-            Output::Described(namespace) => self.connections.forget_job_info(&namespace),
+            Output::Described(namespace) => self.connections.forget_job_info(&namespace, self.core.store()),
             Output::SendSegment(peer, namespace) => self.send_segment(peer, &namespace),
             Output::WithdrawSegment(peer, namespace) => self.connections.withdraw_segment(peer, namespace),
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
@@ -561,7 +561,7 @@ impl ServerLoop {
                 | LoopMessage::Encoded(..)
                 | LoopMessage::Described(_)
                 | LoopMessage::TopologyRead
-                | LoopMessage::ServePmi(_)
+                | LoopMessage::ServePmi(..)
                 | LoopMessage::ListOperations(_)
                 | LoopMessage::Shutdown => {}
             }
@@ -629,7 +629,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
         LoopMessage::Encoded(..) => "an encoded answer",
         LoopMessage::Described(_) => "a job's description",
         LoopMessage::TopologyRead => "the topology",
-        LoopMessage::ServePmi(_) => "a rank of PMI-1",
+        LoopMessage::ServePmi(..) => "a rank of PMI-1",
         LoopMessage::ListOperations(_) => "a list of the operations that wait",
         LoopMessage::Heard(_) | LoopMessage::Run(_) | LoopMessage::Shutdown => "news of another thread",
     }

@@ -24,12 +24,7 @@ pub(crate) struct CommitRest {
 impl CommitRest {
     /// The size of the next value in bytes, if its memory should be prepared before.
     pub(crate) fn next_large_bytes(&self) -> Option<u64> {
-        let value = &self.values().next()?.value;
-        let bytes = match plain_bytes(value) {
-            Some(bytes) => bytes.len(),
-            None if has_more_parts(value, &mut PARTS_MAX.clone()) => return None,
-            None => footprint(value)?,
-        };
+        let (bytes, _) = extent(&self.values().next()?.value)?;
         u64::try_from(bytes).ok().filter(|_| bytes > PIECE_BYTES_MAX)
     }
 
@@ -83,15 +78,20 @@ impl CommitRest {
 
 /// The cost of storing a value, as the bytes that are copied in this time; `None`: it has too many parts.
 fn cost_bytes(value: &Value) -> Option<usize> {
+    let (bytes, parts) = extent(value)?;
+    Some(bytes.saturating_add(parts.saturating_mul(PART_COST_BYTES)))
+}
+
+/// The bytes of a value, and the number of parts that are encoded one by one; `None`: it has too many.
+fn extent(value: &Value) -> Option<(usize, usize)> {
     if let Some(bytes) = plain_bytes(value) {
-        return Some(bytes.len());
+        return Some((bytes.len(), 0));
     }
     let mut left = PARTS_MAX;
     if has_more_parts(value, &mut left) {
         return None;
     }
-    let parts = PARTS_MAX.saturating_sub(left);
-    Some(footprint(value).unwrap_or(PIECE_BYTES_MAX).saturating_add(parts.saturating_mul(PART_COST_BYTES)))
+    Some((footprint(value).unwrap_or(PIECE_BYTES_MAX), PARTS_MAX.saturating_sub(left)))
 }
 
 /// Number of values published in one step.

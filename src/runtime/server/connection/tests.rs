@@ -2,7 +2,7 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 use crate::bfrops::DecodeLimits;
-use crate::gds::CompletionStatus;
+use crate::gds::{CompletionStatus, Store, StoreOptions};
 use crate::proto::frame::{self, FutexWaitMark};
 use crate::ptl::StreamLimits;
 use crate::runtime::shared::message_codec::message_buffer;
@@ -136,8 +136,9 @@ fn awake(connection: &mut Connection, client: &mut Stream) -> Vec<Tag> {
     client.queue(frame::encode(0, Tag::AWAKE, &FENCE.to_bytes()).unwrap(), None).unwrap();
     client.flush().unwrap();
     connection.receive(&mut [0; 256]).unwrap();
+    let store = Store::new(StoreOptions::new("server.0", "node0"));
     while connection.has_work() {
-        assert!(connection.next_request(PeerId(1)).unwrap().is_none());
+        assert!(connection.next_request(PeerId(1), &store).unwrap().is_none());
     }
     connection.flush(usize::MAX).unwrap();
     tags_sent(client)
