@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use modex::keys::TypedKey;
 use modex::pmi::{KEY_BYTES_MAX, LINE_BYTES_MAX, VALUE_BYTES_MAX};
-use modex::proto::{Lookup, Publish, Unpublish};
-use modex::types::{Pdata, ProcId, Scope, Status};
+use modex::proto::{Lookup, Publish, Spawn, Unpublish};
+use modex::registration::JobDescription;
+use modex::types::{Info, Key, Namespace, Pdata, ProcId, Scope, Status};
 use modex::{AbortUpcall, AsStatus, Capabilities, FenceOptions, Host, Moment, Requester, Responder};
 use support::{TestServer, namespace, proc};
 
@@ -73,7 +74,7 @@ impl Rank {
     }
 }
 
-/// A host that publishes names, and tells the test what it observes.
+/// A host that publishes names and spawns jobs in name only, and tells the test what it observes.
 struct Named {
     events: mpsc::Sender<String>,
     published: Mutex<Vec<Pdata>>,
@@ -90,7 +91,21 @@ impl Named {
 
 impl Host for Named {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH
+        let names = Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH;
+        Capabilities::ABORT | Capabilities::SPAWN | names
+    }
+
+    fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
+        let values = request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."));
+        let values: Vec<String> = values.map(|info| format!("{}={:?}", info.key, info.value.as_str())).collect();
+        let apps = request.apps.iter().map(|app| {
+            let words: Vec<String> = app.argv.iter().map(ToString::to_string).collect();
+            let info: Vec<&str> = app.info.iter().map(|info| info.key.as_str()).collect();
+            format!("{} x {words:?} {info:?}", app.processes_max)
+        });
+        let apps: Vec<String> = apps.collect();
+        self.events.send(format!("{} spawns {apps:?} {values:?}", requester.proc)).unwrap();
+        reply.succeed(namespace("job-1"));
     }
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
@@ -261,13 +276,48 @@ fn names_are_published_looked_up_and_withdrawn() {
 }
 
 #[test]
-fn a_host_without_names_says_so() {
+fn a_rank_spawns_programs_with_values_for_their_key_space() {
+    let (node, observed) = Named::start(1);
+    let mut rank = Rank::start(&node, 0);
+    let first = "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\nargcnt=1\narg1=-x y\n\
+                 preput_num=1\npreput_key_0=PARENT\npreput_val_0=tag#0$\ninfo_num=2\ninfo_key_0=wdir\ninfo_val_0=/tmp\n\
+                 info_key_1=odd\ninfo_val_1=1\nendcmd\n";
+    let second = "mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=2\nargcnt=0\nendcmd";
+    assert_eq!(rank.ask(&[first, second].concat()), "cmd=spawn_result rc=0 msg=success\n");
+    let heard: Vec<String> = (0..2).map(|_| observed.recv_timeout(Duration::from_secs(20)).unwrap()).collect();
+    let apps = r#"["2 x [\"./a b\", \"-x y\"] [\"pmix.wdir\"]", "1 x [\"c\"] []"]"#;
+    let spawned = format!("job:0 spawns {apps} [\"pmi.PARENT=Some(\\\"tag#0$\\\")\"]");
+    assert_eq!(heard, ["job:0 Connected", &spawned]);
+    rank.finalize();
+}
+
+/// A spawned MPICH program finds the address of its parent so.
+#[test]
+fn a_spawned_rank_knows_it_and_reads_the_values_of_its_parent() {
+    let node = TestServer::local();
+    let job = namespace("job");
+    let value = Info::new(Key::from_static("pmi.PARENT"), "tag#0$");
+    let description = JobDescription::new(&job).nodes([node.server.hostname()]).ranks_by_node([0..1]);
+    let description = description.spawned_by(proc("first", 3)).job_value(value.key, value.value).build().unwrap();
+    node.server.register_namespace(&job, 1, description).wait().unwrap();
+    node.register_client("job", 0);
+    let variables = node.server.pmi_variables(&proc("job", 0), 7).unwrap();
+    assert!(variables.contains(&("PMI_SPAWNED".to_owned(), "1".to_owned())), "{variables:?}");
+    let mut rank = Rank::start(&node, 0);
+    assert_eq!(rank.get("PARENT"), "cmd=get_result rc=0 msg=success value=tag#0$\n");
+    rank.put("PARENT", "mine");
+    assert_eq!(rank.get("PARENT"), "cmd=get_result rc=0 msg=success value=mine\n");
+    rank.finalize();
+}
+
+#[test]
+fn a_host_without_names_and_spawn_says_so() {
     let (_node, mut rank, _other) = two();
     let refused = "rc=1 msg=the_launcher_does_not_support_this\n";
     assert_eq!(rank.ask("cmd=publish_name service=s port=p"), format!("cmd=publish_result {refused}"));
     assert_eq!(rank.ask("cmd=lookup_name service=s"), format!("cmd=lookup_result {refused}"));
     let spawn = rank.ask("mcmd=spawn\nnprocs=1\nexecname=a\ntotspawns=1\nspawnssofar=1\nendcmd");
-    assert_eq!(spawn, "cmd=spawn_result rc=1 msg=the_launcher_starts_no_further_processes_over_PMI\n");
+    assert_eq!(spawn, format!("cmd=spawn_result {refused}"));
     assert_eq!(rank.ask("cmd=get_ranks2hosts"), "cmd=get_ranks2hosts_result rc=1 msg=unknown_command\n");
     rank.finalize();
 }

@@ -2,7 +2,7 @@
 
 use crate::keys::{self, TypedKey};
 use crate::runtime::PmiChannel;
-use crate::types::{AsStatus, Key, ProcId, Rank, Status};
+use crate::types::{AsStatus, Key, ProcId, Rank, Status, Value};
 
 use super::server::Server;
 use super::server_call::ServerError;
@@ -33,7 +33,7 @@ impl Server {
             ("PMI_FD", descriptor.to_string()),
             ("PMI_RANK", rank.to_string()),
             ("PMI_SIZE", self.number(&of_job, keys::JOB_SIZE)?),
-            ("PMI_SPAWNED", "0".to_owned()),
+            ("PMI_SPAWNED", u8::from(self.is_spawned(proc)?).to_string()),
             ("MPI_LOCALRANKID", self.number(proc, keys::LOCAL_RANK)?),
             ("MPI_LOCALNRANKS", self.number(&of_job, keys::LOCAL_SIZE)?),
         ];
@@ -54,13 +54,26 @@ impl Server {
         })
     }
 
+    /// Whether another job has spawned the process. Hosts may say nothing about processes that they start themselves.
+    fn is_spawned(&self, proc: &ProcId) -> Result<bool, ServerError> {
+        match self.value(proc, keys::SPAWNED) {
+            Ok(value) => Ok(value.and_then(|value| value.as_bool()) == Some(true)),
+            Err(error) if error.status() == Status::ERR_NOT_FOUND => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     fn number<T>(&self, proc: &ProcId, key: TypedKey<T>) -> Result<String, ServerError> {
-        let found = self.get(proc, Some(&Key::from_static(key.name())), Vec::new()).wait()?;
-        let number = found.first().and_then(|entry| entry.value.as_u64());
+        let number = self.value(proc, key)?.and_then(|value| value.as_u64());
         number.map(|number| number.to_string()).ok_or_else(|| ServerError::Refused {
             doing: "describe a rank for PMI",
             status: Status::ERR_NOT_FOUND,
             reason: format!("the job's description lacks {}", key.name()),
         })
+    }
+
+    fn value<T>(&self, proc: &ProcId, key: TypedKey<T>) -> Result<Option<Value>, ServerError> {
+        let found = self.get(proc, Some(&Key::from_static(key.name())), Vec::new()).wait()?;
+        Ok(found.into_iter().next().map(|entry| entry.value))
     }
 }

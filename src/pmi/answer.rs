@@ -27,8 +27,8 @@ pub enum Answer<'a> {
     Found(Result<&'a str, &'a str>),
     /// Answer to [`Command::UnpublishName`](super::Command::UnpublishName).
     Unpublished(Result<(), &'a str>),
-    /// Answer to [`Command::Spawn`](super::Command::Spawn), which always fails.
-    NotSpawned(&'a str),
+    /// Answer to [`Command::Spawn`](super::Command::Spawn).
+    Spawned(Result<(), &'a str>),
     /// Answer to [`Command::Finalize`](super::Command::Finalize).
     Finalized,
     /// Answer to [`Command::Unknown`](super::Command::Unknown), with the command's name.
@@ -58,7 +58,7 @@ impl Answer<'_> {
             Self::Published(result) => format!("cmd=publish_result {}{}\n", info(result.is_ok()), outcome(result)),
             Self::Found(result) => carry("cmd=lookup_result", "info=ok port", result),
             Self::Unpublished(result) => format!("cmd=unpublish_result {}{}\n", info(result.is_ok()), outcome(result)),
-            Self::NotSpawned(reason) => format!("cmd=spawn_result {}\n", outcome(Err(reason))),
+            Self::Spawned(result) => format!("cmd=spawn_result {}\n", outcome(result)),
             Self::Finalized => "cmd=finalize_ack\n".to_owned(),
             Self::Unknown(name) => format!("cmd={}_result {}\n", word(name), outcome(Err("unknown command"))),
         }
@@ -122,7 +122,7 @@ mod tests {
             (Answer::Found(Ok("p")), "cmd=lookup_result rc=0 msg=success info=ok port=p"),
             (Answer::Found(Err("service_not_found")), "cmd=lookup_result rc=1 msg=service_not_found"),
             (Answer::Unpublished(Ok(())), "cmd=unpublish_result info=ok rc=0 msg=success"),
-            (Answer::NotSpawned("no"), "cmd=spawn_result rc=1 msg=no"),
+            (Answer::Spawned(Err("no")), "cmd=spawn_result rc=1 msg=no"),
             (Answer::Finalized, "cmd=finalize_ack"),
             (Answer::Unknown("x"), "cmd=x_result rc=1 msg=unknown_command"),
         ] {

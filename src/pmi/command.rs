@@ -1,6 +1,7 @@
 //! Lines to commands.
 
 use super::lines::{LineBuffer, LineTooLong};
+use super::spawn::{OpenSpawn, Spawn, SpawnLinesError};
 
 /// A command of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +54,8 @@ pub enum Command {
         /// The name.
         service: String,
     },
-    /// Further processes. The details are not kept.
-    Spawn,
+    /// Further processes.
+    Spawn(Spawn),
     /// The end of the job.
     Abort {
         /// The exit status of the job.
@@ -78,6 +79,9 @@ pub enum CommandError {
     /// A line without end.
     #[error(transparent)]
     TooLong(#[from] LineTooLong),
+    /// Lines that are no spawn.
+    #[error(transparent)]
+    Spawn(#[from] SpawnLinesError),
     /// Bytes that are no text.
     #[error("a line is not UTF-8")]
     NotText,
@@ -107,14 +111,7 @@ pub enum CommandError {
 pub struct CommandReader {
     lines: LineBuffer,
     /// The command that takes several lines, if one is open.
-    spawn: Option<Spawn>,
-}
-
-/// A spawn takes several lines, and several of these groups if it has several programs.
-#[derive(Debug)]
-struct Spawn {
-    group_count: u32,
-    group: u32,
+    spawn: Option<OpenSpawn>,
 }
 
 impl CommandReader {
@@ -145,13 +142,13 @@ impl CommandReader {
             let line = std::str::from_utf8(&line).map_err(|_| CommandError::NotText)?;
             let line = line.trim_end_matches(' ');
             match &mut self.spawn {
-                Some(spawn) => {
-                    if spawn.is_ended_by(line) {
+                Some(open) => {
+                    if let Some(spawn) = open.take(line)? {
                         self.spawn = None;
-                        return Ok(Some(Command::Spawn));
+                        return Ok(Some(Command::Spawn(spawn)));
                     }
                 }
-                None if line == "mcmd=spawn" => self.spawn = Some(Spawn { group_count: 1, group: 1 }),
+                None if line == "mcmd=spawn" => self.spawn = Some(OpenSpawn::begin()),
                 None => return parse(line).map(Some),
             }
         }
@@ -161,19 +158,6 @@ impl CommandReader {
 
 /// Limit of the lines of a spawn that one call takes.
 const SPAWN_LINES_MAX: usize = 256;
-
-impl Spawn {
-    /// Takes a line; returns whether it is the last one of the last group.
-    fn is_ended_by(&mut self, line: &str) -> bool {
-        let number_of = |name: &str| line.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
-        if let Some(count) = number_of("totspawns") {
-            self.group_count = count;
-        } else if let Some(group) = number_of("spawnssofar") {
-            self.group = group;
-        }
-        line == "endcmd" && self.group >= self.group_count
-    }
-}
 
 fn parse(line: &str) -> Result<Command, CommandError> {
     let rest = line.strip_prefix("cmd=").ok_or(CommandError::NoCommand)?;
@@ -317,9 +301,14 @@ mod tests {
     fn a_spawn_is_one_command_whatever_its_lines_say() {
         let group = |number| format!("mcmd=spawn\nnprocs=2\ntotspawns=2\nspawnssofar={number}\nargcnt=0\nendcmd\n");
         let text = [&group(1), &group(2), "cmd=finalize\n"].concat();
-        assert_eq!(commands(text.as_bytes()), Ok(vec![Command::Spawn, Command::Finalize]));
+        let found = commands(text.as_bytes()).unwrap();
+        assert!(
+            matches!(&found[..], [Command::Spawn(spawn), Command::Finalize] if spawn.programs.len() == 2),
+            "{found:?}"
+        );
         let text = "mcmd=spawn\narg1=cmd=abort exitcode=1\nendcmd\n";
-        assert_eq!(commands(text.as_bytes()), Ok(vec![Command::Spawn]));
+        let found = commands(text.as_bytes()).unwrap();
+        assert!(matches!(&found[..], [Command::Spawn(_)]), "{found:?}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `lines` | bytes to lines, with a bound |
 //! | `command` | lines to commands of a rank |
+//! | `spawn` | the lines of a spawn |
 //! | `answer` | answers to lines |
 //!
 //! Promises:
@@ -29,10 +30,12 @@
 mod answer;
 mod command;
 mod lines;
+mod spawn;
 
 pub use answer::Answer;
 pub use command::{Command, CommandError, CommandReader};
 pub use lines::{LINE_BYTES_MAX, LineTooLong};
+pub use spawn::{Program, SPAWN_BYTES_MAX, Spawn, SpawnLinesError};
 
 /// Longest key in bytes.
 pub const KEY_BYTES_MAX: usize = 64;

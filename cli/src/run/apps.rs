@@ -118,7 +118,7 @@ struct FurtherApp {
 }
 
 /// One program and its start parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct App {
     /// The number of processes.
     pub(super) count: u32,
@@ -128,6 +128,8 @@ pub(super) struct App {
     pub(super) arguments: Vec<OsString>,
     /// Variables to set beside the launcher's own.
     pub(super) environment: Vec<(OsString, OsString)>,
+    /// Variables of the launcher that it does not inherit.
+    pub(super) removed: Vec<OsString>,
     /// Directory to start in; the launcher's if none.
     pub(super) working_directory: Option<PathBuf>,
 }
@@ -269,11 +271,29 @@ fn app(
         program: program.clone(),
         arguments: arguments.to_vec(),
         environment,
+        removed: Vec::new(),
         working_directory: options.wdir.clone(),
     })
 }
 
 impl App {
+    /// The value of a variable in its environment. `lookup` reads the launcher's own environment.
+    pub(super) fn variable(&self, name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<OsString> {
+        let own = self.environment.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.clone());
+        own.or_else(|| lookup(name).filter(|_| self.removed.iter().all(|removed| removed != name)))
+    }
+
+    /// The program's file, found as the start of a rank finds it.
+    pub(super) fn program_path(&self, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+        let directory = self.working_directory.clone().unwrap_or_default();
+        if self.program.as_bytes().contains(&b'/') {
+            return Some(directory.join(&self.program));
+        }
+        let places = self.variable("PATH", lookup)?;
+        let mut candidates = std::env::split_paths(&places).map(|place| directory.join(place).join(&self.program));
+        candidates.find(|path| path.is_file())
+    }
+
     /// Refuses variables that the server sets itself. The server's value would silently replace the user's.
     pub(super) fn check_environment(&self, of_server: &[(String, String)]) -> Result<(), AppError> {
         let is_taken = |name: &OsString| of_server.iter().any(|(taken, _)| name == OsStr::new(taken));
@@ -354,5 +374,34 @@ mod tests {
         let error = taken.unwrap()[0].check_environment(&of_server).unwrap_err();
         assert!(error.to_string().starts_with("-x PMIX_RANK: the launcher sets"), "{error}");
         assert!(free.unwrap()[0].check_environment(&of_server).is_ok());
+    }
+
+    #[test]
+    fn the_program_is_found_in_the_places_that_the_rank_searches() {
+        let app = |program: &str, path: Option<&str>, directory: Option<&str>| App {
+            program: program.into(),
+            environment: path.into_iter().map(|path| ("PATH".into(), path.into())).collect(),
+            working_directory: directory.map(PathBuf::from),
+            ..App::default()
+        };
+        let found = |app: App| app.program_path(|_| Some("/bin".into()));
+        assert_eq!(found(app("./a", None, Some("/tmp"))), Some("/tmp/./a".into()));
+        assert_eq!(found(app("sh", None, None)), Some("/bin/sh".into()));
+        assert_eq!(found(app("sh", Some("/nowhere:/usr/bin"), None)), Some("/usr/bin/sh".into()));
+        assert_eq!(found(app("sh", Some("/nowhere"), None)), None);
+    }
+
+    #[test]
+    fn the_last_setting_of_the_program_counts_before_the_launchers() {
+        let lookup = |name: &str| (name == "A").then(|| "launcher".into());
+        let value = |set: &[(&str, &str)], removed: &[&str], name| {
+            let environment = set.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            App { environment, removed: removed.iter().map(OsString::from).collect(), ..App::default() }
+                .variable(name, lookup)
+        };
+        assert_eq!(value(&[("A", "1"), ("A", "2")], &[], "A"), Some("2".into()));
+        assert_eq!(value(&[("B", "1")], &[], "A"), Some("launcher".into()));
+        assert_eq!(value(&[("B", "1")], &["A"], "A"), None);
+        assert_eq!(value(&[], &[], "B"), None);
     }
 }

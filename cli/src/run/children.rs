@@ -1,5 +1,6 @@
 //! The ranks as processes: their start, the destination of their output, and their end.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,6 +12,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use modex::Server;
 use modex::os_error_hint::explain_start;
+use modex::types::Status;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -20,12 +22,13 @@ use rustix::process::{self, WaitId, WaitIdOptions};
 
 use super::apps::App;
 use super::orphans::Orphans;
+use super::rank_id::{FIRST_JOB, RankId};
 use super::verdict::Ending;
 
 /// Why a rank could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "rank {rank}: cannot start {program:?}{}: {}{}{}",
+    "{rank}: cannot start {program:?}{}: {}{}{}",
     in_directory(.directory.as_deref()),
     about_interpreter(.interpreter.as_deref()),
     explain_start(.reason),
@@ -33,8 +36,8 @@ use super::verdict::Ending;
 )]
 pub(crate) struct SpawnError {
     /// The rank.
-    rank: u32,
-    /// The number of ranks of the job.
+    rank: RankId,
+    /// The number of ranks of all jobs.
     rank_count: usize,
     /// The program.
     program: OsString,
@@ -47,11 +50,20 @@ pub(crate) struct SpawnError {
 }
 
 impl SpawnError {
-    fn new(rank: u32, rank_count: usize, app: &App, reason: io::Error) -> Self {
+    fn new(rank: RankId, rank_count: usize, app: &App, reason: io::Error) -> Self {
         let is_missing = reason.kind() == io::ErrorKind::NotFound;
         let interpreter = is_missing.then(|| missing_interpreter(app)).flatten();
         let (program, directory) = (app.program.clone(), app.working_directory.clone());
         Self { rank, rank_count, program, directory, interpreter, reason }
+    }
+
+    /// The status for the process that asked for the rank's job.
+    pub(super) fn status(&self) -> Status {
+        match self.shell_status() {
+            127 => Status::ERR_JOB_EXE_NOT_FOUND,
+            126 => Status::ERR_JOB_APP_NOT_EXECUTABLE,
+            _ => Status::ERR_JOB_FAILED_TO_LAUNCH,
+        }
     }
 
     /// The launcher's exit status, as shells have it: the program was not found, or is not executable.
@@ -114,7 +126,7 @@ pub(super) enum Channel {
     Error,
 }
 
-/// One rank's process. It is not reaped before [`Children::finish`], so its process id can't come to mean another.
+/// One rank's process. It is not reaped before the end of its job, so its process id can't come to mean another.
 #[derive(Debug)]
 struct Rank {
     process: Child,
@@ -123,7 +135,13 @@ struct Rank {
 
 /// Settings of a rank beside those of its program.
 #[derive(Debug, Default)]
-pub(super) struct RankSetup {
+pub(super) struct RankSetup<'a> {
+    /// A descriptor that it inherits under the same number.
+    pub(super) inherited: Option<BorrowedFd<'a>>,
+    /// Processors that it is bound to.
+    pub(super) place: Option<&'a [usize]>,
+    /// Whether it reads the launcher's input.
+    pub(super) has_input: bool,
     /// Variables that it must not inherit.
     pub(super) removed: Vec<String>,
     /// Variables that the program's own settings may replace.
@@ -132,11 +150,11 @@ pub(super) struct RankSetup {
     pub(super) environment: Vec<(String, String)>,
 }
 
-/// All ranks of the job, in one process group.
+/// All ranks of all jobs, in one process group.
 #[derive(Debug)]
 pub(super) struct Children {
-    ranks: Vec<Rank>,
-    /// The number of ranks that the job will have.
+    ranks: BTreeMap<RankId, Rank>,
+    /// The number of ranks that there will be when the job that starts has all of its ranks.
     rank_count: usize,
     /// The group exists as long as its leader, the guardian.
     group: Pid,
@@ -154,22 +172,19 @@ pub(super) struct Pipes {
 }
 
 impl Children {
-    /// A group without ranks; later this number of ranks joins it.
-    pub(super) fn new(group: Pid, rank_count: usize) -> Self {
-        Self { ranks: Vec::new(), rank_count, group, orphans: Orphans::adopt(group), is_finished: false }
+    /// A group without ranks.
+    pub(super) fn new(group: Pid) -> Self {
+        Self { ranks: BTreeMap::new(), rank_count: 0, group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
-    /// Starts the next rank. It inherits the descriptor under the same number. A child inherits the starter's
-    /// processors, so the rank is bound before it exists and never runs elsewhere.
-    pub(super) fn spawn(
-        &mut self,
-        app: &App,
-        setup: &RankSetup,
-        inherited: Option<BorrowedFd<'_>>,
-        processors: Option<&[usize]>,
-        with_input: bool,
-    ) -> Result<Pipes, SpawnError> {
-        let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
+    /// Announces a job with this many ranks.
+    pub(super) fn expect(&mut self, rank_count: usize) {
+        self.rank_count = self.ranks.len() + rank_count;
+    }
+
+    /// Starts a rank. A child inherits the starter's processors, so the rank is bound before it exists and never runs
+    /// elsewhere.
+    pub(super) fn spawn(&mut self, rank: RankId, app: &App, setup: &RankSetup<'_>) -> Result<Pipes, SpawnError> {
         let rank_count = self.rank_count;
         let failed = |reason| SpawnError::new(rank, rank_count, app, reason);
         let mut command = Command::new(&app.program);
@@ -177,55 +192,69 @@ impl Children {
         removed.for_each(|name| {
             command.env_remove(name);
         });
+        command.args(&app.arguments).envs(setup.suggested.iter().map(|(name, value)| (name, value)));
+        app.removed.iter().for_each(|name| {
+            command.env_remove(name);
+        });
         command
-            .args(&app.arguments)
-            .envs(setup.suggested.iter().map(|(name, value)| (name, value)))
             .envs(app.environment.iter().map(|(name, value)| (name, value)))
             .envs(setup.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(if with_input { Stdio::piped() } else { Stdio::null() })
+            .stdin(if setup.has_input { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(self.group.as_raw());
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
         }
-        if let Some(inherited) = inherited {
+        if let Some(inherited) = setup.inherited {
             // Only this thread starts ranks. A helper that another thread starts in this moment inherits the descriptor,
             // too, and ends soon.
             fcntl(inherited, FcntlArg::F_SETFD(FdFlag::empty())).map_err(|errno| failed(errno.into()))?;
         }
-        let mut process = at_place(processors, || command.spawn()).map_err(failed)?;
+        let mut process = at_place(setup.place, || command.spawn()).map_err(failed)?;
         let no_pipe = || failed(io::Error::other("no pipe"));
         let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
         let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
         let input = process.stdin.take();
         let pid = process.id();
-        self.ranks.push(Rank { process, ended: false });
+        self.ranks.insert(rank, Rank { process, ended: false });
         set_nonblocking(out.as_fd()).map_err(failed)?;
         set_nonblocking(error.as_fd()).map_err(failed)?;
         Ok(Pipes { pid, out, error, input })
     }
 
-    /// The number of ranks started.
+    /// The number of ranks that were started, without those of removed jobs.
     pub(super) fn count(&self) -> usize {
         self.ranks.len()
     }
 
-    /// The process of the first rank that has not ended, as far as [`Children::take_ended`] has seen.
+    /// The process of the first rank of the first job that has not ended, as far as [`Children::take_ended`] has seen.
     pub(super) fn first_running(&self) -> Option<u32> {
-        self.ranks.iter().find(|state| !state.ended).map(|state| state.process.id())
+        let of_first_job = self.ranks.iter().take_while(|(id, _)| id.job == FIRST_JOB);
+        of_first_job.map(|(_, state)| state).find(|state| !state.ended).map(|state| state.process.id())
     }
 
     /// The process of a rank that has not ended.
-    pub(super) fn running(&self, rank: u32) -> Option<u32> {
-        let state = self.ranks.get(usize::try_from(rank).ok()?)?;
+    pub(super) fn running(&self, rank: RankId) -> Option<u32> {
+        let state = self.ranks.get(&rank)?;
         (!state.ended).then(|| state.process.id())
     }
 
+    /// Kills and reaps the ranks of a job. Their process ids may come to mean others.
+    pub(super) fn remove(&mut self, job: u32) {
+        for (_, mut state) in
+            self.ranks.extract_if(RankId { job, rank: 0 }..=RankId { job, rank: u32::MAX }, |_, _| true)
+        {
+            // A rank that has ended can't be killed.
+            let _ = state.process.kill();
+            let _ = state.process.wait();
+        }
+    }
+
     /// The ranks that ended since the last call.
-    pub(super) fn take_ended(&mut self) -> Vec<(u32, Ending)> {
+    pub(super) fn take_ended(&mut self) -> Vec<(RankId, Ending)> {
         let mut ended = Vec::new();
-        for (rank, state) in (0u32..).zip(self.ranks.iter_mut()).filter(|(_, state)| !state.ended) {
+        for (&rank, state) in self.ranks.iter_mut().filter(|(_, state)| !state.ended) {
             let Some(pid) = i32::try_from(state.process.id()).ok().and_then(process::Pid::from_raw) else { continue };
             let flags = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
             let ending = match process::waitid(WaitId::Pid(pid), flags) {
@@ -255,7 +284,7 @@ impl Children {
     /// only ranks that it does not end, because it also asks the launcher for a report.
     pub(super) fn forward(&self, signal: Signal) {
         let is_meant = |process: u32| signal != Signal::SIGUSR1 || survives(process, signal);
-        for state in self.ranks.iter().filter(|state| !state.ended && is_meant(state.process.id())) {
+        for state in self.ranks.values().filter(|state| !state.ended && is_meant(state.process.id())) {
             // A rank is not reaped before the end of the job, so its number can't belong to another process.
             let _ = i32::try_from(state.process.id()).map(|process| kill(Pid::from_raw(process), signal));
         }
@@ -268,7 +297,7 @@ impl Children {
         }
         self.is_finished = true;
         self.signal(Signal::SIGKILL);
-        for state in &mut self.ranks {
+        for state in self.ranks.values_mut() {
             let _ = state.process.wait();
         }
         self.orphans.end();

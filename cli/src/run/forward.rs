@@ -12,6 +12,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::children::Channel;
 use super::job_processes::is_in_background;
 use super::lines::LineBuffer;
+use super::rank_id::RankId;
 
 /// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -44,13 +45,13 @@ pub(super) enum ForwardProgress {
 }
 
 impl ForwardedStream {
-    /// A rank's output. With `tag`, each line begins with `[rank,channel] `.
-    pub(super) fn new(source: OwnedFd, rank: u32, channel: Channel, tag: bool) -> Self {
+    /// A rank's output. With `tag`, each line begins with `[rank,channel] `, or `[job:rank,channel] ` for a spawned job.
+    pub(super) fn new(source: OwnedFd, rank: RankId, channel: Channel, tag: bool) -> Self {
         let name = match channel {
             Channel::Out => "stdout",
             Channel::Error => "stderr",
         };
-        let prefix = if tag { format!("[{rank},{name}] ").into_bytes() } else { Vec::new() };
+        let prefix = if tag { format!("[{},{name}] ", rank.tag()).into_bytes() } else { Vec::new() };
         Self { source, channel, prefix, lines: LineBuffer::default() }
     }
 

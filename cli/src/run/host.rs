@@ -1,11 +1,11 @@
-//! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself. It tells
-//! the launcher's loop about events.
+//! The server's host. A launcher of one node exchanges data with no other host, so it answers requests itself, or passes
+//! them on to the launcher's loop.
 
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use modex::types::{ProcId, Time};
-use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
+use modex::types::{Namespace, ProcId, Time};
+use modex::{AbortUpcall, Capabilities, Host, Moment, Requester, Responder, Spawn};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
@@ -22,25 +22,35 @@ pub(super) enum News {
         /// Its message.
         message: String,
     },
-    /// A process connected under the name of a rank.
-    Connected {
-        /// The rank.
-        rank: u32,
+    /// A process wants another job.
+    Spawn {
+        /// The process.
+        requester: ProcId,
+        /// Its request.
+        request: Box<Spawn>,
+        /// The place for the answer.
+        reply: Responder<Namespace>,
     },
-    /// Such a process finalized.
-    Finalized {
-        /// The rank.
-        rank: u32,
+    /// Something happened to a process of a job.
+    Process {
+        /// The process.
+        proc: ProcId,
+        /// What happened.
+        moment: ProcessNews,
     },
-    /// A rank's connection ended without finalize.
-    Left {
-        /// The rank.
-        rank: u32,
-    },
-    /// A rank reached a phase.
+}
+
+/// An event of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProcessNews {
+    /// It connected.
+    Connected,
+    /// It finalized.
+    Finalized,
+    /// Its connection ended without finalize.
+    Left,
+    /// It reached a phase.
     Reached {
-        /// The rank.
-        rank: u32,
         /// The phase.
         phase: ProcessPhase,
         /// The time of the phase.
@@ -86,44 +96,54 @@ impl LauncherHost {
     }
 }
 
+impl LauncherHost {
+    /// Wakes the launcher's loop.
+    fn tell(&self, news: News) {
+        // A closed channel means that the launcher is ending the jobs already.
+        if self.news.send(news).is_ok() {
+            self.bell.wake();
+        }
+    }
+
+    /// The loop reads this when it wakes up for another reason: the report must not change the measurement.
+    fn note(&self, proc: &ProcId, moment: ProcessNews) {
+        let _ = self.news.send(News::Process { proc: proc.clone(), moment });
+    }
+}
+
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT
+        Capabilities::ABORT | Capabilities::SPAWN
     }
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
         let message = request.message.as_ref().map_or_else(String::new, ToString::to_string);
-        let news = News::Abort { requester: request.requester, status: request.status.to_raw(), message };
-        // A closed channel means that the launcher is ending the job already.
-        if self.news.send(news).is_ok() {
-            self.bell.wake();
-        }
+        self.tell(News::Abort { requester: request.requester, status: request.status.to_raw(), message });
         reply.succeed(());
     }
 
+    fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
+        self.tell(News::Spawn { requester: requester.proc, request: Box::new(request), reply });
+    }
+
     fn observed(&self, proc: &ProcId, moment: Moment) {
-        let Some(rank) = proc.rank.process() else { return };
+        if proc.rank.process().is_none() {
+            return;
+        }
         let (phase, age) = match moment {
-            Moment::Left => {
-                let _ = self.news.send(News::Left { rank });
-                return;
-            }
-            Moment::Finalized => {
-                let _ = self.news.send(News::Finalized { rank });
-                return;
-            }
+            Moment::Left => return self.note(proc, ProcessNews::Left),
+            Moment::Finalized => return self.note(proc, ProcessNews::Finalized),
             Moment::InitBegun { age } => (ProcessPhase::InitBegun, age),
             Moment::Connected => {
-                let _ = self.news.send(News::Connected { rank });
+                self.note(proc, ProcessNews::Connected);
                 (ProcessPhase::Connected, Duration::ZERO)
             }
             Moment::Admitted => (ProcessPhase::Initialized, Duration::ZERO),
             Moment::Fenced => (ProcessPhase::Fenced, Duration::ZERO),
             _ => return,
         };
-        // The loop reads these when it wakes up for another reason: the report must not change the measurement.
         if self.times_phases {
-            let _ = self.news.send(News::Reached { rank, phase, at: self.clock.ago(age) });
+            self.note(proc, ProcessNews::Reached { phase, at: self.clock.ago(age) });
         }
     }
 }

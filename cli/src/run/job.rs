@@ -1,41 +1,47 @@
-//! One job from its first process to its exit status: a single loop over everything that can happen.
+//! The launcher from its first process to its exit status: a single loop over everything that can happen.
+
+mod description;
+mod spawning;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
+use std::process::ChildStdin;
 use std::sync::Arc;
 use std::thread::Builder;
 use std::time::Duration;
 
 use crossbeam::channel::{Receiver, unbounded};
-use modex::gds::registration::{JobDescription, RegisterError};
-use modex::keys;
+use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::types::{Info, Key, Namespace, ProcId, Time};
+use modex::types::{ProcId, Time};
 use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
 use super::Input;
-use super::apps::AppError;
+use super::apps::{App, AppError};
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
-use super::host::{Clock, LauncherHost, News};
+use super::host::{Clock, LauncherHost, News, ProcessNews};
+use super::jobs::Jobs;
 use super::last_output::LastOutput;
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
 use super::plan::Plan;
 use super::poller::{LOOKS_AFTER, Poller, Wakeup};
+use super::rank_id::{FIRST_JOB, RankId};
 use super::report::{ProcessPhase, Timeline};
 use super::session::SessionDirectory;
 use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
+use description::describe;
 
 /// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
 /// a rank has started. A process that holds the pipe longer is killed.
@@ -110,7 +116,7 @@ impl JobError {
     }
 }
 
-/// A running job. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
+/// The running jobs: the one on the command line, and those that its ranks spawn. The fields are dropped in this order: while the guardian lives, something is left to clean up, and
 /// killing the ranks' group ends it, too.
 pub(super) struct LaunchedJob {
     server: Server,
@@ -128,13 +134,15 @@ pub(super) struct LaunchedJob {
     verdict: Verdict,
     mpi_search: MpiSearch,
     /// The ranks with a connection for PMI-1.
-    speaks_pmi: BTreeSet<u32>,
+    speaks_pmi: BTreeSet<RankId>,
     /// Whether a rank has written something.
     has_output: bool,
     timeline: Timeline,
     clock: Clock,
     settings: Settings,
-    namespace: Namespace,
+    /// The plan of the job on the command line.
+    plan: Plan,
+    jobs: Jobs,
     guardian: Guardian,
 }
 
@@ -159,13 +167,13 @@ impl LaunchedJob {
             .tools(tools)
             .topology(Arc::new(Helper))
             .start(host)?;
-        let rank_count = plan.app_of_rank.len();
+        let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
         let protocols = mpi_setups.iter().map(|setup| setup.protocol);
         let mut job = Self {
             server,
             directory,
-            children: Children::new(guardian.group(), rank_count),
+            children: Children::new(guardian.group()),
             streams: Vec::new(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
@@ -177,18 +185,19 @@ impl LaunchedJob {
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
             speaks_pmi: BTreeSet::new(),
             has_output: false,
-            timeline: Timeline::new(rank_count),
+            timeline: Timeline::new(plan.app_of_rank.len()),
             clock,
             settings,
-            namespace: plan.namespace.clone(),
+            jobs: Jobs::new(plan.namespace.clone()),
+            plan: plan.clone(),
             guardian,
         };
         job.register(&plan)?;
         let first = ProcId::new(plan.namespace.clone(), 0);
         for (app, mpi_setup) in plan.apps.iter().zip(&mpi_setups) {
-            app.check_environment(&job.set_up(&first, mpi_setup, 0)?.environment)?;
+            app.check_environment(&job.set_up(&first, mpi_setup, None)?.environment)?;
         }
-        job.spawn_all(&plan, &mpi_setups)?;
+        job.start_ranks(&plan, &mpi_setups)?;
         if let Some(limit) = job.settings.timeout {
             job.verdict.limit_time(job.clock.now(), limit);
         }
@@ -197,7 +206,7 @@ impl LaunchedJob {
 
     fn register(&self, plan: &Plan) -> Result<(), JobError> {
         let description = describe(plan, &self.server)?;
-        let local_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
+        let local_count = plan.rank_count();
         self.server.register_namespace(&plan.namespace, local_count, description).wait()?;
         let (uid, gid) = (Uid::effective().as_raw(), Gid::effective().as_raw());
         for rank in 0..local_count {
@@ -206,52 +215,38 @@ impl LaunchedJob {
         Ok(())
     }
 
-    /// The settings with which a rank joins the job. With PMI-1 it inherits its connection under this number, and must not see
-    /// PMIx: MPICH 5 refuses to start with both.
-    fn set_up(&self, proc: &ProcId, mpi_setup: &MpiSetup, descriptor: i32) -> Result<RankSetup, ServerError> {
+    /// The settings with which a rank joins the job. With PMI-1 it inherits its connection, and must not see PMIx: MPICH 5
+    /// refuses to start with both.
+    fn set_up<'a>(
+        &self,
+        proc: &ProcId,
+        mpi_setup: &MpiSetup,
+        inherited: Option<BorrowedFd<'a>>,
+    ) -> Result<RankSetup<'a>, ServerError> {
         let of_pmix = self.server.setup_fork(proc)?;
         let suggested = mpi_setup.settings.clone();
         Ok(match mpi_setup.protocol {
             Protocol::Pmix => {
                 let removed = PMI_VARIABLES.map(str::to_owned).into();
-                RankSetup { removed, suggested, environment: of_pmix }
+                RankSetup { removed, suggested, environment: of_pmix, ..RankSetup::default() }
             }
             Protocol::Pmi1 => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
                 let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
-                RankSetup { removed, suggested, environment: self.server.pmi_variables(proc, descriptor)? }
+                let number = inherited.map_or(0, |end| end.as_raw_fd());
+                let environment = self.server.pmi_variables(proc, number)?;
+                RankSetup { removed, suggested, environment, inherited, ..RankSetup::default() }
             }
         })
     }
 
-    fn spawn_all(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), JobError> {
+    /// Starts all ranks of a registered job.
+    fn start_ranks(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), JobError> {
+        self.children.expect(plan.app_of_rank.len());
         let mut inputs = Vec::new();
-        for (rank, &app) in (0u32..).zip(&plan.app_of_rank) {
+        for (id, app) in plan.ranks() {
             let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) else { continue };
-            let proc = ProcId::new(plan.namespace.clone(), rank);
-            let channel = match mpi_setup.protocol {
-                Protocol::Pmix => None,
-                Protocol::Pmi1 => Some(self.server.open_pmi(&proc)?),
-            };
-            let inherited = channel.as_ref().map(|channel| channel.rank_end().as_fd());
-            let setup = self.set_up(&proc, mpi_setup, inherited.map_or(-1, |end| end.as_raw_fd()))?;
-            let with_input = match self.settings.input {
-                Input::RankZero => rank == 0,
-                Input::All => true,
-                Input::None => false,
-            };
-            self.timeline.mark(rank, ProcessPhase::Spawned, self.clock.now());
-            let place = plan.place(self.children.count());
-            let pipes = self.children.spawn(app, &setup, inherited, place, with_input)?;
-            self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
-            if let Some(channel) = channel {
-                self.speaks_pmi.insert(rank);
-                self.server.serve_pmi(channel, pipes.pid)?;
-            }
-            let tag = self.settings.tag_output;
-            self.watch(ForwardedStream::new(pipes.out, rank, Channel::Out, tag))?;
-            self.watch(ForwardedStream::new(pipes.error, rank, Channel::Error, tag))?;
-            inputs.extend(pipes.input);
+            inputs.extend(self.start_rank(plan, id, app, mpi_setup)?);
         }
         if !inputs.is_empty() {
             // Reading a terminal blocks; see `copy_input`.
@@ -261,6 +256,47 @@ impl LaunchedJob {
                 .map_err(|reason| JobError::System { doing: "start a thread that passes its input on", reason })?;
         }
         Ok(())
+    }
+
+    /// Starts one rank, and returns the end of its input if it reads the launcher's.
+    fn start_rank(
+        &mut self,
+        plan: &Plan,
+        id: RankId,
+        app: &App,
+        mpi_setup: &MpiSetup,
+    ) -> Result<Option<ChildStdin>, JobError> {
+        let proc = ProcId::new(plan.namespace.clone(), id.rank);
+        let channel = match mpi_setup.protocol {
+            Protocol::Pmix => None,
+            Protocol::Pmi1 => Some(self.server.open_pmi(&proc)?),
+        };
+        let mut setup = self.set_up(&proc, mpi_setup, channel.as_ref().map(|channel| channel.rank_end().as_fd()))?;
+        setup.place = plan.place(id.rank);
+        setup.has_input = id.job == FIRST_JOB
+            && match self.settings.input {
+                Input::RankZero => id.rank == 0,
+                Input::All => true,
+                Input::None => false,
+            };
+        self.mark(id, ProcessPhase::Spawned, self.clock.now());
+        let pipes = self.children.spawn(id, app, &setup)?;
+        self.server.describe_process(&proc, pipes.pid, &app.program.to_string_lossy()).wait()?;
+        if let Some(channel) = channel {
+            self.speaks_pmi.insert(id);
+            self.server.serve_pmi(channel, pipes.pid)?;
+        }
+        let tag = self.settings.tag_output;
+        self.watch(ForwardedStream::new(pipes.out, id, Channel::Out, tag))?;
+        self.watch(ForwardedStream::new(pipes.error, id, Channel::Error, tag))?;
+        Ok(pipes.input)
+    }
+
+    /// Notes a moment for the report, which is about the first job.
+    fn mark(&mut self, id: RankId, phase: ProcessPhase, at: Time) {
+        if id.job == FIRST_JOB {
+            self.timeline.mark(id.rank, phase, at);
+        }
     }
 
     fn watch(&mut self, stream: ForwardedStream) -> Result<(), JobError> {
@@ -363,7 +399,7 @@ impl LaunchedJob {
         // Several ranks ended at once: the first rank that left the job is the cause for the others.
         ended.sort_by_key(|(rank, _)| self.verdict.order_of_leaving(*rank));
         for (rank, ending) in ended {
-            self.timeline.mark(rank, ProcessPhase::Ended, now);
+            self.mark(rank, ProcessPhase::Ended, now);
             // PMI-1 has no answer to an abort, so its rank may end before the server has read it.
             if ending.is_success() || self.speaks_pmi.contains(&rank) {
                 self.await_loss(rank, now + LOSS_TIME);
@@ -371,12 +407,15 @@ impl LaunchedJob {
             self.forget(rank);
             let action = self.verdict.ended(now, rank, ending);
             self.act(action);
+            if rank.job != FIRST_JOB && self.verdict.is_over(rank.job) {
+                self.end_spawned(rank.job);
+            }
         }
     }
 
     /// Waits until the server has reported the lost connection of a rank that did not finalize. The server reports
     /// nothing about a rank that it was told to forget.
-    fn await_loss(&mut self, rank: u32, until: Time) {
+    fn await_loss(&mut self, rank: RankId, until: Time) {
         while self.verdict.is_in(rank) && !self.verdict.has_left(rank) {
             let Ok(news) = self.news.recv_timeout(until.since(self.clock.now())) else { return };
             self.take_news(news);
@@ -384,8 +423,8 @@ impl LaunchedJob {
     }
 
     /// Tells the server that a rank has ended, so that nobody waits for a rank that never joined.
-    fn forget(&self, rank: u32) {
-        let proc = ProcId::new(self.namespace.clone(), rank);
+    fn forget(&self, rank: RankId) {
+        let Some(proc) = self.jobs.proc(rank) else { return };
         if let Err(error) = self.server.deregister_client(&proc).wait() {
             tracing::warn!(%proc, %error, "the launcher cannot report the end of a rank to the server");
         }
@@ -400,16 +439,22 @@ impl LaunchedJob {
     fn take_news(&mut self, news: News) {
         match news {
             News::Abort { requester, status, message } => {
-                let rank = requester.rank.process().filter(|_| requester.namespace == self.namespace);
-                let requester = rank.map_or_else(|| requester.to_string(), |rank| format!("rank {rank}"));
+                let rank = self.jobs.rank(&requester);
+                let requester = rank.map_or_else(|| requester.to_string(), |rank| rank.to_string());
                 let cause = Cause::Abort { requester, rank, status, message };
                 let action = self.verdict.stop(self.clock.now(), cause);
                 self.act(action);
             }
-            News::Connected { rank } => self.verdict.connected(rank),
-            News::Finalized { rank } => self.verdict.finalized(rank),
-            News::Left { rank } => self.verdict.left(rank),
-            News::Reached { rank, phase, at } => self.timeline.mark(rank, phase, at),
+            News::Spawn { requester, request, reply } => self.serve_spawn(requester, &request, reply),
+            News::Process { proc, moment } => {
+                let Some(rank) = self.jobs.rank(&proc) else { return };
+                match moment {
+                    ProcessNews::Connected => self.verdict.connected(rank),
+                    ProcessNews::Finalized => self.verdict.finalized(rank),
+                    ProcessNews::Left => self.verdict.left(rank),
+                    ProcessNews::Reached { phase, at } => self.mark(rank, phase, at),
+                }
+            }
         }
     }
 
@@ -455,7 +500,7 @@ impl LaunchedJob {
         if operations.is_empty() && says_none {
             self.say("modex: no operation of the ranks waits\n");
         }
-        let lines = waiting::lines(&operations, &self.namespace, |rank| self.children.running(rank));
+        let lines = waiting::lines(&operations, &self.jobs, |rank| self.children.running(rank));
         if !lines.is_empty() {
             self.say(&lines);
         }
@@ -574,30 +619,4 @@ impl LaunchedJob {
 #[expect(clippy::disallowed_methods, reason = "ranks inherit the launcher's own variables")]
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name)
-}
-
-/// All information that the standard requires from a host about a job on one node.
-fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
-    let rank_count = u32::try_from(plan.app_of_rank.len()).unwrap_or(u32::MAX);
-    let directory = server.directory().to_string_lossy();
-    let mut description = JobDescription::new(&plan.namespace)
-        .server(server.proc().clone())
-        .nodes([server.hostname()])
-        .ranks_by_node(std::iter::once(0..rank_count))
-        .own_node(0, directory.clone(), directory);
-    for app in &plan.apps {
-        let words = std::iter::once(&app.program).chain(&app.arguments);
-        let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
-        let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
-        description = description.app(app.count, argv, working_directory.to_string_lossy());
-    }
-    // The places of ranks; localities and the like follow from them.
-    for (rank, number) in (0..rank_count).zip(0_usize..) {
-        if let Some(place) = plan.place(number) {
-            let processors: Vec<String> = place.iter().map(usize::to_string).collect();
-            let list = format!("hwloc:{}", processors.join(","));
-            description = description.process_value(rank, Key::from_static(keys::CPUSET.name()), list.as_str());
-        }
-    }
-    description.build()
 }

@@ -101,10 +101,11 @@ pub(super) struct MpiSetup {
 impl MpiSetup {
     /// Looks at a program's file and the libraries that it needs.
     pub(super) fn of(app: &App, choice: PmiChoice, lookup: impl Fn(&str) -> Option<OsString>) -> Self {
-        let found = path_of(app, &lookup)
-            .and_then(|path| NeededMpi::of(&path, &value_of(app, "LD_LIBRARY_PATH", &lookup).unwrap_or_default()));
+        let found = app
+            .program_path(&lookup)
+            .and_then(|path| NeededMpi::of(&path, &app.variable("LD_LIBRARY_PATH", &lookup).unwrap_or_default()));
         let setting = found.as_ref().and_then(|found| Some((*found.library.settings().first()?, found)));
-        let is_set = |name: &&str| value_of(app, name, &lookup).is_some();
+        let is_set = |name: &&str| app.variable(name, &lookup).is_some();
         let is_chosen = found.as_ref().is_some_and(|found| found.library.settings().iter().any(is_set));
         let protocol = match (choice, found.as_ref().map(|found| found.library)) {
             (PmiChoice::Pmix, _) => Protocol::Pmix,
@@ -132,12 +133,6 @@ fn own_library() -> Option<PathBuf> {
     let directory = command.parent()?;
     let places = [directory.join("../lib"), directory.to_owned()];
     places.iter().find_map(|place| place.join("libpmix.so.2").canonicalize().ok())
-}
-
-/// The value of a variable in the rank's environment.
-fn value_of(app: &App, name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<OsString> {
-    let of_app = app.environment.iter().rev().find(|(set, _)| set == name).map(|(_, value)| value.clone());
-    of_app.or_else(|| lookup(name))
 }
 
 /// The MPI library that a program needs, by itself or through other libraries.
@@ -210,12 +205,12 @@ impl MpiSearch {
     /// The line for the user of a job that no rank joined, if it uses an MPI library.
     pub(super) fn advice(&self, lookup: impl Fn(&str) -> Option<OsString>) -> Option<String> {
         let needed = self.apps.iter().find_map(|(app, protocol)| {
-            let directories = value_of(app, "LD_LIBRARY_PATH", &lookup).unwrap_or_default();
-            Some((NeededMpi::of(&path_of(app, &lookup)?, &directories)?.library, *protocol))
+            let directories = app.variable("LD_LIBRARY_PATH", &lookup).unwrap_or_default();
+            Some((NeededMpi::of(&app.program_path(&lookup)?, &directories)?.library, *protocol))
         });
         let of_first = self.apps.first().map_or(Protocol::Pmix, |(_, protocol)| *protocol);
         let (library, protocol) = needed.or_else(|| Some((self.loaded?, of_first)))?;
-        let is_set = |name: &&str| self.apps.iter().any(|(app, _)| value_of(app, name, &lookup).is_some());
+        let is_set = |name: &&str| self.apps.iter().any(|(app, _)| app.variable(name, &lookup).is_some());
         if protocol == Protocol::Pmix && library.settings().iter().any(is_set) {
             return None;
         }
@@ -226,17 +221,6 @@ impl MpiSearch {
         };
         Some(format!("modex: the program uses {name}, but no rank joined the job ({way}); {advice}\n"))
     }
-}
-
-/// The program's file, found as the start of a rank finds it.
-fn path_of(app: &App, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let directory = app.working_directory.clone().unwrap_or_default();
-    if app.program.as_bytes().contains(&b'/') {
-        return Some(directory.join(&app.program));
-    }
-    let places = value_of(app, "PATH", lookup)?;
-    let mut candidates = std::env::split_paths(&places).map(|place| directory.join(place).join(&app.program));
-    candidates.find(|path| path.is_file())
 }
 
 /// The first MPI library in a process's list of mappings (proc(5)).
@@ -279,29 +263,12 @@ mod tests {
         assert_eq!(mapped(&b"55d0-55d1 r--p 0000 fe:00 12 /bin/libmpi/true\n"[..]), None);
     }
 
-    #[test]
-    fn the_program_is_found_in_the_places_that_the_rank_searches() {
-        let app = |program: &str, path: Option<&str>, directory: Option<&str>| App {
-            count: 1,
-            program: program.into(),
-            arguments: Vec::new(),
-            environment: path.into_iter().map(|path| ("PATH".into(), path.into())).collect(),
-            working_directory: directory.map(PathBuf::from),
-        };
-        let found = |app: App| path_of(&app, |_| Some("/bin".into()));
-        assert_eq!(found(app("./a", None, Some("/tmp"))), Some("/tmp/./a".into()));
-        assert_eq!(found(app("sh", None, None)), Some("/bin/sh".into()));
-        assert_eq!(found(app("sh", Some("/nowhere:/usr/bin"), None)), Some("/usr/bin/sh".into()));
-        assert_eq!(found(app("sh", Some("/nowhere"), None)), None);
-    }
-
     fn app(environment: &[(&str, &str)]) -> App {
         App {
             count: 2,
             program: "/none".into(),
-            arguments: Vec::new(),
             environment: environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            working_directory: None,
+            ..App::default()
         }
     }
 
@@ -312,13 +279,5 @@ mod tests {
         {
             assert_eq!(MpiSetup::of(&app(&[]), choice, |_| None), MpiSetup { protocol, settings: Vec::new() });
         }
-    }
-
-    #[test]
-    fn the_last_setting_of_the_program_counts_before_the_launchers() {
-        let lookup = |name: &str| (name == "A").then(|| "launcher".into());
-        assert_eq!(value_of(&app(&[("A", "1"), ("A", "2")]), "A", lookup), Some("2".into()));
-        assert_eq!(value_of(&app(&[("B", "1")]), "A", lookup), Some("launcher".into()));
-        assert_eq!(value_of(&app(&[]), "B", lookup), None);
     }
 }

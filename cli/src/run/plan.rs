@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use modex::types::{Namespace, NamespaceError};
+use modex::types::{Info, Namespace, NamespaceError, ProcId};
 
 use super::apps::{App, RANK_COUNT_MAX};
 use super::cores::{self, CoresError};
+use super::rank_id::{FIRST_JOB, RankId};
 
 /// Why a job can't be planned.
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +29,14 @@ pub(crate) enum PlanError {
 }
 
 /// A job to start.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Plan {
+    /// Its number.
+    pub(super) job: u32,
+    /// The process that spawned it.
+    pub(super) parent: Option<ProcId>,
+    /// Values that the parent has given to all of its ranks.
+    pub(super) values: Vec<Info>,
     /// Its name.
     pub(super) namespace: Namespace,
     /// Its programs.
@@ -38,6 +45,8 @@ pub(super) struct Plan {
     pub(super) app_of_rank: Vec<usize>,
     /// Processors of each core, if ranks get bound to cores.
     pub(super) cores: Option<Vec<Vec<usize>>>,
+    /// The number of ranks that have cores already.
+    placed: usize,
     /// The start directory of programs without their own.
     pub(super) directory: PathBuf,
 }
@@ -49,18 +58,49 @@ impl Plan {
         if wanted > u64::from(RANK_COUNT_MAX) {
             return Err(PlanError::TooMany { wanted });
         }
-        let app_of_rank = apps
-            .iter()
-            .enumerate()
-            .flat_map(|(index, app)| std::iter::repeat_n(index, usize::try_from(app.count).unwrap_or(0)))
-            .collect();
         Ok(Self {
+            job: FIRST_JOB,
+            parent: None,
+            values: Vec::new(),
             namespace: Namespace::new(&format!("modex-{}", std::process::id()))?,
+            app_of_rank: app_of_rank(&apps),
             apps,
-            app_of_rank,
             cores: if bind { Some(cores::cores()?) } else { None },
+            placed: 0,
             directory: std::env::current_dir()?,
         })
+    }
+
+    /// A job that a process of a running job has spawned. Its ranks get the cores behind those of `placed` ranks.
+    pub(super) fn spawned(
+        &self,
+        job: u32,
+        parent: ProcId,
+        apps: Vec<App>,
+        placed: usize,
+    ) -> Result<Self, NamespaceError> {
+        Ok(Self {
+            job,
+            parent: Some(parent),
+            values: Vec::new(),
+            namespace: Namespace::new(&format!("{}-{job}", self.namespace))?,
+            app_of_rank: app_of_rank(&apps),
+            apps,
+            cores: self.cores.clone(),
+            placed,
+            directory: self.directory.clone(),
+        })
+    }
+
+    /// The number of its ranks.
+    pub(super) fn rank_count(&self) -> u32 {
+        u32::try_from(self.app_of_rank.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Its ranks, and the index of the program of each.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = (RankId, usize)> {
+        let job = self.job;
+        (0u32..).zip(&self.app_of_rank).map(move |(rank, app)| (RankId { job, rank }, *app))
     }
 
     /// The number of ranks and the smaller number of cores that they share, if ranks are bound.
@@ -70,10 +110,17 @@ impl Plan {
     }
 
     /// The processors to which a rank is bound. If there are more ranks than cores, ranks share cores in turn.
-    pub(super) fn place(&self, rank: usize) -> Option<&[usize]> {
+    pub(super) fn place(&self, rank: u32) -> Option<&[usize]> {
         let cores = self.cores.as_deref()?;
-        cores.get(rank % cores.len().max(1)).map(Vec::as_slice)
+        let index = self.placed.wrapping_add(usize::try_from(rank).ok()?);
+        cores.get(index % cores.len().max(1)).map(Vec::as_slice)
     }
+}
+
+/// For each rank, the index of its program: ranks are numbered through the programs.
+fn app_of_rank(apps: &[App]) -> Vec<usize> {
+    let ranks = |(index, app): (usize, &App)| std::iter::repeat_n(index, usize::try_from(app.count).unwrap_or(0));
+    apps.iter().enumerate().flat_map(ranks).collect()
 }
 
 #[cfg(test)]
@@ -81,7 +128,7 @@ mod tests {
     use super::*;
 
     fn app(count: u32) -> App {
-        App { count, program: "true".into(), arguments: Vec::new(), environment: Vec::new(), working_directory: None }
+        App { count, program: "true".into(), ..App::default() }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! No processes here: facts in, decisions out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
 use modex::stderr_log::printable;
 use modex::types::Time;
 use nix::sys::signal::Signal;
+
+use super::rank_id::{FIRST_JOB, RankId};
 
 /// The message of `MPI_Abort` in Open MPI 4.1.
 const NO_MESSAGE: &str = "N/A";
@@ -54,23 +56,23 @@ pub(super) enum Cause {
     /// A rank failed.
     Rank {
         /// The rank.
-        rank: u32,
+        rank: RankId,
         /// The kind of end.
         ending: Ending,
     },
     /// A rank connected and succeeded without finalizing. The others may wait for it for ever.
     Unfinalized {
         /// The rank.
-        rank: u32,
+        rank: RankId,
     },
     /// A rank failed because another rank had left the job without finalizing before.
     Left {
         /// The rank that left.
-        rank: u32,
+        rank: RankId,
         /// The kind of end, if it has ended already.
         ending: Option<Ending>,
         /// The rank that failed afterwards.
-        failed: u32,
+        failed: RankId,
         /// The kind of end.
         failure: Ending,
     },
@@ -78,8 +80,8 @@ pub(super) enum Cause {
     Abort {
         /// The requester, for people.
         requester: String,
-        /// Its rank, if it is one of the job.
-        rank: Option<u32>,
+        /// The rank, if it is one of the launcher's.
+        rank: Option<RankId>,
         /// The status it gave.
         status: i32,
         /// Its message.
@@ -126,13 +128,13 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rank { rank, ending } => write!(f, "rank {rank} {ending}"),
-            Self::Unfinalized { rank } => write!(f, "rank {rank} ended without finalizing"),
+            Self::Rank { rank, ending } => write!(f, "{rank} {ending}"),
+            Self::Unfinalized { rank } => write!(f, "{rank} ended without finalizing"),
             Self::Left { rank, ending: Some(ending), failed, failure } => {
-                write!(f, "rank {rank} {ending} without finalizing, then rank {failed} {failure}")
+                write!(f, "{rank} {ending} without finalizing, then {failed} {failure}")
             }
             Self::Left { rank, ending: None, failed, failure } => {
-                write!(f, "rank {rank} left the job without finalizing, then rank {failed} {failure}")
+                write!(f, "{rank} left the job without finalizing, then {failed} {failure}")
             }
             Self::Abort { requester, status, message, .. } if message.is_empty() || message == NO_MESSAGE => {
                 write!(f, "{requester} aborted the job with status {status}")
@@ -168,21 +170,22 @@ pub(super) enum Action {
     Kill,
 }
 
-/// The job's fate.
+/// The fate of the jobs.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    endings: Vec<Option<Ending>>,
+    /// The ranks of all jobs that have not ended as a whole, and how they ended.
+    endings: BTreeMap<RankId, Option<Ending>>,
     grace: Duration,
     time_limit: Option<(Time, Duration)>,
     stopped: Option<Stopped>,
     /// Whether a signal asked for the end, as the first cause or a later one.
     interrupted: bool,
     /// Ranks whose connection ended without finalize, in this order.
-    left: Vec<u32>,
+    left: Vec<RankId>,
     /// Ranks under whose name a process connected.
-    connected: BTreeSet<u32>,
+    connected: BTreeSet<RankId>,
     /// Ranks under whose name a process finalized.
-    finalized: BTreeSet<u32>,
+    finalized: BTreeSet<RankId>,
 }
 
 #[derive(Debug)]
@@ -205,10 +208,10 @@ enum Step {
 }
 
 impl Verdict {
-    /// A job of `rank_count` running ranks; after a failure the others get `grace` before they are killed.
-    pub(super) fn new(rank_count: usize, grace: Duration) -> Self {
-        Self {
-            endings: vec![None; rank_count],
+    /// The first job with `rank_count` running ranks. After a failure the others get `grace` before they are killed.
+    pub(super) fn new(rank_count: u32, grace: Duration) -> Self {
+        let mut verdict = Self {
+            endings: BTreeMap::new(),
             grace,
             time_limit: None,
             stopped: None,
@@ -216,7 +219,32 @@ impl Verdict {
             left: Vec::new(),
             connected: BTreeSet::new(),
             finalized: BTreeSet::new(),
-        }
+        };
+        verdict.add(FIRST_JOB, rank_count);
+        verdict
+    }
+
+    /// A job with this many running ranks was spawned.
+    pub(super) fn add(&mut self, job: u32, rank_count: u32) {
+        self.endings.extend((0..rank_count).map(|rank| (RankId { job, rank }, None)));
+    }
+
+    /// Whether all ranks of a job have ended.
+    pub(super) fn is_over(&self, job: u32) -> bool {
+        self.ranks_of(job).all(|(_, ending)| ending.is_some())
+    }
+
+    /// Forgets a spawned job that is over, or could not be started.
+    pub(super) fn remove(&mut self, job: u32) {
+        self.endings.retain(|id, _| id.job != job);
+        self.left.retain(|id| id.job != job);
+        self.connected.retain(|id| id.job != job);
+        self.finalized.retain(|id| id.job != job);
+    }
+
+    fn ranks_of(&self, job: u32) -> impl Iterator<Item = (RankId, Option<Ending>)> {
+        let [first, last] = [0, u32::MAX].map(|rank| RankId { job, rank });
+        self.endings.range(first..=last).map(|(id, ending)| (*id, *ending))
     }
 
     /// Ends the job if it still runs `limit` after `now`.
@@ -226,11 +254,11 @@ impl Verdict {
 
     /// A rank ended.
     #[must_use]
-    pub(super) fn ended(&mut self, now: Time, rank: u32, ending: Ending) -> Option<Action> {
-        if let Some(slot) = usize::try_from(rank).ok().and_then(|index| self.endings.get_mut(index)) {
+    pub(super) fn ended(&mut self, now: Time, rank: RankId, ending: Ending) -> Option<Action> {
+        if let Some(slot) = self.endings.get_mut(&rank) {
             *slot = Some(ending);
         }
-        let cause = match self.left.first() {
+        let cause = match self.left.iter().find(|left| left.job == rank.job) {
             _ if ending.is_success() && self.harms_others(rank) => Cause::Unfinalized { rank },
             _ if ending.is_success() => return None,
             Some(&first) if first != rank => {
@@ -243,30 +271,30 @@ impl Verdict {
 
     /// Whether a rank that succeeded left others behind that may wait for it. A rank that only started a program, or
     /// that never joined, does not.
-    fn harms_others(&self, rank: u32) -> bool {
+    fn harms_others(&self, rank: RankId) -> bool {
         let may_wait =
-            |(other, ending): (u32, &Option<Ending>)| other != rank && (ending.is_none() || self.is_in(other));
-        self.is_in(rank) && self.has_left(rank) && (0u32..).zip(&self.endings).any(may_wait)
+            |(other, ending): (RankId, Option<Ending>)| other != rank && (ending.is_none() || self.is_in(other));
+        self.is_in(rank) && self.has_left(rank) && self.ranks_of(rank.job).any(may_wait)
     }
 
     /// Whether a rank joined the job and has not finalized.
-    pub(super) fn is_in(&self, rank: u32) -> bool {
+    pub(super) fn is_in(&self, rank: RankId) -> bool {
         self.connected.contains(&rank) && !self.finalized.contains(&rank)
     }
 
     /// Whether the server has seen the end of this rank's connection, without finalize.
-    pub(super) fn has_left(&self, rank: u32) -> bool {
+    pub(super) fn has_left(&self, rank: RankId) -> bool {
         self.left.contains(&rank)
     }
 
     /// A process connected under the name of this rank.
-    pub(super) fn connected(&mut self, rank: u32) {
+    pub(super) fn connected(&mut self, rank: RankId) {
         self.connected.insert(rank);
     }
 
-    /// Whether the job has several ranks and none of them joined it.
+    /// Whether the first job has several ranks and none of them joined it.
     pub(super) fn is_joined_by_nobody(&self) -> bool {
-        self.endings.len() > 1 && self.connected.is_empty()
+        self.ranks_of(FIRST_JOB).nth(1).is_some() && self.connected.is_empty()
     }
 
     /// Whether a signal is what ended the job. Its ranks may not have had the time to join.
@@ -275,22 +303,22 @@ impl Verdict {
     }
 
     /// A process of this rank finalized.
-    pub(super) fn finalized(&mut self, rank: u32) {
+    pub(super) fn finalized(&mut self, rank: RankId) {
         self.finalized.insert(rank);
     }
 
     /// A rank's connection to the server ended without finalize. Whether that is a failure shows when ranks end.
-    pub(super) fn left(&mut self, rank: u32) {
+    pub(super) fn left(&mut self, rank: RankId) {
         self.left.push(rank);
     }
 
     /// Sorts ranks that ended together: the ones that left the job come first, in the order of leaving.
-    pub(super) fn order_of_leaving(&self, rank: u32) -> usize {
+    pub(super) fn order_of_leaving(&self, rank: RankId) -> usize {
         self.left.iter().position(|left| *left == rank).unwrap_or(usize::MAX)
     }
 
-    fn ending_of(&self, rank: u32) -> Option<Ending> {
-        *self.endings.get(usize::try_from(rank).ok()?)?
+    fn ending_of(&self, rank: RankId) -> Option<Ending> {
+        *self.endings.get(&rank)?
     }
 
     /// The job must end. The first cause counts; a second signal from the user ends the grace period.
@@ -350,9 +378,14 @@ impl Verdict {
         if self.interrupted { Some(Time::ZERO) } else { self.time_limit.map(|(end, _)| end) }
     }
 
+    /// Whether further jobs may start: no job has failed, and ranks run.
+    pub(super) fn permits_jobs(&self) -> bool {
+        self.stopped.is_none() && self.running() > 0
+    }
+
     /// The number of ranks that have not ended.
     pub(super) fn running(&self) -> usize {
-        self.endings.iter().filter(|ending| ending.is_none()).count()
+        self.endings.values().filter(|ending| ending.is_none()).count()
     }
 
     /// The number of running ranks besides the rank that is the cause. A rank that aborts the job may still run.
@@ -394,28 +427,32 @@ mod tests {
         Time::ZERO + Duration::from_secs(seconds)
     }
 
+    fn rank(rank: u32) -> RankId {
+        RankId { job: FIRST_JOB, rank }
+    }
+
     #[test]
     fn a_job_whose_ranks_all_succeed_succeeds() {
         let mut verdict = Verdict::new(2, GRACE);
-        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
-        assert_eq!(verdict.ended(at(1), 1, Ending::Exited(0)), None);
+        assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(0)), None);
+        assert_eq!(verdict.ended(at(1), rank(1), Ending::Exited(0)), None);
         assert_eq!((verdict.running(), verdict.shell_status()), (0, 0));
     }
 
     #[test]
     fn the_first_failure_stops_the_others_and_gives_the_status() {
         let mut verdict = Verdict::new(3, GRACE);
-        let cause = Cause::Rank { rank: 1, ending: Ending::Signaled(9) };
-        assert_eq!(verdict.ended(at(0), 1, Ending::Signaled(9)), Some(Action::Stop { cause, running: 2 }));
-        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(3)), None);
-        assert_eq!(verdict.ended(at(0), 2, Ending::Signaled(15)), None);
+        let cause = Cause::Rank { rank: rank(1), ending: Ending::Signaled(9) };
+        assert_eq!(verdict.ended(at(0), rank(1), Ending::Signaled(9)), Some(Action::Stop { cause, running: 2 }));
+        assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(3)), None);
+        assert_eq!(verdict.ended(at(0), rank(2), Ending::Signaled(15)), None);
         assert_eq!(verdict.shell_status(), 137);
     }
 
     #[test]
     fn ranks_that_ignore_the_request_are_killed_after_the_grace_period() {
         let mut verdict = Verdict::new(2, GRACE);
-        assert!(verdict.ended(at(10), 0, Ending::Exited(1)).is_some());
+        assert!(verdict.ended(at(10), rank(0), Ending::Exited(1)).is_some());
         assert_eq!(verdict.next_tick(), Some(at(12)));
         assert_eq!(verdict.tick(at(11)), None);
         assert_eq!(verdict.tick(at(12)), Some(Action::Kill));
@@ -428,21 +465,21 @@ mod tests {
     #[test]
     fn who_left_first_is_to_blame_even_if_others_end_before() {
         let mut verdict = Verdict::new(2, GRACE);
-        verdict.left(1);
+        verdict.left(rank(1));
         let failure = Ending::Exited(9);
-        let cause = Cause::Left { rank: 1, ending: None, failed: 0, failure };
+        let cause = Cause::Left { rank: rank(1), ending: None, failed: rank(0), failure };
         assert_eq!(cause.to_string(), "rank 1 left the job without finalizing, then rank 0 exited with status 9");
-        assert_eq!(verdict.ended(at(0), 0, failure), Some(Action::Stop { cause, running: 1 }));
-        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(101)), None);
+        assert_eq!(verdict.ended(at(0), rank(0), failure), Some(Action::Stop { cause, running: 1 }));
+        assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(101)), None);
         assert_eq!(verdict.shell_status(), 101);
     }
 
     #[test]
     fn a_rank_that_left_but_succeeded_is_named_with_the_status_of_the_one_that_failed() {
         let mut verdict = Verdict::new(2, GRACE);
-        verdict.left(1);
-        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), None);
-        let Some(Action::Stop { cause, .. }) = verdict.ended(at(0), 0, Ending::Exited(9)) else { panic!() };
+        verdict.left(rank(1));
+        assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(0)), None);
+        let Some(Action::Stop { cause, .. }) = verdict.ended(at(0), rank(0), Ending::Exited(9)) else { panic!() };
         assert_eq!(
             cause.to_string(),
             "rank 1 exited with status 0 without finalizing, then rank 0 exited with status 9"
@@ -454,13 +491,13 @@ mod tests {
     #[test]
     fn a_rank_that_joins_and_succeeds_without_finalizing_ends_the_job() {
         let mut verdict = Verdict::new(3, GRACE);
-        (0..3).for_each(|rank| verdict.connected(rank));
-        verdict.finalized(0);
-        assert_eq!(verdict.ended(at(0), 0, Ending::Exited(0)), None);
-        verdict.left(1);
-        let cause = Cause::Unfinalized { rank: 1 };
+        (0..3).for_each(|number| verdict.connected(rank(number)));
+        verdict.finalized(rank(0));
+        assert_eq!(verdict.ended(at(0), rank(0), Ending::Exited(0)), None);
+        verdict.left(rank(1));
+        let cause = Cause::Unfinalized { rank: rank(1) };
         assert_eq!(cause.to_string(), "rank 1 ended without finalizing");
-        assert_eq!(verdict.ended(at(0), 1, Ending::Exited(0)), Some(Action::Stop { cause, running: 1 }));
+        assert_eq!(verdict.ended(at(0), rank(1), Ending::Exited(0)), Some(Action::Stop { cause, running: 1 }));
         assert_eq!(verdict.shell_status(), 1);
     }
 
@@ -468,15 +505,15 @@ mod tests {
     fn a_rank_that_harms_nobody_need_not_finalize() {
         // It is alone, has not joined, has finalized in one of two processes, or its connection lives on in a child.
         let mut alone = Verdict::new(1, GRACE);
-        alone.connected(0);
-        alone.left(0);
-        assert_eq!(alone.ended(at(0), 0, Ending::Exited(0)), None);
+        alone.connected(rank(0));
+        alone.left(rank(0));
+        assert_eq!(alone.ended(at(0), rank(0), Ending::Exited(0)), None);
         let mut verdict = Verdict::new(4, GRACE);
-        (1..3).for_each(|rank| verdict.connected(rank));
-        verdict.left(1);
-        verdict.finalized(1);
-        for rank in 0..3 {
-            assert_eq!(verdict.ended(at(0), rank, Ending::Exited(0)), None);
+        (1..3).for_each(|number| verdict.connected(rank(number)));
+        verdict.left(rank(1));
+        verdict.finalized(rank(1));
+        for number in 0..3 {
+            assert_eq!(verdict.ended(at(0), rank(number), Ending::Exited(0)), None);
         }
     }
 
@@ -484,7 +521,7 @@ mod tests {
     fn a_job_of_one_rank_or_with_a_rank_that_joined_is_joined_by_somebody() {
         let mut verdict = Verdict::new(2, GRACE);
         assert!(verdict.is_joined_by_nobody() && !Verdict::new(1, GRACE).is_joined_by_nobody());
-        verdict.connected(1);
+        verdict.connected(rank(1));
         assert!(!verdict.is_joined_by_nobody() && !verdict.is_cut_short());
         assert!(verdict.stop(at(0), Cause::Signal(2)).is_some() && verdict.is_cut_short());
     }
@@ -504,7 +541,7 @@ mod tests {
         let cause = Cause::Signal(2);
         assert_eq!(cause.request(), Signal::SIGINT);
         assert_eq!(verdict.stop(at(0), cause.clone()), Some(Action::Stop { cause, running: 2 }));
-        assert_eq!(verdict.ended(at(1), 0, Ending::Exited(1)), None);
+        assert_eq!(verdict.ended(at(1), rank(0), Ending::Exited(1)), None);
         assert_eq!((verdict.tick(at(1)), verdict.next_tick()), (None, Some(at(2))));
         assert_eq!(verdict.tick(at(2)), Some(Action::Insist { running: 1 }));
         assert_eq!((verdict.tick(at(3)), verdict.next_tick()), (None, Some(at(4))));
@@ -530,7 +567,7 @@ mod tests {
     #[test]
     fn patience_with_readers_ends_at_the_time_limit_or_with_a_signal_whatever_ended_the_job() {
         let mut verdict = Verdict::new(1, GRACE);
-        assert!(verdict.ended(at(0), 0, Ending::Exited(1)).is_some());
+        assert!(verdict.ended(at(0), rank(0), Ending::Exited(1)).is_some());
         assert_eq!(verdict.patience_ends(), None);
         verdict.limit_time(at(0), Duration::from_secs(5));
         assert_eq!(verdict.patience_ends(), Some(at(5)));
@@ -541,7 +578,8 @@ mod tests {
     #[test]
     fn an_abort_with_a_status_that_looks_like_success_is_still_a_failure() {
         let mut verdict = Verdict::new(1, GRACE);
-        let cause = Cause::Abort { requester: "rank 0".into(), rank: Some(0), status: 256, message: "N/A".into() };
+        let cause =
+            Cause::Abort { requester: "rank 0".into(), rank: Some(rank(0)), status: 256, message: "N/A".into() };
         assert_eq!(cause.to_string(), "rank 0 aborted the job with status 256");
         assert!(verdict.stop(at(0), cause).is_some());
         assert_eq!(verdict.shell_status(), 1);

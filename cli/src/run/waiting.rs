@@ -3,20 +3,23 @@
 use std::fmt::Write;
 use std::fs;
 
-use modex::types::{Namespace, ProcId, Rank};
+use modex::types::{ProcId, Rank};
 use modex::{OpenOperation, OperationKind};
+
+use super::jobs::Jobs;
+use super::rank_id::{FIRST_JOB, RankId};
 
 /// Limit of the lines.
 const LINES_MAX: usize = 16;
 /// Limit of the processes that one line names.
 const NAMED_MAX: usize = 8;
 
-/// The lines about the operations of a job. `pid_of` gives the process of a rank that runs.
-pub(super) fn lines(operations: &[OpenOperation], job: &Namespace, pid_of: impl Fn(u32) -> Option<u32>) -> String {
+/// The lines about the operations of the launcher's jobs. `pid_of` gives the process of a rank that runs.
+pub(super) fn lines(operations: &[OpenOperation], jobs: &Jobs, pid_of: impl Fn(RankId) -> Option<u32>) -> String {
     let mut lines = String::new();
     for operation in operations.iter().take(LINES_MAX) {
         // Writing to a string does not fail.
-        let _ = writeln!(lines, "modex: {}", line(operation, job, &pid_of));
+        let _ = writeln!(lines, "modex: {}", line(operation, jobs, &pid_of));
     }
     if let Some(more) = operations.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
         let _ = writeln!(lines, "modex: {more} more operations wait");
@@ -24,11 +27,11 @@ pub(super) fn lines(operations: &[OpenOperation], job: &Namespace, pid_of: impl 
     lines
 }
 
-fn line(operation: &OpenOperation, job: &Namespace, pid_of: &impl Fn(u32) -> Option<u32>) -> String {
+fn line(operation: &OpenOperation, jobs: &Jobs, pid_of: &impl Fn(RankId) -> Option<u32>) -> String {
     let OpenOperation { kind, participants, arrived, missing, age } = operation;
     let seconds = age.as_secs_f64();
-    let who = participants.iter().map(|proc| name(proc, job)).take(NAMED_MAX).collect::<Vec<_>>().join(", ");
-    let awaited = if missing.is_empty() { "the host".to_owned() } else { awaited(missing, job, pid_of) };
+    let who = participants.iter().map(|proc| name(proc, jobs)).take(NAMED_MAX).collect::<Vec<_>>().join(", ");
+    let awaited = if missing.is_empty() { "the host".to_owned() } else { awaited(missing, jobs, pid_of) };
     if let OperationKind::Get(_) = kind {
         let asker = if participants.is_empty() { "the host" } else { &who };
         return format!("{kind} by {asker}: {seconds:.1} s; waiting for {awaited}");
@@ -39,13 +42,13 @@ fn line(operation: &OpenOperation, job: &Namespace, pid_of: &impl Fn(u32) -> Opt
 }
 
 /// The processes that an operation waits for, with the state of each.
-fn awaited(missing: &[ProcId], job: &Namespace, pid_of: &impl Fn(u32) -> Option<u32>) -> String {
+fn awaited(missing: &[ProcId], jobs: &Jobs, pid_of: &impl Fn(RankId) -> Option<u32>) -> String {
     let state = |proc: &ProcId| {
-        let rank = proc.rank.process().filter(|_| proc.namespace == *job);
-        rank.map(|rank| pid_of(rank).map_or_else(|| " (ended)".to_owned(), |pid| format!(" ({})", state_of(pid))))
+        jobs.rank(proc)
+            .map(|rank| pid_of(rank).map_or_else(|| " (ended)".to_owned(), |pid| format!(" ({})", state_of(pid))))
     };
     let named =
-        missing.iter().take(NAMED_MAX).map(|proc| format!("{}{}", name(proc, job), state(proc).unwrap_or_default()));
+        missing.iter().take(NAMED_MAX).map(|proc| format!("{}{}", name(proc, jobs), state(proc).unwrap_or_default()));
     let mut named = named.collect::<Vec<_>>().join(", ");
     if let Some(more) = missing.len().checked_sub(NAMED_MAX).filter(|more| *more > 0) {
         let _ = write!(named, " and {more} more");
@@ -53,11 +56,12 @@ fn awaited(missing: &[ProcId], job: &Namespace, pid_of: &impl Fn(u32) -> Option<
     named
 }
 
-/// A process or job, in short if it is of the launched job.
-fn name(proc: &ProcId, job: &Namespace) -> String {
-    match proc.rank {
-        Rank::Process(rank) if proc.namespace == *job => format!("rank {rank}"),
-        Rank::Wildcard if proc.namespace == *job => "all ranks".to_owned(),
+/// A process or job, in short if it is one of the launcher.
+fn name(proc: &ProcId, jobs: &Jobs) -> String {
+    match (proc.rank, jobs.number(&proc.namespace)) {
+        (Rank::Process(rank), Some(job)) => RankId { job, rank }.to_string(),
+        (Rank::Wildcard, Some(FIRST_JOB)) => "all ranks".to_owned(),
+        (Rank::Wildcard, Some(job)) => format!("all ranks of job {job}"),
         _ => proc.to_string(),
     }
 }
@@ -79,6 +83,8 @@ fn state_of(pid: u32) -> String {
 mod tests {
     use std::time::Duration;
 
+    use modex::types::Namespace;
+
     use super::*;
 
     fn operation(kind: OperationKind, ranks: &[Rank], arrived: usize, missing: &[u32]) -> OpenOperation {
@@ -94,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_waits_and_for_whom() {
-        let job = Namespace::new("job").unwrap();
+        let jobs = Jobs::new(Namespace::new("job").unwrap());
         let key = modex::types::Key::from_static("address");
         for (operation, expected) in [
             (
@@ -110,11 +116,11 @@ mod tests {
                 "modex: Get of \"address\" by rank 0: 4.2 s; waiting for rank 3 (ended)\n",
             ),
         ] {
-            assert_eq!(lines(&[operation], &job, |_| None), expected);
+            assert_eq!(lines(&[operation], &jobs, |_| None), expected);
         }
         let many: Vec<u32> = (0..100).collect();
         let all = vec![operation(OperationKind::Fence, &[Rank::Wildcard], 0, &many); 20];
-        let text = lines(&all, &job, |_| None);
+        let text = lines(&all, &jobs, |_| None);
         assert_eq!(text.lines().count(), LINES_MAX + 1);
         assert!(
             text.contains("rank 7 (ended) and 92 more\n") && text.ends_with("modex: 4 more operations wait\n"),

@@ -21,6 +21,7 @@ mod pmi;
 mod programs;
 mod shortage;
 mod sim;
+mod spawn;
 mod unread;
 mod who_is_missing;
 
@@ -31,6 +32,12 @@ fn client_process() {
         Ok("abort") => endings::abort_as_rank_one(),
         Ok("leave") => endings::leave_as_rank_one(),
         Ok("keep values") => ask::keep_values(),
+        Ok("spawn scripts") => spawn::spawn_scripts(),
+        Ok("spawn clients") => spawn::spawn_clients(),
+        Ok("meet the parent") => spawn::meet_the_parent(),
+        Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
+        Ok("spawn a failure") => spawn::spawn_a_failure(),
+        Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
     }

@@ -17,10 +17,10 @@ use rustc_hash::FxHashMap;
 use crate::gds::{KeyRef, Lookup, NamespaceReader, RealmRequest, Store};
 use crate::keys;
 use crate::os_error_hint::explain;
-use crate::pmi::{Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, VALUE_BYTES_MAX};
-use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Service, Tag, Unpublish, Version};
+use crate::pmi::{self, Answer, Command, CommandError, CommandReader, KEY_BYTES_MAX, VALUE_BYTES_MAX};
+use crate::proto::{self, Abort, Collective, Commit, Publish, Reply, Request, Service, Spawn, Tag, Unpublish, Version};
 use crate::server::{Credentials, Hello, Input, PeerId, StoreOffer};
-use crate::types::{AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
+use crate::types::{App, AsStatus, Info, Key, Kval, Namespace, ProcId, Rank, Scope, Status, Text, Value};
 
 /// A connection for a rank that speaks PMI-1. The rank inherits one end; the server serves the other one.
 #[derive(Debug)]
@@ -198,6 +198,7 @@ enum Question {
     Publish,
     Lookup,
     Unpublish,
+    Spawn,
     Abort,
     Finalize,
 }
@@ -294,7 +295,10 @@ impl PmiRank {
                 Ok(key) => self.ask(id, Question::Unpublish, 0, self.unpublish(key)),
                 Err(_) => say(Answer::Unpublished(Err(BAD_SERVICE))),
             },
-            Command::Spawn => say(Answer::NotSpawned("the launcher starts no further processes over PMI")),
+            Command::Spawn(spawn) => {
+                let (size_bytes, request) = spawn_request(spawn);
+                self.ask(id, Question::Spawn, size_bytes, request)
+            }
             Command::Abort { exit_code, message } => {
                 let message = (!message.is_empty()).then(|| Text::until_nul(message.as_bytes()));
                 let abort = Abort { status: Status::from_raw(exit_code), message, procs: Vec::new() };
@@ -335,6 +339,7 @@ impl PmiRank {
             Question::Publish => Answer::Published(outcome),
             Question::Lookup => Answer::Found(outcome.and_then(|()| port_in(reply).ok_or("service_not_found"))),
             Question::Unpublish => Answer::Unpublished(outcome),
+            Question::Spawn => Answer::Spawned(outcome),
             Question::Abort => return None,
             Question::Finalize => Answer::Finalized,
         };
@@ -365,7 +370,10 @@ impl PmiRank {
         // A rank on another node may have put it.
         let rank = owner.map_or(Rank::Undefined, Rank::Process);
         let reader = store.reader(&self.proc.namespace).ok_or("the job has ended")?;
-        let found = reader.get(&lookup(rank, &stored_name(key))).map_err(|_| "key not found")?;
+        let name = stored_name(key);
+        // The process that spawned the job may have put it.
+        let of_job = |_| reader.get(&lookup(Rank::Wildcard, &name));
+        let found = reader.get(&lookup(rank, &name)).or_else(of_job).map_err(|_| "key not found")?;
         found.as_str().ok_or("the value is no text")
     }
 
@@ -390,6 +398,42 @@ impl PmiRank {
     fn unpublish(&self, key: Key) -> Request {
         Request::Service(Service::Unpublish(Unpublish { uid: self.uid, keys: vec![key], directives: Vec::new() }))
     }
+}
+
+/// A spawn in the terms of PMIx, and its size.
+fn spawn_request(spawn: pmi::Spawn) -> (usize, Request) {
+    let text = |text: &str| Text::until_nul(text.as_bytes());
+    let values = spawn
+        .values
+        .iter()
+        .filter_map(|(key, value)| Some(Info::new(Key::new(stored_name(key)).ok()?, Value::String(text(value)))));
+    let job: Vec<Info> = values.collect();
+    let apps = spawn.programs.iter().map(|program| {
+        let words = std::iter::once(&program.command).chain(&program.arguments);
+        App {
+            command: Some(text(&program.command)),
+            argv: words.map(|word| text(word)).collect(),
+            environment: Vec::new(),
+            working_directory: None,
+            processes_max: program.count,
+            info: program.info.iter().filter_map(|(hint, value)| hint_info(hint, text(value))).collect(),
+        }
+    });
+    let apps: Vec<App> = apps.collect();
+    let of_app = |app: &App| app.argv.iter().map(|word| word.as_bytes().len()).sum::<usize>();
+    let size_bytes = apps.iter().map(of_app).sum::<usize>() + job.len() * VALUE_BYTES_MAX;
+    (size_bytes, Request::Service(Service::Spawn(Spawn { job, apps })))
+}
+
+/// A hint of MPI_Comm_spawn as a directive. MPI lets a launcher ignore the hints that it does not know.
+fn hint_info(hint: &str, value: Text) -> Option<Info> {
+    let key = match hint {
+        "wdir" => keys::WDIR.name(),
+        "host" | "hosts" => keys::HOST.name(),
+        "hostfile" => keys::HOSTFILE.name(),
+        _ => return None,
+    };
+    Some(Info::new(Key::from_static(key), Value::String(value)))
 }
 
 /// The name under which a key is stored. A key of PMI is never a key of the standard.

@@ -1,0 +1,40 @@
+//! The description of a job for the server.
+
+use modex::Server;
+use modex::gds::registration::{JobDescription, RegisterError};
+use modex::keys;
+use modex::types::{Info, Key};
+
+use crate::run::plan::Plan;
+
+/// All information that the standard requires from a host about a job on one node.
+pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, RegisterError> {
+    let rank_count = plan.rank_count();
+    let directory = server.directory().to_string_lossy();
+    let mut description = JobDescription::new(&plan.namespace)
+        .server(server.proc().clone())
+        .nodes([server.hostname()])
+        .ranks_by_node(std::iter::once(0..rank_count))
+        .own_node(0, directory.clone(), directory);
+    if let Some(parent) = &plan.parent {
+        description = description.spawned_by(parent.clone());
+    }
+    for value in &plan.values {
+        description = description.job_value(value.key.clone(), value.value.clone());
+    }
+    for app in &plan.apps {
+        let words = std::iter::once(&app.program).chain(&app.arguments);
+        let argv: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let working_directory = app.working_directory.as_ref().unwrap_or(&plan.directory);
+        description = description.app(app.count, argv, working_directory.to_string_lossy());
+    }
+    // The places of ranks; localities and the like follow from them.
+    for rank in 0..rank_count {
+        if let Some(place) = plan.place(rank) {
+            let processors: Vec<String> = place.iter().map(usize::to_string).collect();
+            let list = format!("hwloc:{}", processors.join(","));
+            description = description.process_value(rank, Key::from_static(keys::CPUSET.name()), list.as_str());
+        }
+    }
+    description.build()
+}

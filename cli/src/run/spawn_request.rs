@@ -1,0 +1,488 @@
+//! A process's request for another job (`PMIx_Spawn`), read into applications. No process is started here.
+//!
+//! Source: PMIx Standard, chapter on process management; RFC0022 for changes of the environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use modex::Spawn;
+use modex::keys::{self, TypedKey};
+use modex::types::{self, Envar, Info, InfoFlags, Status, Text, Value};
+use nix::unistd::{AccessFlags, access};
+
+use super::apps::App;
+
+/// Why a job can't be spawned.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SpawnRefusal {
+    /// A directive that must be honoured, and can't.
+    #[error("it requires {key}, which modex run does not know")]
+    Required {
+        /// The directive.
+        key: String,
+    },
+    /// A directive of the wrong type.
+    #[error("the value of {key} has the wrong type")]
+    WrongType {
+        /// The directive.
+        key: &'static str,
+    },
+    /// No application, or one without a program.
+    #[error("it names no program")]
+    NoProgram,
+    /// A number of processes below one.
+    #[error("it asks for {count} processes of {program:?}")]
+    Count {
+        /// The number.
+        count: i32,
+        /// The program.
+        program: OsString,
+    },
+    /// Too many ranks at a time.
+    #[error("it asks for {wanted} processes, and {room} more may run under this launcher")]
+    NoRoom {
+        /// The number asked for.
+        wanted: u64,
+        /// The number left.
+        room: u64,
+    },
+    /// Another machine.
+    #[error("it asks for the host {host}; modex run works on one machine")]
+    Host {
+        /// The host.
+        host: String,
+    },
+    /// A list of hosts that can't be read.
+    #[error("its list of hosts {path:?} can't be read: {reason}")]
+    HostFile {
+        /// The file.
+        path: OsString,
+        /// The operating system's reason.
+        reason: std::io::Error,
+    },
+    /// A directory that is none.
+    #[error("its directory {0:?} does not exist")]
+    NoDirectory(PathBuf),
+    /// A program that is not found.
+    #[error("its program {0:?} is not found")]
+    NotFound(OsString),
+    /// A file that is no program.
+    #[error("its program {0:?} can't be executed")]
+    NotExecutable(OsString),
+}
+
+impl SpawnRefusal {
+    /// The answer for the requester.
+    pub(super) const fn status(&self) -> Status {
+        match self {
+            Self::Required { .. } => Status::ERR_NOT_SUPPORTED,
+            Self::WrongType { .. } | Self::Count { .. } => Status::ERR_BAD_PARAM,
+            Self::NoProgram => Status::ERR_JOB_NO_EXE_SPECIFIED,
+            Self::NoRoom { .. } => Status::ERR_JOB_INSUFFICIENT_RESOURCES,
+            Self::Host { .. } | Self::HostFile { .. } => Status::ERR_JOB_FAILED_TO_MAP,
+            Self::NoDirectory(_) => Status::ERR_JOB_WDIR_NOT_FOUND,
+            Self::NotFound(_) => Status::ERR_JOB_EXE_NOT_FOUND,
+            Self::NotExecutable(_) => Status::ERR_JOB_APP_NOT_EXECUTABLE,
+        }
+    }
+}
+
+/// The machine on which the job would run.
+pub(super) struct Surroundings<'a> {
+    /// Its name.
+    pub(super) hostname: &'a str,
+    /// The directory of the session.
+    pub(super) session_directory: &'a Path,
+    /// The launcher's own variables.
+    pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// Directives for a job or an application. Some need no work on one machine: a spawned job may run on all processors, and its
+/// output goes to the launcher's.
+const KNOWN: [&str; 24] = [
+    keys::USERID.name(),
+    keys::GRPID.name(),
+    keys::SPAWNED.name(),
+    keys::PARENT_ID.name(),
+    keys::REQUESTOR_IS_CLIENT.name(),
+    keys::REQUESTOR_IS_TOOL.name(),
+    keys::PERSONALITY.name(),
+    keys::WDIR.name(),
+    keys::SET_SESSION_CWD.name(),
+    keys::PREFIX.name(),
+    keys::HOST.name(),
+    keys::HOSTFILE.name(),
+    keys::SET_ENVAR.name(),
+    keys::ADD_ENVAR.name(),
+    keys::UNSET_ENVAR.name(),
+    keys::PREPEND_ENVAR.name(),
+    keys::APPEND_ENVAR.name(),
+    keys::FIRST_ENVAR.name(),
+    keys::NOTIFY_COMPLETION.name(),
+    keys::FWD_STDOUT.name(),
+    keys::FWD_STDERR.name(),
+    keys::TIMEOUT.name(),
+    keys::SPAWN_TIMEOUT.name(),
+    keys::ALLOC_ID.name(),
+];
+
+/// The applications of a request. `room` is the number of processes that may be started.
+pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) -> Result<Vec<App>, SpawnRefusal> {
+    check_required(&request.job)?;
+    check_hosts(&request.job, surroundings)?;
+    if request.apps.is_empty() {
+        return Err(SpawnRefusal::NoProgram);
+    }
+    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings));
+    let apps = apps.collect::<Result<Vec<App>, _>>()?;
+    let wanted = apps.iter().map(|app| u64::from(app.count)).sum();
+    if wanted > room {
+        return Err(SpawnRefusal::NoRoom { wanted, room });
+    }
+    apps.iter().try_for_each(|app| check_program(app, surroundings))?;
+    Ok(apps)
+}
+
+fn read_app(app: &types::App, job: &[Info], surroundings: &Surroundings<'_>) -> Result<App, SpawnRefusal> {
+    check_required(&app.info)?;
+    check_hosts(&app.info, surroundings)?;
+    let program = app.command.as_ref().map(os_string).filter(|program| !program.is_empty());
+    let program = program.ok_or(SpawnRefusal::NoProgram)?;
+    let count = app.processes_max;
+    let count = u32::try_from(count).ok().filter(|count| *count > 0);
+    let count = count.ok_or_else(|| SpawnRefusal::Count { count: app.processes_max, program: program.clone() })?;
+    let mut environment = Environment::of(&app.environment, surroundings);
+    let prefix = [&app.info[..], job].iter().find_map(|infos| text(infos, keys::PREFIX).transpose()).transpose()?;
+    if let Some(prefix) = prefix {
+        environment.add_prefix(Path::new(&prefix));
+    }
+    job.iter().chain(&app.info).try_for_each(|directive| environment.change(directive))?;
+    let (environment, removed) = environment.finish();
+    let arguments = app.argv.iter().skip(1).map(os_string).collect();
+    let working_directory = working_directory(app, job, surroundings)?;
+    Ok(App { count, program, arguments, environment, removed, working_directory })
+}
+
+/// The libraries of clients always fill in the directory of the application, so directives count more.
+fn working_directory(
+    app: &types::App,
+    job: &[Info],
+    surroundings: &Surroundings<'_>,
+) -> Result<Option<PathBuf>, SpawnRefusal> {
+    for infos in [&app.info[..], job] {
+        if let Some(directory) = text(infos, keys::WDIR)? {
+            return Ok(Some(directory.into()));
+        }
+        if find(infos, keys::SET_SESSION_CWD).any(|info| info.value.as_bool() == Some(true)) {
+            return Ok(Some(surroundings.session_directory.to_owned()));
+        }
+    }
+    Ok(app.working_directory.as_ref().map(os_string).filter(|directory| !directory.is_empty()).map(PathBuf::from))
+}
+
+/// Values for all ranks of the job that its requester has put into the key space of PMI-1.
+pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
+    request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
+}
+
+fn check_required(infos: &[Info]) -> Result<(), SpawnRefusal> {
+    let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !KNOWN.contains(&info.key.as_str());
+    match infos.iter().find(is_refused) {
+        Some(info) => Err(SpawnRefusal::Required { key: info.key.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// Every host must be this machine.
+fn check_hosts(infos: &[Info], surroundings: &Surroundings<'_>) -> Result<(), SpawnRefusal> {
+    let is_here = |host: &str| {
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+        ["localhost", "127.0.0.1", "::1", surroundings.hostname].contains(&host)
+            || short(host) == short(surroundings.hostname)
+    };
+    let check = |host: &str| {
+        // Others write the number of slots behind a host.
+        let name =
+            host.trim().split_once(':').filter(|(name, _)| !name.is_empty()).map_or(host.trim(), |(name, _)| name);
+        if name.is_empty() || is_here(host.trim()) || is_here(name) {
+            Ok(())
+        } else {
+            Err(SpawnRefusal::Host { host: name.to_owned() })
+        }
+    };
+    for hosts in find(infos, keys::HOST) {
+        text_of(hosts, keys::HOST.name())?.to_string_lossy().split(',').try_for_each(check)?;
+    }
+    for file in find(infos, keys::HOSTFILE) {
+        let path = text_of(file, keys::HOSTFILE.name())?;
+        let lines = std::fs::read_to_string(&path).map_err(|reason| SpawnRefusal::HostFile { path, reason })?;
+        let words = lines.lines().map(|line| line.split('#').next().unwrap_or_default());
+        words.filter_map(|line| line.split_whitespace().next()).try_for_each(check)?;
+    }
+    Ok(())
+}
+
+/// The system says the same only when a process starts, and then some of the job may run already.
+fn check_program(app: &App, surroundings: &Surroundings<'_>) -> Result<(), SpawnRefusal> {
+    if let Some(directory) = app.working_directory.as_ref().filter(|directory| !directory.is_dir()) {
+        return Err(SpawnRefusal::NoDirectory(directory.clone()));
+    }
+    let path = app.program_path(surroundings.lookup).filter(|path| path.exists());
+    let path = path.ok_or_else(|| SpawnRefusal::NotFound(app.program.clone()))?;
+    if path.is_dir() || access(&path, AccessFlags::X_OK).is_err() {
+        return Err(SpawnRefusal::NotExecutable(app.program.clone()));
+    }
+    Ok(())
+}
+
+fn find<T: ?Sized>(infos: &[Info], key: TypedKey<T>) -> impl Iterator<Item = &Info> {
+    infos.iter().filter(move |info| info.key.as_str() == key.name())
+}
+
+fn text<T: ?Sized>(infos: &[Info], key: TypedKey<T>) -> Result<Option<OsString>, SpawnRefusal> {
+    find(infos, key).next().map(|info| text_of(info, key.name())).transpose()
+}
+
+fn text_of(info: &Info, key: &'static str) -> Result<OsString, SpawnRefusal> {
+    match &info.value {
+        Value::String(text) => Ok(os_string(text)),
+        _ => Err(SpawnRefusal::WrongType { key }),
+    }
+}
+
+fn os_string(text: &Text) -> OsString {
+    OsStr::from_bytes(text.as_bytes()).to_owned()
+}
+
+/// The variables of an application that differ from the launcher's.
+struct Environment<'a> {
+    /// The new value; none if the variable is removed.
+    changes: BTreeMap<OsString, Option<OsString>>,
+    lookup: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+/// A change of a variable by a value and a separator.
+type Change<'a> = fn(&mut Environment<'a>, &OsStr, &OsStr, &OsStr);
+
+impl<'a> Environment<'a> {
+    /// `settings` have the form `NAME=value`; others are ignored, as by `execve`.
+    fn of(settings: &[Text], surroundings: &Surroundings<'a>) -> Self {
+        let changes = settings.iter().filter_map(|setting| {
+            let bytes = setting.as_bytes();
+            let at = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
+            let (name, value) = (bytes.get(..at)?, bytes.get(at + 1..)?);
+            Some((OsStr::from_bytes(name).to_owned(), Some(OsStr::from_bytes(value).to_owned())))
+        });
+        Self { changes: changes.collect(), lookup: surroundings.lookup }
+    }
+
+    /// Applies one directive; others are for somebody else.
+    fn change(&mut self, directive: &Info) -> Result<(), SpawnRefusal> {
+        let key = directive.key.as_str();
+        if key == keys::UNSET_ENVAR.name() {
+            let name = text_of(directive, keys::UNSET_ENVAR.name())?;
+            self.changes.insert(name, None);
+            return Ok(());
+        }
+        let changes: [(TypedKey<_>, Change<'a>); 5] = [
+            (keys::SET_ENVAR, Self::set),
+            (keys::ADD_ENVAR, Self::add),
+            (keys::PREPEND_ENVAR, Self::prepend),
+            (keys::APPEND_ENVAR, Self::append),
+            (keys::FIRST_ENVAR, Self::put_first),
+        ];
+        let Some((key, change)) = changes.into_iter().find(|(change, _)| change.name() == key) else { return Ok(()) };
+        let Value::Envar(envar) = &directive.value else { return Err(SpawnRefusal::WrongType { key: key.name() }) };
+        let Envar { name, value, separator } = &**envar;
+        let name = name.as_ref().map(os_string).filter(|name| !name.is_empty() && !name.as_bytes().contains(&b'='));
+        let name = name.ok_or(SpawnRefusal::WrongType { key: key.name() })?;
+        let separator = [*separator];
+        let separator = if separator == [0] { OsStr::new("") } else { OsStr::from_bytes(&separator) };
+        change(self, &name, &value.as_ref().map(os_string).unwrap_or_default(), separator);
+        Ok(())
+    }
+
+    fn value(&self, name: &OsStr) -> Option<OsString> {
+        match self.changes.get(name) {
+            Some(change) => change.clone(),
+            None => (self.lookup)(name.to_str()?),
+        }
+    }
+
+    fn set(&mut self, name: &OsStr, value: &OsStr, _: &OsStr) {
+        self.changes.insert(name.to_owned(), Some(value.to_owned()));
+    }
+
+    fn add(&mut self, name: &OsStr, value: &OsStr, separator: &OsStr) {
+        if self.value(name).is_none() {
+            self.set(name, value, separator);
+        }
+    }
+
+    fn prepend(&mut self, name: &OsStr, value: &OsStr, separator: &OsStr) {
+        let joined = self.value(name).map(|old| [value, &old].join(separator));
+        self.set(name, joined.as_deref().unwrap_or(value), separator);
+    }
+
+    fn append(&mut self, name: &OsStr, value: &OsStr, separator: &OsStr) {
+        let joined = self.value(name).map(|old| [&old, value].join(separator));
+        self.set(name, joined.as_deref().unwrap_or(value), separator);
+    }
+
+    /// The value may stand in the variable already, and moves to its front.
+    fn put_first(&mut self, name: &OsStr, value: &OsStr, separator: &OsStr) {
+        if let ([byte], Some(old)) = (separator.as_bytes(), self.value(name)) {
+            let others = old.as_bytes().split(|it| it == byte).filter(|part| *part != value.as_bytes());
+            let others = others.map(OsStr::from_bytes).collect::<Vec<_>>().join(separator);
+            self.changes.insert(name.to_owned(), Some(others).filter(|others| !others.is_empty()));
+        }
+        self.prepend(name, value, separator);
+    }
+
+    /// An installation of the program's libraries.
+    fn add_prefix(&mut self, prefix: &Path) {
+        let colon = OsStr::new(":");
+        self.prepend(OsStr::new("PATH"), prefix.join("bin").as_os_str(), colon);
+        self.prepend(OsStr::new("LD_LIBRARY_PATH"), prefix.join("lib").as_os_str(), colon);
+    }
+
+    /// The variables to set, and the variables to remove.
+    fn finish(self) -> (Vec<(OsString, OsString)>, Vec<OsString>) {
+        let (mut set, mut removed) = (Vec::new(), Vec::new());
+        for (name, change) in self.changes {
+            match change {
+                Some(value) => set.push((name, value)),
+                None => removed.push(name),
+            }
+        }
+        (set, removed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use modex::types::Key;
+
+    use super::*;
+
+    fn info<T: ?Sized>(key: TypedKey<T>, value: impl Into<Value>) -> Info {
+        Info::new(Key::from_static(key.name()), value)
+    }
+
+    fn envar<T: ?Sized>(key: TypedKey<T>, name: &str, value: &str) -> Info {
+        let text = |text: &str| Some(Text::from(text));
+        info(key, Value::Envar(Box::new(Envar { name: text(name), value: text(value), separator: b':' })))
+    }
+
+    fn app(command: &str, info: Vec<Info>) -> types::App {
+        types::App {
+            command: Some(Text::from(command)),
+            argv: vec![Text::from(command), Text::from("-x")],
+            environment: vec![Text::from("OWN=app"), Text::from("junk"), Text::from("=x")],
+            working_directory: None,
+            processes_max: 2,
+            info,
+        }
+    }
+
+    fn read_of(job: Vec<Info>, apps: Vec<types::App>) -> Result<Vec<App>, SpawnRefusal> {
+        let lookup = |name: &str| match name {
+            "PATH" => Some("/usr/bin:/bin".into()),
+            "LIST" => Some("b:a:c".into()),
+            _ => None,
+        };
+        let session_directory = Path::new("/tmp");
+        read(&Spawn::new(job, apps), 4, &Surroundings { hostname: "node7.site", session_directory, lookup: &lookup })
+    }
+
+    fn refusal(job: Vec<Info>, apps: Vec<types::App>) -> (Status, String) {
+        let refusal = read_of(job, apps).unwrap_err();
+        (refusal.status(), refusal.to_string())
+    }
+
+    #[test]
+    fn an_application_has_its_program_arguments_and_processes() {
+        let apps = read_of(Vec::new(), vec![app("sh", Vec::new()), app("/bin/sh", Vec::new())]).unwrap();
+        assert_eq!((apps.len(), apps[0].count, &apps[0].arguments[..]), (2, 2, &["-x".into()][..]));
+        assert_eq!(apps[0].environment, [("OWN".into(), "app".into())]);
+    }
+
+    #[test]
+    fn changes_of_the_environment_are_made_in_order_first_those_of_the_job() {
+        let job = vec![
+            envar(keys::SET_ENVAR, "A", "job"),
+            envar(keys::ADD_ENVAR, "OWN", "job"),
+            envar(keys::PREPEND_ENVAR, "LIST", "0"),
+            envar(keys::PREPEND_ENVAR, "NEW", "only"),
+        ];
+        let of_app = vec![
+            envar(keys::APPEND_ENVAR, "A", "app"),
+            envar(keys::APPEND_ENVAR, "LIST", "9"),
+            envar(keys::FIRST_ENVAR, "LIST", "a"),
+            info(keys::UNSET_ENVAR, "NEW"),
+            info(keys::UNSET_ENVAR, "PATHS"),
+        ];
+        let apps = read_of(job, vec![app("sh", of_app)]).unwrap();
+        let set = [("A", "job:app"), ("LIST", "a:0:b:c:9"), ("OWN", "app")];
+        assert_eq!(apps[0].environment, set.map(|(name, value)| (name.into(), value.into())));
+        assert_eq!(apps[0].removed, ["NEW", "PATHS"].map(OsString::from));
+    }
+
+    #[test]
+    fn directives_of_an_application_count_more_than_those_of_the_job() {
+        let job = vec![info(keys::WDIR, "/usr"), info(keys::PREFIX, "/opt/a")];
+        let of_app = vec![info(keys::WDIR, "/"), info(keys::PREFIX, "/opt/b")];
+        let apps = read_of(job, vec![app("sh", of_app), app("sh", Vec::new())]).unwrap();
+        let directories = apps.iter().map(|app| app.working_directory.clone().unwrap());
+        assert_eq!(directories.collect::<Vec<_>>(), [Path::new("/"), Path::new("/usr")]);
+        let path = |app: &App| app.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+        assert_eq!(path(&apps[0]), Some("/opt/b/bin:/usr/bin:/bin".into()));
+        assert_eq!(path(&apps[1]), Some("/opt/a/bin:/usr/bin:/bin".into()));
+        let session = read_of(vec![info(keys::SET_SESSION_CWD, true)], vec![app("sh", Vec::new())]).unwrap();
+        assert_eq!(session[0].working_directory, Some("/tmp".into()));
+    }
+
+    #[test]
+    fn this_machine_has_several_names_and_others_are_refused() {
+        for hosts in ["node7.site", "node7", "localhost:4,node7:2", "127.0.0.1", ""] {
+            assert!(read_of(vec![info(keys::HOST, hosts)], vec![app("sh", Vec::new())]).is_ok(), "{hosts}");
+        }
+        let (status, reason) = refusal(vec![info(keys::HOST, "node7,node8")], vec![app("sh", Vec::new())]);
+        assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
+        assert!(reason.contains("node8") && reason.contains("one machine"), "{reason}");
+        let (status, reason) = refusal(Vec::new(), vec![app("sh", vec![info(keys::HOSTFILE, "/no/such")])]);
+        assert!(status == Status::ERR_JOB_FAILED_TO_MAP && reason.contains("/no/such"), "{reason}");
+    }
+
+    #[test]
+    fn a_request_that_can_not_be_fulfilled_is_refused_with_its_reason() {
+        let counted = |count| types::App { processes_max: count, ..app("sh", Vec::new()) };
+        let nameless = types::App { command: None, ..app("sh", Vec::new()) };
+        let lost = types::App { working_directory: Some(Text::from("/no/such")), ..app("sh", Vec::new()) };
+        let mut required = info(keys::INDEX_ARGV, true);
+        required.flags = InfoFlags::REQUIRED.bits();
+        for (status, job, apps) in [
+            (Status::ERR_JOB_NO_EXE_SPECIFIED, vec![], vec![]),
+            (Status::ERR_JOB_NO_EXE_SPECIFIED, vec![], vec![nameless]),
+            (Status::ERR_BAD_PARAM, vec![], vec![counted(0)]),
+            (Status::ERR_BAD_PARAM, vec![], vec![counted(-1)]),
+            (Status::ERR_BAD_PARAM, vec![info(keys::WDIR, 7_u32)], vec![counted(1)]),
+            (Status::ERR_BAD_PARAM, vec![info(keys::SET_ENVAR, "A=B")], vec![counted(1)]),
+            (Status::ERR_JOB_INSUFFICIENT_RESOURCES, vec![], vec![counted(3), counted(2)]),
+            (Status::ERR_JOB_INSUFFICIENT_RESOURCES, vec![], vec![counted(i32::MAX), counted(i32::MAX)]),
+            (Status::ERR_JOB_EXE_NOT_FOUND, vec![], vec![app("no-such-program", vec![])]),
+            (Status::ERR_JOB_EXE_NOT_FOUND, vec![], vec![app("/no/such", vec![])]),
+            (Status::ERR_JOB_APP_NOT_EXECUTABLE, vec![], vec![app("/etc/passwd", vec![])]),
+            (Status::ERR_JOB_APP_NOT_EXECUTABLE, vec![], vec![app("/etc", vec![])]),
+            (Status::ERR_JOB_WDIR_NOT_FOUND, vec![], vec![lost]),
+            (Status::ERR_NOT_SUPPORTED, vec![required], vec![counted(1)]),
+        ] {
+            let told = format!("{job:?} {apps:?}");
+            assert_eq!(refusal(job, apps).0, status, "{told}");
+        }
+        let optional = vec![info(keys::INDEX_ARGV, true)];
+        assert!(read_of(optional, vec![counted(1)]).is_ok());
+    }
+}

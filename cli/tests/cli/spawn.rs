@@ -1,0 +1,171 @@
+//! Jobs that ranks spawn.
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use modex::types::{App, Envar, Info, Key, Namespace, ProcId, Rank, Status, Text, Value};
+use modex::{AsStatus, Client, FenceOptions, keys};
+
+use crate::launch::{Ended, ROLE, modex};
+
+/// One rank that is this test binary and spawns as its task says.
+fn run(options: &[&str], task: &str) -> Ended {
+    let this = std::env::current_exe().unwrap();
+    let words = [this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    modex([&["run"], options, &["--"], &words].concat()).env(ROLE, task).run()
+}
+
+fn app(words: &[&str], count: i32, info: Vec<Info>) -> App {
+    App {
+        command: Some(Text::from(words[0])),
+        argv: words.iter().map(|word| Text::from(*word)).collect(),
+        environment: vec![Text::from("OF_APP=yes")],
+        working_directory: None,
+        processes_max: count,
+        info,
+    }
+}
+
+fn info(key: &'static str, value: impl Into<Value>) -> Info {
+    Info::new(Key::from_static(key), value)
+}
+
+fn spawn(client: &Client, job: Vec<Info>, apps: Vec<App>) -> Result<Namespace, Status> {
+    client.spawn(job, apps).wait().map_err(|error| error.status())
+}
+
+/// This test binary with another task.
+fn this(count: i32, task: &str) -> App {
+    let this = std::env::current_exe().unwrap();
+    let program = this.to_str().unwrap();
+    let mut app = app(&[program, "--exact", "client_process", "--nocapture"], count, Vec::new());
+    app.environment = vec![Text::from(format!("{ROLE}={task}").as_str())];
+    app
+}
+
+pub(crate) fn spawn_scripts() {
+    let client = Client::connect().unwrap();
+    let show = "echo \"$PMIX_RANK $OF_APP $LIST $PWD\"";
+    let envar = Envar { name: Some(Text::from("LIST")), value: Some(Text::from("b")), separator: b':' };
+    let job = vec![info(keys::PREPEND_ENVAR.name(), Value::Envar(Box::new(envar)))];
+    let in_root = vec![info(keys::WDIR.name(), "/")];
+    let namespace = spawn(&client, job, vec![app(&["sh", "-c", show], 2, in_root.clone()), app(&["pwd"], 1, in_root)]);
+    assert_eq!(namespace.unwrap().as_str(), format!("{}-1", client.proc().namespace));
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_rank_spawns_programs_with_changes_of_their_environment() {
+    let this = std::env::current_exe().unwrap();
+    let words = ["run", "--tag-output", this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    let ended = modex(words).env(ROLE, "spawn scripts").env("LIST", "a").run();
+    let mut spawned: Vec<&str> = ended.out.lines().filter(|line| line.starts_with("[1:")).collect();
+    spawned.sort_unstable();
+    assert_eq!(spawned, ["[1:0,stdout] 0 yes b:a /", "[1:1,stdout] 1 yes b:a /", "[1:2,stdout] /"], "{ended:?}");
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+pub(crate) fn spawn_clients() {
+    let client = Client::connect().unwrap();
+    let job = spawn(&client, Vec::new(), vec![this(2, "meet the parent")]).unwrap();
+    meet(&client, &job);
+    client.finalize().unwrap();
+}
+
+pub(crate) fn meet_the_parent() {
+    let client = Client::connect().unwrap();
+    assert!(client.get(client.proc().rank, keys::SPAWNED).unwrap());
+    let parent = client.get(Rank::Wildcard, keys::PARENT_ID).unwrap();
+    assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 2);
+    meet(&client, &parent.namespace);
+    client.finalize().unwrap();
+}
+
+/// Connects this job with another one, and disconnects it again.
+fn meet(client: &Client, other: &Namespace) {
+    let all = |namespace: &Namespace| ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
+    let mut both = vec![all(&client.proc().namespace), all(other)];
+    both.sort();
+    client.connect_processes(both.clone(), Vec::new()).wait().unwrap();
+    client.fence(&FenceOptions::new().procs(both.clone())).wait().unwrap();
+    client.disconnect_processes(both, Vec::new()).wait().unwrap();
+    println!("{} met {other}", client.proc());
+}
+
+#[test]
+fn a_spawned_job_knows_its_parent_and_meets_it() {
+    let ended = run(&[], "spawn clients");
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+    assert_eq!(ended.out.matches(" met modex-").count(), 3, "{ended:?}");
+}
+
+pub(crate) fn spawn_what_can_not_be() {
+    let client = Client::connect().unwrap();
+    for (expected, apps) in [
+        (Status::ERR_JOB_NO_EXE_SPECIFIED, vec![]),
+        (Status::ERR_JOB_EXE_NOT_FOUND, vec![app(&["no-such-program"], 1, vec![])]),
+        (Status::ERR_JOB_APP_NOT_EXECUTABLE, vec![app(&["/etc/passwd"], 1, vec![])]),
+        (Status::ERR_JOB_INSUFFICIENT_RESOURCES, vec![app(&["true"], 100_000, vec![])]),
+        (Status::ERR_JOB_FAILED_TO_MAP, vec![app(&["true"], 1, vec![info(keys::HOST.name(), "elsewhere")])]),
+        (Status::ERR_JOB_WDIR_NOT_FOUND, vec![app(&["true"], 1, vec![info(keys::WDIR.name(), "/no/such")])]),
+    ] {
+        assert_eq!(spawn(&client, Vec::new(), apps), Err(expected));
+    }
+    client.finalize().unwrap();
+}
+
+#[test]
+fn a_job_that_can_not_be_spawned_is_refused_with_the_reason_and_the_first_goes_on() {
+    let ended = run(&[], "spawn what can not be");
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.err.matches("can't be spawned: ").count(), 6, "{ended:?}");
+    assert!(ended.err.contains("it asks for the host elsewhere; modex run works on one machine"), "{ended:?}");
+}
+
+pub(crate) fn spawn_a_failure() {
+    let client = Client::connect().unwrap();
+    spawn(&client, Vec::new(), vec![app(&["sh", "-c", "exit $((PMIX_RANK * 3))"], 2, Vec::new())]).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_spawned_rank_that_fails_ends_all_jobs() {
+    let ended = run(&["--grace", "0.2"], "spawn a failure");
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    assert!(
+        ended.err.contains("modex: rank 1 of job 1 exited with status 3; the other 1 rank gets 0.2 s"),
+        "{ended:?}"
+    );
+}
+
+pub(crate) fn spawn_one_after_the_other() {
+    let client = Client::connect().unwrap();
+    let (sender, ends) = mpsc::channel();
+    let handler = client.register_event_handler(&[Status::EVENT_JOB_END], &[], move |call| {
+        let affected = call.info.iter().find(|info| info.key.as_str() == keys::EVENT_AFFECTED_PROC.name());
+        let _ = sender.send(affected.map(|info| info.value.clone()));
+        call.complete(Status::SUCCESS, Vec::new());
+    });
+    handler.wait().unwrap();
+    for number in 1..=20 {
+        let job = vec![info(keys::NOTIFY_COMPLETION.name(), true)];
+        let namespace = spawn(&client, job, vec![app(&["true"], 2, Vec::new())]).unwrap();
+        assert_eq!(namespace.as_str(), format!("{}-{number}", client.proc().namespace));
+        let ended = ends.recv_timeout(Duration::from_secs(20)).unwrap();
+        assert_eq!(ended, Some(Value::from(ProcId { namespace, rank: Rank::Wildcard })));
+    }
+    // The guardian and this rank are left.
+    let launcher = std::os::unix::process::parent_id();
+    let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
+    assert_eq!(children.split_whitespace().count(), 2, "{children}");
+    client.finalize().unwrap();
+}
+
+/// The launcher reaps each spawned job at its end, or a program that spawns for days would use up the process numbers.
+#[test]
+fn the_end_of_a_spawned_job_is_reported_and_nothing_of_it_stays() {
+    let ended = run(&[], "spawn one after the other");
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}

@@ -1,0 +1,146 @@
+//! The command that starts further processes. It takes many lines, and a group of them for each program.
+
+/// Longest spawn in bytes, with all of its lines.
+pub const SPAWN_BYTES_MAX: usize = 1 << 20;
+
+/// Further processes, as one job.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spawn {
+    /// The programs, in the order of their ranks.
+    pub programs: Vec<Program>,
+    /// Keys and values in the key space of the new job from its begin.
+    pub values: Vec<(String, String)>,
+}
+
+/// One program of a spawn.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The program.
+    pub command: String,
+    /// Its arguments, without its name.
+    pub arguments: Vec<String>,
+    /// The number of its processes.
+    pub count: i32,
+    /// Hints of the caller, such as `wdir`.
+    pub info: Vec<(String, String)>,
+}
+
+/// Why lines are no spawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SpawnLinesError {
+    /// Too many lines.
+    #[error("a spawn is longer than {SPAWN_BYTES_MAX} bytes")]
+    TooLong,
+    /// A field that should be a number.
+    #[error("the field {field:?} of a spawn is not a number")]
+    NoNumber {
+        /// The field.
+        field: &'static str,
+    },
+}
+
+/// A spawn whose last line has not come.
+#[derive(Debug)]
+pub(super) struct OpenSpawn {
+    spawn: Spawn,
+    program: Program,
+    /// The key that waits for its value.
+    key: Option<String>,
+    group_count: u32,
+    group: u32,
+    size_bytes: usize,
+}
+
+impl OpenSpawn {
+    /// A spawn has begun.
+    pub(super) fn begin() -> Self {
+        let (spawn, program) = (Spawn::default(), Program::default());
+        Self { spawn, program, key: None, group_count: 1, group: 1, size_bytes: 0 }
+    }
+
+    /// Takes a line. Returns the spawn if it is the last line of the last group.
+    pub(super) fn take(&mut self, line: &str) -> Result<Option<Spawn>, SpawnLinesError> {
+        self.size_bytes = self.size_bytes.saturating_add(line.len() + 1);
+        if self.size_bytes > SPAWN_BYTES_MAX {
+            return Err(SpawnLinesError::TooLong);
+        }
+        if line == "endcmd" {
+            self.spawn.programs.push(std::mem::take(&mut self.program));
+            let is_whole = self.group >= self.group_count;
+            return Ok(is_whole.then(|| std::mem::take(&mut self.spawn)));
+        }
+        let Some((name, value)) = line.split_once('=') else { return Ok(None) };
+        let number = |field| SpawnLinesError::NoNumber { field };
+        match name {
+            "nprocs" => self.program.count = value.parse().map_err(|_| number("nprocs"))?,
+            "execname" => self.program.command = value.to_owned(),
+            "totspawns" => self.group_count = value.parse().map_err(|_| number("totspawns"))?,
+            "spawnssofar" => self.group = value.parse().map_err(|_| number("spawnssofar"))?,
+            _ if is_numbered(name, "arg") => self.program.arguments.push(value.to_owned()),
+            _ if is_numbered(name, "preput_key_") || is_numbered(name, "info_key_") => {
+                self.key = Some(value.to_owned())
+            }
+            _ if is_numbered(name, "preput_val_") => {
+                self.spawn.values.extend(self.key.take().map(|key| (key, value.to_owned())));
+            }
+            _ if is_numbered(name, "info_val_") => {
+                self.program.info.extend(self.key.take().map(|key| (key, value.to_owned())));
+            }
+            // The numbers of arguments, values and hints follow from the lines.
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a name is this one with a number behind it.
+fn is_numbered(name: &str, start: &str) -> bool {
+    name.strip_prefix(start)
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<Spawn>, SpawnLinesError> {
+        let mut open = OpenSpawn::begin();
+        for line in text.lines() {
+            if let Some(spawn) = open.take(line)? {
+                return Ok(Some(spawn));
+            }
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn a_spawn_of_two_programs_is_read_as_mpich_writes_it() {
+        let text = "nprocs=2\nexecname=./a b\ntotspawns=2\nspawnssofar=1\nargcnt=2\narg1=-x=1\narg2=two words\n\
+                    preput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag#0$x=y$\n\
+                    info_num=1\ninfo_key_0=wdir\ninfo_val_0=/tmp\nendcmd\n\
+                    mcmd=spawn\nnprocs=1\nexecname=c\ntotspawns=2\nspawnssofar=2\nargcnt=0\ninfo_num=0\nendcmd\n";
+        let text_of = |text: &str| text.to_owned();
+        let first = Program {
+            command: text_of("./a b"),
+            arguments: vec![text_of("-x=1"), text_of("two words")],
+            count: 2,
+            info: vec![(text_of("wdir"), text_of("/tmp"))],
+        };
+        let second = Program { command: text_of("c"), count: 1, ..Program::default() };
+        let values = vec![(text_of("PARENT_ROOT_PORT_NAME"), text_of("tag#0$x=y$"))];
+        assert_eq!(read(text), Ok(Some(Spawn { programs: vec![first, second], values })));
+    }
+
+    #[test]
+    fn a_spawn_has_a_bound_and_real_numbers() {
+        let no_number = |field| Err(SpawnLinesError::NoNumber { field });
+        assert_eq!(read("nprocs=many\n"), no_number("nprocs"));
+        assert_eq!(read("nprocs=1\ntotspawns=\n"), no_number("totspawns"));
+        let argument = format!("arg1={}\n", "a".repeat(1000));
+        assert_eq!(read(&argument.repeat(1100)), Err(SpawnLinesError::TooLong));
+        assert_eq!(
+            read("argument=a\narg=b\npreput_val_0=x\nendcmd\n"),
+            Ok(Some(Spawn { programs: vec![Program::default()], values: vec![] }))
+        );
+    }
+}
