@@ -297,7 +297,7 @@ fn a_spawned_rank_knows_it_and_reads_the_values_of_its_parent() {
     let node = TestServer::local();
     let job = namespace("job");
     let value = Info::new(Key::from_static("pmi.PARENT"), "tag#0$");
-    let description = JobDescription::new(&job).nodes([node.server.hostname()]).ranks_by_node([0..1]);
+    let description = JobDescription::new(&job).nodes([node.server.hostname()]).ranks_by_node(std::iter::once(0..1));
     let description = description.spawned_by(proc("first", 3)).job_value(value.key, value.value).build().unwrap();
     node.server.register_namespace(&job, 1, description).wait().unwrap();
     node.register_client("job", 0);
