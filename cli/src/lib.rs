@@ -12,6 +12,8 @@ mod demo;
 mod generate;
 mod info;
 mod inspect;
+mod manual;
+mod printing;
 mod run;
 mod sim;
 mod time_table;
@@ -26,11 +28,30 @@ use nix::sys::resource::{Resource, getrlimit};
 
 /// PMIx from shared memory: run, inspect, ask and measure jobs on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true, after_long_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const HELP: &str = "\
+Examples:
+  modex run -n 4 -- ./program arg
+  modex inspect
+  modex get -n modex-4711 -r 0 PMIX_HOSTNAME
+  modex query PMIX_QUERY_NAMESPACES
+
+Exit status:
+  0  Done
+  1  An error, in one line on standard error
+  2  The command line makes no sense
+
+The status of `modex run` is that of the first rank that fails. The reader of an output may close its
+pipe early, as `head` does: this is no error.
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  TMPDIR     Directory of the files by which jobs are found [default: /tmp]";
 
 #[derive(Debug, Subcommand)]
 enum Command {

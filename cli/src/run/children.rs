@@ -29,13 +29,15 @@ use super::verdict::Ending;
     in_directory(.directory.as_deref()),
     about_interpreter(.interpreter.as_deref()),
     explain_start(.reason),
-    about_descriptors(.reason, *.rank_count)
+    about_descriptors(.reason, *.rank_count, *.file_count)
 )]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: u32,
     /// The number of ranks of the job.
     rank_count: usize,
+    /// The number of files for their output.
+    file_count: usize,
     /// The program.
     program: OsString,
     /// Its directory, if not the launcher's. The system's reason may be about the directory or the program.
@@ -47,11 +49,11 @@ pub(crate) struct SpawnError {
 }
 
 impl SpawnError {
-    fn new(rank: u32, rank_count: usize, app: &App, reason: io::Error) -> Self {
+    fn new(rank: u32, (rank_count, file_count): (usize, usize), app: &App, reason: io::Error) -> Self {
         let is_missing = reason.kind() == io::ErrorKind::NotFound;
         let interpreter = is_missing.then(|| missing_interpreter(app)).flatten();
         let (program, directory) = (app.program.clone(), app.working_directory.clone());
-        Self { rank, rank_count, program, directory, interpreter, reason }
+        Self { rank, rank_count, file_count, program, directory, interpreter, reason }
     }
 
     /// The launcher's exit status, as shells have it: the program was not found, or is not executable.
@@ -91,11 +93,11 @@ fn in_directory(directory: Option<&Path>) -> String {
 }
 
 /// The number of descriptors that the job needs, if there were too few.
-fn about_descriptors(reason: &io::Error, rank_count: usize) -> String {
+fn about_descriptors(reason: &io::Error, rank_count: usize, file_count: usize) -> String {
     if reason.raw_os_error() != Some(Errno::EMFILE as i32) {
         return String::new();
     }
-    let needed = DESCRIPTORS_OF_LAUNCHER + DESCRIPTORS_OF_RANK * rank_count;
+    let needed = DESCRIPTORS_OF_LAUNCHER + DESCRIPTORS_OF_RANK * rank_count + file_count;
     format!("; a job of {rank_count} ranks needs {needed}")
 }
 
@@ -130,6 +132,8 @@ pub(super) struct RankSetup {
     pub(super) suggested: Vec<(&'static str, OsString)>,
     /// Variables that the launcher sets.
     pub(super) environment: Vec<(String, String)>,
+    /// Whether its standard error is its standard output (`2>&1`).
+    pub(super) is_merged: bool,
 }
 
 /// All ranks of the job, in one process group.
@@ -138,6 +142,8 @@ pub(super) struct Children {
     ranks: Vec<Rank>,
     /// The number of ranks that the job will have.
     rank_count: usize,
+    /// The number of files for their output.
+    file_count: usize,
     /// The group exists as long as its leader, the guardian.
     group: Pid,
     orphans: Orphans,
@@ -149,14 +155,15 @@ pub(super) struct Children {
 pub(super) struct Pipes {
     pub(super) pid: u32,
     pub(super) out: OwnedFd,
-    pub(super) error: OwnedFd,
+    /// Standard error, unless it is standard output.
+    pub(super) error: Option<OwnedFd>,
     pub(super) input: Option<ChildStdin>,
 }
 
 impl Children {
-    /// A group without ranks; later this number of ranks joins it.
-    pub(super) fn new(group: Pid, rank_count: usize) -> Self {
-        Self { ranks: Vec::new(), rank_count, group, orphans: Orphans::adopt(group), is_finished: false }
+    /// A group without ranks; later this number of ranks joins it. Their output goes to this number of files.
+    pub(super) fn new(group: Pid, rank_count: usize, file_count: usize) -> Self {
+        Self { ranks: Vec::new(), rank_count, file_count, group, orphans: Orphans::adopt(group), is_finished: false }
     }
 
     /// Starts the next rank. It inherits the descriptor under the same number. A child inherits the starter's
@@ -170,8 +177,8 @@ impl Children {
         with_input: bool,
     ) -> Result<Pipes, SpawnError> {
         let rank = u32::try_from(self.ranks.len()).unwrap_or(u32::MAX);
-        let rank_count = self.rank_count;
-        let failed = |reason| SpawnError::new(rank, rank_count, app, reason);
+        let counts = (self.rank_count, self.file_count);
+        let failed = |reason| SpawnError::new(rank, counts, app, reason);
         let mut command = Command::new(&app.program);
         let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
         removed.for_each(|name| {
@@ -189,6 +196,7 @@ impl Children {
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
         }
+        let merged = if setup.is_merged { Some(merge_outputs(&mut command).map_err(failed)?) } else { None };
         if let Some(inherited) = inherited {
             // Only this thread starts ranks. A helper that another thread starts in this moment inherits the descriptor,
             // too, and ends soon.
@@ -196,13 +204,13 @@ impl Children {
         }
         let mut process = at_place(processors, || command.spawn()).map_err(failed)?;
         let no_pipe = || failed(io::Error::other("no pipe"));
-        let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
-        let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
+        let out = merged.or_else(|| process.stdout.take().map(OwnedFd::from)).ok_or_else(no_pipe)?;
+        let error = process.stderr.take().map(OwnedFd::from);
         let input = process.stdin.take();
         let pid = process.id();
         self.ranks.push(Rank { process, ended: false });
         set_nonblocking(out.as_fd()).map_err(failed)?;
-        set_nonblocking(error.as_fd()).map_err(failed)?;
+        error.as_ref().map_or(Ok(()), |error| set_nonblocking(error.as_fd())).map_err(failed)?;
         Ok(Pipes { pid, out, error, input })
     }
 
@@ -290,6 +298,14 @@ fn survives(process: u32, signal: Signal) -> bool {
         mask >> (signal as i32 - 1) & 1 == 1
     };
     has("SigCgt") || has("SigBlk")
+}
+
+/// Gives a process one pipe for both outputs, so that their order stays. Returns the launcher's end. The other end is
+/// closed here with the command.
+fn merge_outputs(command: &mut Command) -> io::Result<OwnedFd> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    Ok(reader.into())
 }
 
 /// Runs `start` while the calling thread is bound to these processors.

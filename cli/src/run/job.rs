@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Builder;
@@ -22,10 +22,12 @@ use super::Input;
 use super::apps::AppError;
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
+use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News};
 use super::last_output::LastOutput;
+use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
@@ -52,7 +54,9 @@ const PMI_VARIABLES: [&str; 8] =
 /// The user's request.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) tag_output: bool,
+    pub(super) marks: LineMarks,
+    pub(super) is_merged: bool,
+    pub(super) files: OutputFiles,
     pub(super) input: Input,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
@@ -79,6 +83,9 @@ pub(crate) enum JobError {
     /// The command line requests something that the launcher can't provide.
     #[error(transparent)]
     App(#[from] AppError),
+    /// No files for the ranks' output.
+    #[error(transparent)]
+    Files(#[from] OutputFilesError),
     /// No place for the job's files.
     #[error(
         "the launcher cannot make the job's directory {path}: {reason}; \
@@ -140,7 +147,7 @@ pub(super) struct LaunchedJob {
 
 impl LaunchedJob {
     /// Starts server and ranks.
-    pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
+    pub(super) fn start(plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
         let clock = Clock::start();
         let (poller, bell) = Poller::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
         let path = SessionDirectory::choose(&std::env::temp_dir());
@@ -165,11 +172,11 @@ impl LaunchedJob {
         let mut job = Self {
             server,
             directory,
-            children: Children::new(guardian.group(), rank_count),
+            children: Children::new(guardian.group(), rank_count, settings.files.count()),
             streams: Vec::new(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
-            output_writer: OutputWriter::new(bell),
+            output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
@@ -211,15 +218,16 @@ impl LaunchedJob {
     fn set_up(&self, proc: &ProcId, mpi_setup: &MpiSetup, descriptor: i32) -> Result<RankSetup, ServerError> {
         let of_pmix = self.server.setup_fork(proc)?;
         let suggested = mpi_setup.settings.clone();
+        let is_merged = self.settings.is_merged;
         Ok(match mpi_setup.protocol {
             Protocol::Pmix => {
                 let removed = PMI_VARIABLES.map(str::to_owned).into();
-                RankSetup { removed, suggested, environment: of_pmix }
+                RankSetup { removed, suggested, environment: of_pmix, is_merged }
             }
             Protocol::Pmi1 => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
                 let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
-                RankSetup { removed, suggested, environment: self.server.pmi_variables(proc, descriptor)? }
+                RankSetup { removed, suggested, environment: self.server.pmi_variables(proc, descriptor)?, is_merged }
             }
         })
     }
@@ -248,9 +256,8 @@ impl LaunchedJob {
                 self.speaks_pmi.insert(rank);
                 self.server.serve_pmi(channel, pipes.pid)?;
             }
-            let tag = self.settings.tag_output;
-            self.watch(ForwardedStream::new(pipes.out, rank, Channel::Out, tag))?;
-            self.watch(ForwardedStream::new(pipes.error, rank, Channel::Error, tag))?;
+            self.watch(pipes.out, rank, Channel::Out)?;
+            pipes.error.map_or(Ok(()), |error| self.watch(error, rank, Channel::Error))?;
             inputs.extend(pipes.input);
         }
         if !inputs.is_empty() {
@@ -263,8 +270,10 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn watch(&mut self, stream: ForwardedStream) -> Result<(), JobError> {
-        self.streams.push(Some(stream));
+    fn watch(&mut self, source: OwnedFd, rank: u32, channel: Channel) -> Result<(), JobError> {
+        let prefix = LinePrefix::new(self.settings.marks, rank, channel);
+        let destination = self.output_writer.destination(rank, channel);
+        self.streams.push(Some(ForwardedStream::new(source, destination, prefix)));
         self.listen(self.streams.len() - 1)
     }
 
@@ -472,7 +481,7 @@ impl LaunchedJob {
 
     /// Prints a message for the user. It ends a rank's long line on standard error first.
     fn say(&mut self, text: &str) {
-        let holder = self.output_locks.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
+        let holder = self.output_locks.holder(Destination::Error).and_then(|index| self.streams.get_mut(index));
         let line_end = holder.and_then(Option::as_mut).map_or("", ForwardedStream::cut);
         self.output_writer.say(&format!("{line_end}{text}"));
     }
@@ -487,8 +496,8 @@ impl LaunchedJob {
             self.look_for_mpi();
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
-        let channel = stream.channel();
-        if !self.output_locks.admits(index, channel) {
+        let destination = stream.destination();
+        if !self.output_locks.admits(index, destination) {
             // A waiting stream in the poll set would wake the loop again and again.
             let _ = self.poller.forget(stream.fd());
             return Ok(());
@@ -500,11 +509,11 @@ impl LaunchedJob {
             lines.extend_from_slice(stream.cut().as_bytes());
         }
         let is_mid_line = stream.is_mid_line();
-        self.push(index, channel, lines)?;
+        self.push(index, destination, lines)?;
         if has_ended {
             self.close(index)?;
         } else {
-            self.hand_on(index, channel, is_mid_line)?;
+            self.hand_on(index, destination, is_mid_line)?;
         }
         if !self.output_writer.has_room() {
             self.pause();
@@ -512,22 +521,22 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> Result<(), JobError> {
-        let pushed = self.output_writer.push(index, channel, lines);
+    fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> Result<(), JobError> {
+        let pushed = self.output_writer.push(index, destination, lines);
         pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
     }
 
     /// Ends a rank's long line, so that others can write.
     fn cut(&mut self, index: usize) -> Result<(), JobError> {
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
-        let (channel, line_end) = (stream.channel(), stream.cut());
-        self.push(index, channel, line_end.into())?;
-        self.hand_on(index, channel, false)
+        let (destination, line_end) = (stream.destination(), stream.cut());
+        self.push(index, destination, line_end.into())?;
+        self.hand_on(index, destination, false)
     }
 
     /// Listens again to the streams that waited for the end of this rank's line, if the line has ended.
-    fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
-        let waiting = self.output_locks.wrote(self.clock.now(), index, channel, is_mid_line);
+    fn hand_on(&mut self, index: usize, destination: Destination, is_mid_line: bool) -> Result<(), JobError> {
+        let waiting = self.output_locks.wrote(self.clock.now(), index, destination, is_mid_line);
         // After a pause the loop listens to all of them.
         if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
     }
@@ -536,7 +545,7 @@ impl LaunchedJob {
         let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
-        self.hand_on(index, stream.channel(), false)
+        self.hand_on(index, stream.destination(), false)
     }
 
     fn listen(&self, index: usize) -> Result<(), JobError> {
