@@ -14,6 +14,7 @@ mod info;
 mod inspect;
 mod manual;
 mod printing;
+mod ps;
 mod run;
 mod sim;
 mod time_table;
@@ -37,6 +38,7 @@ struct Cli {
 const HELP: &str = "\
 Examples:
   modex run -n 4 -- ./program arg
+  modex ps
   modex inspect
   modex get -n modex-4711 -r 0 PMIX_HOSTNAME
   modex query PMIX_QUERY_NAMESPACES
@@ -59,6 +61,8 @@ enum Command {
     Run(run::RunOptions),
     /// A program to run under `modex run`: exchanges values between all ranks and checks every one
     Demo(demo::DemoOptions),
+    /// List the jobs of this user on this machine, and what they wait for
+    Ps(ps::PsOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
@@ -132,6 +136,7 @@ fn run_command() -> ExitCode {
     let outcome = match command {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Ps(options) => ps::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),

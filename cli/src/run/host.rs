@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use modex::types::{ProcId, Time};
-use modex::{AbortUpcall, Capabilities, Host, Moment, Responder};
+use modex::types::{Info, ProcId, Status, Time};
+use modex::{AbortUpcall, Capabilities, Host, Moment, QueryInfo, Requester, Responder};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
+use super::waiting::OPERATIONS;
 
 /// An event for the launcher's loop.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) enum News {
         /// Its message.
         message: String,
     },
+    /// A process asks for the operations that wait.
+    Operations(Responder<Vec<Info>>),
     /// A process connected under the name of a rank.
     Connected {
         /// The rank.
@@ -88,7 +91,7 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT
+        Capabilities::ABORT | Capabilities::QUERY
     }
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
@@ -99,6 +102,18 @@ impl Host for LauncherHost {
             self.bell.wake();
         }
         reply.succeed(());
+    }
+
+    /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.
+    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        let mut keys = request.queries.iter().flat_map(|query| &query.keys).peekable();
+        if keys.peek().is_none() || keys.any(|key| key.as_bytes() != OPERATIONS.as_bytes()) {
+            return reply.fail(Status::ERR_NOT_SUPPORTED);
+        }
+        // A closed channel means that the launcher is ending the job already. The reply is then an error.
+        if self.news.send(News::Operations(reply)).is_ok() {
+            self.bell.wake();
+        }
     }
 
     fn observed(&self, proc: &ProcId, moment: Moment) {

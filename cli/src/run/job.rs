@@ -13,8 +13,8 @@ use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::{JobDescription, RegisterError};
 use modex::keys;
 use modex::os_error_hint::explain_start;
-use modex::types::{Info, Key, Namespace, ProcId, Time};
-use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::types::{DataArray, DataType, Info, Key, Namespace, ProcId, Time, Value};
+use modex::{BuildError, ForeignClients, Responder, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -132,6 +132,8 @@ pub(super) struct LaunchedJob {
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
     news: Receiver<News>,
+    /// Processes that ask for the operations that wait.
+    askers: Vec<Responder<Vec<Info>>>,
     verdict: Verdict,
     mpi_search: MpiSearch,
     /// The ranks with a connection for PMI-1.
@@ -180,6 +182,7 @@ impl LaunchedJob {
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
+            askers: Vec::new(),
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
             speaks_pmi: BTreeSet::new(),
@@ -338,6 +341,7 @@ impl LaunchedJob {
                 Wakeup::Stream { index } => self.pump(index)?,
             }
         }
+        self.answer_askers();
         let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -415,6 +419,7 @@ impl LaunchedJob {
                 let action = self.verdict.stop(self.clock.now(), cause);
                 self.act(action);
             }
+            News::Operations(asker) => self.askers.push(asker),
             News::Connected { rank } => self.verdict.connected(rank),
             News::Finalized { rank } => self.verdict.finalized(rank),
             News::Left { rank } => self.verdict.left(rank),
@@ -459,15 +464,30 @@ impl LaunchedJob {
 
     /// Says which operations wait, and for which ranks. `says_none`: also if there is none.
     fn say_what_waits(&mut self, says_none: bool) {
-        // Without a server no operation waits.
-        let operations = self.server.open_operations().unwrap_or_default();
-        if operations.is_empty() && says_none {
+        let texts = self.what_waits();
+        if texts.is_empty() && says_none {
             self.say("modex: no operation of the ranks waits\n");
         }
-        let lines = waiting::lines(&operations, &self.namespace, |rank| self.children.running(rank));
-        if !lines.is_empty() {
-            self.say(&lines);
+        if !texts.is_empty() {
+            self.say(&texts.iter().map(|text| format!("modex: {text}\n")).collect::<String>());
         }
+    }
+
+    fn what_waits(&self) -> Vec<String> {
+        // Without a server no operation waits.
+        let operations = self.server.open_operations().unwrap_or_default();
+        waiting::texts(&operations, &self.namespace, |rank| self.children.running(rank))
+    }
+
+    /// Answers once in a turn, so that a process that asks without end holds up nothing.
+    fn answer_askers(&mut self) {
+        if self.askers.is_empty() {
+            return;
+        }
+        let elements: Vec<Value> = self.what_waits().iter().map(|text| Value::from(text.as_str())).collect();
+        let array = Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }));
+        let answer = Info::new(Key::from_static(waiting::OPERATIONS), array);
+        self.askers.drain(..).for_each(|asker| asker.succeed(vec![answer.clone()]));
     }
 
     /// Stops the ranks and then the launcher, until somebody continues the launcher.

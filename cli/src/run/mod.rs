@@ -50,6 +50,7 @@ pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
 use line_prefix::LineMarks;
 pub(super) use session::SessionDirectory;
+pub(super) use waiting::OPERATIONS;
 
 use super::Outcome;
 
@@ -172,6 +173,7 @@ Signals:
   SIGUSR2 is passed on, and SIGUSR1 to ranks that it does not end.
   SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.
   SIGUSR1, --timeout and signals that end the job show each operation that waits, and for which ranks.
+  So does `modex ps`.
 
 Output:
   Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output

@@ -152,6 +152,7 @@ fn output_that_is_cut_off_is_no_error() {
         &["completions", "bash"][..],
         &["man"],
         &["info"],
+        &["ps", "--help"],
         &["info", "--api"],
         &["sim", "--seeds", "0..2"],
         &["sim", "--seeds", "0..2", "--json"],
