@@ -82,7 +82,8 @@ fn the_jobs_of_any_host_are_listed() {
     let server = Server::builder().namespace(format!("host-{pid}")).tmpdir(directory.path()).tools(tools);
     let server = server.start(QuietHost).unwrap();
     let job = Namespace::new(&format!("job-{pid}")).unwrap();
-    let description = JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node([0..2]).build().unwrap();
+    let description =
+        JobDescription::new(&job).nodes([server.hostname()]).ranks_by_node(std::iter::once(0..2)).build().unwrap();
     server.register_namespace(&job, 2, description).wait().unwrap();
     let out = modex(["ps"]).env("PMIX_SERVER_TMPDIR", directory.path()).run().out;
     let row = out.lines().find(|line| line.contains(job.as_str())).unwrap_or_else(|| panic!("{out}"));
