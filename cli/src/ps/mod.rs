@@ -58,15 +58,17 @@ pub(super) fn run(options: &PsOptions) -> Outcome {
             Err(_) if !found.path.exists() => {}
             Err(error) => {
                 status = 1;
-                let name = printable(&found.contents.address);
-                printing::complain(&format!("cannot ask the server at {name}: {}", printable(&error.to_string())));
+                let pid = found.contents.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+                printing::complain(&format!("cannot ask process {pid}: {}", printable(&error.to_string())));
             }
         }
     }
-    let text = if options.json {
-        format!("{:#}\n", json!({ "format": FORMAT, "servers": servers }))
-    } else {
-        table::render(&servers)
+    let text = match table::render(&servers) {
+        _ if options.json => format!("{:#}\n", json!({ "format": FORMAT, "servers": servers })),
+        Some(table) => table,
+        // Servers that can't be asked may have jobs.
+        None if status != 0 => String::new(),
+        None => "No job of this user runs here. Start one with modex run.\n".to_owned(),
     };
     printing::print(&text)?;
     Ok(status)

@@ -7,8 +7,8 @@ use modex::stderr_log::printable;
 
 use super::jobs::{JobReport, RankReport, ServerReport};
 
-/// A row for each job, and below a server's jobs a line for each operation that waits.
-pub(super) fn render(servers: &[ServerReport]) -> String {
+/// A row for each job, and below a server's jobs a line for each operation that waits. `None`: there is no job.
+pub(super) fn render(servers: &[ServerReport]) -> Option<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty().set_header(["pid", "job", "ranks", "states", "age", "waiting"]);
     let mut operations = Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn render(servers: &[ServerReport]) -> String {
         }
     }
     if operations.is_empty() {
-        return "No job of this user runs here. Start one with modex run.\n".to_owned();
+        return None;
     }
     for column in table.column_iter_mut() {
         column.set_padding((0, 3));
@@ -37,7 +37,7 @@ pub(super) fn render(servers: &[ServerReport]) -> String {
         page += &format!("{line}\n");
         page.extend(operations.into_iter().map(|operation| format!("  {}\n", printable(operation))));
     }
-    page
+    Some(page)
 }
 
 fn row(server: &ServerReport, job: &JobReport) -> [String; 6] {
@@ -94,7 +94,7 @@ mod tests {
             },
             ServerReport { pid: None, name: "b.0".to_owned(), jobs: vec![job("odd\u{1b}", vec![])], operations: None },
         ];
-        let text = render(&servers);
+        let text = render(&servers).unwrap();
         let lines: Vec<Vec<&str>> = text
             .lines()
             .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(lines[2], ["4711", "second", "0", "-", "01:23", "1"], "{text}");
         assert_eq!(lines[3], ["fence of all ranks"], "{text}");
         assert_eq!(lines[4], ["-", "odd\\u{1b}", "0", "-", "01:23", "-"], "{text}");
-        assert!(render(&[]).starts_with("No job "));
+        assert_eq!(render(&[]), None);
     }
 
     #[test]

@@ -65,6 +65,22 @@ fn a_list_shows_the_job_its_ranks_and_what_waits() {
     assert_eq!(running.finish().code(), Some(143));
 }
 
+/// A stopped launcher may have jobs, so the list does not say that there is none.
+#[test]
+fn a_launcher_that_does_not_answer_is_named() {
+    let mut running = script(&["-n", "1", "--grace", "0.2"], "echo ready; sleep 1000").start();
+    assert_eq!(running.line(), "ready\n");
+    let pid = running.child.id();
+    running.signal(Signal::SIGSTOP);
+    let ended = modex(["ps"]).run();
+    running.signal(Signal::SIGCONT);
+    let said = format!("modex: cannot ask process {pid}: ");
+    assert!(ended.err.lines().any(|line| line.starts_with(&said)) && ended.code() == Some(1), "{ended:?}");
+    assert!(!ended.out.contains("No job"), "{ended:?}");
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.finish().code(), Some(143));
+}
+
 /// A host that answers no queries.
 struct QuietHost;
 
