@@ -1,15 +1,26 @@
 //! `modex info`: the installed parts, and the support table of the C library.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::abi::{self, Support};
 use clap::Args;
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, printing};
+
+const HELP: &str = "\
+Examples:
+  modex info
+  modex info --api
+  modex info --json
+
+Exit status:
+  0  Printed
+  1  The text can't be written
+  2  The command line makes no sense";
 
 #[derive(Args, Debug)]
+#[command(after_long_help = HELP)]
 pub(super) struct InfoOptions {
     /// List every function of the C library: implemented, passed to the host, or not supported
     #[arg(long)]
@@ -40,7 +51,7 @@ struct Row {
 pub(super) fn run(options: &InfoOptions) -> Outcome {
     let report = report(options.api);
     let text = if options.json { serde_json::to_string_pretty(&report)? + "\n" } else { render(&report) };
-    print(&text)?;
+    printing::print(&text)?;
     Ok(0)
 }
 
@@ -95,15 +106,6 @@ fn render(report: &Report) -> String {
 fn count(support: Support) -> String {
     let count = abi::functions().iter().filter(|function| function.support == support).count();
     format!("{count} {}", support.words())
-}
-
-/// Writes to standard output. A reader that closes the pipe early, as in `modex info --api | head`, is no error.
-fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }
 
 /// The version that `libpmix/include/pmix_version.h` states; `cli/tests/cli/info.rs` compares them.

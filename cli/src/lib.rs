@@ -12,6 +12,9 @@ mod demo;
 mod generate;
 mod info;
 mod inspect;
+mod manual;
+mod printing;
+mod ps;
 mod run;
 mod sim;
 mod time_table;
@@ -26,11 +29,31 @@ use nix::sys::resource::{Resource, getrlimit};
 
 /// PMIx from shared memory: run, inspect, ask and measure jobs on this machine.
 #[derive(Debug, Parser)]
-#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "modex", version, propagate_version = true, arg_required_else_help = true, after_long_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const HELP: &str = "\
+Examples:
+  modex run -n 4 -- ./program arg
+  modex ps
+  modex inspect
+  modex get -n modex-4711 -r 0 PMIX_HOSTNAME
+  modex query PMIX_QUERY_NAMESPACES
+
+Exit status:
+  0  Done
+  1  An error, in one line on standard error
+  2  The command line makes no sense
+
+The status of `modex run` is that of the first rank that fails. The reader of an output may close its
+pipe early, as `head` does: this is no error.
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  TMPDIR     Directory of the files by which jobs are found [default: /tmp]";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -38,6 +61,8 @@ enum Command {
     Run(run::RunOptions),
     /// A program to run under `modex run`: exchanges values between all ranks and checks every one
     Demo(demo::DemoOptions),
+    /// List the jobs of this user on this machine, and what they wait for
+    Ps(ps::PsOptions),
     /// Show the namespaces and segments of a live server
     Inspect(inspect::InspectOptions),
     /// Ask a live job for a value, as one of its processes would
@@ -111,6 +136,7 @@ fn run_command() -> ExitCode {
     let outcome = match command {
         Command::Run(options) => run::run(&options),
         Command::Demo(options) => demo::run(&options),
+        Command::Ps(options) => ps::run(&options),
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),

@@ -1,7 +1,5 @@
 //! The printed answer.
 
-use std::io::{self, Write};
-
 use modex::stderr_log::printable;
 use modex::types::{Info, Value};
 use serde_json::{Value as Json, json};
@@ -30,15 +28,6 @@ pub(super) fn json_of(info: &Info) -> Json {
 /// One line for each named value.
 pub(super) fn lines(infos: &[Info]) -> String {
     infos.iter().map(|info| format!("{}: {}\n", printable(info.key.as_str()), text_of(&info.value))).collect()
-}
-
-/// Writes to standard output. A reader that closes the pipe early is no error.
-pub(super) fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use super::absence::Absence;
 use super::answer::{self, FORMAT};
 use super::arguments;
 use super::target::Target;
-use crate::Outcome;
 use crate::inspect::to_json;
+use crate::{Outcome, printing};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
@@ -108,7 +108,15 @@ Examples:
 JSON document (--json): format (1), namespace, rank, and either key, type and value, or, without KEY, entries[] of key,
 type and value. Byte objects are strings of hexadecimal digits.
 
-Exit status: 0 if there is a value, 1 if there is none or the server can't be asked, 2 for a misused command line.";
+Exit status:
+  0  There is a value
+  1  There is none, or the server can't be asked
+  2  The command line makes no sense
+
+Environment:
+  TMPDIR               Directory in which servers are searched [default: /tmp]
+  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+                       Further such directories, which launchers set for their processes";
 
 pub(crate) fn run(options: &GetOptions) -> Outcome {
     let proc = ProcId { namespace: arguments::namespace(&options.namespace)?, rank: arguments::rank(&options.rank)? };
@@ -139,7 +147,7 @@ pub(crate) fn run(options: &GetOptions) -> Outcome {
     // The end of the connection has the same effect.
     drop(client);
     let _ = tool.finalize();
-    answer::print(&text)?;
+    printing::print(&text)?;
     Ok(0)
 }
 

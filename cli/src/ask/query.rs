@@ -9,7 +9,7 @@ use serde_json::json;
 use super::answer::{self, FORMAT};
 use super::arguments;
 use super::target::Target;
-use crate::Outcome;
+use crate::{Outcome, printing};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = HELP)]
@@ -42,7 +42,15 @@ Examples:
 JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is known), and results[]
 of key, type and value.
 
-Exit status: 0 if everything is answered, 1 if not, or if the server can't be asked, 2 for a misused command line.";
+Exit status:
+  0  Everything is answered
+  1  Something is not answered, or the server can't be asked
+  2  The command line makes no sense
+
+Environment:
+  TMPDIR               Directory in which servers are searched [default: /tmp]
+  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+                       Further such directories, which launchers set for their processes";
 
 pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let mut qualifiers = Vec::new();
@@ -73,7 +81,7 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     } else {
         answer::lines(&results)
     };
-    answer::print(&text)?;
+    printing::print(&text)?;
     if status == Status::SUCCESS {
         return Ok(0);
     }
@@ -81,7 +89,7 @@ pub(crate) fn run(options: &QueryOptions) -> Outcome {
     let is_answered = |key: &&Text| results.iter().any(|info| info.key.as_str().as_bytes() == key.as_bytes());
     let unknown: Vec<String> =
         asked.iter().filter(|key| !is_answered(key)).map(|key| printable(&key.to_string_lossy())).collect();
-    eprintln!("modex: {}", complaint(status, &unknown));
+    printing::complain(&complaint(status, &unknown));
     Ok(1)
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::measure::Series;
 
-/// Percentiles of one series. The field names are part of the command's contract; see [`super::output::JSON_HELP`].
+/// Percentiles of one series. The field names are part of the command's contract; see [`super::output::HELP`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     pub(super) name: String,

@@ -42,7 +42,7 @@ pub(super) struct BenchOptions {
 }
 
 #[derive(Debug, Subcommand)]
-#[command(after_help = output::JSON_HELP)]
+#[command(after_help = output::HELP)]
 enum Scenario {
     /// Hot Gets of a job key and of a peer's fenced values, beside a hash probe in the first-level cache
     Get(get::GetBenchOptions),

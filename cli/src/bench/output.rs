@@ -7,13 +7,28 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
-use super::super::Outcome;
+use super::super::{Outcome, printing};
 use super::figure::Figure;
 use super::plot;
 
 /// The contract of `--json`.
-pub(super) const JSON_HELP: &str = "\
---json prints one document: {\"command\", \"version\", \"figures\": [...]}. A figure has
+pub(super) const HELP: &str = "\
+Examples:
+  modex bench get
+  modex bench launch -n 64 --json
+  modex bench fence --plot fence.svg
+
+Exit status:
+  0  The measurement is complete
+  1  It is not, or its result can't be written
+  2  The command line makes no sense
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  TMPDIR     Parent of the directory for the jobs' files [default: /tmp]
+
+JSON document (--json):
+  command, version, figures[]; a figure has
   name      what was measured, such as \"get.job_key\"
   params    under which circumstances: an object of numbers, such as {\"threads\": 4}
   n         number of samples
@@ -46,9 +61,9 @@ impl BenchOutput {
         progress("");
         if self.json {
             let document = Document { command, version: env!("CARGO_PKG_VERSION"), figures };
-            writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&document)?)?;
+            printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?;
         } else {
-            writeln!(std::io::stdout(), "{}", table(figures))?;
+            printing::print(&format!("{}\n", table(figures)))?;
         }
         if let Some(file) = &self.plot {
             plot::percentiles(file, command, figures)
@@ -113,7 +128,7 @@ mod tests {
         let json = serde_json::to_value(&document).unwrap();
         let figure = &json["figures"][0];
         for field in ["name", "params", "n", "min", "p50", "p90", "p99", "max", "unit"] {
-            assert!(JSON_HELP.contains(field) && !figure[field].is_null(), "{field} in {figure}");
+            assert!(HELP.contains(field) && !figure[field].is_null(), "{field} in {figure}");
         }
         assert_eq!(figure["params"]["threads"], 4);
         assert!(figure.get("ratio").is_none());

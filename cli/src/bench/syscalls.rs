@@ -1,12 +1,11 @@
 //! A loop of Gets between two system calls that occur nowhere else, so that a tracer finds the calls in between.
 
-use std::io::Write as _;
 use std::os::unix::process::parent_id;
 
 use clap::Args;
 use modex::{Client, FenceOptions};
 
-use super::super::Outcome;
+use super::super::{Outcome, printing};
 use super::measure::Series;
 use super::node::{Failure, words};
 use super::peer::{Targets, with_peer};
@@ -24,7 +23,7 @@ pub(super) struct SyscallTask {
 pub(super) fn start(count: u64, sizes: &[usize]) -> Outcome {
     let list = sizes.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     with_peer(1, sizes, &words([&"quiet-loop", &format!("--count={count}"), &format!("--sizes={list}")]))?;
-    writeln!(std::io::stdout(), "{count} gets between two getppid system calls")?;
+    printing::print(&format!("{count} gets between two getppid system calls\n"))?;
     Ok(0)
 }
 

@@ -3,7 +3,6 @@
 mod pattern;
 mod times;
 
-use std::io::{self, Write};
 use std::time::Instant;
 
 use clap::Args;
@@ -14,9 +13,10 @@ use modex::{Client, FenceOptions, Fetched, GetOptions};
 use pattern::{Pattern, PatternContent, VALUE_COUNT};
 use times::{DemoPhase, PhaseTimes};
 
-use super::Outcome;
+use super::{Outcome, printing};
 
 #[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+#[command(after_long_help = HELP)]
 pub(super) struct DemoOptions {
     /// Size of the largest value each rank puts, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = Self::default().size)]
@@ -26,6 +26,19 @@ pub(super) struct DemoOptions {
     #[arg(long, value_name = "N", default_value_t = Self::default().rounds)]
     pub(super) rounds: u32,
 }
+
+const HELP: &str = "\
+Examples:
+  modex run -n 4 -- modex demo
+  modex run -n 16 -- modex demo --size 65536 --rounds 10
+
+Exit status:
+  0  Every value was right
+  1  A value was wrong or missing, or no launcher started the program
+  2  The command line makes no sense
+
+Environment:
+  PMIX_NAMESPACE, PMIX_RANK  Set by the launcher, with the address of its server";
 
 impl Default for DemoOptions {
     fn default() -> Self {
@@ -75,12 +88,12 @@ pub(super) fn run(options: &DemoOptions) -> Outcome {
     times.put(&client)?;
     client.commit_and_fence(&FenceOptions::new().collect(true))?;
     if own_rank == 0 {
-        writeln!(io::stdout(), "{}", times::table(&client, &own.namespace, rank_count)?)?;
+        printing::print(&format!("{}\n", times::table(&client, &own.namespace, rank_count)?))?;
     }
     client.finalize()?;
     if own_rank == 0 {
         let (values, rounds, size) = (VALUE_COUNT, options.rounds, options.size);
-        writeln!(io::stdout(), "demo ok ranks={rank_count} rounds={rounds} values={values} bytes={size}")?;
+        printing::print(&format!("demo ok ranks={rank_count} rounds={rounds} values={values} bytes={size}\n"))?;
     }
     Ok(0)
 }

@@ -23,13 +23,13 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use modex::stderr_log::printable;
 pub(super) use options::InspectOptions;
 pub(super) use value::to_json;
 
-use super::Outcome;
+use super::{Outcome, printing};
 
 /// Prints the report. Each part that could not be shown becomes a line on standard error and exit status 1.
 pub(super) fn run(options: &InspectOptions) -> Outcome {
@@ -42,18 +42,9 @@ pub(super) fn run(options: &InspectOptions) -> Outcome {
     } else {
         table::render(&report, io::stdout().is_terminal())
     };
-    print(&text)?;
+    printing::print(&text)?;
     for problem in &report.problems {
-        eprintln!("modex: {}: {}", printable(&problem.place), printable(&problem.message));
+        printing::complain(&format!("{}: {}", printable(&problem.place), printable(&problem.message)));
     }
     Ok(u8::from(!report.problems.is_empty()))
-}
-
-/// Writes to standard output. A reader that closes the pipe early, as in `modex inspect | head`, is no error.
-fn print(text: &str) -> io::Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[derive(Args, Debug)]
-#[command(after_long_help = JSON_FIELDS)]
+#[command(after_long_help = HELP)]
 pub(crate) struct InspectOptions {
     #[command(flatten)]
     pub(super) target: Target,
@@ -58,7 +58,21 @@ pub(super) struct Selection {
 }
 
 /// Documents the JSON document: programs that parse it rely on these names.
-const JSON_FIELDS: &str = "\
+const HELP: &str = "\
+Examples:
+  modex inspect
+  modex inspect --pid 4711 --rank 3 --values
+  modex inspect --namespace modex-4711 --realms --json
+  modex inspect --inventory inventory.bin
+
+Exit status:
+  0  Everything can be shown
+  1  There is no such segment, or a part of it can't be shown
+  2  The command line makes no sense
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+
 JSON document (--json):
   format      version of this document, 1; fields may be added without a new version
   segments[]  one object for each segment:

@@ -4,7 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser};
@@ -17,8 +17,8 @@ pub(super) const RANK_COUNT_MAX: u32 = 4096;
 /// Options that each application has for itself.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppOptions {
-    /// Number of processes to start; -np is accepted, too
-    #[arg(short = 'n', long = "np", value_name = "N", value_parser = count)]
+    /// Number of processes to start, 1 by default; -np is accepted, too
+    #[arg(short = 'n', long = "np", alias = "n", value_name = "N", value_parser = count)]
     count: Option<u32>,
 
     /// Set an environment variable, or pass on the launcher's value; repeatable
@@ -26,25 +26,32 @@ pub(super) struct AppOptions {
     environment: Vec<OsString>,
 
     /// Directory to start the processes in
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, alias = "wd", value_name = "DIR")]
     wdir: Option<PathBuf>,
 
     #[command(flatten)]
     of_others: OthersOptions,
 }
 
-/// Options of other launchers, which are refused.
+/// Options of other launchers for one application.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 struct OthersOptions {
     #[arg(short = 'H', long = "host", alias = "hosts", hide = true)]
     hosts: Vec<OsString>,
 
-    #[arg(long = "hostfile", alias = "machinefile", hide = true)]
+    #[arg(short = 'f', long = "hostfile", aliases = ["machinefile", "default-hostfile"], hide = true)]
     host_file: Option<OsString>,
 
-    #[arg(long = "mca", num_args = 2, allow_hyphen_values = true, hide = true)]
+    #[arg(short = 'N', long = "npernode", alias = "ppn", hide = true)]
+    ranks_per_node: Option<OsString>,
+
+    #[arg(long = "mca", alias = "gmca", num_args = 2, allow_hyphen_values = true, hide = true)]
     parameters: Vec<OsString>,
 
+    #[arg(long = "env", alias = "genv", num_args = 2, allow_hyphen_values = true, hide = true)]
+    variables: Vec<OsString>,
+
+    /// Without effect: the launcher counts no slots.
     #[arg(long = "oversubscribe", hide = true)]
     is_oversubscribed: bool,
 }
@@ -57,53 +64,152 @@ impl OthersOptions {
         if self.host_file.is_some() {
             return Err(AppError::OneMachine { option: "--hostfile" });
         }
-        if self.is_oversubscribed {
-            return Err(AppError::Oversubscribed);
+        if self.ranks_per_node.is_some() {
+            return Err(AppError::RanksPerNode);
         }
-        match self.parameters.first_chunk() {
-            Some([name, value]) => Err(AppError::Parameter {
-                name: name.to_string_lossy().into_owned(),
-                value: value.to_string_lossy().into_owned(),
-            }),
+        if let Some((name, value)) = pair(&self.variables) {
+            return Err(AppError::Variable { name, value });
+        }
+        match pair(&self.parameters) {
+            Some((name, value)) => Err(AppError::Parameter { name, value }),
             None => Ok(()),
         }
     }
 }
+
+fn pair(words: &[OsString]) -> Option<(String, String)> {
+    let [name, value] = words.first_chunk()?;
+    Some((name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+}
+
+/// Options of other launchers for the whole job.
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct OthersJobOptions {
+    #[arg(long = "map-by", hide = true)]
+    map_by: Vec<String>,
+
+    #[arg(long = "rank-by", hide = true)]
+    rank_by: Vec<String>,
+
+    #[arg(short = 'l', long = "prepend-rank", hide = true)]
+    prepends_rank: bool,
+
+    /// Without effect: the launcher has no objection to root.
+    #[arg(long = "allow-run-as-root", hide = true)]
+    allows_root: bool,
+}
+
+impl OthersJobOptions {
+    /// Refuses an order of ranks that differs from that of this launcher. On one machine it places rank after rank, each
+    /// on the next core.
+    pub(super) fn refuse(&self) -> Result<(), AppError> {
+        if self.prepends_rank {
+            return Err(AppError::PrependedRank);
+        }
+        for (option, words) in [("--map-by", &self.map_by), ("--rank-by", &self.rank_by)] {
+            if let Some(order) = words.iter().find(|order| !is_own_order(order)) {
+                return Err(AppError::Order { option, order: order.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an order of ranks is that of this launcher. `oversubscribe` permits only what the launcher does anyway.
+fn is_own_order(order: &str) -> bool {
+    let order = order.to_ascii_lowercase();
+    let mut words = order.split(':');
+    words.next().is_some_and(|place| ["slot", "core", "node"].contains(&place))
+        && words.all(|word| word == "oversubscribe")
+}
+
+/// Refuses words of Open MPI's `--output` as a directory: `tag,timestamp,dir=DIR`.
+pub(super) fn check_directory(directory: Option<&Path>) -> Result<(), AppError> {
+    let Some(text) = directory.and_then(Path::to_str) else { return Ok(()) };
+    let is_word = |word: &str| {
+        ["dir=", "directory=", "file="].iter().any(|start| word.starts_with(start)) || OUTPUT_WORDS.contains(&word)
+    };
+    if text.split([',', ':']).any(is_word) {
+        return Err(AppError::OutputWords { words: text.to_owned() });
+    }
+    Ok(())
+}
+
+/// Words of Open MPI's `--output`.
+const OUTPUT_WORDS: [&str; 12] = [
+    "tag",
+    "tag-detailed",
+    "tag-fullname",
+    "timestamp",
+    "merge",
+    "merge-stderr-to-stdout",
+    "xml",
+    "json",
+    "copy",
+    "nocopy",
+    "raw",
+    "pattern",
+];
 
 fn count(text: &str) -> Result<u32, String> {
     let count = text.parse().ok().filter(|count| (1..=RANK_COUNT_MAX).contains(count));
     count.ok_or_else(|| format!("expected a number from 1 to {RANK_COUNT_MAX}"))
 }
 
-/// Writes `-np`, as other launchers call the number of processes, as `--np`. Only options are changed, not their values
-/// and not the words of programs. The first two words are `modex run`.
+/// Writes long options with one dash, as other launchers have them, with two: `-np` and `-hostfile`. Only options are
+/// changed, not their values and not the words of programs. The first two words are `modex run`.
 pub(crate) fn with_two_dashes(mut words: Vec<OsString>) -> Vec<OsString> {
-    if !words.iter().any(|word| word == "-np") {
+    if !words.iter().any(|word| one_dash(word).is_some()) {
         return words;
     }
     let options = RunOptions::augment_args(clap::Command::new("run"));
-    let takes_value = |word: &OsStr| {
-        let named = |option: &clap::Arg| {
-            option.get_short().is_some_and(|short| word == OsStr::new(&format!("-{short}")))
-                || option.get_long().is_some_and(|long| word == OsStr::new(&format!("--{long}")))
-        };
-        options.get_opts().any(|option| option.get_action().takes_values() && named(option))
-    };
     let mut is_option = true;
-    let mut is_value = false;
+    let mut values = 0;
     for word in words.iter_mut().skip(2) {
-        let is_free = is_option && !std::mem::take(&mut is_value);
         if word == ":" {
-            (is_option, is_value) = (true, false);
-        } else if is_free && word == "-np" {
-            *word = "--np".into();
-            is_value = true;
-        } else if is_free {
+            (is_option, values) = (true, 0);
+        } else if values > 0 {
+            values -= 1;
+        } else if is_option {
+            if let Some(long) = long_of(word, &options) {
+                *word = long;
+            }
             is_option = word.as_bytes().starts_with(b"-") && word != "--";
-            is_value = is_option && takes_value(word);
+            values = if is_option { values_of(word, &options) } else { 0 };
         }
     }
     words
+}
+
+/// The letters of a word that begins with one dash and has several.
+fn one_dash(word: &OsStr) -> Option<&str> {
+    word.to_str()?.strip_prefix('-').filter(|name| name.len() > 1 && !name.starts_with('-'))
+}
+
+/// The long option that a word with one dash means.
+fn long_of(word: &OsStr, options: &clap::Command) -> Option<OsString> {
+    let name = one_dash(word)?;
+    if let Some(count) = name.strip_prefix("np").filter(|count| count.parse::<u32>().is_ok()) {
+        return Some(format!("--np={count}").into());
+    }
+    let known = options.get_opts().any(|option| is_called(option, name.split('=').next().unwrap_or(name)));
+    known.then(|| format!("--{name}").into())
+}
+
+/// The number of words behind an option that belong to it.
+fn values_of(word: &OsStr, options: &clap::Command) -> usize {
+    let named = |option: &&clap::Arg| {
+        option.get_short().is_some_and(|short| word == OsStr::new(&format!("-{short}")))
+            || word.to_str().and_then(|word| word.strip_prefix("--")).is_some_and(|name| is_called(option, name))
+    };
+    let option = options.get_opts().find(named).filter(|option| option.get_action().takes_values());
+    option.map_or(0, |option| option.get_num_args().map_or(1, |range| range.min_values()))
+}
+
+/// Whether an option has this long name.
+fn is_called(option: &clap::Arg, name: &str) -> bool {
+    let others = option.get_all_aliases().unwrap_or_default();
+    option.get_long() == Some(name) || others.contains(&name)
 }
 
 /// One application behind a `:`, parsed with the same options.
@@ -158,14 +264,48 @@ pub(crate) enum AppError {
         option: String,
     },
     /// An option that names machines.
-    #[error("{option}: modex run works on one machine; leave the option out")]
+    #[error(
+        "{option}: modex run works on one machine; on several, start the program with Slurm's srun, PRRTE's prun or Open \
+         MPI's mpirun and this library (docs/launcher.md, \"Several machines\")"
+    )]
     OneMachine {
         /// The option.
         option: &'static str,
     },
-    /// `--oversubscribe`.
-    #[error("--oversubscribe: modex run counts no slots and starts any number of ranks; leave the option out")]
-    Oversubscribed,
+    /// `--npernode N`.
+    #[error("--npernode: modex run works on one machine; write -n with the number of ranks")]
+    RanksPerNode,
+    /// `--env NAME VALUE`.
+    #[error("--env: write -x {name}={value}")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// `-l`.
+    #[error("--prepend-rank: write --tag-output")]
+    PrependedRank,
+    /// `--map-by` or `--rank-by` with another order.
+    #[error(
+        "{option} {order}: modex run places rank after rank, as {option} slot does; leave the option out. \
+         -n sets the number of ranks, --bind core binds each to the next core"
+    )]
+    Order {
+        /// The option.
+        option: &'static str,
+        /// The order.
+        order: String,
+    },
+    /// Words of Open MPI as the directory of the output.
+    #[error(
+        "--output {words}: write --output DIR, and --tag-output, --timestamp or --merge beside it; \
+         a directory with this name is ./{words}"
+    )]
+    OutputWords {
+        /// The value.
+        words: String,
+    },
     /// `--mca NAME VALUE`.
     #[error("--mca: modex run has no such parameters; -x OMPI_MCA_{name}={value} sets this one for Open MPI's library")]
     Parameter {
@@ -220,7 +360,8 @@ fn behind_colon(number: usize, error: &clap::Error) -> AppError {
     if let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) {
         let name = option.split_once('=').map_or(option.as_str(), |(name, _)| name);
         let options = RunOptions::augment_args(clap::Command::new("run"));
-        let is_known = options.get_opts().filter_map(clap::Arg::get_long).any(|long| name == format!("--{long}"));
+        let is_known =
+            name.strip_prefix("--").is_some_and(|name| options.get_opts().any(|option| is_called(option, name)));
         if is_known && error.kind() == clap::error::ErrorKind::UnknownArgument {
             return AppError::Misplaced { option: name.to_owned() };
         }
@@ -338,6 +479,45 @@ mod tests {
         let told = |text| with_two_dashes(words(text)).join(OsStr::new(" "));
         assert_eq!(told("modex run -np 2 a -np 3 : -x V -np 4 b"), "modex run --np 2 a -np 3 : -x V --np 4 b");
         assert_eq!(told("modex run --tag-output -x -np -- -np"), "modex run --tag-output -x -np -- -np");
+        assert_eq!(told("modex run --mca -np -np -np 2 a"), "modex run --mca -np -np --np 2 a");
+        assert_eq!(told("modex run -np4 -n4 -nx a"), "modex run --np=4 -n4 -nx a");
+        assert_eq!(
+            told("modex run -wd -np -tag-output -bind-to=core -hostfile f a"),
+            "modex run --wd -np --tag-output --bind-to=core --hostfile f a"
+        );
+    }
+
+    #[test]
+    fn an_order_of_ranks_is_the_launchers_own_or_refused() {
+        for (order, is_own) in [
+            ("slot", true),
+            ("CORE", true),
+            ("node:OVERSUBSCRIBE", true),
+            ("socket", false),
+            ("slot:PE=2", false),
+            ("ppr:2:node", false),
+            ("", false),
+        ] {
+            assert_eq!(is_own_order(order), is_own, "{order}");
+        }
+    }
+
+    #[test]
+    fn words_of_another_launcher_are_no_directory_unless_written_as_a_path() {
+        for (words, is_refused) in [
+            ("tag", true),
+            ("tag,timestamp", true),
+            ("dir=out", true),
+            ("merge:tag", true),
+            ("out:copy", true),
+            ("./tag", false),
+            ("out", false),
+            ("tags", false),
+            ("/tmp/merge", false),
+        ] {
+            assert_eq!(check_directory(Some(Path::new(words))).is_err(), is_refused, "{words}");
+        }
+        assert!(check_directory(None).is_ok());
     }
 
     #[test]

@@ -32,13 +32,15 @@ use super::verdict::Ending;
     in_directory(.directory.as_deref()),
     about_interpreter(.interpreter.as_deref()),
     explain_start(.reason),
-    about_descriptors(.reason, *.rank_count)
+    about_descriptors(.reason, *.rank_count, *.file_count)
 )]
 pub(crate) struct SpawnError {
     /// The rank.
     rank: RankId,
     /// The number of ranks of all jobs.
     rank_count: usize,
+    /// The number of files for their output.
+    file_count: usize,
     /// The program.
     program: OsString,
     /// Its directory, if not the launcher's. The system's reason may be about the directory or the program.
@@ -50,11 +52,11 @@ pub(crate) struct SpawnError {
 }
 
 impl SpawnError {
-    fn new(rank: RankId, rank_count: usize, app: &App, reason: io::Error) -> Self {
+    fn new(rank: RankId, (rank_count, file_count): (usize, usize), app: &App, reason: io::Error) -> Self {
         let is_missing = reason.kind() == io::ErrorKind::NotFound;
         let interpreter = is_missing.then(|| missing_interpreter(app)).flatten();
         let (program, directory) = (app.program.clone(), app.working_directory.clone());
-        Self { rank, rank_count, program, directory, interpreter, reason }
+        Self { rank, rank_count, file_count, program, directory, interpreter, reason }
     }
 
     /// The status for the process that asked for the rank's job.
@@ -103,11 +105,11 @@ fn in_directory(directory: Option<&Path>) -> String {
 }
 
 /// The number of descriptors that the job needs, if there were too few.
-fn about_descriptors(reason: &io::Error, rank_count: usize) -> String {
+fn about_descriptors(reason: &io::Error, rank_count: usize, file_count: usize) -> String {
     if reason.raw_os_error() != Some(Errno::EMFILE as i32) {
         return String::new();
     }
-    let needed = DESCRIPTORS_OF_LAUNCHER + DESCRIPTORS_OF_RANK * rank_count;
+    let needed = DESCRIPTORS_OF_LAUNCHER + DESCRIPTORS_OF_RANK * rank_count + file_count;
     format!("; a job of {rank_count} ranks needs {needed}")
 }
 
@@ -118,7 +120,7 @@ const DESCRIPTORS_OF_LAUNCHER: usize = 40;
 const DESCRIPTORS_OF_RANK: usize = 4;
 
 /// One of a rank's two outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Channel {
     /// Standard output.
     Out,
@@ -148,6 +150,8 @@ pub(super) struct RankSetup<'a> {
     pub(super) suggested: Vec<(&'static str, OsString)>,
     /// Variables that the launcher sets.
     pub(super) environment: Vec<(String, String)>,
+    /// Whether its standard error is its standard output (`2>&1`).
+    pub(super) is_merged: bool,
 }
 
 /// All ranks of all jobs, in one process group.
@@ -156,6 +160,8 @@ pub(super) struct Children {
     ranks: BTreeMap<RankId, Rank>,
     /// The number of ranks that there will be when the job that starts has all of its ranks.
     rank_count: usize,
+    /// The number of files for their output.
+    file_count: usize,
     /// The group exists as long as its leader, the guardian.
     group: Pid,
     orphans: Orphans,
@@ -167,26 +173,29 @@ pub(super) struct Children {
 pub(super) struct Pipes {
     pub(super) pid: u32,
     pub(super) out: OwnedFd,
-    pub(super) error: OwnedFd,
+    /// Standard error, unless it is standard output.
+    pub(super) error: Option<OwnedFd>,
     pub(super) input: Option<ChildStdin>,
 }
 
 impl Children {
     /// A group without ranks.
     pub(super) fn new(group: Pid) -> Self {
-        Self { ranks: BTreeMap::new(), rank_count: 0, group, orphans: Orphans::adopt(group), is_finished: false }
+        let orphans = Orphans::adopt(group);
+        Self { ranks: BTreeMap::new(), rank_count: 0, file_count: 0, group, orphans, is_finished: false }
     }
 
-    /// Announces a job with this many ranks.
-    pub(super) fn expect(&mut self, rank_count: usize) {
+    /// Announces a job with this many ranks. The output of all jobs goes to this number of files.
+    pub(super) fn expect(&mut self, rank_count: usize, file_count: usize) {
         self.rank_count = self.ranks.len() + rank_count;
+        self.file_count = file_count;
     }
 
     /// Starts a rank. A child inherits the starter's processors, so the rank is bound before it exists and never runs
     /// elsewhere.
     pub(super) fn spawn(&mut self, rank: RankId, app: &App, setup: &RankSetup<'_>) -> Result<Pipes, SpawnError> {
-        let rank_count = self.rank_count;
-        let failed = |reason| SpawnError::new(rank, rank_count, app, reason);
+        let counts = (self.rank_count, self.file_count);
+        let failed = |reason| SpawnError::new(rank, counts, app, reason);
         let mut command = Command::new(&app.program);
         let removed = setup.removed.iter().map(String::as_str).chain(Server::REMOVED_VARIABLES.iter().copied());
         removed.for_each(|name| {
@@ -206,6 +215,7 @@ impl Children {
         if let Some(directory) = &app.working_directory {
             command.current_dir(directory);
         }
+        let merged = if setup.is_merged { Some(merge_outputs(&mut command).map_err(failed)?) } else { None };
         if let Some(inherited) = setup.inherited {
             // Only this thread starts ranks. A helper that another thread starts in this moment inherits the descriptor,
             // too, and ends soon.
@@ -213,13 +223,13 @@ impl Children {
         }
         let mut process = at_place(setup.place, || command.spawn()).map_err(failed)?;
         let no_pipe = || failed(io::Error::other("no pipe"));
-        let out = OwnedFd::from(process.stdout.take().ok_or_else(no_pipe)?);
-        let error = OwnedFd::from(process.stderr.take().ok_or_else(no_pipe)?);
+        let out = merged.or_else(|| process.stdout.take().map(OwnedFd::from)).ok_or_else(no_pipe)?;
+        let error = process.stderr.take().map(OwnedFd::from);
         let input = process.stdin.take();
         let pid = process.id();
         self.ranks.insert(rank, Rank { process, ended: false });
         set_nonblocking(out.as_fd()).map_err(failed)?;
-        set_nonblocking(error.as_fd()).map_err(failed)?;
+        error.as_ref().map_or(Ok(()), |error| set_nonblocking(error.as_fd())).map_err(failed)?;
         Ok(Pipes { pid, out, error, input })
     }
 
@@ -319,6 +329,14 @@ fn survives(process: u32, signal: Signal) -> bool {
         mask >> (signal as i32 - 1) & 1 == 1
     };
     has("SigCgt") || has("SigBlk")
+}
+
+/// Gives a process one pipe for both outputs, so that their order stays. Returns the launcher's end. The other end is
+/// closed here with the command.
+fn merge_outputs(command: &mut Command) -> io::Result<OwnedFd> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    Ok(reader.into())
 }
 
 /// Runs `start` while the calling thread is bound to these processors.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, Signal};
 
-use super::children::Channel;
+use super::destination::Destination;
 use super::job_processes::is_in_background;
+use super::line_prefix::LinePrefix;
 use super::lines::LineBuffer;
-use super::rank_id::RankId;
 
 /// Bytes taken from one rank in one turn, so that a rank with much output does not starve the others.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -28,8 +28,8 @@ pub(super) const LAST_TURNS_MAX: usize = 17;
 #[derive(Debug)]
 pub(super) struct ForwardedStream {
     source: OwnedFd,
-    channel: Channel,
-    prefix: Vec<u8>,
+    destination: Destination,
+    prefix: LinePrefix,
     lines: LineBuffer,
 }
 
@@ -45,14 +45,9 @@ pub(super) enum ForwardProgress {
 }
 
 impl ForwardedStream {
-    /// A rank's output. With `tag`, each line begins with `[rank,channel] `, or `[job:rank,channel] ` for a spawned job.
-    pub(super) fn new(source: OwnedFd, rank: RankId, channel: Channel, tag: bool) -> Self {
-        let name = match channel {
-            Channel::Out => "stdout",
-            Channel::Error => "stderr",
-        };
-        let prefix = if tag { format!("[{},{name}] ", rank.tag()).into_bytes() } else { Vec::new() };
-        Self { source, channel, prefix, lines: LineBuffer::default() }
+    /// A rank's output. Each line gets this beginning.
+    pub(super) fn new(source: OwnedFd, destination: Destination, prefix: LinePrefix) -> Self {
+        Self { source, destination, prefix, lines: LineBuffer::default() }
     }
 
     /// The descriptor to wait on.
@@ -61,8 +56,8 @@ impl ForwardedStream {
     }
 
     /// The destination.
-    pub(super) const fn channel(&self) -> Channel {
-        self.channel
+    pub(super) const fn destination(&self) -> Destination {
+        self.destination
     }
 
     /// Reads the output that has arrived and appends its whole lines to `ready`. A very long line is appended in
@@ -75,7 +70,7 @@ impl ForwardedStream {
                 Ok(ForwardProgress::Ended)
             }
             Ok(count) => {
-                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix, ready);
+                self.lines.feed(chunk.get(..count).unwrap_or_default(), &self.prefix.bytes(), ready);
                 Ok(ForwardProgress::Open)
             }
             Err(Errno::EAGAIN) => Ok(ForwardProgress::Empty),
@@ -86,7 +81,7 @@ impl ForwardedStream {
 
     /// Hands out an unfinished line after the last writer of the job has closed the pipe.
     pub(super) fn finish(&mut self, ready: &mut Vec<u8>) {
-        self.lines.finish(&self.prefix, ready);
+        self.lines.finish(&self.prefix.bytes(), ready);
     }
 
     /// Whether the last output was the beginning of a line that is too long to keep.

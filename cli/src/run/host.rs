@@ -4,11 +4,12 @@
 use std::time::{Duration, Instant};
 
 use crossbeam::channel::Sender;
-use modex::types::{Namespace, ProcId, Time};
-use modex::{AbortUpcall, Capabilities, Host, Moment, Requester, Responder, Spawn};
+use modex::types::{Info, Namespace, ProcId, Status, Time};
+use modex::{AbortUpcall, Capabilities, Host, Moment, QueryInfo, Requester, Responder, Spawn};
 
 use super::poller::Bell;
 use super::report::ProcessPhase;
+use super::waiting::OPERATIONS;
 
 /// An event for the launcher's loop.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) enum News {
         /// Its message.
         message: String,
     },
+    /// A process asks for the operations that wait.
+    Operations(Responder<Vec<Info>>),
     /// A process wants another job.
     Spawn {
         /// The process.
@@ -113,7 +116,7 @@ impl LauncherHost {
 
 impl Host for LauncherHost {
     fn capabilities(&self) -> Capabilities {
-        Capabilities::ABORT | Capabilities::SPAWN
+        Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN
     }
 
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
@@ -124,6 +127,15 @@ impl Host for LauncherHost {
 
     fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
         self.tell(News::Spawn { requester: requester.proc, request: Box::new(request), reply });
+    }
+
+    /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.
+    fn query(&self, _: Requester, request: QueryInfo, reply: Responder<Vec<Info>>) {
+        let mut keys = request.queries.iter().flat_map(|query| &query.keys).peekable();
+        if keys.peek().is_none() || keys.any(|key| key.as_bytes() != OPERATIONS.as_bytes()) {
+            return reply.fail(Status::ERR_NOT_SUPPORTED);
+        }
+        self.tell(News::Operations(reply));
     }
 
     fn observed(&self, proc: &ProcId, moment: Moment) {

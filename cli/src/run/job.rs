@@ -6,7 +6,7 @@ mod spawning;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ChildStdin;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, unbounded};
 use modex::gds::registration::RegisterError;
 use modex::os_error_hint::explain_start;
-use modex::types::{ProcId, Time};
-use modex::{BuildError, ForeignClients, Server, ServerError, ToolAdmission, ToolSupport};
+use modex::types::{DataArray, DataType, Info, Key, ProcId, Time, Value};
+use modex::{BuildError, ForeignClients, Responder, Server, ServerError, ToolAdmission, ToolSupport};
 use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid};
 
@@ -25,11 +25,13 @@ use super::Input;
 use super::apps::{App, AppError};
 use super::children::{Channel, Children, RankSetup, SpawnError};
 use super::cores::Helper;
+use super::destination::{Destination, OutputFiles, OutputFilesError};
 use super::forward::{ForwardProgress, ForwardedStream, copy_input};
 use super::guardian::Guardian;
 use super::host::{Clock, LauncherHost, News, ProcessNews};
 use super::jobs::Jobs;
 use super::last_output::LastOutput;
+use super::line_prefix::{LineMarks, LinePrefix};
 use super::mpi_library::{MpiSearch, MpiSetup, PmiChoice, Protocol};
 use super::output_locks::OutputLocks;
 use super::output_writer::OutputWriter;
@@ -58,7 +60,9 @@ const PMI_VARIABLES: [&str; 8] =
 /// The user's request.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) tag_output: bool,
+    pub(super) marks: LineMarks,
+    pub(super) is_merged: bool,
+    pub(super) files: OutputFiles,
     pub(super) input: Input,
     pub(super) timeout: Option<Duration>,
     pub(super) grace: Duration,
@@ -85,6 +89,9 @@ pub(crate) enum JobError {
     /// The command line requests something that the launcher can't provide.
     #[error(transparent)]
     App(#[from] AppError),
+    /// No files for the ranks' output.
+    #[error(transparent)]
+    Files(#[from] OutputFilesError),
     /// No place for the job's files.
     #[error(
         "the launcher cannot make the job's directory {path}: {reason}; \
@@ -131,6 +138,8 @@ pub(super) struct LaunchedJob {
     /// Whether output is left in the ranks' pipes because the writer has no room.
     is_paused: bool,
     news: Receiver<News>,
+    /// Processes that ask for the operations that wait.
+    askers: Vec<Responder<Vec<Info>>>,
     verdict: Verdict,
     mpi_search: MpiSearch,
     /// The ranks with a connection for PMI-1.
@@ -148,7 +157,7 @@ pub(super) struct LaunchedJob {
 
 impl LaunchedJob {
     /// Starts server and ranks.
-    pub(super) fn start(plan: Plan, settings: Settings) -> Result<Self, JobError> {
+    pub(super) fn start(plan: Plan, mut settings: Settings) -> Result<Self, JobError> {
         let clock = Clock::start();
         let (poller, bell) = Poller::new().map_err(|reason| JobError::System { doing: "listen to signals", reason })?;
         let path = SessionDirectory::choose(&std::env::temp_dir());
@@ -177,10 +186,11 @@ impl LaunchedJob {
             streams: Vec::new(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
-            output_writer: OutputWriter::new(bell),
+            output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
             output_locks: OutputLocks::default(),
             is_paused: false,
             news,
+            askers: Vec::new(),
             verdict: Verdict::new(rank_count, settings.grace),
             mpi_search: MpiSearch::new(plan.apps.iter().cloned().zip(protocols).collect()),
             speaks_pmi: BTreeSet::new(),
@@ -225,24 +235,25 @@ impl LaunchedJob {
     ) -> Result<RankSetup<'a>, ServerError> {
         let of_pmix = self.server.setup_fork(proc)?;
         let suggested = mpi_setup.settings.clone();
+        let is_merged = self.settings.is_merged;
         Ok(match mpi_setup.protocol {
             Protocol::Pmix => {
                 let removed = PMI_VARIABLES.map(str::to_owned).into();
-                RankSetup { removed, suggested, environment: of_pmix, ..RankSetup::default() }
+                RankSetup { removed, suggested, environment: of_pmix, is_merged, ..RankSetup::default() }
             }
             Protocol::Pmi1 => {
                 let names = of_pmix.into_iter().map(|(name, _)| name);
                 let removed = names.chain(PMI_VARIABLES.map(str::to_owned)).collect();
                 let number = inherited.map_or(0, |end| end.as_raw_fd());
                 let environment = self.server.pmi_variables(proc, number)?;
-                RankSetup { removed, suggested, environment, inherited, ..RankSetup::default() }
+                RankSetup { removed, suggested, environment, inherited, is_merged, ..RankSetup::default() }
             }
         })
     }
 
     /// Starts all ranks of a registered job.
     fn start_ranks(&mut self, plan: &Plan, mpi_setups: &[MpiSetup]) -> Result<(), JobError> {
-        self.children.expect(plan.app_of_rank.len());
+        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
         let mut inputs = Vec::new();
         for (id, app) in plan.ranks() {
             let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) else { continue };
@@ -286,9 +297,8 @@ impl LaunchedJob {
             self.speaks_pmi.insert(id);
             self.server.serve_pmi(channel, pipes.pid)?;
         }
-        let tag = self.settings.tag_output;
-        self.watch(ForwardedStream::new(pipes.out, id, Channel::Out, tag))?;
-        self.watch(ForwardedStream::new(pipes.error, id, Channel::Error, tag))?;
+        self.watch(pipes.out, id, Channel::Out)?;
+        pipes.error.map_or(Ok(()), |error| self.watch(error, id, Channel::Error))?;
         Ok(pipes.input)
     }
 
@@ -299,8 +309,10 @@ impl LaunchedJob {
         }
     }
 
-    fn watch(&mut self, stream: ForwardedStream) -> Result<(), JobError> {
-        self.streams.push(Some(stream));
+    fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel) -> Result<(), JobError> {
+        let prefix = LinePrefix::new(self.settings.marks, rank, channel);
+        let destination = self.output_writer.destination(rank, channel);
+        self.streams.push(Some(ForwardedStream::new(source, destination, prefix)));
         self.listen(self.streams.len() - 1)
     }
 
@@ -365,6 +377,7 @@ impl LaunchedJob {
                 Wakeup::Stream { index } => self.pump(index)?,
             }
         }
+        self.answer_askers();
         let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -445,6 +458,7 @@ impl LaunchedJob {
                 let action = self.verdict.stop(self.clock.now(), cause);
                 self.act(action);
             }
+            News::Operations(asker) => self.askers.push(asker),
             News::Spawn { requester, request, reply } => self.serve_spawn(requester, &request, reply),
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
@@ -495,15 +509,30 @@ impl LaunchedJob {
 
     /// Says which operations wait, and for which ranks. `says_none`: also if there is none.
     fn say_what_waits(&mut self, says_none: bool) {
-        // Without a server no operation waits.
-        let operations = self.server.open_operations().unwrap_or_default();
-        if operations.is_empty() && says_none {
+        let texts = self.what_waits();
+        if texts.is_empty() && says_none {
             self.say("modex: no operation of the ranks waits\n");
         }
-        let lines = waiting::lines(&operations, &self.jobs, |rank| self.children.running(rank));
-        if !lines.is_empty() {
-            self.say(&lines);
+        if !texts.is_empty() {
+            self.say(&texts.iter().map(|text| format!("modex: {text}\n")).collect::<String>());
         }
+    }
+
+    fn what_waits(&self) -> Vec<String> {
+        // Without a server no operation waits.
+        let operations = self.server.open_operations().unwrap_or_default();
+        waiting::texts(&operations, &self.jobs, |rank| self.children.running(rank))
+    }
+
+    /// Answers once in a turn, so that a process that asks without end holds up nothing.
+    fn answer_askers(&mut self) {
+        if self.askers.is_empty() {
+            return;
+        }
+        let elements: Vec<Value> = self.what_waits().iter().map(|text| Value::from(text.as_str())).collect();
+        let array = Value::DataArray(Box::new(DataArray { element_type: DataType::String, elements }));
+        let answer = Info::new(Key::from_static(waiting::OPERATIONS), array);
+        self.askers.drain(..).for_each(|asker| asker.succeed(vec![answer.clone()]));
     }
 
     /// Stops the ranks and then the launcher, until somebody continues the launcher.
@@ -517,7 +546,7 @@ impl LaunchedJob {
 
     /// Prints a message for the user. It ends a rank's long line on standard error first.
     fn say(&mut self, text: &str) {
-        let holder = self.output_locks.holder(Channel::Error).and_then(|index| self.streams.get_mut(index));
+        let holder = self.output_locks.holder(Destination::Error).and_then(|index| self.streams.get_mut(index));
         let line_end = holder.and_then(Option::as_mut).map_or("", ForwardedStream::cut);
         self.output_writer.say(&format!("{line_end}{text}"));
     }
@@ -532,8 +561,8 @@ impl LaunchedJob {
             self.look_for_mpi();
         }
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
-        let channel = stream.channel();
-        if !self.output_locks.admits(index, channel) {
+        let destination = stream.destination();
+        if !self.output_locks.admits(index, destination) {
             // A waiting stream in the poll set would wake the loop again and again.
             let _ = self.poller.forget(stream.fd());
             return Ok(());
@@ -545,11 +574,11 @@ impl LaunchedJob {
             lines.extend_from_slice(stream.cut().as_bytes());
         }
         let is_mid_line = stream.is_mid_line();
-        self.push(index, channel, lines)?;
+        self.push(index, destination, lines)?;
         if has_ended {
             self.close(index)?;
         } else {
-            self.hand_on(index, channel, is_mid_line)?;
+            self.hand_on(index, destination, is_mid_line)?;
         }
         if !self.output_writer.has_room() {
             self.pause();
@@ -557,22 +586,22 @@ impl LaunchedJob {
         Ok(())
     }
 
-    fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> Result<(), JobError> {
-        let pushed = self.output_writer.push(index, channel, lines);
+    fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> Result<(), JobError> {
+        let pushed = self.output_writer.push(index, destination, lines);
         pushed.map_err(|reason| JobError::System { doing: "start a thread that writes the output", reason })
     }
 
     /// Ends a rank's long line, so that others can write.
     fn cut(&mut self, index: usize) -> Result<(), JobError> {
         let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
-        let (channel, line_end) = (stream.channel(), stream.cut());
-        self.push(index, channel, line_end.into())?;
-        self.hand_on(index, channel, false)
+        let (destination, line_end) = (stream.destination(), stream.cut());
+        self.push(index, destination, line_end.into())?;
+        self.hand_on(index, destination, false)
     }
 
     /// Listens again to the streams that waited for the end of this rank's line, if the line has ended.
-    fn hand_on(&mut self, index: usize, channel: Channel, is_mid_line: bool) -> Result<(), JobError> {
-        let waiting = self.output_locks.wrote(self.clock.now(), index, channel, is_mid_line);
+    fn hand_on(&mut self, index: usize, destination: Destination, is_mid_line: bool) -> Result<(), JobError> {
+        let waiting = self.output_locks.wrote(self.clock.now(), index, destination, is_mid_line);
         // After a pause the loop listens to all of them.
         if self.is_paused { Ok(()) } else { waiting.into_iter().try_for_each(|index| self.listen(index)) }
     }
@@ -581,7 +610,8 @@ impl LaunchedJob {
         let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
-        self.hand_on(index, stream.channel(), false)
+        self.output_writer.close_file(stream.destination());
+        self.hand_on(index, stream.destination(), false)
     }
 
     fn listen(&self, index: usize) -> Result<(), JobError> {

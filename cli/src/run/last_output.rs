@@ -41,6 +41,7 @@ impl LastOutput {
             if !words.is_empty() {
                 self.output_writer.say(words);
             }
+            self.output_writer.close_files();
             self.wait_until(|output_writer| output_writer.is_drained())
         });
         if finished.is_err() {
@@ -69,7 +70,7 @@ impl LastOutput {
                 let mut lines = Vec::new();
                 let progress = stream.read(&mut lines);
                 // The output is lost as with every earlier line: its reader does not want it.
-                let pushed = self.output_writer.push(index, stream.channel(), lines);
+                let pushed = self.output_writer.push(index, stream.destination(), lines);
                 if pushed.is_err()
                     || progress.is_err()
                     || progress.is_ok_and(|progress| progress != ForwardProgress::Open)
@@ -79,7 +80,7 @@ impl LastOutput {
             }
             let mut lines = Vec::new();
             stream.finish(&mut lines);
-            let _ = self.output_writer.push(index, stream.channel(), lines);
+            let _ = self.output_writer.push(index, stream.destination(), lines);
         }
         Ok(())
     }

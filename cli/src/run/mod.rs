@@ -16,6 +16,7 @@
 mod apps;
 mod children;
 mod cores;
+mod destination;
 mod elf;
 mod forward;
 mod guardian;
@@ -24,6 +25,7 @@ mod job;
 mod job_processes;
 mod jobs;
 mod last_output;
+mod line_prefix;
 mod lines;
 mod mpi_library;
 mod orphans;
@@ -40,14 +42,18 @@ mod verdict;
 mod waiting;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) use apps::{AppError, with_two_dashes};
 use clap::{Args, ValueEnum};
 pub(super) use cores::print as print_cores;
+use destination::OutputFiles;
 pub(super) use guardian::{Guardian, SUBCOMMAND as GUARDIAN, run as guardian};
 pub(super) use job::JobError;
+use line_prefix::LineMarks;
 pub(super) use session::SessionDirectory;
+pub(super) use waiting::OPERATIONS;
 
 use super::Outcome;
 
@@ -67,6 +73,7 @@ enum Input {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Binding {
     /// Each rank on a core of its own, in turn; ranks share cores if there are more ranks than cores
+    #[value(alias = "core:overload-allowed")]
     Core,
     /// Wherever the system puts them
     None,
@@ -75,21 +82,7 @@ enum Binding {
 #[derive(Args, Debug)]
 #[command(
     override_usage = "modex run -n N [OPTIONS] -- PROGRAM [ARGS...] [: -n M [-x ...] [--wdir ...] PROGRAM2 [ARGS...]]...",
-    after_help = "The exit status is that of the first rank that fails: its own, or 128 + signal; 124 after --timeout.\n\
-                  It is 127 if a program is not found, and 126 if it can't be executed.\n\
-                  Without a failure it is 1 if the ranks' output can't be written, as on a full disk.\n\
-                  A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.\n\
-                  A rank that joined fails, with status 1, if it leaves others behind and ends without finalizing.\n\
-                  SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL. SIGTERM,\n\
-                  SIGHUP and SIGQUIT reach the ranks as SIGTERM; a second signal kills them. SIGUSR2 is passed on, and\n\
-                  SIGUSR1 to ranks that it does not end. SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.\n\
-                  SIGUSR1, --timeout and signals that end the job show each operation that waits, and for which ranks.\n\
-                  Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output waits; it\n\
-                  is broken only if its rank is silent for five seconds and others wait.\n\
-                  --pmi auto looks at the program's file and the libraries that it needs. It sees no library that a script or\n\
-                  interpreter loads: write --pmi pmi1 for Python with mpi4py on MPICH or Intel MPI.\n\
-                  PMIx tools find the job by this command's process number, such as `pps --pid PID`.\n\
-                  MODEX_LOG=off|error|warn|info|debug sets the level of the log; the default is warn."
+    after_long_help = HELP
 )]
 pub(super) struct RunOptions {
     #[command(flatten)]
@@ -99,12 +92,24 @@ pub(super) struct RunOptions {
     #[arg(long)]
     tag_output: bool,
 
+    /// Put the time in front of every line of output: UTC, such as 2026-10-07T10:34:56.789012Z
+    #[arg(long, alias = "timestamp-output")]
+    timestamp: bool,
+
+    /// Send the ranks' standard error to their standard output, in the order written
+    #[arg(long, alias = "merge-stderr-to-stdout")]
+    merge: bool,
+
+    /// Write the ranks' output to files and not to the terminal: DIR/rank.07.out and DIR/rank.07.err
+    #[arg(long, alias = "output-filename", value_name = "DIR")]
+    output: Option<PathBuf>,
+
     /// Reader of the launcher's standard input
     #[arg(long, value_enum, default_value_t = Input::RankZero, value_name = "WHO")]
     stdin: Input,
 
     /// Bind each rank to a core, or not
-    #[arg(long, value_enum, default_value_t = Binding::None, value_name = "TO")]
+    #[arg(long, alias = "bind-to", value_enum, default_value_t = Binding::None, value_name = "TO")]
     bind: Binding,
 
     /// End the job after this many seconds
@@ -127,21 +132,87 @@ pub(super) struct RunOptions {
     #[arg(long)]
     report: bool,
 
+    #[command(flatten)]
+    of_others: apps::OthersJobOptions,
+
     /// Program and arguments; a ':' separates programs
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
+const HELP: &str = "\
+Examples:
+  modex run -n 4 -- ./program arg                               # four ranks of a program
+  modex run -n 4 -x LD_LIBRARY_PATH=/opt/modex/lib ./program    # with a variable
+  modex run -n 2 -x A=3 ./first : -n 1 --wdir /tmp ./second     # one job of two programs
+  modex run -n 16 --output out --timestamp --merge ./program    # out/rank.00.out and so on
+  modex run -n 8 --bind core --timeout 60 --report ./program    # a core each, a minute at most
+  modex run -n 2 --pmi pmi1 python3 script.py                   # mpi4py on MPICH or Intel MPI
+
+Exit status:
+  0      No rank failed
+  1      The ranks' output can't be written, as on a full disk, or the job can't be started
+  2      The command line makes no sense
+  124    --timeout ended the job
+  126    A program can't be executed
+  127    A program is not found
+  128+N  Signal N ended the first rank that failed
+  other  The status of the first rank that failed
+
+A rank that fails ends the job: the others get SIGTERM, and SIGKILL after --grace.
+A rank that joined fails, with status 1, if it leaves others behind and ends without finalizing.
+A job of which no rank failed has status 1 if its output was lost.
+
+Environment:
+  MODEX_LOG  Level of the log: off, error, warn, info or debug [default: warn]
+  TMPDIR     Parent of the directory for the job's files [default: /tmp]
+
+The ranks get the launcher's environment, the variables of -x, and variables with which they join
+the job, such as PMIX_RANK.
+
+Signals:
+  SIGINT (Ctrl-C) is passed on; ranks that ignore it get SIGTERM after --grace, then SIGKILL.
+  SIGTERM, SIGHUP and SIGQUIT reach the ranks as SIGTERM; a second signal kills them.
+  SIGUSR2 is passed on, and SIGUSR1 to ranks that it does not end.
+  SIGTSTP (Ctrl-Z) stops ranks and launcher, SIGCONT continues both.
+  SIGUSR1, --timeout and signals that end the job show each operation that waits, and for which ranks.
+  So does `modex ps`.
+
+Output:
+  Output comes in whole lines. A line over 64 KiB is passed on in parts while other ranks' output
+  waits; it is broken only if its rank is silent for five seconds and others wait.
+  --output DIR makes the directory and a file for each rank and output, and replaces old files. All
+  numbers have as many digits as the highest rank. The launcher's own lines stay on standard error.
+  If a file can't be written to its end, one line says so, and the job goes on.
+  --merge gives each rank one output for both, as 2>&1 does. Its tag is stdout, its file rank.N.out.
+  --timestamp shows the time at which the launcher read the end of the line, or 64 KiB of it.
+
+Notes:
+  --pmi auto looks at the program's file and the libraries that it needs. It sees no library that a
+  script or interpreter loads: write --pmi pmi1 for Python with mpi4py on MPICH or Intel MPI.
+  PMIx tools find the job by this command's process number, such as `pps --pid PID`.
+  Options of mpirun with the same meaning: -np, --bind-to core|none, --map-by slot|core|node, --rank-by
+  slot|core|node, --oversubscribe, --allow-run-as-root, --output-filename DIR, --timestamp-output and
+  --merge-stderr-to-stdout. Long options may have one dash.";
+
 pub(super) fn run(options: &RunOptions) -> Outcome {
     #[expect(clippy::disallowed_methods, reason = "-x NAME passes on the launcher's own variable")]
     let apps = apps::split(&options.first, &options.command, |name| std::env::var_os(name))?;
+    options.of_others.refuse()?;
+    apps::check_directory(options.output.as_deref())?;
     let plan = plan::Plan::new(apps, options.bind == Binding::Core)?;
     if let Some((rank_count, core_count)) = plan.shared_cores() {
         let cores = if core_count == 1 { "core" } else { "cores" };
         tracing::warn!("--bind core: {rank_count} ranks share {core_count} {cores}; start fewer, or use --bind none");
     }
+    let files = match &options.output {
+        Some(directory) => OutputFiles::create(directory, plan.rank_count(), options.merge)?,
+        None => OutputFiles::default(),
+    };
     let settings = job::Settings {
-        tag_output: options.tag_output,
+        marks: LineMarks { has_time: options.timestamp, has_tag: options.tag_output },
+        is_merged: options.merge,
+        files,
         input: options.stdin,
         timeout: options.timeout,
         grace: options.grace,

@@ -1,19 +1,21 @@
-//! Writes to the launcher's standard output and standard error, in a separate thread.
+//! Writes to the launcher's standard output and standard error, and to the ranks' files, in a separate thread.
 //!
-//! A reader that does not read must not keep the launcher from its job.
+//! A reader that does not read, or a slow disk, must not keep the launcher from its job.
 //!
 //! ```text
-//!  loop -- orders: lines, or "ring" --> writer thread --> stdout, stderr
+//!  loop -- orders: lines, or "ring" --> writer thread --> stdout, stderr, files
 //!    ^-------- done: bytes, failures ------|
 //!    ^-------- bell: "ring", failures -----|
 //! ```
 //!
-//! One thread serves both, so lines stay whole and in order if both go to the same place. The loop never waits for it.
+//! One thread serves all, so lines stay whole and in order if both go to the same place. The loop never waits for it.
 //! The loop hands over lines while there is room. Otherwise the output stays in the ranks' pipes until the bell rings.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::Builder;
 
 use crossbeam::channel::{Receiver, Sender, unbounded};
@@ -22,7 +24,9 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::children::Channel;
+use super::destination::{Destination, OutputFiles, OutputFilesError, RankFile};
 use super::poller::Bell;
+use super::rank_id::RankId;
 
 /// The number of queued bytes at which there is no more room. The output of one rank's turn may exceed it once.
 const QUEUED_BYTES_MAX: usize = 1 << 20;
@@ -37,9 +41,19 @@ const PIPE_ATOMIC_BYTES: usize = 4096;
 #[derive(Debug)]
 enum Order {
     /// Write these lines.
-    Write { channel: Channel, lines: Vec<u8>, source: Source },
+    Write { target: Target, lines: Vec<u8>, source: Source },
+    /// Close these files, and report what their file system has not reported before.
+    Close(Vec<Arc<RankFile>>),
     /// Wake the launcher up.
     Ring,
+}
+
+/// The destination of the lines, for the thread.
+#[derive(Debug)]
+enum Target {
+    Out,
+    Error,
+    File(Arc<RankFile>),
 }
 
 /// The source of the lines.
@@ -49,6 +63,8 @@ enum Source {
     Stream(usize),
     /// The launcher.
     Launcher,
+    /// The end of all files.
+    Files,
 }
 
 /// Lines that the thread has written or given up.
@@ -65,6 +81,7 @@ struct Done {
 #[derive(Debug)]
 pub(super) struct OutputWriter {
     bell: Bell,
+    files: OutputFiles,
     /// The thread's ends of its channels. The thread starts with the first output: most of a job's start has none.
     writer: Option<(Sender<Order>, Receiver<Done>)>,
     queued_bytes: usize,
@@ -78,18 +95,46 @@ pub(super) struct OutputWriter {
 
 impl OutputWriter {
     /// A writer without output. The bell wakes the loop that owns this.
-    pub(super) const fn new(bell: Bell) -> Self {
-        Self { bell, writer: None, queued_bytes: 0, unsaid: VecDeque::new(), failed: Vec::new(), has_lost: false }
+    pub(super) fn new(bell: Bell, files: OutputFiles) -> Self {
+        let (unsaid, failed) = (VecDeque::new(), Vec::new());
+        Self { bell, files, writer: None, queued_bytes: 0, unsaid, failed, has_lost: false }
+    }
+
+    /// Makes the files of a spawned job, if output goes to files.
+    pub(super) fn open_files(&mut self, job: u32, rank_count: u32) -> Result<(), OutputFilesError> {
+        self.files.open(job, rank_count)
+    }
+
+    /// The number of open files.
+    pub(super) fn file_count(&self) -> usize {
+        self.files.count()
+    }
+
+    /// The destination of a rank's output.
+    pub(super) fn destination(&self, rank: RankId, channel: Channel) -> Destination {
+        self.files.destination(rank, channel)
     }
 
     /// Queues whole lines of the stream with this index. Fails if the system refuses a thread that writes them.
-    pub(super) fn push(&mut self, index: usize, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
-        if lines.is_empty() { Ok(()) } else { self.queue(Source::Stream(index), channel, lines) }
+    pub(super) fn push(&mut self, index: usize, destination: Destination, lines: Vec<u8>) -> io::Result<()> {
+        let target = match destination {
+            _ if lines.is_empty() => return Ok(()),
+            Destination::Out => Target::Out,
+            Destination::Error => Target::Error,
+            Destination::File(number) => match self.files.get(number) {
+                Some(file) => Target::File(Arc::clone(file)),
+                None => return Ok(()),
+            },
+        };
+        let (source, cost) = (Source::Stream(index), cost(&lines));
+        self.queue(Order::Write { target, lines, source }, cost)
     }
 
     /// Prints a message for the user on standard error. An absent reader must not change the job's exit status.
     pub(super) fn say(&mut self, text: &str) {
-        if self.queue(Source::Launcher, Channel::Error, text.as_bytes().to_vec()).is_ok() {
+        let lines = text.as_bytes().to_vec();
+        let cost = cost(&lines);
+        if self.queue(Order::Write { target: Target::Error, lines, source: Source::Launcher }, cost).is_ok() {
             self.unsaid.push_back(text.as_bytes().to_vec());
         } else {
             // Without a thread no other output is being written.
@@ -97,13 +142,40 @@ impl OutputWriter {
         }
     }
 
-    fn queue(&mut self, source: Source, channel: Channel, lines: Vec<u8>) -> io::Result<()> {
-        let cost = cost(&lines);
+    /// Closes all files.
+    pub(super) fn close_files(&mut self) {
+        let files = self.files.take();
+        self.close(files);
+    }
+
+    /// Closes the file of a stream that has ended.
+    pub(super) fn close_file(&mut self, destination: Destination) {
+        if let Destination::File(index) = destination {
+            let file = self.files.close(index);
+            self.close(file.into_iter().collect());
+        }
+    }
+
+    /// Closes the files of a job that could not be started.
+    pub(super) fn close_job(&mut self, job: u32) {
+        let files = self.files.take_job(job);
+        self.close(files);
+    }
+
+    /// Closes files after everything that is queued. A network file system may report a full disk only then.
+    fn close(&mut self, files: Vec<Arc<RankFile>>) {
+        if self.writer.is_some() && !files.is_empty() {
+            // The thread lives as long as the channel.
+            let _ = self.queue(Order::Close(files), ORDER_BYTES);
+        }
+    }
+
+    fn queue(&mut self, order: Order, cost: usize) -> io::Result<()> {
         let (orders, _) = match &mut self.writer {
             Some(writer) => writer,
             none => none.insert(start_writer(self.bell.clone())?),
         };
-        orders.send(Order::Write { channel, lines, source }).map_err(io::Error::other)?;
+        orders.send(order).map_err(io::Error::other)?;
         self.queued_bytes = self.queued_bytes.saturating_add(cost);
         Ok(())
     }
@@ -150,7 +222,7 @@ impl OutputWriter {
             match source {
                 Source::Launcher => drop(self.unsaid.pop_front()),
                 Source::Stream(index) if failed => self.failed.push(index),
-                Source::Stream(_) => {}
+                Source::Stream(_) | Source::Files => {}
             }
         }
         self.queued_bytes < before
@@ -184,33 +256,84 @@ fn start_writer(bell: Bell) -> io::Result<(Sender<Order>, Receiver<Done>)> {
 }
 
 fn write_orders(orders: &Receiver<Order>, done: &Sender<Done>, bell: &Bell) {
-    let mut is_reported = false;
     // A terminal may stop background processes that write to it (`stty tostop`). A stopped launcher ends nothing.
     let _ = SigSet::from(Signal::SIGTTOU).thread_block();
+    let mut losses = Losses::default();
     for order in orders {
-        let Order::Write { channel, lines, source } = order else {
-            bell.wake();
-            continue;
+        let finished = match order {
+            Order::Ring => {
+                bell.wake();
+                continue;
+            }
+            Order::Write { target, lines, source } => {
+                let (failed, lost) = losses.write(&target, &lines);
+                Done { source, cost: cost(&lines), failed, lost }
+            }
+            Order::Close(files) => {
+                let lost = files.into_iter().fold(false, |lost, file| losses.close(file) | lost);
+                Done { source: Source::Files, cost: ORDER_BYTES, failed: false, lost }
+            }
         };
-        // The streams are not locked. No other thread of this process writes there while this thread lives, except for
-        // errors about it.
-        let written = match channel {
-            Channel::Out => write_all(io::stdout().as_fd(), &lines),
-            Channel::Error => write_all(io::stderr().as_fd(), &lines),
-        };
-        let failed = written.is_err();
-        // A reader that has gone needs no message, but a full disk does. One line is enough for all failed writes.
-        let error = written.err().filter(|error| channel == Channel::Out && error.kind() != io::ErrorKind::BrokenPipe);
-        let lost = error.is_some();
-        if let (Some(error), false) = (error, is_reported) {
-            is_reported = true;
-            let news = format!("modex: the ranks' output can't be written: {error}; the rest of it is lost\n");
-            let _ = write_all(io::stderr().as_fd(), news.as_bytes());
-        }
+        let failed = finished.failed;
         // A loop that has ended needs no answer.
-        let _ = done.send(Done { source, cost: cost(&lines), failed, lost });
+        let _ = done.send(finished);
         if failed {
             bell.wake();
+        }
+    }
+}
+
+/// The outputs that could not be written. One line is enough for all of them.
+#[derive(Debug, Default)]
+struct Losses {
+    is_reported: bool,
+    /// Files that have lost output. Later output is dropped, because a file with gaps misleads its readers.
+    files: BTreeSet<PathBuf>,
+}
+
+impl Losses {
+    /// Writes lines. Returns whether their stream has failed, and whether output was lost that somebody wants.
+    ///
+    /// A rank whose file is full goes on: its computation is worth more than its output.
+    fn write(&mut self, target: &Target, lines: &[u8]) -> (bool, bool) {
+        // The streams are not locked. No other thread of this process writes there while this thread lives, except for
+        // errors about it.
+        let (written, is_out) = match target {
+            Target::Out => (write_all(io::stdout().as_fd(), lines), true),
+            Target::Error => (write_all(io::stderr().as_fd(), lines), false),
+            Target::File(file) if self.files.contains(&file.path) => return (false, true),
+            Target::File(file) => {
+                let Err(error) = write_all(file.file.as_fd(), lines) else { return (false, false) };
+                self.lose(file, &error);
+                return (false, true);
+            }
+        };
+        let Err(error) = written else { return (false, false) };
+        // A reader that has gone needs no message, but a full disk does.
+        let is_lost = is_out && error.kind() != io::ErrorKind::BrokenPipe;
+        if is_lost {
+            self.report("", &error);
+        }
+        (true, is_lost)
+    }
+
+    /// Closes a file. Returns whether output was lost.
+    fn close(&mut self, file: Arc<RankFile>) -> bool {
+        let Some(RankFile { path, file, .. }) = Arc::into_inner(file) else { return false };
+        let Err(error) = nix::unistd::close(file) else { return false };
+        self.report(&format!(" to {}", path.display()), &error.into());
+        true
+    }
+
+    fn lose(&mut self, file: &RankFile, error: &io::Error) {
+        self.report(&format!(" to {}", file.path.display()), error);
+        self.files.insert(file.path.clone());
+    }
+
+    fn report(&mut self, to: &str, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_reported, true) {
+            let news = format!("modex: the ranks' output can't be written{to}: {error}; the rest of it is lost\n");
+            let _ = write_all(io::stderr().as_fd(), news.as_bytes());
         }
     }
 }
@@ -244,7 +367,11 @@ mod tests {
         let (_poller, bell) = Poller::new().unwrap();
         let (orders, receiver) = unbounded();
         let (sender, done) = unbounded();
-        (OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(bell) }, receiver, sender)
+        (
+            OutputWriter { writer: Some((orders, done)), ..OutputWriter::new(bell, OutputFiles::default()) },
+            receiver,
+            sender,
+        )
     }
 
     /// Carries out the next order.
@@ -256,8 +383,8 @@ mod tests {
     #[test]
     fn there_is_room_up_to_the_bound_and_again_when_lines_were_written() {
         let (mut output_writer, orders, done) = output_writer();
-        output_writer.push(0, Channel::Out, vec![b'x'; QUEUED_BYTES_MAX - 2 * ORDER_BYTES - 2]).unwrap();
-        output_writer.push(1, Channel::Out, b"y".to_vec()).unwrap();
+        output_writer.push(0, Destination::Out, vec![b'x'; QUEUED_BYTES_MAX - 2 * ORDER_BYTES - 2]).unwrap();
+        output_writer.push(1, Destination::Out, b"y".to_vec()).unwrap();
         assert!(output_writer.has_room(), "one byte is missing");
         output_writer.say("z");
         assert!(!output_writer.has_room());
@@ -273,7 +400,7 @@ mod tests {
     fn many_short_lines_fill_it_too() {
         let (mut output_writer, orders, _done) = output_writer();
         while output_writer.has_room() {
-            output_writer.push(0, Channel::Out, b"\n".to_vec()).unwrap();
+            output_writer.push(0, Destination::Out, b"\n".to_vec()).unwrap();
         }
         assert_eq!(orders.len(), QUEUED_BYTES_MAX.div_ceil(ORDER_BYTES + 1));
     }
@@ -281,7 +408,7 @@ mod tests {
     #[test]
     fn a_failure_names_the_stream_once() {
         let (mut output_writer, orders, done) = output_writer();
-        output_writer.push(5, Channel::Out, b"lost\n".to_vec()).unwrap();
+        output_writer.push(5, Destination::Out, b"lost\n".to_vec()).unwrap();
         output_writer.say("lost, too\n");
         write_next(&orders, &done, true);
         write_next(&orders, &done, true);
@@ -292,8 +419,8 @@ mod tests {
     #[test]
     fn no_thread_is_started_for_nothing() {
         let (_poller, bell) = Poller::new().unwrap();
-        let mut output_writer = OutputWriter::new(bell);
-        output_writer.push(0, Channel::Out, Vec::new()).unwrap();
+        let mut output_writer = OutputWriter::new(bell, OutputFiles::default());
+        output_writer.push(0, Destination::Out, Vec::new()).unwrap();
         output_writer.ask_for_ring();
         assert!(output_writer.writer.is_none() && output_writer.is_drained());
     }

@@ -1,4 +1,4 @@
-//! One line for each PMIx operation of the job that waits: how long, for which ranks, and what their processes do.
+//! One text for each PMIx operation of the job that waits: how long, for which ranks, and what their processes do.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,17 +14,14 @@ const LINES_MAX: usize = 16;
 /// Limit of the processes that one line names.
 const NAMED_MAX: usize = 8;
 
-/// The lines about the operations of the launcher's jobs. `pid_of` gives the process of a rank that runs.
-pub(super) fn lines(operations: &[OpenOperation], jobs: &Jobs, pid_of: impl Fn(RankId) -> Option<u32>) -> String {
-    let mut lines = String::new();
-    for operation in operations.iter().take(LINES_MAX) {
-        // Writing to a string does not fail.
-        let _ = writeln!(lines, "modex: {}", line(operation, jobs, &pid_of));
-    }
-    if let Some(more) = operations.len().checked_sub(LINES_MAX).filter(|more| *more > 0) {
-        let _ = writeln!(lines, "modex: {more} more operations wait");
-    }
-    lines
+/// The key of a query for the texts about the operations that wait. The launcher answers it.
+pub(crate) const OPERATIONS: &str = "modex.operations";
+
+/// A text for each operation of the launcher's jobs. `pid_of` gives the process of a rank that runs.
+pub(super) fn texts(operations: &[OpenOperation], jobs: &Jobs, pid_of: impl Fn(RankId) -> Option<u32>) -> Vec<String> {
+    let more = operations.len().checked_sub(LINES_MAX).filter(|more| *more > 0);
+    let more = more.map(|more| format!("{more} more operations wait"));
+    operations.iter().take(LINES_MAX).map(|operation| line(operation, jobs, &pid_of)).chain(more).collect()
 }
 
 fn line(operation: &OpenOperation, jobs: &Jobs, pid_of: &impl Fn(RankId) -> Option<u32>) -> String {
@@ -105,27 +102,25 @@ mod tests {
         for (operation, expected) in [
             (
                 operation(OperationKind::Fence, &[Rank::Wildcard], 2, &[1]),
-                "modex: fence of all ranks: 2 of 3 arrived, 4.2 s; waiting for rank 1 (ended)\n",
+                "fence of all ranks: 2 of 3 arrived, 4.2 s; waiting for rank 1 (ended)",
             ),
             (
                 operation(OperationKind::Connect, &[Rank::Process(0), Rank::Process(2)], 2, &[]),
-                "modex: connect of rank 0, rank 2: 2 of 2 arrived, 4.2 s; waiting for the host\n",
+                "connect of rank 0, rank 2: 2 of 2 arrived, 4.2 s; waiting for the host",
             ),
             (
                 operation(OperationKind::Get(Some(key)), &[Rank::Process(0)], 1, &[3]),
-                "modex: Get of \"address\" by rank 0: 4.2 s; waiting for rank 3 (ended)\n",
+                "Get of \"address\" by rank 0: 4.2 s; waiting for rank 3 (ended)",
             ),
         ] {
-            assert_eq!(lines(&[operation], &jobs, |_| None), expected);
+            assert_eq!(texts(&[operation], &jobs, |_| None), [expected]);
         }
         let many: Vec<u32> = (0..100).collect();
         let all = vec![operation(OperationKind::Fence, &[Rank::Wildcard], 0, &many); 20];
-        let text = lines(&all, &jobs, |_| None);
-        assert_eq!(text.lines().count(), LINES_MAX + 1);
-        assert!(
-            text.contains("rank 7 (ended) and 92 more\n") && text.ends_with("modex: 4 more operations wait\n"),
-            "{text}"
-        );
+        let texts = texts(&all, &jobs, |_| None);
+        assert_eq!(texts.len(), LINES_MAX + 1);
+        assert!(texts[0].ends_with("rank 7 (ended) and 92 more"), "{texts:?}");
+        assert_eq!(texts[LINES_MAX], "4 more operations wait");
     }
 
     #[test]

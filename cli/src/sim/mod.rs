@@ -19,7 +19,7 @@ use self::seeds::SeedRange;
 use super::Outcome;
 
 #[derive(Args, Debug)]
-#[command(after_help = HELP)]
+#[command(after_long_help = HELP)]
 pub(super) struct SimOptions {
     /// The seeds to run: from A up to but not including B, or one seed
     #[arg(long, value_name = "A..B", default_value = "0..1000")]
@@ -59,6 +59,16 @@ pub(super) struct SimOptions {
 }
 
 const HELP: &str = "\
+Examples:
+  modex sim
+  modex sim --seeds 4711 --nodes 4 --ranks 16
+  modex sim --seeds 0..100000 --drawn --json
+
+Exit status:
+  0  Every rule held in every seed
+  1  A rule was broken, or each planted defect was found (--faults canary)
+  2  The command line makes no sense
+
 Kinds of faults: delay reorder loss duplicate inline late refuse (the host's answers), die fork hang flood stop reinit
 exec clone (processes), server node (killed), deregister unregistered (the host's registrations). A run has each kind that is
 asked for with a chance of one in three.

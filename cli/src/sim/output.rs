@@ -1,11 +1,10 @@
 //! The output: findings first, one summary line last.
 
-use std::io::Write;
-
 use modex_sim::{Canary, Setup, Shortest};
 use serde::Serialize;
 
 use super::seeds::SeedsReport;
+use crate::printing;
 
 /// A planted defect and the seed that found it, if one did.
 #[derive(Debug, Serialize)]
@@ -85,7 +84,6 @@ struct Document<'a> {
 /// Prints the verdict.
 pub(super) fn show(verdict: &SeedsReport, caught: &[Caught], json: bool) -> Result<(), Box<dyn std::error::Error>> {
     let finding = verdict.failure.as_ref().map(Finding::of);
-    let mut out = std::io::stdout().lock();
     if json {
         let sums = verdict.sums;
         let document = Document {
@@ -101,22 +99,20 @@ pub(super) fn show(verdict: &SeedsReport, caught: &[Caught], json: bool) -> Resu
             broken: finding,
             canaries: caught,
         };
-        writeln!(out, "{}", serde_json::to_string_pretty(&document)?)?;
-        return Ok(());
+        return Ok(printing::print(&format!("{}\n", serde_json::to_string_pretty(&document)?))?);
     }
-    if let Some(finding) = &finding {
-        write!(out, "{}", in_words(finding))?;
-    }
+    let mut text = finding.as_ref().map(in_words).unwrap_or_default();
     for Caught { kind, found } in caught {
         match found {
             Some(Finding { seed, rule, what, replay, step_count, .. }) => {
-                writeln!(out, "canary {kind}: found in seed {seed}: {rule}\n  {what}\n  {step_count} steps: {replay}")?;
+                text +=
+                    &format!("canary {kind}: found in seed {seed}: {rule}\n  {what}\n  {step_count} steps: {replay}\n");
             }
-            None => writeln!(out, "canary {kind}: NOT FOUND")?,
+            None => text += &format!("canary {kind}: NOT FOUND\n"),
         }
     }
-    writeln!(out, "{}", summary(verdict, finding.as_ref(), caught))?;
-    Ok(())
+    text += &summary(verdict, finding.as_ref(), caught);
+    Ok(printing::print(&(text + "\n"))?)
 }
 
 fn in_words(finding: &Finding) -> String {

@@ -5,6 +5,7 @@ use modex::{Client, FenceOptions};
 use serde_json::{Value as Json, json};
 
 use crate::launch::{Ended, Launch, ROLE, Running, modex};
+use crate::output::closed;
 
 /// Puts values, reports it, and stays until rank 0's input ends.
 pub(crate) fn keep_values() {
@@ -112,6 +113,25 @@ fn values_of_a_live_job_are_got_as_its_processes_get_them() {
         all["entries"].as_array().unwrap().iter().map(|entry| entry["key"].as_str().unwrap()).collect();
     assert!(["endpoint", "bytes", "nested"].iter().all(|key| keys.contains(key)), "{all}");
     assert!(job.got(&["-r", "0"]).contains("endpoint: of \\u{1b}0\n"));
+    job.end();
+}
+
+#[test]
+fn an_answer_that_is_cut_off_is_no_error() {
+    let job = Job::start();
+    let (name, pid) = (job.namespace(), job.0.child.id().to_string());
+    for words in [
+        &["get", "-n", &name, "-r", "0"][..],
+        &["get", "-n", &name, "PMIX_JOB_SIZE", "--json"],
+        &["query", "PMIX_QUERY_NAMESPACES"],
+        &["inspect", "--pid", &pid],
+        &["inspect", "--pid", &pid, "--json"],
+    ] {
+        assert_eq!(job.command(words).out_to(closed()).run().success(), "", "{words:?}");
+    }
+    // Regression: the command panicked when it could not print what is missing.
+    let ended = job.command(&["query", "no.such.key"]).err_to(closed()).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
     job.end();
 }
 

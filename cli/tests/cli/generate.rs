@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 10] =
-    ["run", "demo", "inspect", "get", "query", "bench", "sim", "info", "completions", "man"];
+const SUBCOMMANDS: [&str; 11] =
+    ["run", "demo", "ps", "inspect", "get", "query", "bench", "sim", "info", "completions", "man"];
 
 #[test]
 fn every_subcommand_explains_itself() {
@@ -33,6 +33,10 @@ fn completions_know_every_subcommand_and_bash_accepts_its_own() {
         for subcommand in SUBCOMMANDS {
             assert!(script.contains(subcommand), "{shell} {subcommand}");
         }
+        // Regression: completions offered what help hides.
+        for hidden in ["guardian", "modex,nothing", "-a \"nothing\"", "worker", "hostfile", "map-by", "--mca"] {
+            assert!(!script.contains(hidden), "{shell} {hidden}");
+        }
         accept(shell, &script);
     }
 }
@@ -57,4 +61,24 @@ fn man_pages_are_written_for_every_subcommand() {
         assert!(page.contains(".TH") && page.contains(".SH NAME"), "{name}: {page}");
     }
     assert!(modex(["man"]).run().success().contains(".TH"));
+    let written: Vec<_> = crate::launch::entries(&pages);
+    assert_eq!(written.len(), 1 + SUBCOMMANDS.len() + 6, "no page for hidden commands: {written:?}");
+    for page in &written {
+        let text = std::fs::read_to_string(page).unwrap();
+        assert!(text.contains(".SH \"EXIT STATUS\"") && text.contains(".SH EXAMPLES"), "{page:?}: {text}");
+        assert!(!text.contains(".SH EXTRA") && !text.contains("hostfile"), "{page:?}: {text}");
+    }
+    for name in ["modex", "modex-run", "modex-inspect", "modex-get", "modex-query", "modex-bench", "modex-bench-get"] {
+        let text = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(text.contains(".SH ENVIRONMENT\n.TP\n"), "{name}: {text}");
+    }
+}
+
+#[test]
+fn the_help_of_run_has_examples_and_the_default_of_n() {
+    let help = modex(["run", "--help"]).run().success();
+    assert!(help.contains("Examples:\n  modex run -n 4 -- ./program arg"), "{help}");
+    assert!(help.contains("Number of processes to start, 1 by default"), "{help}");
+    let count = modex(["run", "echo", "one"]).run().success();
+    assert_eq!(count, "one\n");
 }

@@ -17,6 +17,7 @@ mod job_control;
 mod launch;
 mod mpi_advice;
 mod output;
+mod output_files;
 mod pmi;
 mod programs;
 mod shortage;

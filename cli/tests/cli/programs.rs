@@ -55,13 +55,40 @@ fn a_mistyped_option_is_no_program() {
 /// Users of other launchers type these. The parser's own messages did not help them.
 #[test]
 fn options_of_other_launchers_are_understood_or_refused_with_a_reason() {
-    assert_eq!(modex(["run", "-np", "2", "echo", "-np"]).run().success(), "-np\n-np\n");
+    for count in [&["-np", "2"][..], &["-n2"], &["-np2"], &["-np=2"], &["--n", "2"], &["--np", "2"]] {
+        assert_eq!(modex(["run"].iter().chain(count).chain(&["echo", "-np"])).run().success(), "-np\n-np\n");
+    }
+    for words in [
+        &["--oversubscribe"][..],
+        &["--allow-run-as-root"],
+        &["--map-by", "slot:OVERSUBSCRIBE"],
+        &["-map-by", "core"],
+        &["--rank-by", "slot"],
+        &["-wd", "/"],
+        &["-bind-to", "none"],
+    ] {
+        assert_eq!(modex(["run"].iter().chain(words).chain(&["echo", "ran"])).run().success(), "ran\n", "{words:?}");
+    }
     for (words, reason) in [
-        (&["-H", "a,b"][..], "modex: --host: modex run works on one machine"),
+        (
+            &["-H", "a,b"][..],
+            "modex: --host: modex run works on one machine; on several, start the program with Slurm's srun",
+        ),
         (&["--host", "a"], "modex: --host: modex run works on one machine"),
         (&["--hostfile", "f"], "modex: --hostfile: modex run works on one machine"),
         (&["--mca", "btl", "self"], "-x OMPI_MCA_btl=self"),
-        (&["--oversubscribe"], "modex: --oversubscribe: modex run counts no slots"),
+        (&["-mca", "btl", "self"], "-x OMPI_MCA_btl=self"),
+        (&["-hostfile", "f"], "modex: --hostfile: modex run works on one machine"),
+        (&["-f", "f"], "modex: --hostfile: modex run works on one machine"),
+        (&["-ppn", "2"], "modex: --npernode: modex run works on one machine; write -n"),
+        (&["-genv", "A", "B"], "modex: --env: write -x A=B"),
+        (&["-l"], "modex: --prepend-rank: write --tag-output"),
+        (&["--bind-to", "socket"], "[possible values: core, none]"),
+        (&["--map-by", "ppr:2:node"], "modex: --map-by ppr:2:node: modex run places rank after rank"),
+        (&["--rank-by", "span"], "modex: --rank-by span: modex run places rank after rank"),
+        (&["--output", "tag,timestamp"], "write --output DIR, and --tag-output, --timestamp or --merge"),
+        (&["--output", "dir=out"], "write --output DIR, and --tag-output, --timestamp or --merge"),
+        (&["true", ":", "--bind-to", "core"], "modex: --bind-to is an option of the whole job; write it before"),
         (&["true", ":", "--tag-output"], "modex: --tag-output is an option of the whole job; write it before"),
         (&["true", ":", "--stdin=all"], "modex: --stdin is an option of the whole job; write it before"),
         (&["-n", "abc"], "expected a number from 1 to 4096"),
@@ -208,7 +235,7 @@ fn bound_ranks_run_on_the_cores_in_turn() {
     let count = rank_count.to_string();
     let mut places = vec![BTreeSet::new(); rank_count];
     let show = "echo $PMIX_RANK $(grep Cpus_allowed_list: /proc/self/status)";
-    let ended = script(&["-n", &count, "--bind", "core"], show).run();
+    let ended = script(&["-n", &count, "--bind-to", "core", "--map-by", "core"], show).run();
     assert!(ended.status.success() && ended.err.lines().count() == 1, "{ended:?}");
     let said = format!("modex: warning: --bind core: {count} ranks share ");
     assert!(ended.err.starts_with(&said), "{ended:?}");

@@ -65,6 +65,17 @@ fn a_rank_spawns_programs_with_changes_of_their_environment() {
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }
 
+#[test]
+fn spawned_ranks_have_files_of_their_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let ended = run(&["--output", path, "-x", "LIST=a"], "spawn scripts");
+    assert_eq!((ended.code(), ended.out.as_str()), (Some(0), ""), "{ended:?}");
+    let files = ["job.1.rank.0.out", "job.1.rank.1.out", "job.1.rank.2.out"];
+    let read = files.map(|name| std::fs::read_to_string(directory.path().join(name)).unwrap());
+    assert_eq!(read, ["0 yes b:a /\n", "1 yes b:a /\n", "/\n"]);
+}
+
 pub(crate) fn spawn_clients() {
     let client = Client::connect().unwrap();
     let job = spawn(&client, Vec::new(), vec![this(2, "meet the parent")]).unwrap();

@@ -78,6 +78,7 @@ impl LaunchedJob {
         match self.start_spawned(&plan) {
             Ok(()) => Ok(plan.namespace),
             Err(error) => {
+                self.output_writer.close_job(number);
                 self.remove(number);
                 Err(error.into())
             }
@@ -87,6 +88,7 @@ impl LaunchedJob {
     fn start_spawned(&mut self, plan: &Plan) -> Result<(), JobError> {
         let pmi = self.settings.pmi;
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
+        self.output_writer.open_files(plan.job, plan.rank_count())?;
         self.register(plan)?;
         self.start_ranks(plan, &mpi_setups)
     }

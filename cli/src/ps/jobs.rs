@@ -1,0 +1,177 @@
+//! The jobs of one server, by queries of the standard, and the operations that wait, by one of ours.
+
+use std::fs;
+use std::time::Duration;
+
+use modex::ptl::rendezvous::Found;
+use modex::types::codes::proc_state;
+use modex::types::{AsStatus, Info, Key, Namespace, ProcInfo, Query, Status, Text, Value};
+use modex::{Client, Tool, ToolDirections, keys};
+use nix::unistd::{SysconfVar, sysconf};
+use serde::Serialize;
+
+use crate::run::OPERATIONS;
+
+/// The time that a server gets to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// A server and its jobs.
+#[derive(Debug, Serialize)]
+pub(super) struct ServerReport {
+    pub(super) pid: Option<u32>,
+    pub(super) name: String,
+    pub(super) jobs: Vec<JobReport>,
+    /// `None`: the server can't tell.
+    pub(super) operations: Option<Vec<String>>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct JobReport {
+    pub(super) name: String,
+    pub(super) age_s: Option<u64>,
+    pub(super) ranks: Vec<RankReport>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RankReport {
+    pub(super) rank: Option<u32>,
+    pub(super) pid: u32,
+    pub(super) host: Option<String>,
+    pub(super) program: Option<String>,
+    pub(super) state: &'static str,
+}
+
+/// Asks a server.
+pub(super) fn of(found: &Found) -> Result<ServerReport, Box<dyn std::error::Error>> {
+    let directions =
+        ToolDirections { file: Some(found.path.clone()), time_max: Some(ANSWER_TIME), ..ToolDirections::default() };
+    let tool = Tool::builder().directions(directions).connect()?;
+    let client = tool.client()?;
+    let pid = found.contents.pid;
+    let names = ask(&client, keys::QUERY_NAMESPACES.name(), None)?;
+    let names = names.iter().filter_map(Value::as_str).flat_map(|names| names.split(','));
+    let mut jobs = Vec::new();
+    for name in names.filter(|name| !name.is_empty()) {
+        let namespace = Namespace::new(name)?;
+        let table = ask(&client, keys::QUERY_PROC_TABLE.name(), Some(&namespace))?;
+        let ranks: Vec<RankReport> = table.iter().flat_map(rows).map(rank_report).collect();
+        let pids = ranks.iter().map(|rank| rank.pid).filter(|pid| *pid != 0);
+        let age_s = pids.filter_map(age).max().or_else(|| age(pid?)).map(|age| age.as_secs());
+        jobs.push(JobReport { name: name.to_owned(), age_s, ranks });
+    }
+    let operations = ask(&client, OPERATIONS, None)?;
+    let operations = operations.first().map(|value| elements(value).iter().map(text_of).collect());
+    let name = client.server().to_string();
+    // The end of the connection has the same effect.
+    let _ = tool.finalize();
+    Ok(ServerReport { pid, name, jobs, operations })
+}
+
+/// The values that a server has for a key; none if it does not know the key.
+fn ask(client: &Client, key: &str, job: Option<&Namespace>) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+    let qualifiers = job.map(|job| Info::new(Key::from_static(keys::NSPACE.name()), job.as_str()));
+    let query = Query { keys: vec![Text::from(key)], qualifiers: qualifiers.into_iter().collect() };
+    let results = match client.query(vec![query]).wait() {
+        Ok(answered) => answered.results,
+        Err(error) if [Status::ERR_NOT_SUPPORTED, Status::ERR_NOT_FOUND].contains(&error.status()) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    let is_asked = |info: &Info| info.key.as_str() == key;
+    Ok(results.into_iter().filter(is_asked).map(|info| info.value).collect())
+}
+
+fn elements(value: &Value) -> &[Value] {
+    match value {
+        Value::DataArray(array) => &array.elements,
+        _ => &[],
+    }
+}
+
+fn rows(table: &Value) -> impl Iterator<Item = &ProcInfo> {
+    elements(table).iter().filter_map(|row| match row {
+        Value::ProcInfo(row) => Some(&**row),
+        _ => None,
+    })
+}
+
+fn rank_report(row: &ProcInfo) -> RankReport {
+    let text = |text: &Option<Text>| text.as_ref().map(|text| text.to_string_lossy());
+    RankReport {
+        rank: row.proc.rank.process(),
+        pid: row.pid,
+        host: text(&row.hostname),
+        program: text(&row.executable),
+        state: state_in_words(row.state),
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// A state of a process (`pmix_proc_state_t`).
+const fn state_in_words(state: u8) -> &'static str {
+    use proc_state as state_of;
+    match state {
+        state_of::PROC_STATE_PREPPED => "expected",
+        state_of::PROC_STATE_LAUNCH_UNDERWAY => "starting",
+        state_of::PROC_STATE_RESTART => "restarting",
+        state_of::PROC_STATE_TERMINATE => "ending",
+        state_of::PROC_STATE_RUNNING => "running",
+        state_of::PROC_STATE_CONNECTED => "connected",
+        state_of::PROC_STATE_UNTERMINATED => "not ended",
+        state_of::PROC_STATE_TERMINATED => "ended",
+        state_of::PROC_STATE_ERROR => "in error",
+        state_of::PROC_STATE_KILLED_BY_CMD => "killed by command",
+        state_of::PROC_STATE_ABORTED | state_of::PROC_STATE_CALLED_ABORT => "aborted",
+        state_of::PROC_STATE_FAILED_TO_START | state_of::PROC_STATE_FAILED_TO_LAUNCH => "not started",
+        state_of::PROC_STATE_ABORTED_BY_SIG => "killed by signal",
+        state_of::PROC_STATE_TERM_WO_SYNC => "ended without finalize",
+        state_of::PROC_STATE_COMM_FAILED => "connection lost",
+        state_of::PROC_STATE_SENSOR_BOUND_EXCEEDED => "over its limit",
+        state_of::PROC_STATE_HEARTBEAT_FAILED => "no heartbeat",
+        state_of::PROC_STATE_MIGRATING => "migrating",
+        state_of::PROC_STATE_CANNOT_RESTART => "cannot restart",
+        state_of::PROC_STATE_TERM_NON_ZERO => "failed",
+        _ => "unknown",
+    }
+}
+
+/// The time since the start of a process on this machine (proc(5)).
+fn age(pid: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let uptime = fs::read_to_string("/proc/uptime").ok()?;
+    let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
+    let ticks_per_second = u64::try_from(sysconf(SysconfVar::CLK_TCK).ok()??).ok()?;
+    let started =
+        Duration::from_secs(1).checked_mul(u32::try_from(start_ticks(&stat)?.checked_div(ticks_per_second)?).ok()?)?;
+    Some(Duration::try_from_secs_f64(uptime).ok()?.saturating_sub(started))
+}
+
+/// The field "starttime", the 20th behind the program's name in parentheses.
+fn start_ticks(stat: &str) -> Option<u64> {
+    stat.rsplit_once(") ")?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_age_of_a_process_follows_from_its_start() {
+        let fields = (3..=52).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(start_ticks(&format!("4711 (a) b) c) {fields}")), Some(22));
+        assert_eq!(start_ticks("4711 (a"), None);
+        assert!(age(std::process::id()).is_some_and(|age| age < Duration::from_secs(86_400)));
+        assert!(age(1) >= age(std::process::id()));
+        assert_eq!(age(u32::MAX), None);
+    }
+
+    #[test]
+    fn states_have_words() {
+        assert_eq!(
+            (state_in_words(6), state_in_words(56), state_in_words(99)),
+            ("connected", "connection lost", "unknown")
+        );
+    }
+}
