@@ -198,7 +198,7 @@ impl LaunchedJob {
             timeline: Timeline::new(plan.app_of_rank.len()),
             clock,
             settings,
-            jobs: Jobs::new(plan.namespace.clone()),
+            jobs: Jobs::new(&plan),
             plan: plan.clone(),
             guardian,
         };

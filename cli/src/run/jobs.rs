@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use modex::types::{Namespace, ProcId};
 
+use super::apps::App;
+use super::plan::Plan;
 use super::rank_id::{FIRST_JOB, RankId};
 
 /// The jobs that run, by number.
@@ -18,15 +20,25 @@ pub(super) struct Jobs {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) namespace: Namespace,
+    /// Its programs.
+    pub(super) apps: Vec<App>,
+    /// For each rank, the index of its program.
+    pub(super) app_of_rank: Vec<usize>,
     /// The process that wants to know when it ends.
     pub(super) awaited_by: Option<ProcId>,
 }
 
+impl Job {
+    pub(super) fn of(plan: &Plan, awaited_by: Option<ProcId>) -> Self {
+        let Plan { namespace, apps, app_of_rank, .. } = plan.clone();
+        Self { namespace, apps, app_of_rank, awaited_by }
+    }
+}
+
 impl Jobs {
     /// The job on the command line.
-    pub(super) fn new(first: Namespace) -> Self {
-        let first = Job { namespace: first, awaited_by: None };
-        Self { running: BTreeMap::from([(FIRST_JOB, first)]), next: FIRST_JOB + 1 }
+    pub(super) fn new(first: &Plan) -> Self {
+        Self { running: BTreeMap::from([(FIRST_JOB, Job::of(first, None))]), next: FIRST_JOB + 1 }
     }
 
     /// A number that no job had before.
@@ -61,6 +73,13 @@ impl Jobs {
         Some(RankId { job: self.number(&proc.namespace)?, rank: proc.rank.process()? })
     }
 
+    /// The program of a process, if it is a rank of these jobs.
+    pub(super) fn app(&self, proc: &ProcId) -> Option<&App> {
+        let RankId { job, rank } = self.rank(proc)?;
+        let job = self.running.get(&job)?;
+        job.apps.get(*job.app_of_rank.get(usize::try_from(rank).ok()?)?)
+    }
+
     /// The process of a rank of these jobs.
     pub(super) fn proc(&self, rank: RankId) -> Option<ProcId> {
         Some(ProcId::new(self.namespace(rank.job)?.clone(), rank.rank))
@@ -76,13 +95,21 @@ mod tests {
     #[test]
     fn ranks_are_found_by_the_names_of_their_jobs_while_these_run() {
         let name = |text| Namespace::new(text).unwrap();
-        let mut jobs = Jobs::new(name("a"));
+        let app = |program: &str| App { count: 1, program: program.into(), ..App::default() };
+        let mut plan = Plan::new(vec![app("first")], false).unwrap();
+        plan.namespace = name("a");
+        let mut jobs = Jobs::new(&plan);
         let number = jobs.next_number();
         assert_eq!((number, jobs.next_number()), (1, 2));
-        jobs.insert(number, Job { namespace: name("b"), awaited_by: None });
+        let apps = vec![App { count: 7, ..app("one") }, app("other")];
+        let mut spawned = plan.spawned(number, ProcId::new(name("a"), 0), apps, 1).unwrap();
+        assert_eq!(spawned.namespace, name("a-1"));
+        spawned.namespace = name("b");
+        jobs.insert(number, Job::of(&spawned, None));
         let rank = RankId { job: 1, rank: 7 };
         let proc = ProcId::new(name("b"), 7);
         assert_eq!((jobs.rank(&proc), jobs.proc(rank)), (Some(rank), Some(proc.clone())));
+        assert_eq!(jobs.app(&proc).map(|app| &app.program), Some(&"other".into()));
         assert_eq!(jobs.rank(&ProcId::new(name("c"), 7)), None);
         assert_eq!(jobs.rank(&ProcId { namespace: name("b"), rank: Rank::Wildcard }), None);
         assert_eq!(jobs.remove(number).map(|job| job.namespace), Some(name("b")));

@@ -95,6 +95,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) hostname: &'a str,
     /// The directory of the session.
     pub(super) session_directory: &'a Path,
+    /// The program that asks, if it is a rank. Its job inherits the variables that its own command line set.
+    pub(super) parent: Option<&'a App>,
     /// The launcher's own variables.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
 }
@@ -269,13 +271,17 @@ type Change<'a> = fn(&mut Environment<'a>, &OsStr, &OsStr, &OsStr);
 impl<'a> Environment<'a> {
     /// `settings` have the form `NAME=value`; others are ignored, as by `execve`.
     fn of(settings: &[Text], surroundings: &Surroundings<'a>) -> Self {
-        let changes = settings.iter().filter_map(|setting| {
+        let of_app = settings.iter().filter_map(|setting| {
             let bytes = setting.as_bytes();
             let at = bytes.iter().position(|byte| *byte == b'=').filter(|at| *at > 0)?;
             let (name, value) = (bytes.get(..at)?, bytes.get(at + 1..)?);
             Some((OsStr::from_bytes(name).to_owned(), Some(OsStr::from_bytes(value).to_owned())))
         });
-        Self { changes: changes.collect(), lookup: surroundings.lookup }
+        let inherited = surroundings.parent.into_iter().flat_map(|parent| {
+            let set = parent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+            set.chain(parent.removed.iter().map(|name| (name.clone(), None)))
+        });
+        Self { changes: inherited.chain(of_app).collect(), lookup: surroundings.lookup }
     }
 
     /// Applies one directive; others are for somebody else.
@@ -394,7 +400,9 @@ mod tests {
             _ => None,
         };
         let session_directory = Path::new("/tmp");
-        read(&Spawn::new(job, apps), 4, &Surroundings { hostname: "node7.site", session_directory, lookup: &lookup })
+        let parent = App { environment: vec![("OF_PARENT".into(), "x".into())], ..App::default() };
+        let (hostname, parent) = ("node7.site", Some(&parent));
+        read(&Spawn::new(job, apps), 4, &Surroundings { hostname, session_directory, parent, lookup: &lookup })
     }
 
     fn refusal(job: Vec<Info>, apps: Vec<types::App>) -> (Status, String) {
@@ -406,7 +414,8 @@ mod tests {
     fn an_application_has_its_program_arguments_and_processes() {
         let apps = read_of(Vec::new(), vec![app("sh", Vec::new()), app("/bin/sh", Vec::new())]).unwrap();
         assert_eq!((apps.len(), apps[0].count, &apps[0].arguments[..]), (2, 2, &["-x".into()][..]));
-        assert_eq!(apps[0].environment, [("OWN".into(), "app".into())]);
+        let set = [("OF_PARENT", "x"), ("OWN", "app")];
+        assert_eq!(apps[0].environment, set.map(|(name, value)| (name.into(), value.into())));
     }
 
     #[test]
@@ -425,7 +434,7 @@ mod tests {
             info(keys::UNSET_ENVAR, "PATHS"),
         ];
         let apps = read_of(job, vec![app("sh", of_app)]).unwrap();
-        let set = [("A", "job:app"), ("LIST", "a:0:b:c:9"), ("OWN", "app")];
+        let set = [("A", "job:app"), ("LIST", "a:0:b:c:9"), ("OF_PARENT", "x"), ("OWN", "app")];
         assert_eq!(apps[0].environment, set.map(|(name, value)| (name.into(), value.into())));
         assert_eq!(apps[0].removed, ["NEW", "PATHS"].map(OsString::from));
     }

@@ -83,6 +83,7 @@ mod tests {
     use modex::types::Namespace;
 
     use super::*;
+    use crate::run::plan::Plan;
 
     fn operation(kind: OperationKind, ranks: &[Rank], arrived: usize, missing: &[u32]) -> OpenOperation {
         let proc = |rank: Rank| ProcId { namespace: Namespace::new("job").unwrap(), rank };
@@ -97,7 +98,9 @@ mod tests {
 
     #[test]
     fn a_line_says_what_waits_and_for_whom() {
-        let jobs = Jobs::new(Namespace::new("job").unwrap());
+        let mut plan = Plan::new(Vec::new(), false).unwrap();
+        plan.namespace = Namespace::new("job").unwrap();
+        let jobs = Jobs::new(&plan);
         let key = modex::types::Key::from_static("address");
         for (operation, expected) in [
             (

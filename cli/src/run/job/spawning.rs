@@ -64,6 +64,7 @@ impl LaunchedJob {
         let surroundings = Surroundings {
             hostname: self.server.hostname(),
             session_directory: self.server.directory(),
+            parent: self.jobs.app(requester),
             lookup: &variable,
         };
         let apps = spawn_request::read(request, room, &surroundings)?;
@@ -73,7 +74,7 @@ impl LaunchedJob {
         let awaits =
             |info: &Info| info.key.as_str() == keys::NOTIFY_COMPLETION.name() && info.value.as_bool() == Some(true);
         let awaited_by = request.job.iter().any(awaits).then(|| requester.clone());
-        self.jobs.insert(number, Job { namespace: plan.namespace.clone(), awaited_by });
+        self.jobs.insert(number, Job::of(&plan, awaited_by));
         self.verdict.add(number, plan.rank_count());
         match self.start_spawned(&plan) {
             Ok(()) => Ok(plan.namespace),
