@@ -158,6 +158,7 @@ impl LaunchedJob {
             .foreign_clients(clients)
             .tools(tools)
             .topology(Arc::new(Helper))
+            .name_service()
             .start(host)?;
         let rank_count = plan.app_of_rank.len();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();
