@@ -10,6 +10,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, bounded};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
 use parking_lot::Mutex;
 
 use self::tool_support::ToolSupport;
@@ -24,6 +25,7 @@ use super::job_setup::JobSetup;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
+use super::name_desk::NameDesk;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::pmi::{PmiChannel, PmiRefusal};
@@ -163,7 +165,7 @@ impl ServerHandle {
         let (running, drained) = bounded(0);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
-        let capabilities = core.capabilities;
+        let services = (core.capabilities, core.own_services);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
@@ -177,7 +179,7 @@ impl ServerHandle {
             waker,
             listeners,
             messages: receiver,
-            connections: Connections::new(server, connections, peers_max, pollers, proofs, decoder),
+            connections: Connections::new(server.clone(), connections, peers_max, pollers, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             wakes_at: None,
@@ -185,9 +187,10 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
+            names: (!services.1.is_empty()).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, capabilities));
+        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));
         Ok(Self {
             loop_sender,
             environment,

@@ -20,6 +20,7 @@ use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
+use super::name_desk::{NameDesk, end_by};
 use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
@@ -27,12 +28,14 @@ use super::topology::TopologyDesk;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
-use crate::proto::{Command, Reply, Request, Tag};
+use crate::names::{Asker, NameRequest};
+use crate::proto::{Command, Reply, Request, Service, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, Cleanup, HostCall, HostCallId, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
+    Answer, Cleanup, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
+    ServerCore, Upcall, UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -57,6 +60,8 @@ pub(super) struct ServerLoop {
     pub(super) request_quota: RequestQuota,
     pub(super) cleaner: Cleaner,
     pub(super) topology: TopologyDesk,
+    /// The service of published data, if it is switched on.
+    pub(super) names: Option<NameDesk>,
 }
 
 /// Pending calls of the host.
@@ -202,7 +207,8 @@ impl ServerLoop {
     fn deadline(&self) -> Option<Time> {
         // With one array, the compiler would also compare the missing times, and memcheck reports that.
         let deadlines = self.core.poll_timeout().into_iter().chain(self.connections.next_deadline());
-        deadlines.chain(self.topology.next_deadline()).min()
+        let deadlines = deadlines.chain(self.topology.next_deadline());
+        deadlines.chain(self.names.as_ref().and_then(NameDesk::next_deadline)).min()
     }
 
     fn take_messages(&mut self) {
@@ -216,7 +222,18 @@ impl ServerLoop {
                     // The call may end a namespace and its completion table.
                     self.complete_waits();
                     let id = self.calls.insert(receiver, ended_by(&call));
+                    let ended = self.names.as_ref().and_then(|_| end_by(&call));
                     self.handle(now, Input::Host(id, call), None);
+                    if let (Some(names), Some(ended)) = (&mut self.names, ended) {
+                        names.note_end(now, &self.core, ended);
+                    }
+                }
+                LoopMessage::Names(requester, request, callback) => {
+                    match &mut self.names {
+                        Some(names) => names.ask_for_server(now, &self.core, requester, request, callback),
+                        None => callback(HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+                    }
+                    self.settle(now, None);
                 }
                 LoopMessage::Completed(upcall, reply) => {
                     self.request_quota.remove(Duty::Upcall(upcall));
@@ -281,6 +298,10 @@ impl ServerLoop {
             self.handle(now, Input::Timeout, None);
             self.note(Task::Deadlines);
         }
+        if let Some(names) = &mut self.names {
+            names.expire(now, &self.core);
+            self.settle(now, None);
+        }
         if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.topology.read_if_quiet(now);
             self.tell_topology();
@@ -289,9 +310,20 @@ impl ServerLoop {
 
     /// Gives the core an input and executes its outputs at once, on the account of the input's origin.
     pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&RequestOrigin>) {
+        let lost = if let Input::Lost(peer) = &input { Some(*peer) } else { None };
         self.core.handle(now, input);
-        while let Some(output) = self.core.poll_output() {
-            self.execute_one(output, origin);
+        self.settle(now, origin);
+        lost.into_iter().for_each(|peer| self.note_departure(peer));
+    }
+
+    /// Executes all outputs, with those that follow from answers of the service of published data.
+    fn settle(&mut self, now: Time, origin: Option<&RequestOrigin>) {
+        loop {
+            while let Some(output) = self.core.poll_output() {
+                self.execute_one(output, origin);
+            }
+            let Some((upcall, reply)) = self.names.as_mut().and_then(NameDesk::poll_answer) else { return };
+            self.core.handle(now, Input::Completed(upcall, reply));
         }
     }
 
@@ -404,10 +436,12 @@ impl ServerLoop {
                 self.connections.watch_process(peer);
                 self.connections.admit(peer, index, None);
                 self.lifecycle_observer.admitted(peer);
+                self.note_arrival(peer);
             }
             Output::AdmitTool(peer, index, proc) => {
                 self.connections.watch_process(peer);
                 self.connections.admit(peer, index, Some(&proc));
+                self.note_arrival(peer);
             }
             Output::Refuse(peer, refusal) => {
                 self.lifecycle_observer.forget(peer);
@@ -422,6 +456,7 @@ impl ServerLoop {
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
                 self.lifecycle_observer.forget(peer);
+                self.note_departure(peer);
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
@@ -513,11 +548,51 @@ impl ServerLoop {
     }
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&RequestOrigin>) {
+        let upcall = match upcall {
+            Upcall::Service(requester, service) => match self.ask_names(id, &requester, service, origin) {
+                Ok(()) => return,
+                Err(service) => Upcall::Service(requester, *service),
+            },
+            other => other,
+        };
         if let Some(origin) = origin {
             self.request_quota.add(Duty::Upcall(id), origin);
         }
         let placement = self.placement_of(id, &upcall, origin);
         self.host.run_at(placement, HostJob::Upcall(id, upcall));
+    }
+
+    /// Gives a request to the server's own service of published data.
+    ///
+    /// # Errors
+    /// The request of another service, or one for the host.
+    fn ask_names(
+        &mut self,
+        id: UpcallId,
+        requester: &Requester,
+        service: Service,
+        origin: Option<&RequestOrigin>,
+    ) -> Result<(), Box<Service>> {
+        let Some(names) = self.names.as_mut().filter(|_| self.core.is_own_service(&service)) else {
+            return Err(Box::new(service));
+        };
+        let request = NameRequest::of(service)?;
+        let is_tool = origin.is_some_and(|origin| matches!(origin.account, Account::Tools(_)));
+        let asker = Asker { requester: requester.clone(), is_tool };
+        names.ask(self.clock.now(), &self.core, id, asker, request);
+        Ok(())
+    }
+
+    fn note_arrival(&mut self, peer: PeerId) {
+        if let (Some(names), Some(proc)) = (&mut self.names, self.core.process_of(peer)) {
+            names.note_arrival(peer, proc);
+        }
+    }
+
+    fn note_departure(&mut self, peer: PeerId) {
+        if let Some(names) = &mut self.names {
+            names.note_departure(self.clock.now(), &self.core, peer);
+        }
     }
 
     fn run_job(&self, placement: QueuePlacement, job: events::Job) {
@@ -552,6 +627,7 @@ impl ServerLoop {
         while let Some(message) = self.messages.take() {
             match message {
                 LoopMessage::Call(_, receiver) => drop(self.calls.insert(receiver, None)),
+                LoopMessage::Names(.., callback) => callback(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL)),
                 LoopMessage::Run(job) => self.run_job(QueuePlacement::default(), job),
                 LoopMessage::Completed(..)
                 | LoopMessage::Heard(_)
@@ -565,6 +641,9 @@ impl ServerLoop {
                 | LoopMessage::ListOperations(_)
                 | LoopMessage::Shutdown => {}
             }
+        }
+        if let Some(names) = self.names.take() {
+            names.close();
         }
         let ids: Vec<HostCallId> = self.calls.result_receivers.keys().copied().collect();
         for id in ids {
@@ -623,6 +702,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
     match message {
         LoopMessage::Call(..) => "a call of the host",
         LoopMessage::Completed(..) => "an answer of the host",
+        LoopMessage::Names(..) => "published data of the host",
         LoopMessage::Proven(..) => "a proof of munge",
         LoopMessage::Searched(..) => "a search for processes",
         LoopMessage::Decoded(..) => "a decoded request",
