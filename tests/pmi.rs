@@ -314,6 +314,9 @@ fn a_rank_spawns_programs_with_values_for_their_key_space() {
     let apps = r#"["2 x [\"./a b\", \"-x y\"] [\"pmix.wdir\"]", "1 x [\"c\"] []"]"#;
     let spawned = format!("job:0 spawns {apps} [\"pmi.PARENT=Some(\\\"tag#0$\\\")\"]");
     assert_eq!(heard, ["job:0 Connected", &spawned]);
+    let long = "v".repeat(VALUE_BYTES_MAX + 1);
+    let refused = rank.ask(&format!("mcmd=spawn\nnprocs=1\nexecname=a\npreput_key_0=K\npreput_val_0={long}\nendcmd"));
+    assert_eq!(refused, "cmd=spawn_result rc=1 msg=a_value_has_at_most_1024_bytes\n");
     rank.finalize();
 }
 

@@ -126,10 +126,10 @@ impl CommandReader {
         self.lines.is_ready()
     }
 
-    /// Bytes that wait.
+    /// Bytes of memory for what waits.
     #[must_use]
-    pub const fn pending_bytes(&self) -> usize {
-        self.lines.pending_bytes()
+    pub fn pending_bytes(&self) -> usize {
+        self.lines.pending_bytes() + self.spawn.as_ref().map_or(0, OpenSpawn::memory_bytes)
     }
 
     /// The next command; `None`: its end has not come, or it takes a further call ([`CommandReader::is_ready`]).
@@ -140,7 +140,6 @@ impl CommandReader {
         for _ in 0..SPAWN_LINES_MAX {
             let Some(line) = self.lines.next_line()? else { break };
             let line = std::str::from_utf8(&line).map_err(|_| CommandError::NotText)?;
-            let line = line.trim_end_matches(' ');
             match &mut self.spawn {
                 Some(open) => {
                     if let Some(spawn) = open.take(line)? {
@@ -148,8 +147,8 @@ impl CommandReader {
                         return Ok(Some(Command::Spawn(spawn)));
                     }
                 }
-                None if line == "mcmd=spawn" => self.spawn = Some(OpenSpawn::begin()),
-                None => return parse(line).map(Some),
+                None if line.trim_end_matches(' ') == "mcmd=spawn" => self.spawn = Some(OpenSpawn::begin()),
+                None => return parse(line.trim_end_matches(' ')).map(Some),
             }
         }
         Ok(None)
@@ -306,9 +305,10 @@ mod tests {
             matches!(&found[..], [Command::Spawn(spawn), Command::Finalize] if spawn.programs.len() == 2),
             "{found:?}"
         );
-        let text = "mcmd=spawn\narg1=cmd=abort exitcode=1\nendcmd\n";
+        let text = "mcmd=spawn\narg1=cmd=abort exitcode=1\narg2=x \nendcmd\n";
         let found = commands(text.as_bytes()).unwrap();
-        assert!(matches!(&found[..], [Command::Spawn(_)]), "{found:?}");
+        let [Command::Spawn(spawn)] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(spawn.programs[0].arguments, ["cmd=abort exitcode=1", "x "]);
     }
 
     #[test]

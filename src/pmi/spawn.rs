@@ -10,6 +10,8 @@ pub struct Spawn {
     pub programs: Vec<Program>,
     /// Keys and values in the key space of the new job from its begin.
     pub values: Vec<(String, String)>,
+    /// The memory that it takes, in bytes.
+    pub memory_bytes: usize,
 }
 
 /// One program of a spawn.
@@ -48,25 +50,36 @@ pub(super) struct OpenSpawn {
     key: Option<String>,
     group_count: u32,
     group: u32,
-    size_bytes: usize,
+    /// The bytes of the lines.
+    line_bytes: usize,
+    /// The memory of what they say.
+    memory_bytes: usize,
 }
 
 impl OpenSpawn {
     /// A spawn has begun.
     pub(super) fn begin() -> Self {
         let (spawn, program) = (Spawn::default(), Program::default());
-        Self { spawn, program, key: None, group_count: 1, group: 1, size_bytes: 0 }
+        Self { spawn, program, key: None, group_count: 1, group: 1, line_bytes: 0, memory_bytes: 0 }
+    }
+
+    /// The memory that the spawn takes.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// Takes a line. Returns the spawn if it is the last line of the last group.
     pub(super) fn take(&mut self, line: &str) -> Result<Option<Spawn>, SpawnLinesError> {
-        self.size_bytes = self.size_bytes.saturating_add(line.len() + 1);
-        if self.size_bytes > SPAWN_BYTES_MAX {
+        self.line_bytes = self.line_bytes.saturating_add(line.len() + 1);
+        if self.line_bytes > SPAWN_BYTES_MAX {
             return Err(SpawnLinesError::TooLong);
         }
+        self.memory_bytes = self.memory_bytes.saturating_add(line.len() + size_of::<(String, String)>());
         if line == "endcmd" {
+            self.memory_bytes = self.memory_bytes.saturating_add(size_of::<Program>());
             self.spawn.programs.push(std::mem::take(&mut self.program));
             let is_whole = self.group >= self.group_count;
+            self.spawn.memory_bytes = self.memory_bytes;
             return Ok(is_whole.then(|| std::mem::take(&mut self.spawn)));
         }
         let Some((name, value)) = line.split_once('=') else { return Ok(None) };
@@ -103,11 +116,12 @@ fn is_numbered(name: &str, start: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Option<Spawn>, SpawnLinesError> {
+    /// The programs and values of a whole spawn.
+    fn read(text: &str) -> Result<Option<(Vec<Program>, Vec<(String, String)>)>, SpawnLinesError> {
         let mut open = OpenSpawn::begin();
         for line in text.lines() {
             if let Some(spawn) = open.take(line)? {
-                return Ok(Some(spawn));
+                return Ok(Some((spawn.programs, spawn.values)));
             }
         }
         Ok(None)
@@ -128,7 +142,17 @@ mod tests {
         };
         let second = Program { command: text_of("c"), count: 1, ..Program::default() };
         let values = vec![(text_of("PARENT_ROOT_PORT_NAME"), text_of("tag#0$x=y$"))];
-        assert_eq!(read(text), Ok(Some(Spawn { programs: vec![first, second], values })));
+        assert_eq!(read(text), Ok(Some((vec![first, second], values))));
+    }
+
+    /// Seven bytes of a line become a program of many more.
+    #[test]
+    fn the_memory_of_a_spawn_is_counted_while_it_comes() {
+        let mut open = OpenSpawn::begin();
+        for line in ["totspawns=1000", "endcmd", "endcmd", "execname=a"] {
+            assert_eq!(open.take(line), Ok(None));
+        }
+        assert!(open.memory_bytes() > 2 * size_of::<Program>(), "{}", open.memory_bytes());
     }
 
     #[test]
@@ -138,9 +162,6 @@ mod tests {
         assert_eq!(read("nprocs=1\ntotspawns=\n"), no_number("totspawns"));
         let argument = format!("arg1={}\n", "a".repeat(1000));
         assert_eq!(read(&argument.repeat(1100)), Err(SpawnLinesError::TooLong));
-        assert_eq!(
-            read("argument=a\narg=b\npreput_val_0=x\nendcmd\n"),
-            Ok(Some(Spawn { programs: vec![Program::default()], values: vec![] }))
-        );
+        assert_eq!(read("argument=a\narg=b\npreput_val_0=x\nendcmd\n"), Ok(Some((vec![Program::default()], vec![]))));
     }
 }

@@ -28,6 +28,7 @@ pub(super) const LAST_TURNS_MAX: usize = 17;
 #[derive(Debug)]
 pub(super) struct ForwardedStream {
     source: OwnedFd,
+    job: u32,
     destination: Destination,
     prefix: LinePrefix,
     lines: LineBuffer,
@@ -46,8 +47,13 @@ pub(super) enum ForwardProgress {
 
 impl ForwardedStream {
     /// A rank's output. Each line gets this beginning.
-    pub(super) fn new(source: OwnedFd, destination: Destination, prefix: LinePrefix) -> Self {
-        Self { source, destination, prefix, lines: LineBuffer::default() }
+    pub(super) fn new(source: OwnedFd, job: u32, destination: Destination, prefix: LinePrefix) -> Self {
+        Self { source, job, destination, prefix, lines: LineBuffer::default() }
+    }
+
+    /// The number of the rank's job.
+    pub(super) const fn job(&self) -> u32 {
+        self.job
     }
 
     /// The descriptor to wait on.

@@ -26,33 +26,37 @@ pub(super) enum News {
     /// A process asks for the operations that wait.
     Operations(Responder<Vec<Info>>),
     /// A process wants another job.
-    Spawn {
-        /// The process.
-        requester: ProcId,
-        /// Its request.
-        request: Box<Spawn>,
-        /// The place for the answer.
-        reply: Responder<Namespace>,
-    },
+    Spawn(SpawnCall),
     /// Something happened to a process of a job.
     Process {
         /// The process.
         proc: ProcId,
-        /// What happened.
+        /// The event.
         moment: ProcessNews,
     },
+}
+
+/// A process's request for another job.
+#[derive(Debug)]
+pub(super) struct SpawnCall {
+    /// The process.
+    pub(super) requester: ProcId,
+    /// The job.
+    pub(super) request: Box<Spawn>,
+    /// The place for the answer.
+    pub(super) reply: Responder<Namespace>,
 }
 
 /// An event of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProcessNews {
-    /// It connected.
+    /// The process connected.
     Connected,
-    /// It finalized.
+    /// The process finalized.
     Finalized,
-    /// Its connection ended without finalize.
+    /// The connection of the process ended without finalize.
     Left,
-    /// It reached a phase.
+    /// The process reached a phase.
     Reached {
         /// The phase.
         phase: ProcessPhase,
@@ -97,9 +101,7 @@ impl LauncherHost {
     pub(super) fn new(news: Sender<News>, bell: Bell, clock: Clock, times_phases: bool) -> Self {
         Self { news, bell, clock, times_phases }
     }
-}
 
-impl LauncherHost {
     /// Wakes the launcher's loop.
     fn tell(&self, news: News) {
         // A closed channel means that the launcher is ending the jobs already.
@@ -119,14 +121,19 @@ impl Host for LauncherHost {
         Capabilities::ABORT | Capabilities::QUERY | Capabilities::SPAWN
     }
 
+    /// The end of a rank is the end of all jobs, so processes of other jobs alone can't be ended.
     fn abort(&self, request: AbortUpcall, reply: Responder<()>) {
+        let is_of_others = |proc: &ProcId| proc.namespace != request.requester.namespace;
+        if !request.procs.is_empty() && request.procs.iter().all(is_of_others) {
+            return reply.fail(Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
+        }
         let message = request.message.as_ref().map_or_else(String::new, ToString::to_string);
         self.tell(News::Abort { requester: request.requester, status: request.status.to_raw(), message });
         reply.succeed(());
     }
 
     fn spawn(&self, requester: Requester, request: Spawn, reply: Responder<Namespace>) {
-        self.tell(News::Spawn { requester: requester.proc, request: Box::new(request), reply });
+        self.tell(News::Spawn(SpawnCall { requester: requester.proc, request: Box::new(request), reply }));
     }
 
     /// Answers queries for the operations that wait, each in a request of its own. The server answers all others.

@@ -3,7 +3,7 @@
 mod description;
 mod spawning;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -44,6 +44,7 @@ use super::suspension::{can_be_continued, stop_this_process};
 use super::verdict::{Action, Cause, Verdict};
 use super::waiting;
 use description::describe;
+use spawning::Spawning;
 
 /// How long the launcher reads on after the last rank has ended. In this time it passes on the output of processes that
 /// a rank has started. A process that holds the pipe longer is killed.
@@ -129,7 +130,10 @@ pub(super) struct LaunchedJob {
     server: Server,
     directory: SessionDirectory,
     children: Children,
-    streams: Vec<Option<ForwardedStream>>,
+    streams: BTreeMap<usize, ForwardedStream>,
+    /// The number of the next stream. Late reports about a closed one must not mean another.
+    next_stream: usize,
+    spawning: Spawning,
     poller: Poller,
     /// When to look for ended children and for news, even without a wake-up.
     look_at: Time,
@@ -184,7 +188,9 @@ impl LaunchedJob {
             server,
             directory,
             children: Children::new(guardian.group()),
-            streams: Vec::new(),
+            streams: BTreeMap::new(),
+            next_stream: 0,
+            spawning: Spawning::default(),
             poller,
             look_at: Time::ZERO + LOOKS_AFTER,
             output_writer: OutputWriter::new(bell, std::mem::take(&mut settings.files)),
@@ -313,8 +319,11 @@ impl LaunchedJob {
     fn watch(&mut self, source: OwnedFd, rank: RankId, channel: Channel) -> Result<(), JobError> {
         let prefix = LinePrefix::new(self.settings.marks, rank, channel);
         let destination = self.output_writer.destination(rank, channel);
-        self.streams.push(Some(ForwardedStream::new(source, destination, prefix)));
-        self.listen(self.streams.len() - 1)
+        let index = self.next_stream;
+        self.next_stream += 1;
+        self.streams.insert(index, ForwardedStream::new(source, rank.job, destination, prefix));
+        // After a pause the loop listens to all streams.
+        if self.is_paused { Ok(()) } else { self.listen(index) }
     }
 
     /// Waits for the end, cleans up and returns the exit status.
@@ -337,12 +346,12 @@ impl LaunchedJob {
     fn run(&mut self) -> Result<(), JobError> {
         while self.verdict.running() > 0 {
             let of_lock = if self.is_paused { None } else { self.output_locks.next_tick() };
-            let next_tick = [self.verdict.next_tick(), of_lock].into_iter().flatten().min();
+            let next_tick = [self.verdict.next_tick(), of_lock, self.spawning.next_tick()].into_iter().flatten().min();
             let limit = next_tick.map(|at| at.since(self.clock.now()));
             self.turn(limit)?;
         }
         let end = self.clock.now() + LAST_OUTPUT_TIME;
-        while self.streams.iter().any(Option::is_some) && self.clock.now() < end {
+        while !self.streams.is_empty() && self.clock.now() < end {
             self.turn(Some(end.since(self.clock.now())))?;
         }
         Ok(())
@@ -379,6 +388,8 @@ impl LaunchedJob {
             }
         }
         self.answer_askers();
+        self.go_on_spawning();
+        self.close_ended()?;
         let now = self.clock.now();
         let action = self.verdict.tick(now);
         self.act(action);
@@ -460,7 +471,7 @@ impl LaunchedJob {
                 self.act(action);
             }
             News::Operations(asker) => self.askers.push(asker),
-            News::Spawn { requester, request, reply } => self.serve_spawn(requester, &request, reply),
+            News::Spawn(call) => self.spawning.add(call),
             News::Process { proc, moment } => {
                 let Some(rank) = self.jobs.rank(&proc) else { return };
                 match moment {
@@ -547,8 +558,8 @@ impl LaunchedJob {
 
     /// Prints a message for the user. It ends a rank's long line on standard error first.
     fn say(&mut self, text: &str) {
-        let holder = self.output_locks.holder(Destination::Error).and_then(|index| self.streams.get_mut(index));
-        let line_end = holder.and_then(Option::as_mut).map_or("", ForwardedStream::cut);
+        let holder = self.output_locks.holder(Destination::Error).and_then(|index| self.streams.get_mut(&index));
+        let line_end = holder.map_or("", ForwardedStream::cut);
         self.output_writer.say(&format!("{line_end}{text}"));
     }
 
@@ -561,7 +572,7 @@ impl LaunchedJob {
         if !std::mem::replace(&mut self.has_output, true) {
             self.look_for_mpi();
         }
-        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(&index) else { return Ok(()) };
         let destination = stream.destination();
         if !self.output_locks.admits(index, destination) {
             // A waiting stream in the poll set would wake the loop again and again.
@@ -594,7 +605,7 @@ impl LaunchedJob {
 
     /// Ends a rank's long line, so that others can write.
     fn cut(&mut self, index: usize) -> Result<(), JobError> {
-        let Some(Some(stream)) = self.streams.get_mut(index) else { return Ok(()) };
+        let Some(stream) = self.streams.get_mut(&index) else { return Ok(()) };
         let (destination, line_end) = (stream.destination(), stream.cut());
         self.push(index, destination, line_end.into())?;
         self.hand_on(index, destination, false)
@@ -608,7 +619,7 @@ impl LaunchedJob {
     }
 
     fn close(&mut self, index: usize) -> Result<(), JobError> {
-        let Some(stream) = self.streams.get_mut(index).and_then(Option::take) else { return Ok(()) };
+        let Some(stream) = self.streams.remove(&index) else { return Ok(()) };
         // Closing the descriptor removes it from the poll set as well; this only keeps the order clear.
         let _ = self.poller.forget(stream.fd());
         self.output_writer.close_file(stream.destination());
@@ -616,7 +627,7 @@ impl LaunchedJob {
     }
 
     fn listen(&self, index: usize) -> Result<(), JobError> {
-        let Some(Some(stream)) = self.streams.get(index) else { return Ok(()) };
+        let Some(stream) = self.streams.get(&index) else { return Ok(()) };
         let watched = self.poller.watch(index, stream.fd());
         watched.map_err(|reason| JobError::System { doing: "watch a rank's output", reason })
     }
@@ -624,7 +635,7 @@ impl LaunchedJob {
     /// Leaves the output in the ranks' pipes until the queued output has been written. Ranks with a full pipe wait.
     fn pause(&mut self) {
         self.is_paused = true;
-        for stream in self.streams.iter().flatten() {
+        for stream in self.streams.values() {
             // A stream in the poll set would only cost time now.
             let _ = self.poller.forget(stream.fd());
         }
@@ -640,7 +651,7 @@ impl LaunchedJob {
         if self.is_paused && self.output_writer.has_room() {
             self.is_paused = false;
             self.output_locks.resume(self.clock.now());
-            (0..self.streams.len()).try_for_each(|index| self.listen(index))?;
+            self.streams.keys().try_for_each(|index| self.listen(*index))?;
         }
         Ok(())
     }

@@ -14,9 +14,11 @@ pub(super) struct Jobs {
     running: BTreeMap<u32, Job>,
     /// The number of the next spawned job.
     next: u32,
+    /// The number of ranks of all jobs so far.
+    rank_count: u32,
 }
 
-/// One of them.
+/// A job that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) namespace: Namespace,
@@ -38,7 +40,11 @@ impl Job {
 impl Jobs {
     /// The job on the command line.
     pub(super) fn new(first: &Plan) -> Self {
-        Self { running: BTreeMap::from([(FIRST_JOB, Job::of(first, None))]), next: FIRST_JOB + 1 }
+        Self {
+            running: BTreeMap::from([(FIRST_JOB, Job::of(first, None))]),
+            next: FIRST_JOB + 1,
+            rank_count: first.rank_count(),
+        }
     }
 
     /// A number that no job had before.
@@ -46,6 +52,13 @@ impl Jobs {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         number
+    }
+
+    /// The first of this many numbers that no rank of the launcher had before (`PMIX_GLOBAL_RANK`).
+    pub(super) const fn global_ranks(&mut self, count: u32) -> u32 {
+        let first = self.rank_count;
+        self.rank_count = first.wrapping_add(count);
+        first
     }
 
     /// A job was started.
@@ -101,6 +114,7 @@ mod tests {
         let mut jobs = Jobs::new(&plan);
         let number = jobs.next_number();
         assert_eq!((number, jobs.next_number()), (1, 2));
+        assert_eq!((jobs.global_ranks(8), jobs.global_ranks(1)), (1, 9));
         let apps = vec![App { count: 7, ..app("one") }, app("other")];
         let mut spawned = plan.spawned(number, ProcId::new(name("a"), 0), apps, 1).unwrap();
         assert_eq!(spawned.namespace, name("a-1"));

@@ -1,5 +1,6 @@
 //! The end of a job's output: no rank runs any more, but the ranks' output may still have to wait for its reader.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::forward::{ForwardProgress, ForwardedStream, LAST_TURNS_MAX};
@@ -32,8 +33,8 @@ pub(super) struct LastOutput {
 impl LastOutput {
     /// Passes on the rest of the ranks' pipes and the launcher's own words, and waits until all is written. A signal or
     /// the time limit ends the wait if the reader is stuck. Returns the launcher's exit status.
-    pub(super) fn pass_on(mut self, streams: Vec<Option<ForwardedStream>>, words: &str) -> u8 {
-        for stream in streams.iter().flatten() {
+    pub(super) fn pass_on(mut self, streams: BTreeMap<usize, ForwardedStream>, words: &str) -> u8 {
+        for stream in streams.values() {
             // Descriptors that were closed for lack of room need no report. The others are read below, in turn.
             let _ = self.poller.forget(stream.fd());
         }
@@ -60,8 +61,8 @@ impl LastOutput {
 
     /// Reads the pipes until they are empty, an unfinished line included. A process outside the job's process group
     /// that still holds a pipe is not awaited.
-    fn empty(&mut self, streams: Vec<Option<ForwardedStream>>) -> Result<(), GivenUp> {
-        let mut streams: Vec<_> = streams.into_iter().enumerate().filter_map(|(i, s)| Some((i, s?))).collect();
+    fn empty(&mut self, streams: BTreeMap<usize, ForwardedStream>) -> Result<(), GivenUp> {
+        let mut streams: Vec<_> = streams.into_iter().collect();
         // A rank that has begun a long line continues it before another rank writes.
         streams.sort_by_key(|(_, stream)| !stream.is_mid_line());
         for (index, mut stream) in streams {

@@ -45,8 +45,10 @@ pub(super) struct Plan {
     pub(super) app_of_rank: Vec<usize>,
     /// Processors of each core, if ranks get bound to cores.
     pub(super) cores: Option<Vec<Vec<usize>>>,
-    /// The number of ranks that have cores already.
+    /// The number of ranks that run already.
     placed: usize,
+    /// The number of its first rank among all ranks of the launcher, also of ended jobs.
+    pub(super) global_rank_first: u32,
     /// The start directory of programs without their own.
     pub(super) directory: PathBuf,
 }
@@ -67,6 +69,7 @@ impl Plan {
             apps,
             cores: if bind { Some(cores::cores()?) } else { None },
             placed: 0,
+            global_rank_first: 0,
             directory: std::env::current_dir()?,
         })
     }
@@ -88,6 +91,7 @@ impl Plan {
             apps,
             cores: self.cores.clone(),
             placed,
+            global_rank_first: 0,
             directory: self.directory.clone(),
         })
     }
@@ -107,6 +111,12 @@ impl Plan {
     pub(super) fn shared_cores(&self) -> Option<(usize, usize)> {
         let core_count = self.cores.as_ref()?.len();
         (self.app_of_rank.len() > core_count).then_some((self.app_of_rank.len(), core_count))
+    }
+
+    /// The number of a rank among those that run on this node (`PMIX_NODE_RANK`).
+    pub(super) fn node_rank(&self, rank: u32) -> u16 {
+        let number = u32::try_from(self.placed).unwrap_or(u32::MAX).saturating_add(rank);
+        u16::try_from(number).unwrap_or(u16::MAX)
     }
 
     /// The processors to which a rank is bound. If there are more ranks than cores, ranks share cores in turn.

@@ -4,12 +4,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use modex::Spawn;
 use modex::keys::{self, TypedKey};
 use modex::types::{self, Envar, Info, InfoFlags, Status, Text, Value};
+use nix::fcntl::OFlag;
 use nix::unistd::{AccessFlags, access};
 
 use super::apps::App;
@@ -60,9 +64,9 @@ pub(super) enum SpawnRefusal {
         /// The file.
         path: OsString,
         /// The operating system's reason.
-        reason: std::io::Error,
+        reason: io::Error,
     },
-    /// A directory that is none.
+    /// A directory that does not exist.
     #[error("its directory {0:?} does not exist")]
     NoDirectory(PathBuf),
     /// A program that is not found.
@@ -101,16 +105,14 @@ pub(super) struct Surroundings<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
-/// Directives for a job or an application. Some need no work on one machine: a spawned job may run on all processors, and its
-/// output goes to the launcher's.
-const KNOWN: [&str; 24] = [
+/// Directives for a job or an application, and facts that the server adds.
+const KNOWN: [&str; 17] = [
     keys::USERID.name(),
     keys::GRPID.name(),
     keys::SPAWNED.name(),
     keys::PARENT_ID.name(),
     keys::REQUESTOR_IS_CLIENT.name(),
     keys::REQUESTOR_IS_TOOL.name(),
-    keys::PERSONALITY.name(),
     keys::WDIR.name(),
     keys::SET_SESSION_CWD.name(),
     keys::PREFIX.name(),
@@ -122,34 +124,35 @@ const KNOWN: [&str; 24] = [
     keys::PREPEND_ENVAR.name(),
     keys::APPEND_ENVAR.name(),
     keys::FIRST_ENVAR.name(),
-    keys::NOTIFY_COMPLETION.name(),
-    keys::FWD_STDOUT.name(),
-    keys::FWD_STDERR.name(),
-    keys::TIMEOUT.name(),
-    keys::SPAWN_TIMEOUT.name(),
-    keys::ALLOC_ID.name(),
 ];
+
+/// Directives for a job alone.
+const KNOWN_OF_JOB: [&str; 1] = [keys::NOTIFY_COMPLETION.name()];
+
+/// The longest list of hosts in bytes.
+const HOSTFILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The applications of a request. `room` is the number of processes that may be started.
 pub(super) fn read(request: &Spawn, room: u64, surroundings: &Surroundings<'_>) -> Result<Vec<App>, SpawnRefusal> {
-    check_required(&request.job)?;
-    check_hosts(&request.job, surroundings)?;
     if request.apps.is_empty() {
         return Err(SpawnRefusal::NoProgram);
     }
-    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings));
-    let apps = apps.collect::<Result<Vec<App>, _>>()?;
-    let wanted = apps.iter().map(|app| u64::from(app.count)).sum();
+    let wanted = request.apps.iter().map(|app| u64::try_from(app.processes_max).unwrap_or_default()).sum();
     if wanted > room {
         return Err(SpawnRefusal::NoRoom { wanted, room });
     }
+    check_required(&request.job, &KNOWN_OF_JOB)?;
+    let directory = request.apps.first().and_then(|app| app.working_directory.as_ref()).map(os_string);
+    check_hosts(&request.job, directory, surroundings)?;
+    let apps = request.apps.iter().map(|app| read_app(app, &request.job, surroundings));
+    let apps = apps.collect::<Result<Vec<App>, _>>()?;
     apps.iter().try_for_each(|app| check_program(app, surroundings))?;
     Ok(apps)
 }
 
 fn read_app(app: &types::App, job: &[Info], surroundings: &Surroundings<'_>) -> Result<App, SpawnRefusal> {
-    check_required(&app.info)?;
-    check_hosts(&app.info, surroundings)?;
+    check_required(&app.info, &[])?;
+    check_hosts(&app.info, app.working_directory.as_ref().map(os_string), surroundings)?;
     let program = app.command.as_ref().map(os_string).filter(|program| !program.is_empty());
     let program = program.ok_or(SpawnRefusal::NoProgram)?;
     let count = app.processes_max;
@@ -177,7 +180,7 @@ fn working_directory(
         if let Some(directory) = text(infos, keys::WDIR)? {
             return Ok(Some(directory.into()));
         }
-        if find(infos, keys::SET_SESSION_CWD).any(|info| info.value.as_bool() == Some(true)) {
+        if is_set(infos, keys::SET_SESSION_CWD) {
             return Ok(Some(surroundings.session_directory.to_owned()));
         }
     }
@@ -189,16 +192,30 @@ pub(super) fn pmi_values(request: &Spawn) -> impl Iterator<Item = &Info> {
     request.job.iter().filter(|info| info.key.as_str().starts_with("pmi."))
 }
 
-fn check_required(infos: &[Info]) -> Result<(), SpawnRefusal> {
-    let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !KNOWN.contains(&info.key.as_str());
+/// Whether the requester wants to know when the job ends.
+pub(super) fn awaits_completion(request: &Spawn) -> bool {
+    is_set(&request.job, keys::NOTIFY_COMPLETION)
+}
+
+fn check_required(infos: &[Info], known: &[&str]) -> Result<(), SpawnRefusal> {
+    let is_known = |key: &str| KNOWN.contains(&key) || known.contains(&key);
+    let is_refused = |info: &&Info| info.flags().contains(InfoFlags::REQUIRED) && !is_known(info.key.as_str());
     match infos.iter().find(is_refused) {
         Some(info) => Err(SpawnRefusal::Required { key: info.key.to_string() }),
         None => Ok(()),
     }
 }
 
-/// Every host must be this machine.
-fn check_hosts(infos: &[Info], surroundings: &Surroundings<'_>) -> Result<(), SpawnRefusal> {
+fn is_set(infos: &[Info], key: TypedKey<bool>) -> bool {
+    find(infos, key).any(|info| info.value.as_bool() == Some(true))
+}
+
+/// Every host must be this machine. A list in a file is relative to the directory.
+fn check_hosts(
+    infos: &[Info],
+    directory: Option<OsString>,
+    surroundings: &Surroundings<'_>,
+) -> Result<(), SpawnRefusal> {
     let is_here = |host: &str| {
         let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
         ["localhost", "127.0.0.1", "::1", surroundings.hostname].contains(&host)
@@ -219,11 +236,26 @@ fn check_hosts(infos: &[Info], surroundings: &Surroundings<'_>) -> Result<(), Sp
     }
     for file in find(infos, keys::HOSTFILE) {
         let path = text_of(file, keys::HOSTFILE.name())?;
-        let lines = std::fs::read_to_string(&path).map_err(|reason| SpawnRefusal::HostFile { path, reason })?;
+        let place = Path::new(directory.as_deref().unwrap_or_default()).join(&path);
+        let lines = read_hostfile(&place).map_err(|reason| SpawnRefusal::HostFile { path, reason })?;
         let words = lines.lines().map(|line| line.split('#').next().unwrap_or_default());
         words.filter_map(|line| line.split_whitespace().next()).try_for_each(check)?;
     }
     Ok(())
+}
+
+/// Reads a file that a process names. Neither a pipe nor a device may hold up the launcher.
+fn read_hostfile(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    let mut lines = String::new();
+    file.take(HOSTFILE_BYTES_MAX + 1).read_to_string(&mut lines)?;
+    if lines.len() as u64 > HOSTFILE_BYTES_MAX {
+        return Err(io::Error::other(format!("longer than {HOSTFILE_BYTES_MAX} bytes")));
+    }
+    Ok(lines)
 }
 
 /// The system says the same only when a process starts, and then some of the job may run already.
@@ -233,7 +265,7 @@ fn check_program(app: &App, surroundings: &Surroundings<'_>) -> Result<(), Spawn
     }
     let path = app.program_path(surroundings.lookup).filter(|path| path.exists());
     let path = path.ok_or_else(|| SpawnRefusal::NotFound(app.program.clone()))?;
-    if path.is_dir() || access(&path, AccessFlags::X_OK).is_err() {
+    if !path.is_file() || access(&path, AccessFlags::X_OK).is_err() {
         return Err(SpawnRefusal::NotExecutable(app.program.clone()));
     }
     Ok(())
@@ -461,8 +493,23 @@ mod tests {
         let (status, reason) = refusal(vec![info(keys::HOST, "node7,node8")], vec![app("sh", Vec::new())]);
         assert_eq!(status, Status::ERR_JOB_FAILED_TO_MAP);
         assert!(reason.contains("node8") && reason.contains("one machine"), "{reason}");
-        let (status, reason) = refusal(Vec::new(), vec![app("sh", vec![info(keys::HOSTFILE, "/no/such")])]);
-        assert!(status == Status::ERR_JOB_FAILED_TO_MAP && reason.contains("/no/such"), "{reason}");
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("hosts"), "# here\nlocalhost slots=4\n\nnode7:2 # too\n").unwrap();
+        let here = Text::from(directory.path().to_str().unwrap());
+        let with = |file: &str| types::App {
+            working_directory: Some(here.clone()),
+            ..app("sh", vec![info(keys::HOSTFILE, file)])
+        };
+        assert!(read_of(Vec::new(), vec![with("hosts")]).is_ok());
+        // A pipe without a writer held up the launcher for ever, and a device filled its memory.
+        nix::unistd::mkfifo(&directory.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for file in ["/no/such", "pipe", "/dev/zero", "."] {
+            let (status, reason) = refusal(Vec::new(), vec![with(file)]);
+            assert!(status == Status::ERR_JOB_FAILED_TO_MAP && reason.contains(file), "{reason}");
+        }
+        let program = directory.path().join("pipe");
+        let (status, _) = refusal(Vec::new(), vec![app(program.to_str().unwrap(), Vec::new())]);
+        assert_eq!(status, Status::ERR_JOB_APP_NOT_EXECUTABLE);
     }
 
     #[test]
@@ -491,6 +538,10 @@ mod tests {
             let told = format!("{job:?} {apps:?}");
             assert_eq!(refusal(job, apps).0, status, "{told}");
         }
+        let mut of_job = info(keys::NOTIFY_COMPLETION, true);
+        of_job.flags = InfoFlags::REQUIRED.bits();
+        assert!(read_of(vec![of_job.clone()], vec![counted(1)]).is_ok());
+        assert_eq!(refusal(Vec::new(), vec![app("sh", vec![of_job])]).0, Status::ERR_NOT_SUPPORTED);
         let optional = vec![info(keys::INDEX_ARGV, true)];
         assert!(read_of(optional, vec![counted(1)]).is_ok());
     }

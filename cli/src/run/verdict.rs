@@ -378,9 +378,14 @@ impl Verdict {
         if self.interrupted { Some(Time::ZERO) } else { self.time_limit.map(|(end, _)| end) }
     }
 
-    /// Whether further jobs may start: no job has failed, and ranks run.
+    /// Whether further jobs may start: nothing has ended the jobs, and ranks run.
     pub(super) fn permits_jobs(&self) -> bool {
-        self.stopped.is_none() && self.running() > 0
+        !self.is_stopped() && self.running() > 0
+    }
+
+    /// Whether a cause has ended the jobs.
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// The number of ranks that have not ended.

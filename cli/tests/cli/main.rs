@@ -37,6 +37,8 @@ fn client_process() {
         Ok("spawn clients") => spawn::spawn_clients(),
         Ok("meet the parent") => spawn::meet_the_parent(),
         Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
+        Ok("spawn behind much output") => spawn::spawn_behind_much_output(),
+        Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
         Ok(other) => panic!("unknown role {other}"),

@@ -3,10 +3,10 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use modex::types::{App, Envar, Info, Key, Namespace, ProcId, Rank, Status, Text, Value};
+use modex::types::{App, Envar, Info, Key, Namespace, ProcId, Query, Rank, Status, Text, Value};
 use modex::{AsStatus, Client, FenceOptions, keys};
 
-use crate::launch::{Ended, ROLE, modex};
+use crate::launch::{Ended, ROLE, modex, wait_until};
 
 /// One rank that is this test binary and spawns as its task says.
 fn run(options: &[&str], task: &str) -> Ended {
@@ -34,7 +34,7 @@ fn spawn(client: &Client, job: Vec<Info>, apps: Vec<App>) -> Result<Namespace, S
     client.spawn(job, apps).wait().map_err(|error| error.status())
 }
 
-/// This test binary with another task.
+/// An application that is this test binary with another task.
 fn this(count: i32, task: &str) -> App {
     let this = std::env::current_exe().unwrap();
     let program = this.to_str().unwrap();
@@ -88,6 +88,10 @@ pub(crate) fn meet_the_parent() {
     assert!(client.get(client.proc().rank, keys::SPAWNED).unwrap());
     let parent = client.get(Rank::Wildcard, keys::PARENT_ID).unwrap();
     assert_eq!(client.get(Rank::Wildcard, keys::JOB_SIZE).unwrap(), 2);
+    // Rank 0 of the first job has the first number of the session and of the node.
+    let rank = client.proc().rank.process().unwrap();
+    assert_eq!(client.get(rank, keys::GLOBAL_RANK).unwrap(), Rank::Process(rank + 1));
+    assert_eq!(u32::from(client.get(rank, keys::NODE_RANK).unwrap()), rank + 1);
     meet(&client, &parent.namespace);
     client.finalize().unwrap();
 }
@@ -151,6 +155,10 @@ fn a_spawned_rank_that_fails_ends_all_jobs() {
     );
 }
 
+fn namespaces() -> Query {
+    Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: Vec::new() }
+}
+
 pub(crate) fn spawn_one_after_the_other() {
     let client = Client::connect().unwrap();
     let (sender, ends) = mpsc::channel();
@@ -160,6 +168,9 @@ pub(crate) fn spawn_one_after_the_other() {
         call.complete(Status::SUCCESS, Vec::new());
     });
     handler.wait().unwrap();
+    let launcher = std::os::unix::process::parent_id();
+    let descriptors = || std::fs::read_dir(format!("/proc/{launcher}/fd")).unwrap().count();
+    let descriptors_before = descriptors();
     for number in 1..=20 {
         let job = vec![info(keys::NOTIFY_COMPLETION.name(), true)];
         let namespace = spawn(&client, job, vec![app(&["true"], 2, Vec::new())]).unwrap();
@@ -168,9 +179,14 @@ pub(crate) fn spawn_one_after_the_other() {
         assert_eq!(ended, Some(Value::from(ProcId { namespace, rank: Rank::Wildcard })));
     }
     // The guardian and this rank are left.
-    let launcher = std::os::unix::process::parent_id();
     let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).unwrap();
     assert_eq!(children.split_whitespace().count(), 2, "{children}");
+    // The last job's output may be open for a moment.
+    while descriptors() > descriptors_before {
+        std::thread::yield_now();
+    }
+    let left = client.query(vec![namespaces()]).wait().unwrap().results;
+    assert_eq!(left[0].value.as_str(), Some(client.proc().namespace.as_str()));
     client.finalize().unwrap();
 }
 
@@ -178,5 +194,50 @@ pub(crate) fn spawn_one_after_the_other() {
 #[test]
 fn the_end_of_a_spawned_job_is_reported_and_nothing_of_it_stays() {
     let ended = run(&[], "spawn one after the other");
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+pub(crate) fn spawn_behind_much_output() {
+    let client = Client::connect().unwrap();
+    // More than the pipes and the launcher's queue hold.
+    let much = app(&["sh", "-c", "yes 0123456789 | head -c 8000000"], 1, Vec::new());
+    spawn(&client, Vec::new(), vec![much]).unwrap();
+    while std::fs::read_to_string("started").is_err() {
+        std::thread::yield_now();
+    }
+    spawn(&client, Vec::new(), vec![app(&["echo", "second"], 1, Vec::new())]).unwrap();
+    std::fs::write("spawned", "").unwrap();
+    client.finalize().unwrap();
+}
+
+/// A spawn while the launcher waited for its reader ended all jobs with "File exists".
+#[test]
+fn a_job_is_spawned_while_the_reader_of_the_output_is_slow() {
+    let directory = tempfile::tempdir().unwrap();
+    let this = std::env::current_exe().unwrap();
+    let place = directory.path().to_str().unwrap();
+    let words = ["run", "--wdir", place, this.to_str().unwrap(), "--exact", "client_process", "--nocapture"];
+    let mut running = modex(words).env(ROLE, "spawn behind much output").start();
+    while running.line() != "0123456789\n" {}
+    std::fs::write(directory.path().join("started"), "").unwrap();
+    wait_until(|| directory.path().join("spawned").exists());
+    let ended = running.finish();
+    assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""));
+    assert_eq!(ended.out.lines().filter(|line| *line == "second").count(), 1);
+}
+
+pub(crate) fn abort_a_child() {
+    let client = Client::connect().unwrap();
+    let job = spawn(&client, Vec::new(), vec![app(&["sleep", "0.2"], 1, Vec::new())]).unwrap();
+    let children = vec![ProcId { namespace: job, rank: Rank::Wildcard }];
+    let refused = client.abort(Status::from_raw(3), "away", children).unwrap_err();
+    assert_eq!(refused.status(), Status::ERR_PARAM_VALUE_NOT_SUPPORTED);
+    client.finalize().unwrap();
+}
+
+/// The abort ended the parent, too, and all other jobs.
+#[test]
+fn an_abort_of_other_jobs_alone_is_refused() {
+    let ended = run(&[], "abort a child");
     assert_eq!((ended.code(), ended.err.as_str()), (Some(0), ""), "{ended:?}");
 }

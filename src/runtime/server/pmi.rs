@@ -222,7 +222,7 @@ impl PmiRank {
         self.reader.feed(bytes);
     }
 
-    pub(super) const fn pending_bytes(&self) -> usize {
+    pub(super) fn pending_bytes(&self) -> usize {
         self.reader.pending_bytes()
     }
 
@@ -296,8 +296,11 @@ impl PmiRank {
                 Err(_) => say(Answer::Unpublished(Err(BAD_SERVICE))),
             },
             Command::Spawn(spawn) => {
-                let (size_bytes, request) = spawn_request(spawn);
-                self.ask(id, Question::Spawn, size_bytes, request)
+                let size_bytes = spawn.memory_bytes;
+                match spawn_request(&spawn) {
+                    Ok(request) => self.ask(id, Question::Spawn, size_bytes, request),
+                    Err(reason) => say(Answer::Spawned(Err(reason))),
+                }
             }
             Command::Abort { exit_code, message } => {
                 let message = (!message.is_empty()).then(|| Text::until_nul(message.as_bytes()));
@@ -348,15 +351,8 @@ impl PmiRank {
 
     fn put(&self, kvsname: &str, key: &str, value: &str) -> Result<Commit, &'static str> {
         self.check_space(kvsname)?;
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err("a key has 1 to 64 bytes");
-        }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err("a value has at most 1024 bytes");
-        }
-        let key = Key::new(stored_name(key)).map_err(|_| "the key has a NUL")?;
-        let value = Text::new(value.as_bytes()).map_err(|_| "the value has a NUL")?;
-        Ok(Commit { parts: vec![(Scope::Global, vec![Kval { key, value: Value::String(value) }])] })
+        let (key, value) = stored(key, value)?;
+        Ok(Commit { parts: vec![(Scope::Global, vec![Kval { key, value }])] })
     }
 
     fn get<'a>(&'a self, kvsname: &str, key: &str, store: &'a Store) -> Result<&'a str, &'static str> {
@@ -400,14 +396,24 @@ impl PmiRank {
     }
 }
 
-/// A spawn in the terms of PMIx, and its size.
-fn spawn_request(spawn: pmi::Spawn) -> (usize, Request) {
+/// A key and a value as the store has them.
+fn stored(key: &str, value: &str) -> Result<(Key, Value), &'static str> {
+    if key.is_empty() || key.len() > KEY_BYTES_MAX {
+        return Err("a key has 1 to 64 bytes");
+    }
+    if value.len() > VALUE_BYTES_MAX {
+        return Err("a value has at most 1024 bytes");
+    }
+    let key = Key::new(stored_name(key)).map_err(|_| "the key has a NUL")?;
+    let value = Text::new(value.as_bytes()).map_err(|_| "the value has a NUL")?;
+    Ok((key, Value::String(value)))
+}
+
+/// A spawn in the terms of PMIx.
+fn spawn_request(spawn: &pmi::Spawn) -> Result<Request, &'static str> {
     let text = |text: &str| Text::until_nul(text.as_bytes());
-    let values = spawn
-        .values
-        .iter()
-        .filter_map(|(key, value)| Some(Info::new(Key::new(stored_name(key)).ok()?, Value::String(text(value)))));
-    let job: Vec<Info> = values.collect();
+    let values = spawn.values.iter().map(|(key, value)| stored(key, value).map(|(key, value)| Info::new(key, value)));
+    let job = values.collect::<Result<Vec<Info>, _>>()?;
     let apps = spawn.programs.iter().map(|program| {
         let words = std::iter::once(&program.command).chain(&program.arguments);
         App {
@@ -419,10 +425,8 @@ fn spawn_request(spawn: pmi::Spawn) -> (usize, Request) {
             info: program.info.iter().filter_map(|(hint, value)| hint_info(hint, text(value))).collect(),
         }
     });
-    let apps: Vec<App> = apps.collect();
-    let of_app = |app: &App| app.argv.iter().map(|word| word.as_bytes().len()).sum::<usize>();
-    let size_bytes = apps.iter().map(of_app).sum::<usize>() + job.len() * VALUE_BYTES_MAX;
-    (size_bytes, Request::Service(Service::Spawn(Spawn { job, apps })))
+    let apps = apps.collect();
+    Ok(Request::Service(Service::Spawn(Spawn { job, apps })))
 }
 
 /// A hint of MPI_Comm_spawn as a directive. MPI lets a launcher ignore the hints that it does not know.

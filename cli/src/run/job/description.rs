@@ -15,9 +15,14 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
         .server(server.proc().clone())
         .nodes([server.hostname()])
         .ranks_by_node(std::iter::once(0..rank_count))
-        .own_node(0, directory.clone(), directory);
+        .own_node(0, directory.clone(), directory)
+        .global_rank_first(plan.global_rank_first);
     if let Some(parent) = &plan.parent {
         description = description.spawned_by(parent.clone());
+        for rank in 0..rank_count {
+            description =
+                description.process_value(rank, Key::from_static(keys::NODE_RANK.name()), plan.node_rank(rank));
+        }
     }
     for value in &plan.values {
         description = description.job_value(value.key.clone(), value.value.clone());

@@ -1,11 +1,16 @@
 //! Jobs that processes of a running job ask for (`PMIx_Spawn`).
 
+use std::collections::VecDeque;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use modex::types::codes::range::RANGE_CUSTOM;
-use modex::types::{Info, Key, Namespace, NamespaceError, ProcId, Rank, Status, Value};
+use modex::types::{Info, Key, Namespace, NamespaceError, ProcId, Rank, Status, Time, Value};
 use modex::{Responder, ServerError, Spawn, keys};
 
-use super::{JobError, LaunchedJob, MpiSetup, variable};
+use super::{JobError, LAST_OUTPUT_TIME, LaunchedJob, MpiSetup, variable};
 use crate::run::apps::RANK_COUNT_MAX;
+use crate::run::forward::ForwardedStream;
+use crate::run::host::SpawnCall;
 use crate::run::jobs::Job;
 use crate::run::plan::Plan;
 use crate::run::spawn_request::{self, SpawnRefusal, Surroundings};
@@ -44,19 +49,69 @@ impl JobError {
     }
 }
 
+/// The most ranks that start in one turn of the loop.
+const RANKS_PER_TURN: usize = 64;
+
+/// The spawns under way.
+#[derive(Debug, Default)]
+pub(super) struct Spawning {
+    waiting: VecDeque<SpawnCall>,
+    starting: Option<StartingJob>,
+    /// The jobs that have ended, and when their output is closed. Their descendants may hold it for ever.
+    ended: Vec<(Time, u32)>,
+}
+
+/// A job whose ranks start, some in each turn.
+#[derive(Debug)]
+struct StartingJob {
+    plan: Plan,
+    mpi_setups: Vec<MpiSetup>,
+    started: usize,
+    requester: ProcId,
+    reply: Responder<Namespace>,
+}
+
+impl Spawning {
+    /// A process asks for a job.
+    pub(super) fn add(&mut self, call: SpawnCall) {
+        self.waiting.push_back(call);
+    }
+
+    /// When there is something to do next.
+    pub(super) fn next_tick(&self) -> Option<Time> {
+        if self.starting.is_some() || !self.waiting.is_empty() {
+            return Some(Time::ZERO);
+        }
+        self.ended.iter().map(|(at, _)| *at).min()
+    }
+}
+
 impl LaunchedJob {
-    /// Starts a job for a process, and answers when all its ranks have started.
-    pub(super) fn serve_spawn(&mut self, requester: ProcId, request: &Spawn, reply: Responder<Namespace>) {
-        match self.spawn(&requester, request) {
-            Ok(namespace) => reply.succeed(namespace),
+    /// Begins one waiting spawn, or starts further ranks of the one that was begun. So other work has its turns.
+    pub(super) fn go_on_spawning(&mut self) {
+        if self.spawning.starting.is_none()
+            && let Some(SpawnCall { requester, request, reply }) = self.spawning.waiting.pop_front()
+        {
+            match self.begin_spawn(&requester, &request) {
+                Ok((plan, mpi_setups)) => {
+                    self.spawning.starting = Some(StartingJob { plan, mpi_setups, started: 0, requester, reply });
+                }
+                Err(failure) => refuse(&requester, &failure, reply),
+            }
+        }
+        let Some(mut starting) = self.spawning.starting.take() else { return };
+        match self.start_some(&mut starting) {
+            Ok(()) if starting.started < starting.plan.app_of_rank.len() => self.spawning.starting = Some(starting),
+            Ok(()) => starting.reply.succeed(starting.plan.namespace),
             Err(failure) => {
-                tracing::warn!(%requester, "the job that a process asks for can't be spawned: {failure}");
-                reply.fail(failure.status());
+                self.output_writer.close_job(starting.plan.job);
+                self.remove(starting.plan.job);
+                refuse(&starting.requester, &failure, starting.reply);
             }
         }
     }
 
-    fn spawn(&mut self, requester: &ProcId, request: &Spawn) -> Result<Namespace, SpawnFailure> {
+    fn begin_spawn(&mut self, requester: &ProcId, request: &Spawn) -> Result<(Plan, Vec<MpiSetup>), SpawnFailure> {
         if !self.verdict.permits_jobs() {
             return Err(SpawnFailure::Ending);
         }
@@ -70,14 +125,13 @@ impl LaunchedJob {
         let apps = spawn_request::read(request, room, &surroundings)?;
         let number = self.jobs.next_number();
         let mut plan = self.plan.spawned(number, requester.clone(), apps, self.children.count())?;
+        plan.global_rank_first = self.jobs.global_ranks(plan.rank_count());
         plan.values = spawn_request::pmi_values(request).cloned().collect();
-        let awaits =
-            |info: &Info| info.key.as_str() == keys::NOTIFY_COMPLETION.name() && info.value.as_bool() == Some(true);
-        let awaited_by = request.job.iter().any(awaits).then(|| requester.clone());
+        let awaited_by = spawn_request::awaits_completion(request).then(|| requester.clone());
         self.jobs.insert(number, Job::of(&plan, awaited_by));
         self.verdict.add(number, plan.rank_count());
-        match self.start_spawned(&plan) {
-            Ok(()) => Ok(plan.namespace),
+        match self.prepare(&plan) {
+            Ok(mpi_setups) => Ok((plan, mpi_setups)),
             Err(error) => {
                 self.output_writer.close_job(number);
                 self.remove(number);
@@ -86,19 +140,35 @@ impl LaunchedJob {
         }
     }
 
-    fn start_spawned(&mut self, plan: &Plan) -> Result<(), JobError> {
+    fn prepare(&mut self, plan: &Plan) -> Result<Vec<MpiSetup>, JobError> {
         let pmi = self.settings.pmi;
-        let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
+        let mpi_setups = plan.apps.iter().map(|app| MpiSetup::of(app, pmi, variable)).collect();
         self.output_writer.open_files(plan.job, plan.rank_count())?;
         self.register(plan)?;
-        self.start_ranks(plan, &mpi_setups)
+        self.children.expect(plan.app_of_rank.len(), self.output_writer.file_count());
+        Ok(mpi_setups)
+    }
+
+    fn start_some(&mut self, starting: &mut StartingJob) -> Result<(), SpawnFailure> {
+        if !self.verdict.permits_jobs() {
+            return Err(SpawnFailure::Ending);
+        }
+        let StartingJob { plan, mpi_setups, started, .. } = starting;
+        for (id, app) in plan.ranks().skip(*started).take(RANKS_PER_TURN) {
+            if let (Some(app), Some(mpi_setup)) = (plan.apps.get(app), mpi_setups.get(app)) {
+                self.start_rank(plan, id, app, mpi_setup)?;
+            }
+            *started += 1;
+        }
+        Ok(())
     }
 
     /// All ranks of a spawned job have ended. The names of its ranks stay if they may be the cause of the launcher's end.
     pub(super) fn end_spawned(&mut self, number: u32) {
-        if !self.verdict.permits_jobs() {
+        if self.verdict.is_stopped() {
             return;
         }
+        self.spawning.ended.push((self.clock.now() + LAST_OUTPUT_TIME, number));
         let Some(job) = self.remove(number) else { return };
         let Some(awaited_by) = job.awaited_by else { return };
         if let Err(error) = self.report_end(&job.namespace, awaited_by) {
@@ -106,12 +176,34 @@ impl LaunchedJob {
         }
     }
 
+    /// Closes the output of ended jobs, after its last lines.
+    pub(super) fn close_ended(&mut self) -> Result<(), JobError> {
+        let now = self.clock.now();
+        if self.is_paused || self.spawning.ended.iter().all(|(at, _)| *at > now) {
+            return Ok(());
+        }
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.spawning.ended).into_iter().partition(|(at, _)| *at <= now);
+        self.spawning.ended = later;
+        let of_due = |stream: &ForwardedStream| due.iter().any(|(_, job)| *job == stream.job());
+        let left: Vec<usize> =
+            self.streams.iter().filter(|(_, stream)| of_due(stream)).map(|(index, _)| *index).collect();
+        for index in left {
+            self.pump(index)?;
+            self.cut(index)?;
+            self.close(index)?;
+        }
+        Ok(())
+    }
+
     fn report_end(&self, namespace: &Namespace, awaited_by: ProcId) -> Result<(), ServerError> {
         let info = |key, value: Value| Info::new(Key::from_static(key), value);
         let affected = ProcId { namespace: namespace.clone(), rank: Rank::Wildcard };
         let infos = [
             info(keys::EVENT_AFFECTED_PROC.name(), affected.into()),
+            info(keys::NSPACE.name(), namespace.as_str().into()),
             info(keys::JOB_TERM_STATUS.name(), Value::Status(Status::SUCCESS.to_raw())),
+            info(keys::EVENT_TIMESTAMP.name(), Value::Time(seconds_since_epoch())),
             info(keys::EVENT_CUSTOM_RANGE.name(), awaited_by.into()),
         ];
         let source = Some(self.server.proc());
@@ -128,4 +220,14 @@ impl LaunchedJob {
         }
         Some(job)
     }
+}
+
+fn refuse(requester: &ProcId, failure: &SpawnFailure, reply: Responder<Namespace>) {
+    tracing::warn!(%requester, "the job that a process asks for can't be spawned: {failure}");
+    reply.fail(failure.status());
+}
+
+#[expect(clippy::disallowed_methods, reason = "events carry the wall-clock time")]
+fn seconds_since_epoch() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
