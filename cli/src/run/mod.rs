@@ -9,9 +9,10 @@
 //!                                  verdict: go on, stop, kill --> exit status
 //! ```
 //!
-//! The launcher cleans up in all cases. Ranks share a process group, which is killed before any rank is reaped. The
-//! group's leader, a guardian process, does the same if the launcher itself is killed. The guardian also finds
-//! processes that left the group. If both are killed at once, the kernel kills the group.
+//! The launcher cleans up in all cases. Ranks share a process group, which is killed before the ranks are reaped. Only the
+//! ranks of a spawned job are reaped at its end; the guardian keeps the group's number. The group's leader, a guardian
+//! process, does the same if the launcher itself is killed. The guardian also finds processes that left the group. If both
+//! are killed at once, the kernel kills the group.
 
 mod apps;
 mod children;

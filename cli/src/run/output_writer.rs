@@ -296,8 +296,7 @@ impl Losses {
     ///
     /// A rank whose file is full goes on: its computation is worth more than its output.
     fn write(&mut self, target: &Target, lines: &[u8]) -> (bool, bool) {
-        // The streams are not locked. No other thread of this process writes there while this thread lives, except for
-        // errors about it.
+        // The streams are not locked. Other threads of this process write there only lines of the log.
         let (written, is_out) = match target {
             Target::Out => (write_all(io::stdout().as_fd(), lines), true),
             Target::Error => (write_all(io::stderr().as_fd(), lines), false),
