@@ -49,6 +49,10 @@ mod gds;
 #[cfg(feature = "unstable-internals")]
 pub mod gds;
 #[cfg(not(feature = "unstable-internals"))]
+mod names;
+#[cfg(feature = "unstable-internals")]
+pub mod names;
+#[cfg(not(feature = "unstable-internals"))]
 mod os_error_hint;
 #[cfg(feature = "unstable-internals")]
 pub mod os_error_hint;

@@ -22,12 +22,14 @@ const EDGES: &[(&str, &[&str])] = &[
     ("gds", &["shmem", "regex", "types", "keys"]),
     ("events", &["types", "keys"]),
     ("server", &["events", "topo", "gds", "proto", "regex", "types", "keys"]),
+    ("names", &["server", "proto", "types", "keys"]),
     ("client", &["gds", "proto", "types", "keys"]),
     ("ptl", &["os_error_hint", "proto", "bfrops", "types"]),
     (
         "runtime",
         &[
             "os_error_hint",
+            "names",
             "server",
             "client",
             "events",

@@ -13,7 +13,7 @@ use modex::pmi::{KEY_BYTES_MAX, LINE_BYTES_MAX, VALUE_BYTES_MAX};
 use modex::proto::{Lookup, Publish, Spawn, Unpublish};
 use modex::registration::JobDescription;
 use modex::types::{Info, Key, Namespace, Pdata, ProcId, Scope, Status};
-use modex::{AbortUpcall, AsStatus, Capabilities, FenceOptions, Host, Moment, Requester, Responder};
+use modex::{AbortUpcall, AsStatus, Capabilities, FenceOptions, Host, LocalHost, Moment, Requester, Responder};
 use support::{TestServer, namespace, proc};
 
 /// A rank, as its library speaks.
@@ -273,6 +273,32 @@ fn names_are_published_looked_up_and_withdrawn() {
     assert_eq!(rank.ask("cmd=unpublish_name service=my srv"), "cmd=unpublish_result info=ok rc=0 msg=success\n");
     assert_eq!(rank.ask("cmd=lookup_name service=my srv"), "cmd=lookup_result rc=1 msg=service_not_found\n");
     rank.finalize();
+}
+
+/// The same with the server's own service: a name is of all ranks, and belongs to the rank that published it.
+#[test]
+fn the_servers_own_service_has_the_names_of_ranks() {
+    let node = TestServer::with_name_service(LocalHost);
+    node.register_local_job("job", 3);
+    let [mut one, mut other] = [0, 1].map(|rank| Rank::start(&node, rank));
+    let done = "info=ok rc=0 msg=success\n";
+    assert_eq!(other.ask("cmd=lookup_name service=my srv"), "cmd=lookup_result rc=1 msg=service_not_found\n");
+    assert_eq!(one.ask("cmd=publish_name service=my srv port=tag#0$"), format!("cmd=publish_result {done}"));
+    let again = other.ask("cmd=publish_name service=my srv port=tag#1$");
+    assert_eq!(again, "cmd=publish_result rc=1 msg=the_name_is_published_already\n");
+    let found = other.ask("cmd=lookup_name service=my srv");
+    assert_eq!(found, "cmd=lookup_result rc=0 msg=success info=ok port=tag#0$\n");
+    // A client of PMIx finds the name, too, and it outlives its rank.
+    let client = node.connect("job", 2);
+    one.finalize();
+    let name = || vec![modex::types::Key::from_static("my srv")];
+    let found = client.lookup(name(), Vec::new()).wait().unwrap();
+    assert_eq!((found.results[0].proc.clone(), found.results[0].value.as_str()), (proc("job", 0), Some("tag#0$")));
+    assert_eq!(other.ask("cmd=unpublish_name service=my srv"), "cmd=unpublish_result rc=1 msg=service_not_found\n");
+    assert_eq!(other.ask("cmd=publish_name service=b port=q"), format!("cmd=publish_result {done}"));
+    assert_eq!(other.ask("cmd=unpublish_name service=b"), format!("cmd=unpublish_result {done}"));
+    other.finalize();
+    client.finalize().unwrap();
 }
 
 #[test]

@@ -69,6 +69,10 @@ enum Command {
     Get(ask::GetOptions),
     /// Ask a live server what it knows: namespaces, process tables, and what its host answers
     Query(ask::QueryOptions),
+    /// Publish data that processes of a live job can look up
+    Publish(ask::PublishOptions),
+    /// Look up data that a process of a live job has published
+    Lookup(ask::LookupOptions),
     /// Measure this machine: get, put, fence, init, register, launch
     Bench(bench::BenchOptions),
     /// Run simulated clusters with faults, and check that every rule holds in every one of them
@@ -140,6 +144,8 @@ fn run_command() -> ExitCode {
         Command::Inspect(options) => inspect::run(&options),
         Command::Get(options) => ask::get(&options),
         Command::Query(options) => ask::query(&options),
+        Command::Publish(options) => ask::publish(&options),
+        Command::Lookup(options) => ask::lookup(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Sim(options) => sim::run(&options),
         Command::Info(options) => info::run(&options),

@@ -7,7 +7,7 @@ use crate::ptl::{ForeignClients, SocketAccess};
 use crate::runtime::{
     self, ConnectionLimits, Host, Prover, ServerHandle, ServerOptions, StartError, ToolSupport, TopologyOptions,
 };
-use crate::server::ServerConfig;
+use crate::server::{Capabilities, ServerConfig};
 use crate::shmem::BackingKind;
 use crate::types::{AsStatus, Namespace, NamespaceError, ProcId, Status};
 
@@ -139,6 +139,27 @@ impl ServerBuilder {
     /// Time limit for the host's answer to an upcall; none if not given.
     pub fn host_timeout(mut self, timeout: Duration) -> Self {
         self.core.host_timeout = Some(timeout);
+        self
+    }
+
+    /// Lets the server answer publish, lookup and unpublish itself, for those of the three that the host does not
+    /// have. Without this call they are not supported.
+    ///
+    /// The server keeps the data in its memory. Processes of other servers do not find it.
+    ///
+    /// ```
+    /// use modex::types::{Info, Key, Value};
+    /// use modex::{LocalHost, Server};
+    ///
+    /// let server = Server::builder().name_service().start(LocalHost)?;
+    /// let port = Key::new("solver.port")?;
+    /// server.publish(vec![Info::new(port.clone(), 4711_u32)]).wait()?;
+    /// let found = server.lookup(vec![port], Vec::new()).wait()?;
+    /// assert_eq!(found.results[0].value, Value::from(4711_u32));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name_service(mut self) -> Self {
+        self.core.own_services = Capabilities::PUBLISH | Capabilities::LOOKUP | Capabilities::UNPUBLISH;
         self
     }
 

@@ -77,6 +77,13 @@ impl TestServer {
         Self { server: Arc::new(server), directory }
     }
 
+    /// A server that answers publish, lookup and unpublish itself, unless the host does.
+    pub(crate) fn with_name_service(host: impl Host) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let builder = Server::builder().hostname("node0").tmpdir(directory.path()).name_service();
+        Self { server: Arc::new(builder.start(host).unwrap()), directory }
+    }
+
     pub(crate) fn local() -> Self {
         Self::start("node0", LocalHost)
     }

@@ -16,6 +16,8 @@ pub(crate) enum ArgumentError {
     Scope(String),
     #[error("{0:?} is not a qualifier; write KEY=VALUE, or KEY alone for a true flag")]
     Qualifier(String),
+    #[error("{0:?} is not data to publish; write KEY=VALUE, or KEY=TYPE:VALUE")]
+    Data(String),
     #[error("{key} needs {wanted}; the command line cannot convert {value:?} to one")]
     Value { key: String, wanted: &'static str, value: String },
 }
@@ -69,6 +71,13 @@ pub(super) fn qualifier(word: &str) -> Result<Info, ArgumentError> {
         Some(text) => typed(key.as_str(), kind, text)?,
     };
     Ok(Info::new(key, value))
+}
+
+/// `KEY=VALUE` or `KEY=TYPE:VALUE` to publish. The key is one of the user's own.
+pub(super) fn data(word: &str) -> Result<Info, ArgumentError> {
+    let (name, text) = word.split_once('=').ok_or_else(|| ArgumentError::Data(word.to_owned()))?;
+    let key = Key::for_put(name.to_owned())?;
+    Ok(Info { value: typed(name, None, text)?, ..Info::new(key, true) })
 }
 
 fn typed(key: &str, kind: Option<ValueKind>, text: &str) -> Result<Value, ArgumentError> {
@@ -148,5 +157,16 @@ mod tests {
         assert_eq!(of("place=here:there").unwrap().1, Value::from("here:there"));
         assert!(matches!(of("number=uint32:x"), Err(ArgumentError::Value { .. })));
         assert!(matches!(of("=x"), Err(ArgumentError::Qualifier(_))));
+    }
+
+    #[test]
+    fn data_to_publish_has_a_key_of_the_users_own() {
+        let of = |word: &str| data(word).map(|info| (info.key.as_str().to_owned(), info.value));
+        assert_eq!(of("port=tag#0=x"), Ok(("port".to_owned(), Value::from("tag#0=x"))));
+        assert_eq!(of("port=uint32:5"), Ok(("port".to_owned(), Value::Uint32(5))));
+        assert_eq!(of("port="), Ok(("port".to_owned(), Value::from(""))));
+        assert_eq!(of("port"), Err(ArgumentError::Data("port".to_owned())));
+        assert!(matches!(of("pmix.port=1"), Err(ArgumentError::Key(_))));
+        assert!(matches!(of("=1"), Err(ArgumentError::Key(_))));
     }
 }

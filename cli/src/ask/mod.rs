@@ -1,8 +1,8 @@
-//! `modex get` and `modex query`: ask a live server, as a tool does.
+//! `modex get`, `query`, `publish` and `lookup`: ask a live server, as a tool does.
 //!
 //! - [`target`]: the choice of the server
 //! - [`arguments`]: names of keys, ranks and qualifiers as people write them
-//! - [`get`], [`query`]: the requests
+//! - [`get`], [`query`], [`names`]: the requests
 //! - [`absence`]: the reason for a value that is not there
 //! - [`answer`]: the printed answer, as text or as JSON
 
@@ -10,9 +10,11 @@ mod absence;
 mod answer;
 mod arguments;
 mod get;
+mod names;
 mod query;
 mod target;
 
 pub(super) use arguments::ArgumentError;
 pub(super) use get::{GetOptions, run as get};
+pub(super) use names::{LookupOptions, PublishOptions, lookup, publish};
 pub(super) use query::{QueryOptions, run as query};

@@ -175,6 +175,7 @@ impl LaunchedJob {
             .foreign_clients(clients)
             .tools(tools)
             .topology(Arc::new(Helper))
+            .name_service()
             .start(host)?;
         let rank_count = plan.rank_count();
         let mpi_setups: Vec<MpiSetup> = plan.apps.iter().map(|app| MpiSetup::of(app, settings.pmi, variable)).collect();

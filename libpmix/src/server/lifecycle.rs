@@ -102,6 +102,7 @@ struct Options {
     is_ipv6_disabled: bool,
     exchange: Option<ExchangeForm>,
     offers_munge: bool,
+    has_name_service: bool,
     topology: TopologyOptions,
 }
 
@@ -174,6 +175,9 @@ impl Options {
             (keys::TCP_DISABLE_IPV4, &mut self.is_ipv4_disabled),
             (keys::TCP_DISABLE_IPV6, &mut self.is_ipv6_disabled),
         ];
+        if name == NAME_SERVICE {
+            return Some(&mut self.has_name_service);
+        }
         flags.into_iter().find(|(key, _)| key.name() == name).map(|(_, flag)| flag)
     }
 
@@ -214,6 +218,7 @@ impl Options {
         let builder = Server::builder().namespace(namespace).rank(self.rank.unwrap_or(0)).access(access).tools(tools);
         let builder = builder.foreign_clients(clients).topology(topology).topology_sharing(sharing);
         let builder = if self.offers_munge { builder.prover(munge::prover()) } else { builder };
+        let builder = if self.has_name_service { builder.name_service() } else { builder };
         let builder = match self.hostname {
             Some(hostname) => builder.hostname(hostname),
             None => builder,
@@ -228,6 +233,9 @@ impl Options {
         }
     }
 }
+
+/// Our own info: whether the library answers publish, lookup and unpublish where the host's table has no function.
+const NAME_SERVICE: &str = "modex.name_service";
 
 /// Our own info: proof of identity of foreign clients. "munge": by munge where it works, or by the kernel's word;
 /// "native": by the kernel's word. Has precedence over the variables of the same meaning.
@@ -294,7 +302,7 @@ fn file_of_environment() -> Option<PathBuf> {
     trusted_variable(FILE_VARIABLE).map(PathBuf::from)
 }
 
-const UNDERSTOOD: [&str; 17] = [
+const UNDERSTOOD: [&str; 18] = [
     keys::SERVER_NSPACE.name(),
     keys::SERVER_RANK.name(),
     keys::HOSTNAME.name(),
@@ -312,6 +320,7 @@ const UNDERSTOOD: [&str; 17] = [
     keys::TCP_DISABLE_IPV6.name(),
     EXCHANGE,
     SECURITY,
+    NAME_SERVICE,
 ];
 
 /// Makes a tool a server, with the server options among its attributes, and no functions of a host yet.

@@ -6,13 +6,15 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, Sender, unbounded};
 use parking_lot::RwLock;
 
+use crate::names::NameRequest;
 use crate::proto::Request;
 use crate::proto::frame::FrameHeader;
 use crate::proto::handshake::Ids;
 use crate::proto::request::RequestDecodeError;
-use crate::server::{HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, UpcallId};
+use crate::server::{HostCall, HostData, HostReply, HostResult, OpenOperation, PeerId, Requester, UpcallId};
 
 use super::job_info::Described;
+use super::name_desk::NameCallback;
 use super::pmi::{PmiEntry, PmiRefusal};
 use super::poller::Waker;
 use super::request_quota::Duty;
@@ -27,6 +29,8 @@ pub(super) enum LoopMessage {
     Call(HostCall, ResultReceiver),
     /// The host answers an upcall.
     Completed(UpcallId, HostReply),
+    /// The server's own process publishes or looks up, at the server's own service.
+    Names(Requester, NameRequest, NameCallback),
     /// A job for the thread that calls the host.
     Run(Job),
     /// The handlers have got an event.
@@ -145,7 +149,7 @@ impl LoopMessage {
     /// Whether the sending thread may take the loop's turn. It may for calls, because a caller waits for the result. An
     /// answer of the host is followed by requests of processes, for which the loop's thread should be awake.
     const fn may_take_turn(&self) -> bool {
-        matches!(self, Self::Call(..) | Self::Run(_) | Self::ServePmi(..))
+        matches!(self, Self::Call(..) | Self::Names(..) | Self::Run(_) | Self::ServePmi(..))
     }
 }
 

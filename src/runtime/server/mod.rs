@@ -17,6 +17,7 @@ pub(super) mod lifecycle_observer;
 pub(super) mod listeners;
 pub(super) mod loop_messages;
 pub(super) mod memory_quota;
+pub(super) mod name_desk;
 pub(super) mod newcomers;
 pub(super) mod own_process;
 pub(super) mod own_values;

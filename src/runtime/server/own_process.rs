@@ -12,18 +12,20 @@ pub(super) mod events;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crossbeam::channel::bounded;
 use nix::unistd::{getegid, geteuid};
 
 use super::host::{Host, Responder, Taker, UpcallAnswer, call_service};
 use super::loop_messages::{HostResultCallback, LoopMessage, LoopSender, ResultReceiver};
+use super::name_desk::NameCallback;
 use super::own_values::{OwnValues, Rest};
 use crate::client::CallError;
 use crate::events::Event;
 use crate::gds::qualified;
 use crate::keys;
+use crate::names::NameRequest;
 use crate::proto::{self, AnswerForm, Reply, Request, Service};
 use crate::ptl::ServerEnvironment;
 use crate::runtime::shared::event_error::Stopped;
@@ -40,8 +42,10 @@ pub struct OwnProcess {
     pub(super) loop_sender: LoopSender,
     pub(super) events: Arc<EventHub>,
     pub(super) values: Arc<OwnValues>,
-    /// Whether the host is asked for events of the environment.
-    asks_host: AtomicBool,
+    /// The host's capabilities, as bits.
+    capabilities: AtomicU32,
+    /// Services that the server answers if the host does not.
+    own_services: Capabilities,
 }
 
 /// Arguments of a Get of the server's own process. Without a process it means this process's namespace; without a key,
@@ -74,18 +78,22 @@ impl OwnProcess {
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
         capabilities: Capabilities,
+        own_services: Capabilities,
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));
-        let own = Self { host, loop_sender, events, values, asks_host: AtomicBool::default() };
-        own.note_capabilities(capabilities);
-        own
+        let capabilities = AtomicU32::new(capabilities.bits());
+        Self { host, loop_sender, events, values, capabilities, own_services }
     }
 
     /// Notes the host's capabilities. The core gets them by a call.
     pub fn note_capabilities(&self, capabilities: Capabilities) {
-        // Relaxed: no other data depends on it. It only shows that a wait would not end.
-        self.asks_host.store(capabilities.contains(Capabilities::REGISTER_EVENTS), Ordering::Relaxed);
+        // Relaxed: no other data depends on it. It only shows who answers, and that a wait would not end.
+        self.capabilities.store(capabilities.bits(), Ordering::Relaxed);
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::from_bits_retain(self.capabilities.load(Ordering::Relaxed))
     }
 
     /// Makes a call of the core and waits for its result.
@@ -221,9 +229,25 @@ impl OwnProcess {
     fn ask_service(&self, service: Service, take: Take) {
         let requester =
             Requester { proc: self.values.proc.clone(), object: 0, uid: geteuid().as_raw(), gid: getegid().as_raw() };
-        let taker = taker(service.form(), service.command(), take);
-        let service = service.of_server(&requester);
-        self.guarded(|host| call_service(host, requester, service, taker));
+        let receive = receiver(service.form(), service.command(), take);
+        let needs = service.needs();
+        let mut service = service.of_server(&requester);
+        if self.own_services.contains(needs) && !self.capabilities().contains(needs) {
+            match NameRequest::of(service) {
+                Ok(request) => return self.ask_names(requester, request, receive),
+                Err(other) => service = *other,
+            }
+        }
+        self.guarded(|host| call_service(host, requester, service, Taker::Caller(receive)));
+    }
+
+    /// Asks the server's own service of published data. A server that has ended answers with an error.
+    fn ask_names(&self, requester: Requester, request: NameRequest, receive: NameCallback) {
+        if let Err(late) = self.loop_sender.give(LoopMessage::Names(requester, request, receive))
+            && let LoopMessage::Names(.., receive) = *late
+        {
+            receive(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL));
+        }
     }
 
     /// Calls a function of the host. A panic fails this one request: its responder is dropped and answers with an error.
@@ -337,18 +361,18 @@ fn answer(command: proto::Command, read: Read, found: Result<Value, HostResult>)
     reply.map_err(|status| CallError::Refused { command, status })
 }
 
-/// Takes the host's answer as a reply.
-fn taker(form: AnswerForm, command: proto::Command, take: Take) -> Taker {
-    Taker::Caller(Box::new(move |reply: HostReply| {
+/// Takes the answer as a reply.
+fn receiver(form: AnswerForm, command: proto::Command, take: Take) -> NameCallback {
+    Box::new(move |reply: HostReply| {
         take(match form.reply(reply) {
             Reply::Status(status) if status != Status::SUCCESS => Err(CallError::Refused { command, status }),
             reply => Ok(reply),
         });
-    }))
+    })
 }
 
 fn responder<T: UpcallAnswer>(form: AnswerForm, command: proto::Command, take: Take) -> Responder<T> {
-    Responder::new(taker(form, command, take))
+    Responder::new(Taker::Caller(receiver(form, command, take)))
 }
 
 fn group_request(operation: GroupOperation, group: proto::Group) -> GroupRequest {

@@ -454,6 +454,7 @@ fn reason(status: Status) -> String {
     match status {
         Status::ERR_NOT_SUPPORTED => "the launcher does not support this".to_owned(),
         Status::ERR_NOT_FOUND => "service_not_found".to_owned(),
+        Status::ERR_DUPLICATE_KEY => "the name is published already".to_owned(),
         status => status.to_string(),
     }
 }

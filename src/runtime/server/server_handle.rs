@@ -10,6 +10,7 @@ use std::time::Duration;
 use crossbeam::channel::{Receiver, bounded};
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
+use nix::unistd::geteuid;
 use parking_lot::Mutex;
 
 use self::tool_support::ToolSupport;
@@ -24,6 +25,7 @@ use super::job_setup::JobSetup;
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{LoopMessage, LoopSender};
+use super::name_desk::NameDesk;
 use super::own_process::OwnProcess;
 use super::own_process::events::{FIRST_HANDLER, HostProcess};
 use super::pmi::{PmiChannel, PmiRefusal};
@@ -34,6 +36,7 @@ use super::server_loop::{Calls, ServerLoop};
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
+use crate::names::{NameLimits, Names};
 use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
@@ -164,6 +167,9 @@ impl ServerHandle {
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
         let capabilities = core.capabilities;
+        let own_services = core.own_services;
+        let names = Names::new(NameLimits::default(), server.clone(), geteuid().as_raw());
+        let names = (!own_services.is_empty()).then(|| NameDesk::new(names));
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
@@ -185,9 +191,11 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
+            names,
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, capabilities));
+        let own =
+            Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, capabilities, own_services));
         Ok(Self {
             loop_sender,
             environment,

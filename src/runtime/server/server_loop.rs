@@ -20,6 +20,7 @@ use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
+use super::name_desk::NameDesk;
 use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
@@ -32,7 +33,8 @@ use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, Cleanup, HostCall, HostCallId, HostData, HostResult, Input, Output, PeerId, ServerCore, Upcall, UpcallId,
+    Answer, Cleanup, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, ServerCore, Upcall,
+    UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -57,6 +59,8 @@ pub(super) struct ServerLoop {
     pub(super) request_quota: RequestQuota,
     pub(super) cleaner: Cleaner,
     pub(super) topology: TopologyDesk,
+    /// The service of published data, if it is switched on.
+    pub(super) names: Option<NameDesk>,
 }
 
 /// Pending calls of the host.
@@ -202,7 +206,8 @@ impl ServerLoop {
     fn deadline(&self) -> Option<Time> {
         // With one array, the compiler would also compare the missing times, and memcheck reports that.
         let deadlines = self.core.poll_timeout().into_iter().chain(self.connections.next_deadline());
-        deadlines.chain(self.topology.next_deadline()).min()
+        let deadlines = deadlines.chain(self.topology.next_deadline());
+        deadlines.chain(self.names.as_ref().and_then(NameDesk::next_deadline)).min()
     }
 
     fn take_messages(&mut self) {
@@ -216,7 +221,13 @@ impl ServerLoop {
                     // The call may end a namespace and its completion table.
                     self.complete_waits();
                     let id = self.calls.insert(receiver, ended_by(&call));
+                    let ended = self.note_end(&call);
                     self.handle(now, Input::Host(id, call), None);
+                    self.end_names_of(ended);
+                }
+                LoopMessage::Names(requester, request, callback) => {
+                    self.ask_names_for_caller(requester, request, callback);
+                    self.settle(now, None);
                 }
                 LoopMessage::Completed(upcall, reply) => {
                     self.request_quota.remove(Duty::Upcall(upcall));
@@ -281,6 +292,7 @@ impl ServerLoop {
             self.handle(now, Input::Timeout, None);
             self.note(Task::Deadlines);
         }
+        self.expire_names(now);
         if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.topology.read_if_quiet(now);
             self.tell_topology();
@@ -289,9 +301,21 @@ impl ServerLoop {
 
     /// Gives the core an input and executes its outputs at once, on the account of the input's origin.
     pub(super) fn handle(&mut self, now: Time, input: Input, origin: Option<&RequestOrigin>) {
+        let lost = if let Input::Lost(peer) = &input { Some(*peer) } else { None };
         self.core.handle(now, input);
-        while let Some(output) = self.core.poll_output() {
-            self.execute_one(output, origin);
+        self.settle(now, origin);
+        lost.into_iter().for_each(|peer| self.note_departure(peer));
+    }
+
+    /// Executes all outputs, with those that follow from answers of the service of published data.
+    pub(super) fn settle(&mut self, now: Time, origin: Option<&RequestOrigin>) {
+        loop {
+            while let Some(output) = self.core.poll_output() {
+                self.execute_one(output, origin);
+            }
+            if !self.pass_name_answers(now) {
+                return;
+            }
         }
     }
 
@@ -404,10 +428,12 @@ impl ServerLoop {
                 self.connections.watch_process(peer);
                 self.connections.admit(peer, index, None);
                 self.lifecycle_observer.admitted(peer);
+                self.note_arrival(peer);
             }
             Output::AdmitTool(peer, index, proc) => {
                 self.connections.watch_process(peer);
                 self.connections.admit(peer, index, Some(&proc));
+                self.note_arrival(peer);
             }
             Output::Refuse(peer, refusal) => {
                 self.lifecycle_observer.forget(peer);
@@ -422,6 +448,7 @@ impl ServerLoop {
             Output::Forward(peer, output) => self.connections.send_output(peer, &output.notification()),
             Output::Close(peer, reason) => {
                 self.lifecycle_observer.forget(peer);
+                self.note_departure(peer);
                 self.connections.close(peer, reason, self.clock.now());
             }
             Output::Upcall(id, upcall) => self.upcall(id, upcall, origin),
@@ -513,6 +540,13 @@ impl ServerLoop {
     }
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&RequestOrigin>) {
+        let upcall = match upcall {
+            Upcall::Service(requester, service) => match self.take_name_request(id, &requester, service) {
+                Ok(()) => return,
+                Err(service) => Upcall::Service(requester, *service),
+            },
+            other => other,
+        };
         if let Some(origin) = origin {
             self.request_quota.add(Duty::Upcall(id), origin);
         }
@@ -552,6 +586,7 @@ impl ServerLoop {
         while let Some(message) = self.messages.take() {
             match message {
                 LoopMessage::Call(_, receiver) => drop(self.calls.insert(receiver, None)),
+                LoopMessage::Names(.., callback) => callback(HostReply::Status(Status::ERR_SERVER_NOT_AVAIL)),
                 LoopMessage::Run(job) => self.run_job(QueuePlacement::default(), job),
                 LoopMessage::Completed(..)
                 | LoopMessage::Heard(_)
@@ -566,6 +601,7 @@ impl ServerLoop {
                 | LoopMessage::Shutdown => {}
             }
         }
+        self.end_names();
         let ids: Vec<HostCallId> = self.calls.result_receivers.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
@@ -623,6 +659,7 @@ const fn what_of(message: &LoopMessage) -> &'static str {
     match message {
         LoopMessage::Call(..) => "a call of the host",
         LoopMessage::Completed(..) => "an answer of the host",
+        LoopMessage::Names(..) => "published data of the host",
         LoopMessage::Proven(..) => "a proof of munge",
         LoopMessage::Searched(..) => "a search for processes",
         LoopMessage::Decoded(..) => "a decoded request",

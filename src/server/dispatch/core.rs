@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::gds::Datastore;
-use crate::server::interface::{Input, Output, UpcallId};
+use crate::proto::Service;
+use crate::server::interface::{Input, Output, PeerId, UpcallId};
 use crate::server::state::{Purpose, ServerCore, Timer};
 use crate::types::{Namespace, ProcId, Time};
 
@@ -88,6 +89,17 @@ impl<S: Datastore> ServerCore<S> {
     pub(crate) fn participants(&self, upcall: UpcallId) -> Option<&BTreeSet<ProcId>> {
         let Purpose::Operation(operation) = self.upcalls.get(upcall)?.purpose else { return None };
         self.collectives.get(operation).map(|operation| operation.contributed())
+    }
+
+    /// Whether the runtime answers this service, because the host does not.
+    pub(crate) fn is_own_service(&self, service: &Service) -> bool {
+        let needs = service.needs();
+        self.config.own_services.contains(needs) && !self.config.capabilities.contains(needs)
+    }
+
+    /// The process of a connection.
+    pub(crate) fn process_of(&self, peer: PeerId) -> Option<&ProcId> {
+        self.peers.proc_of(peer)
     }
 
     /// The user of a local process.

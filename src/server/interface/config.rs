@@ -71,6 +71,8 @@ with_services!(capabilities);
 pub struct ServerConfig {
     /// Upcalls that the host answers.
     pub capabilities: Capabilities,
+    /// Services that the server's runtime answers if the host does not.
+    pub own_services: Capabilities,
     /// Tools that may connect.
     pub tools: ToolPolicy,
     /// Bounds on the state that peers can make the server hold.

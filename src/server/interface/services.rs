@@ -35,7 +35,7 @@ impl AnswerForm {
 
 impl Service {
     /// The capability of a host that has the service.
-    pub(in crate::server) const fn needs(&self) -> Capabilities {
+    pub(crate) const fn needs(&self) -> Capabilities {
         Capabilities::from_bits_retain(1 << self.capability_bit())
     }
 

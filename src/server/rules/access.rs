@@ -170,6 +170,11 @@ impl<S: Datastore> ServerCore<S> {
         self.peers.get(id).map_or(Err(action.rule().refusal), |peer| self.permit(peer, action, object))
     }
 
+    /// Whether a process may read what another process of this user has published.
+    pub(crate) fn may_read(&self, reader: &Requester, publisher: &ProcId, publisher_uid: u32) -> bool {
+        self.may(reader, Action::Read, Object::Process(publisher, publisher_uid))
+    }
+
     /// The same for all processes that a request names.
     pub(super) fn permit_all(&self, requester: &Requester, action: Action, procs: &[ProcId]) -> Result<(), Status> {
         let namespaces: BTreeSet<&Namespace> = ProcId::by_namespace(procs).map(|(namespace, _)| namespace).collect();

@@ -104,11 +104,14 @@ impl<S: Datastore> ServerCore<S> {
 
     /// Gives a service in the host's form to the host.
     fn pass_up(&mut self, now: Time, ticket: Ticket, requester: Requester, service: Service) {
-        if !self.config.capabilities.contains(service.needs()) {
+        let is_for_host = self.config.capabilities.contains(service.needs());
+        if !is_for_host && !self.config.own_services.contains(service.needs()) {
             return self.outputs.reply_status(ticket, Status::ERR_NOT_SUPPORTED);
         }
         let purpose = Purpose::Passed(ticket, Expected::Answer(service.form()));
-        self.ask_host(now, purpose, Upcall::Service(requester, service));
+        // The host's time limit does not apply to services of the runtime. A lookup has its own limit.
+        let timeout = self.config.host_timeout.filter(|_| is_for_host);
+        self.ask_host_until(timeout.map(|timeout| now + timeout), purpose, Upcall::Service(requester, service));
     }
 
     /// The requester behind a ticket, with the kernel's ids.

@@ -1,7 +1,6 @@
 //! Event handlers in the server's own process.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crossbeam::channel::{Receiver, bounded};
 
@@ -12,7 +11,7 @@ use crate::runtime::server::loop_messages::{LoopMessage, LoopSender, ResultRecei
 use crate::runtime::shared::event_error::{EventError, Stopped};
 use crate::runtime::shared::events::{EventHub, Job, Outside};
 use crate::runtime::shared::handler_calls::{Conversation, EventAnswer, WantedEvents};
-use crate::server::{HostCall, HostData, HostResult, RegisterEvents};
+use crate::server::{Capabilities, HostCall, HostData, HostResult, RegisterEvents};
 use crate::types::Status;
 
 /// The server, for the handlers in its process. They run on the thread that calls the host.
@@ -45,7 +44,7 @@ impl Conversation for OwnProcess {
     fn begin<R>(&self, codes: &[Status], waits: bool, begin: impl FnOnce() -> R) -> Result<R, EventError> {
         // A call to the host for events of its environment needs the thread that would wait here.
         if waits
-            && self.asks_host.load(Ordering::Relaxed)
+            && self.capabilities().contains(Capabilities::REGISTER_EVENTS)
             && is_host_thread()
             && codes.iter().any(|code| is_of_environment(*code))
         {

@@ -1,0 +1,195 @@
+//! `modex publish` and `modex lookup`: data under names that processes and tools share.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use modex::keys;
+use modex::stderr_log::printable;
+use modex::types::codes::{persistence, range};
+use modex::types::{AsStatus, Info, Key, Pdata, Status, Value};
+use serde_json::json;
+
+use super::answer::{self, FORMAT};
+use super::arguments;
+use super::target::Target;
+use crate::Outcome;
+
+#[derive(Args, Debug)]
+#[command(after_long_help = PUBLISH_HELP)]
+pub(crate) struct PublishOptions {
+    #[command(flatten)]
+    target: Target,
+    /// Data: text, or TYPE:VALUE (number=uint32:5)
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    data: Vec<String>,
+    /// Processes that can look it up (PMIX_RANGE)
+    #[arg(long, value_name = "RANGE", default_value = "session")]
+    range: RangeName,
+    /// End of the data (PMIX_PERSISTENCE)
+    #[arg(long, value_name = "PERSISTENCE", default_value = "session")]
+    persistence: PersistenceName,
+    /// Give up after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+}
+
+#[derive(Args, Debug)]
+#[command(after_long_help = LOOKUP_HELP)]
+pub(crate) struct LookupOptions {
+    #[command(flatten)]
+    target: Target,
+    /// Keys to look up
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    /// Publishers whose data counts (PMIX_RANGE)
+    #[arg(long, value_name = "RANGE", default_value = "session")]
+    range: RangeName,
+    /// Wait until all keys are published (PMIX_WAIT)
+    #[arg(long)]
+    wait: bool,
+    /// Give up after this many seconds (PMIX_TIMEOUT), for the connection and again for the data; implies --wait.
+    /// 0 is no limit
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u32>,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The ranges of a tool, which is in a namespace of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RangeName {
+    /// The server's own process
+    Rm,
+    /// The processes of this node
+    Local,
+    /// The processes of the session
+    Session,
+    /// All processes
+    Global,
+}
+
+/// The ends of data that can outlive the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PersistenceName {
+    /// The first lookup
+    FirstRead,
+    /// The end of the session: for `modex run`, its own end
+    Session,
+    /// No end as long as the server lives
+    Indefinite,
+}
+
+const PUBLISH_HELP: &str = "\
+Examples:
+  modex publish solver.port=4711
+  modex publish --pid 4711 ranks=uint32:8 --persistence first-read
+
+The server must answer PMIx_Publish, as that of `modex run` does. MPI_Lookup_name finds text that is published here.
+
+Exit status: 0 if all data is published, 1 if none is or the server can't be asked, 2 for a misused command line.";
+
+const LOOKUP_HELP: &str = "\
+Examples:
+  modex lookup solver.port
+  modex lookup --wait --timeout 10 solver.port solver.host --json
+
+JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is published), and
+results[] of key, type, value, and namespace and rank of the publisher.
+
+Exit status: 0 if all keys are found, 1 if not, or if the server can't be asked, 2 for a misused command line.";
+
+pub(crate) fn publish(options: &PublishOptions) -> Outcome {
+    let data: Result<Vec<Info>, arguments::ArgumentError> =
+        options.data.iter().map(|word| arguments::data(word)).collect();
+    let mut infos = data?;
+    infos.push(options.range.directive());
+    let code = Value::Persistence(options.persistence.code());
+    infos.push(Info::new(Key::from_static(keys::PERSISTENCE.name()), code));
+    infos.extend(time_limit(options.timeout));
+    let tool = options.target.connect(None, duration(options.timeout))?;
+    tool.client()?.publish(infos).wait()?;
+    // The end of the connection has the same effect.
+    let _ = tool.finalize();
+    Ok(0)
+}
+
+pub(crate) fn lookup(options: &LookupOptions) -> Outcome {
+    let keys: Result<Vec<Key>, arguments::ArgumentError> =
+        options.keys.iter().map(|word| arguments::key(word)).collect();
+    let keys = keys?;
+    let mut directives = vec![options.range.directive()];
+    if options.wait || options.timeout.is_some() {
+        directives.push(Info::new(Key::from_static(keys::WAIT.name()), 0));
+        directives.extend(time_limit(options.timeout));
+    }
+    let tool = options.target.connect(None, duration(options.timeout))?;
+    let (status, found) = match tool.client()?.lookup(keys.clone(), directives).wait() {
+        Ok(answered) => (answered.status, answered.results),
+        Err(error) if error.status() == Status::ERR_NOT_FOUND => (Status::ERR_NOT_FOUND, Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let _ = tool.finalize();
+    if !found.is_empty() || options.json {
+        answer::print(&shown(options, keys.len(), status, &found))?;
+    }
+    let names: BTreeSet<&Key> = found.iter().map(|data| &data.key).collect();
+    let missing: Vec<String> =
+        keys.iter().filter(|key| !names.contains(key)).map(|key| printable(key.as_str())).collect();
+    if missing.is_empty() {
+        return Ok(0);
+    }
+    eprintln!("modex: not published for this user: {}", missing.join(", "));
+    Ok(1)
+}
+
+/// One key shows its value alone, like `modex get`.
+fn shown(options: &LookupOptions, key_count: usize, status: Status, found: &[Pdata]) -> String {
+    let info = |data: &Pdata| Info::new(data.key.clone(), data.value.clone());
+    if options.json {
+        let result = |data: &Pdata| {
+            let mut result = answer::json_of(&info(data));
+            result["namespace"] = json!(data.proc.namespace.as_str());
+            result["rank"] = crate::inspect::to_json(&Value::ProcRank(data.proc.rank));
+            result
+        };
+        let results: Vec<_> = found.iter().map(result).collect();
+        let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
+        return format!("{:#}\n", json!({ "format": FORMAT, "status": status, "results": results }));
+    }
+    match found {
+        [one] if key_count == 1 => answer::text_of(&one.value) + "\n",
+        several => answer::lines(&several.iter().map(info).collect::<Vec<_>>()),
+    }
+}
+
+fn duration(seconds: Option<u32>) -> Option<Duration> {
+    seconds.filter(|seconds| *seconds > 0).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
+fn time_limit(seconds: Option<u32>) -> Option<Info> {
+    seconds.map(|seconds| Info::new(Key::from_static(keys::TIMEOUT.name()), seconds))
+}
+
+impl RangeName {
+    fn directive(self) -> Info {
+        let code = match self {
+            Self::Rm => range::RANGE_RM,
+            Self::Local => range::RANGE_LOCAL,
+            Self::Session => range::RANGE_SESSION,
+            Self::Global => range::RANGE_GLOBAL,
+        };
+        Info::new(Key::from_static(keys::RANGE.name()), Value::DataRange(code))
+    }
+}
+
+impl PersistenceName {
+    const fn code(self) -> u8 {
+        match self {
+            Self::FirstRead => persistence::PERSIST_FIRST_READ,
+            Self::Session => persistence::PERSIST_SESSION,
+            Self::Indefinite => persistence::PERSIST_INDEF,
+        }
+    }
+}
