@@ -98,7 +98,6 @@ fn a_lookup_ends_with_its_process() {
     other.lookup(vec![key("a")], waiting(0)).then(drop).unwrap();
     other.publish(vec![data("there", 1), lasting(persistence::PERSIST_PROC)]).wait().unwrap();
     other.finalize().unwrap();
-    drop(other);
     while looked_up(&one, "there", Vec::new()).is_ok() {}
     one.publish(vec![data("a", 1), lasting(persistence::PERSIST_FIRST_READ)]).wait().unwrap();
     assert!(looked_up(&one, "a", Vec::new()).is_ok());
@@ -122,7 +121,6 @@ fn data_ends_with_its_process_or_its_job() {
     let status = |name| looked_up(&reader, name, Vec::new()).map(drop);
     assert_eq!(["process", "job", "session"].map(status), [Ok(()); 3]);
     publisher.finalize().unwrap();
-    drop(publisher);
     while status("process").is_ok() {}
     assert_eq!(["job", "session"].map(status), [Ok(()); 2]);
     node.server.deregister_namespace(&namespace("job")).wait().unwrap();

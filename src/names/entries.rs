@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directives::{Access, Persistence, PublishDirectives, Range};
-use super::service::Asker;
+use super::request::Asker;
 use super::shares::{NameLimits, Payer, Resource};
 use crate::types::{Info, Key, Namespace, ProcId, Status, Value, footprint};
 

@@ -23,6 +23,7 @@
 //! |---|---|
 //! | `directives` | the directives of the three requests, read and checked |
 //! | `entries` | the published data, its indexes, and their shares |
+//! | `request` | the inputs: requests, and the ends of processes and jobs |
 //! | `service` | the rules: [`Names`] |
 //! | `shares` | bounds: [`NameLimits`], and the parts of users and processes |
 //!
@@ -30,10 +31,12 @@
 
 mod directives;
 mod entries;
+mod request;
 mod service;
 mod shares;
 #[cfg(test)]
 mod tests;
 
-pub use service::{Asker, NameInput, NameRequest, Names, Reaches, RequestId};
+pub use request::{Asker, NameInput, NameRequest, RequestId};
+pub use service::{Names, Reaches};
 pub use shares::NameLimits;

@@ -4,49 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::directives::{LookupDirectives, PublishDirectives, Range, Wait, unpublish_range};
 use super::entries::{Entries, Entry, EntryId, remove_from};
+use super::request::{Asker, NameInput, NameRequest, RequestId};
 use super::shares::{Account, NameLimits, Payer, Resource};
-use crate::proto::{Lookup, Publish, Service, Unpublish};
+use crate::proto::{Lookup, Publish, Unpublish};
 use crate::server::{HostReply, Requester};
-use crate::types::{Key, Namespace, Pdata, ProcId, Status, Time};
-
-/// Identifies a request; chosen by the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId(pub u64);
-
-/// The process behind a request.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asker {
-    /// The process, with the ids of the kernel.
-    pub requester: Requester,
-    /// Whether it is a tool. Its connection is all of its job.
-    pub is_tool: bool,
-}
-
-/// One of the three requests.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NameRequest {
-    /// Publish data.
-    Publish(Publish),
-    /// Find data.
-    Lookup(Lookup),
-    /// Withdraw data.
-    Unpublish(Unpublish),
-}
-
-/// An event for [`Names`].
-#[derive(Clone, Debug, PartialEq)]
-pub enum NameInput {
-    /// A request. It ends in an answer, or in [`NameInput::Cancelled`].
-    Request(RequestId, Asker, NameRequest),
-    /// Nobody waits for the answer to this request any more.
-    Cancelled(RequestId),
-    /// A process has ended, or its last connection.
-    ProcessEnded(ProcId),
-    /// A job has ended.
-    JobEnded(Namespace),
-    /// The moment of [`Names::poll_timeout`] has come.
-    Timeout,
-}
+use crate::types::{Key, Pdata, ProcId, Status, Time};
 
 /// Decides whether a process reaches a publisher: the process that asks, and the publisher with its user. Data without
 /// permissions of its own can be read by processes that reach the publisher.
@@ -92,21 +54,6 @@ enum Match {
     /// There is data, but its permissions exclude the requester.
     Denied,
     Missing,
-}
-
-impl NameRequest {
-    /// The request, if the service is one of the three.
-    ///
-    /// # Errors
-    /// Gives any other service back.
-    pub fn of(service: Service) -> Result<Self, Box<Service>> {
-        match service {
-            Service::Publish(request) => Ok(Self::Publish(request)),
-            Service::Lookup(request) => Ok(Self::Lookup(request)),
-            Service::Unpublish(request) => Ok(Self::Unpublish(request)),
-            other => Err(Box::new(other)),
-        }
-    }
 }
 
 impl Names {

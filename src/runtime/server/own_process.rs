@@ -77,8 +77,7 @@ impl OwnProcess {
         loop_sender: LoopSender,
         events: Arc<EventHub>,
         environment: &ServerEnvironment,
-        capabilities: Capabilities,
-        own_services: Capabilities,
+        (capabilities, own_services): (Capabilities, Capabilities),
     ) -> Self {
         let (proc, hostname) = (environment.address.server.clone(), environment.hostname.clone());
         let values = Arc::new(OwnValues::new(proc, hostname, environment.uri()));

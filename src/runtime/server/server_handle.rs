@@ -36,7 +36,6 @@ use super::server_loop::{Calls, ServerLoop};
 use super::topology::{NodeTopology, TopologyDesk, TopologyOptions};
 use super::work::{LongestTurn, Work, WorkMeter, WorkRecord};
 use crate::gds::{Store, StoreOptions};
-use crate::names::{NameLimits, Names};
 use crate::os_error_hint::{explain, explain_start};
 use crate::ptl::rendezvous::{Files, RendezvousError};
 use crate::ptl::{ForeignClients, ListenError, ModexAddress, ServerEnvironment, SocketAccess};
@@ -166,10 +165,7 @@ impl ServerHandle {
         let (running, drained) = bounded(0);
         let core = ServerConfig { tools, answers_topology: topology.is_for_clients(), ..core };
         let core = complete(core, &*host, &environment);
-        let capabilities = core.capabilities;
-        let own_services = core.own_services;
-        let names = Names::new(NameLimits::default(), server.clone(), geteuid().as_raw());
-        let names = (!own_services.is_empty()).then(|| NameDesk::new(names));
+        let services = (core.capabilities, core.own_services);
         let (work, decoder) = (WorkRecord::default(), Decoder::new(loop_sender.clone(), clock));
         let peers_max = core.limits.peers_max;
         let server_loop = ServerLoop {
@@ -183,7 +179,7 @@ impl ServerHandle {
             waker,
             listeners,
             messages: receiver,
-            connections: Connections::new(server, connections, peers_max, pollers, proofs, decoder),
+            connections: Connections::new(server.clone(), connections, peers_max, pollers, proofs, decoder),
             calls: Calls::default(),
             is_ending: false,
             wakes_at: None,
@@ -191,11 +187,10 @@ impl ServerHandle {
             cleaner: Cleaner::default(),
             request_quota: RequestQuota::new(connections.request_quota()),
             topology: TopologyDesk::open(Arc::clone(&topology)),
-            names,
+            names: (!services.1.is_empty()).then(|| NameDesk::new(server, geteuid().as_raw())),
         };
         let thread = server_loop.start(&loop_sender).map_err(StartError::Thread)?;
-        let own =
-            Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, capabilities, own_services));
+        let own = Arc::new(OwnProcess::new(host, loop_sender.clone(), events, &environment, services));
         Ok(Self {
             loop_sender,
             environment,

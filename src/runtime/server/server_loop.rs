@@ -20,7 +20,7 @@ use super::job_info::{Described, DescriptionRequest};
 use super::lifecycle_observer::LifecycleObserver;
 use super::listeners::Listeners;
 use super::loop_messages::{Desk, LoopMessage, LoopReceiver, LoopSender, ResultReceiver};
-use super::name_desk::NameDesk;
+use super::name_desk::{NameDesk, end_by};
 use super::poller::{EVENTS_PER_TURN, Poller, Readiness, Token, Waker};
 use super::process_ends::ProcessEnds;
 use super::request_quota::{Account, Duty, RequestOrigin, RequestQuota};
@@ -28,13 +28,14 @@ use super::topology::TopologyDesk;
 use super::work::{Task, WorkMeter};
 use crate::events::Event;
 use crate::gds::Store;
-use crate::proto::{Command, Reply, Request, Tag};
+use crate::names::{Asker, NameRequest};
+use crate::proto::{Command, Reply, Request, Service, Tag};
 use crate::runtime::shared::clock::Clock;
 use crate::runtime::shared::events::{self, EventHub};
 use crate::runtime::shared::threads::spawn;
 use crate::server::{
-    Answer, Cleanup, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, ServerCore, Upcall,
-    UpcallId,
+    Answer, Cleanup, HostCall, HostCallId, HostData, HostReply, HostResult, Input, Output, PeerId, Requester,
+    ServerCore, Upcall, UpcallId,
 };
 use crate::types::{Namespace, ProcId, Rank, Status, Time};
 
@@ -221,12 +222,17 @@ impl ServerLoop {
                     // The call may end a namespace and its completion table.
                     self.complete_waits();
                     let id = self.calls.insert(receiver, ended_by(&call));
-                    let ended = self.note_end(&call);
+                    let ended = self.names.as_ref().and_then(|_| end_by(&call));
                     self.handle(now, Input::Host(id, call), None);
-                    self.end_names_of(ended);
+                    if let (Some(names), Some(ended)) = (&mut self.names, ended) {
+                        names.note_end(now, &self.core, ended);
+                    }
                 }
                 LoopMessage::Names(requester, request, callback) => {
-                    self.ask_names_for_caller(requester, request, callback);
+                    match &mut self.names {
+                        Some(names) => names.ask_for_server(now, &self.core, requester, request, callback),
+                        None => callback(HostReply::Status(Status::ERR_NOT_SUPPORTED)),
+                    }
                     self.settle(now, None);
                 }
                 LoopMessage::Completed(upcall, reply) => {
@@ -292,7 +298,10 @@ impl ServerLoop {
             self.handle(now, Input::Timeout, None);
             self.note(Task::Deadlines);
         }
-        self.expire_names(now);
+        if let Some(names) = &mut self.names {
+            names.expire(now, &self.core);
+            self.settle(now, None);
+        }
         if self.topology.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.topology.read_if_quiet(now);
             self.tell_topology();
@@ -308,14 +317,13 @@ impl ServerLoop {
     }
 
     /// Executes all outputs, with those that follow from answers of the service of published data.
-    pub(super) fn settle(&mut self, now: Time, origin: Option<&RequestOrigin>) {
+    fn settle(&mut self, now: Time, origin: Option<&RequestOrigin>) {
         loop {
             while let Some(output) = self.core.poll_output() {
                 self.execute_one(output, origin);
             }
-            if !self.pass_name_answers(now) {
-                return;
-            }
+            let Some((upcall, reply)) = self.names.as_mut().and_then(NameDesk::poll_answer) else { return };
+            self.core.handle(now, Input::Completed(upcall, reply));
         }
     }
 
@@ -541,7 +549,7 @@ impl ServerLoop {
 
     fn upcall(&mut self, id: UpcallId, upcall: Upcall, origin: Option<&RequestOrigin>) {
         let upcall = match upcall {
-            Upcall::Service(requester, service) => match self.take_name_request(id, &requester, service) {
+            Upcall::Service(requester, service) => match self.ask_names(id, &requester, service, origin) {
                 Ok(()) => return,
                 Err(service) => Upcall::Service(requester, *service),
             },
@@ -552,6 +560,39 @@ impl ServerLoop {
         }
         let placement = self.placement_of(id, &upcall, origin);
         self.host.run_at(placement, HostJob::Upcall(id, upcall));
+    }
+
+    /// Gives a request to the server's own service of published data.
+    ///
+    /// # Errors
+    /// The request of another service, or one for the host.
+    fn ask_names(
+        &mut self,
+        id: UpcallId,
+        requester: &Requester,
+        service: Service,
+        origin: Option<&RequestOrigin>,
+    ) -> Result<(), Box<Service>> {
+        let Some(names) = self.names.as_mut().filter(|_| self.core.is_own_service(&service)) else {
+            return Err(Box::new(service));
+        };
+        let request = NameRequest::of(service)?;
+        let is_tool = origin.is_some_and(|origin| matches!(origin.account, Account::Tools(_)));
+        let asker = Asker { requester: requester.clone(), is_tool };
+        names.ask(self.clock.now(), &self.core, id, asker, request);
+        Ok(())
+    }
+
+    fn note_arrival(&mut self, peer: PeerId) {
+        if let (Some(names), Some(proc)) = (&mut self.names, self.core.process_of(peer)) {
+            names.note_arrival(peer, proc);
+        }
+    }
+
+    fn note_departure(&mut self, peer: PeerId) {
+        if let Some(names) = &mut self.names {
+            names.note_departure(self.clock.now(), &self.core, peer);
+        }
     }
 
     fn run_job(&self, placement: QueuePlacement, job: events::Job) {
@@ -601,7 +642,9 @@ impl ServerLoop {
                 | LoopMessage::Shutdown => {}
             }
         }
-        self.end_names();
+        if let Some(names) = self.names.take() {
+            names.close();
+        }
         let ids: Vec<HostCallId> = self.calls.result_receivers.keys().copied().collect();
         for id in ids {
             self.complete(id, HostResult::Status(Status::ERR_SERVER_NOT_AVAIL));
