@@ -16,6 +16,7 @@ mod install;
 mod job_control;
 mod launch;
 mod mpi_advice;
+mod names;
 mod output;
 mod output_files;
 mod pmi;
@@ -39,6 +40,7 @@ fn client_process() {
         Ok("spawn what can not be") => spawn::spawn_what_can_not_be(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
+        Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
     }
