@@ -14,6 +14,7 @@ use super::answer::{self, FORMAT};
 use super::arguments;
 use super::target::Target;
 use crate::Outcome;
+use crate::inspect::to_json;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = PUBLISH_HELP)]
@@ -149,10 +150,13 @@ fn shown(options: &LookupOptions, key_count: usize, status: Status, found: &[Pda
     let info = |data: &Pdata| Info::new(data.key.clone(), data.value.clone());
     if options.json {
         let result = |data: &Pdata| {
-            let mut result = answer::json_of(&info(data));
-            result["namespace"] = json!(data.proc.namespace.as_str());
-            result["rank"] = crate::inspect::to_json(&Value::ProcRank(data.proc.rank));
-            result
+            json!({
+                "key": data.key.as_str(),
+                "type": data.value.data_type().name(),
+                "value": to_json(&data.value),
+                "namespace": data.proc.namespace.as_str(),
+                "rank": to_json(&Value::ProcRank(data.proc.rank)),
+            })
         };
         let results: Vec<_> = found.iter().map(result).collect();
         let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));
