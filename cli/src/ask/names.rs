@@ -15,6 +15,7 @@ use super::arguments;
 use super::target::Target;
 use crate::Outcome;
 use crate::inspect::to_json;
+use crate::printing::print;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = PUBLISH_HELP)]
@@ -89,7 +90,15 @@ Examples:
 
 The server must answer PMIx_Publish, as that of `modex run` does. MPI_Lookup_name finds text that is published here.
 
-Exit status: 0 if all data is published, 1 if none is or the server can't be asked, 2 for a misused command line.";
+Exit status:
+  0  All data is published
+  1  No data is published, or the server can't be asked
+  2  The command line makes no sense
+
+Environment:
+  TMPDIR               Directory in which servers are searched [default: /tmp]
+  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+                       Further such directories, which launchers set for their processes";
 
 const LOOKUP_HELP: &str = "\
 Examples:
@@ -99,7 +108,15 @@ Examples:
 JSON document (--json): format (1), status (PMIX_SUCCESS, or PMIX_ERR_PARTIAL_SUCCESS if not all is published), and
 results[] of key, type, value, and namespace and rank of the publisher.
 
-Exit status: 0 if all keys are found, 1 if not, or if the server can't be asked, 2 for a misused command line.";
+Exit status:
+  0  All keys are found
+  1  A key is not found, or the server can't be asked
+  2  The command line makes no sense
+
+Environment:
+  TMPDIR               Directory in which servers are searched [default: /tmp]
+  PMIX_SERVER_TMPDIR, PMIX_SYSTEM_TMPDIR
+                       Further such directories, which launchers set for their processes";
 
 pub(crate) fn publish(options: &PublishOptions) -> Outcome {
     let data: Result<Vec<Info>, arguments::ArgumentError> =
@@ -133,7 +150,7 @@ pub(crate) fn lookup(options: &LookupOptions) -> Outcome {
     };
     let _ = tool.finalize();
     if !found.is_empty() || options.json {
-        answer::print(&shown(options, keys.len(), status, &found))?;
+        print(&shown(options, keys.len(), status, &found))?;
     }
     let names: BTreeSet<&Key> = found.iter().map(|data| &data.key).collect();
     let missing: Vec<String> =
