@@ -131,6 +131,7 @@ fn alice() {
     client.put(Scope::Global, "global", 1_u32).unwrap();
     client.put(Scope::Local, "local", 2_u32).unwrap();
     client.commit().unwrap();
+    client.publish(vec![info("name", 3_u32)]).wait().unwrap();
     let (heard, hears) = mpsc::channel();
     let heard = Mutex::new(heard);
     let handler = move |call: EventCall| {
@@ -162,6 +163,10 @@ fn get(client: &Client, of: &ProcId, key: &str) -> Outcome {
     outcome(client.get_value(of, key, &GetOptions::new().timeout(Duration::from_secs(60))))
 }
 
+fn look_up(client: &Client) -> Outcome {
+    outcome(client.lookup(vec![Key::from_static("name")], Vec::new()).wait())
+}
+
 /// Each line of the table that has a request, with the reach that permits it and the status of a refusal.
 fn try_everything(client: &Client, reach: Reach) {
     let (alice, all) = (proc("alices", 0), all_of("alices"));
@@ -180,6 +185,7 @@ fn try_everything(client: &Client, reach: Reach) {
         ("get a global value", data, unknown, get(client, &alice, "global")),
         ("get a local value", data, unknown, get(client, &alice, "local")),
         ("get the job's size", data, unknown, get(client, &all, keys::JOB_SIZE.name())),
+        ("look up published data", data, unknown, look_up(client)),
         ("query the process table", data, unknown, outcome(client.query(vec![table]).wait())),
         ("resolve peers", data, no_job, outcome(client.resolve_peers(None, Some(&alice.namespace)).wait())),
         ("resolve nodes", data, no_job, outcome(client.resolve_nodes(Some(&alice.namespace)).wait())),
@@ -201,6 +207,9 @@ fn try_everything(client: &Client, reach: Reach) {
     raise(CODES[1], range::RANGE_LOCAL, &[]).unwrap();
     // The answers do not show whether such a job exists.
     if reach == Reach::Nothing {
+        // Another user's name is not taken.
+        client.publish(vec![info("name", 4_u32)]).wait().unwrap();
+        assert_eq!(look_up(client), Ok(()));
         assert_eq!(get(client, &proc("nobodys", 0), "global"), Err(unknown));
         let named = client
             .query(vec![Query { keys: vec![Text::from(keys::QUERY_NAMESPACES.name())], qualifiers: Vec::new() }])
@@ -235,7 +244,7 @@ fn a_process_reaches_no_other_users_job_without_a_tie() {
     let directory = tempfile::tempdir().unwrap();
     set_permissions(directory.path(), Permissions::from_mode(0o711)).unwrap();
     let builder = Server::builder().tmpdir(directory.path()).access(SocketAccess::RegisteredUsers);
-    let server = builder.hostname("node0").start(Anything).unwrap();
+    let server = builder.hostname("node0").name_service().start(Anything).unwrap();
     let node = TestServer { server: server.into(), directory };
     let jobs =
         [("alices", ALICE), ("strangers", BOB), ("tied", BOB), ("parents", BOB), ("second", ALICE), ("roots", 0)];

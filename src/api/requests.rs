@@ -32,7 +32,8 @@ macro_rules! services {
         }
 
         /// Services of the host for the server's own process. No message is made: the host's function runs on the caller's
-        /// thread and gets the server as the requester. Only the host limits the time.
+        /// thread and gets the server as the requester. Only the host limits the time. With
+        /// [`ServerBuilder::name_service`](crate::ServerBuilder::name_service) the server may answer three of them itself.
         impl Server {
             $(
                 $(#[$doc])*

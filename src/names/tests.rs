@@ -289,7 +289,7 @@ fn data_ends_as_its_persistence_says() {
         left(&one, &[NameInput::ProcessEnded(proc("a", 1)), NameInput::JobEnded(proc("b", 0).namespace)]),
         [true; 5]
     );
-    assert_eq!(left(&one, &[end.clone()]), [true, true, true, true, false]);
+    assert_eq!(left(&one, std::slice::from_ref(&end)), [true, true, true, true, false]);
     assert_eq!(left(&one, &[job_end]), [true, true, false, false, false]);
     // The connection of a tool is all of its job. What is read once waits for its reader.
     assert_eq!(left(&tool("a", 7), &[end]), [true, true, false, true, false]);

@@ -1,6 +1,7 @@
 //! The requests of the protocol: one entry each.
 //!
-//! [`with_services`] is the table of services: requests of a process that its server passes to the host. An entry:
+//! [`with_services`] is the table of services: requests of a process that its server passes to the host. The server may
+//! answer publish, lookup and unpublish itself (`src/names`). An entry:
 //!
 //! ```text
 //! /// What it does, for both the requester and the host.

@@ -7,6 +7,7 @@
 //!   bounded amount of work for each per turn.
 //! - The server's own process asks without messages (`own_process`, `own_values`). `job_setup` and `host_facts` keep
 //!   data for the host: what jobs get beside their description, and answers to queries about it.
+//! - The server's thread also answers requests for published data, if this is switched on (`name_desk`).
 //! - A second thread calls the host's functions (`host_thread`), so they may wait for the server.
 //! - While the first thread waits, a call of the host takes a turn on the caller's thread (`loop_messages`).
 //! - A server that gets a large message has a third thread, which decodes and encodes large messages (`decoder`).

@@ -34,7 +34,7 @@ macro_rules! chapters {
 
 chapters!(
     badinput, blocking, callbacks, client, dangling, data, events, forks, groups, launch, launcher, limits, loaded,
-    modex, module, named, newer, peers, reinit, server, services, singleton, topology, values,
+    modex, module, named, names, newer, peers, reinit, server, services, singleton, topology, values,
 );
 
 fn chapter(name: &str) {

@@ -23,7 +23,7 @@ const ALL: &[Mpi] = &[
     Mpi { name: "intel-mpi-2021", compiler: "cc", wheel: Some("impi") },
 ];
 
-const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "split", "ends"];
+const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "split", "ends", "names", "ports", "spawn"];
 
 impl Mpi {
     /// The compiled program; all are compiled at the first call.
@@ -97,6 +97,32 @@ fn ranks_of_every_mpi_talk_to_each_other() {
             let halves = [format!("split even={even} odd={odd}")];
             assert_eq!(mpi.lines(size, "split", &[]), halves, "{}", mpi.name);
         }
+    }
+}
+
+/// Every MPI failed with an error in the name functions.
+#[test]
+fn ranks_of_every_mpi_find_each_others_names() {
+    for mpi in ALL {
+        assert_eq!(mpi.lines(2, "names", &[]), ["found", "gone"], "{}", mpi.name);
+    }
+}
+
+/// MPICH and Intel MPI do not open ports here, under their own launchers either.
+#[test]
+fn ranks_of_open_mpi_connect_by_name() {
+    for mpi in ALL.iter().filter(|mpi| mpi.name.starts_with("open-mpi")) {
+        assert_eq!(mpi.lines(2, "ports", &[]), ["connected", "gone", "published", "served"], "{}", mpi.name);
+    }
+}
+
+/// Open MPI joins parents and children through published data.
+#[test]
+fn ranks_of_open_mpi_spawn_children() {
+    for mpi in ALL.iter().filter(|mpi| mpi.name.starts_with("open-mpi")) {
+        let lines = mpi.lines(1, "spawn", &[]);
+        let child = |rank: u32| format!("child merged={rank} size=3 remote=1");
+        assert_eq!(lines, [child(1), child(2), "parent merged=0 size=3 remote=2".to_owned()], "{}", mpi.name);
     }
 }
 

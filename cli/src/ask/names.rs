@@ -13,7 +13,9 @@ use serde_json::json;
 use super::answer::{self, FORMAT};
 use super::arguments;
 use super::target::Target;
-use crate::{Outcome, printing};
+use crate::Outcome;
+use crate::inspect::to_json;
+use crate::printing::print;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = PUBLISH_HELP)]
@@ -90,7 +92,7 @@ The server must answer PMIx_Publish, as that of `modex run` does. MPI_Lookup_nam
 
 Exit status:
   0  All data is published
-  1  None is, or the server can't be asked
+  1  No data is published, or the server can't be asked
   2  The command line makes no sense
 
 Environment:
@@ -108,7 +110,7 @@ results[] of key, type, value, and namespace and rank of the publisher.
 
 Exit status:
   0  All keys are found
-  1  Some are not, or the server can't be asked
+  1  A key is not found, or the server can't be asked
   2  The command line makes no sense
 
 Environment:
@@ -148,7 +150,7 @@ pub(crate) fn lookup(options: &LookupOptions) -> Outcome {
     };
     let _ = tool.finalize();
     if !found.is_empty() || options.json {
-        printing::print(&shown(options, keys.len(), status, &found))?;
+        print(&shown(options, keys.len(), status, &found))?;
     }
     let names: BTreeSet<&Key> = found.iter().map(|data| &data.key).collect();
     let missing: Vec<String> =
@@ -156,7 +158,7 @@ pub(crate) fn lookup(options: &LookupOptions) -> Outcome {
     if missing.is_empty() {
         return Ok(0);
     }
-    printing::complain(&format!("not published for this user: {}", missing.join(", ")));
+    eprintln!("modex: not published for this user: {}", missing.join(", "));
     Ok(1)
 }
 
@@ -165,10 +167,13 @@ fn shown(options: &LookupOptions, key_count: usize, status: Status, found: &[Pda
     let info = |data: &Pdata| Info::new(data.key.clone(), data.value.clone());
     if options.json {
         let result = |data: &Pdata| {
-            let mut result = answer::json_of(&info(data));
-            result["namespace"] = json!(data.proc.namespace.as_str());
-            result["rank"] = crate::inspect::to_json(&Value::ProcRank(data.proc.rank));
-            result
+            json!({
+                "key": data.key.as_str(),
+                "type": data.value.data_type().name(),
+                "value": to_json(&data.value),
+                "namespace": data.proc.namespace.as_str(),
+                "rank": to_json(&Value::ProcRank(data.proc.rank)),
+            })
         };
         let results: Vec<_> = found.iter().map(result).collect();
         let status = status.name().map_or_else(|| json!(status.to_raw()), |name| json!(name));

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use crate::launch::modex;
 
-const SUBCOMMANDS: [&str; 11] =
-    ["run", "demo", "ps", "inspect", "get", "query", "bench", "sim", "info", "completions", "man"];
+const SUBCOMMANDS: [&str; 13] =
+    ["run", "demo", "ps", "inspect", "get", "query", "publish", "lookup", "bench", "sim", "info", "completions", "man"];
 
 #[test]
 fn every_subcommand_explains_itself() {

@@ -16,6 +16,7 @@ mod install;
 mod job_control;
 mod launch;
 mod mpi_advice;
+mod names;
 mod output;
 mod output_files;
 mod pmi;
@@ -41,6 +42,7 @@ fn client_process() {
         Ok("abort a child") => spawn::abort_a_child(),
         Ok("spawn a failure") => spawn::spawn_a_failure(),
         Ok("spawn one after the other") => spawn::spawn_one_after_the_other(),
+        Ok("share names") => names::share_names(),
         Ok(other) => panic!("unknown role {other}"),
         Err(_) => {}
     }
