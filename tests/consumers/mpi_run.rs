@@ -14,14 +14,23 @@ struct Mpi {
     compiler: &'static str,
     /// The directory of a wheel from PyPI, below that of `scripts/install-wheels.sh`.
     wheel: Option<&'static str>,
+    /// Variables with which its programs run.
+    settings: &'static [&'static str],
 }
 
 const ALL: &[Mpi] = &[
-    Mpi { name: "open-mpi-4.1", compiler: "mpicc.openmpi", wheel: None },
-    Mpi { name: "mpich-4.0", compiler: "mpicc.mpich", wheel: None },
-    Mpi { name: "mpich-5.0", compiler: "cc", wheel: Some("mpich") },
-    Mpi { name: "intel-mpi-2021", compiler: "cc", wheel: Some("impi") },
+    Mpi { name: "open-mpi-4.1", compiler: "mpicc.openmpi", wheel: None, settings: &[] },
+    Mpi { name: "open-mpi-5.0", compiler: "cc", wheel: Some("openmpi"), settings: OPEN_MPI_5_SETTINGS },
+    Mpi { name: "mpich-4.0", compiler: "mpicc.mpich", wheel: None, settings: &[] },
+    Mpi { name: "mpich-5.0", compiler: "cc", wheel: Some("mpich"), settings: &[] },
+    Mpi { name: "intel-mpi-2021", compiler: "cc", wheel: Some("impi"), settings: INTEL_MPI_SETTINGS },
 ];
+
+/// Without them, each run looks for other transports for a second.
+const OPEN_MPI_5_SETTINGS: &[&str] = &["OMPI_MCA_pml=ob1", "OMPI_MCA_btl=self,sm,tcp"];
+
+/// Without it, Intel MPI starts no processes, under its own launcher either.
+const INTEL_MPI_SETTINGS: &[&str] = &["I_MPI_SPAWN=on"];
 
 const PROGRAMS: &[&str] = &["hello", "ring", "allreduce", "split", "ends", "names", "ports", "spawn"];
 
@@ -46,7 +55,7 @@ impl Mpi {
         if let Some(wheel) = self.wheel {
             let place = wheels().join(wheel);
             let libraries = place.join("lib");
-            assert!(libraries.join("libmpi.so.12").exists(), "{}: run make consumer-packages", place.display());
+            assert!(libraries.join("libmpi.so").exists(), "{}: run make consumer-packages", place.display());
             command.arg("-I").arg(place.join("include")).arg("-L").arg(&libraries).arg("-lmpi");
             command.arg(format!("-Wl,-rpath,{}", libraries.display()));
         }
@@ -54,9 +63,9 @@ impl Mpi {
     }
 
     fn run(&self, size: u32, name: &str, arguments: &[&str]) -> Ended {
-        let launcher =
-            Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", &size.to_string(), "--"]);
-        launcher.arg(self.program(name)).args(arguments).run()
+        let launcher = Consumer::new(library(), crate::command::built("modex")).args(["run", "-n", &size.to_string()]);
+        let set = self.settings.iter().flat_map(|setting| ["-x", setting]);
+        launcher.args(set).arg("--").arg(self.program(name)).args(arguments).run()
     }
 
     /// The sorted lines of a program that succeeds.
@@ -116,13 +125,16 @@ fn ranks_of_open_mpi_connect_by_name() {
     }
 }
 
-/// Open MPI joins parents and children through published data.
 #[test]
-fn ranks_of_open_mpi_spawn_children() {
-    for mpi in ALL.iter().filter(|mpi| mpi.name.starts_with("open-mpi")) {
-        let lines = mpi.lines(1, "spawn", &[]);
-        let child = |rank: u32| format!("child merged={rank} size=3 remote=1");
-        assert_eq!(lines, [child(1), child(2), "parent merged=0 size=3 remote=2".to_owned()], "{}", mpi.name);
+fn every_mpi_that_can_spawn_joins_parents_and_children() {
+    // Debian's MPICH 4.0 fails under its own launcher, too.
+    for mpi in ALL.iter().filter(|mpi| mpi.name != "mpich-4.0") {
+        for size in 1..=2 {
+            let child = |rank| format!("child merged={} size={} remote={size}", size + rank, size + 2);
+            let parents = (0..size).map(|rank| format!("parent merged={rank} size={} remote=2", size + 2));
+            let expected: Vec<String> = (0..2).map(child).chain(parents).collect();
+            assert_eq!(mpi.lines(size, "spawn", &[]), expected, "{}", mpi.name);
+        }
     }
 }
 

@@ -15,8 +15,16 @@ pub(super) fn describe(plan: &Plan, server: &Server) -> Result<Vec<Info>, Regist
         .server(server.proc().clone())
         .nodes([server.hostname()])
         .ranks_by_node(std::iter::once(0..rank_count))
-        .own_node(0, directory.clone(), directory)
+        .own_node(0, directory.clone(), directory.clone())
         .global_rank_first(plan.global_rank_first);
+    // Open MPI 5 asks for the directories without naming a node.
+    for key in [keys::TMPDIR.name(), keys::NSDIR.name()] {
+        description = description.job_value(Key::from_static(key), &*directory);
+    }
+    for rank in 0..rank_count {
+        let own = format!("{directory}/{}.{rank}", plan.namespace);
+        description = description.process_value(rank, Key::from_static(keys::PROCDIR.name()), own.as_str());
+    }
     if let Some(parent) = &plan.parent {
         description = description.spawned_by(parent.clone());
         for rank in 0..rank_count {
