@@ -117,7 +117,9 @@ mod tests {
     use super::*;
 
     /// The programs and values of a whole spawn.
-    fn read(text: &str) -> Result<Option<(Vec<Program>, Vec<(String, String)>)>, SpawnLinesError> {
+    type Whole = (Vec<Program>, Vec<(String, String)>);
+
+    fn read(text: &str) -> Result<Option<Whole>, SpawnLinesError> {
         let mut open = OpenSpawn::begin();
         for line in text.lines() {
             if let Some(spawn) = open.take(line)? {
